@@ -1,0 +1,54 @@
+"""The dlx command: one file a noun in this folder, registered here.
+
+A command is a function that returns an exit code (exit_codes.py); its docstring is its help. What
+is slow to import (Spark, pandas, pyarrow, Kafka) is imported inside the function that needs it, so
+that the pure commands start at once.
+"""
+
+import sys
+
+import typer
+
+from streaming.cli import suite, topology
+from streaming.cli.exit_codes import EXIT_INVALID
+from topology.errors import InvalidTopologyError
+
+EXAMPLES = (
+    "Examples:",
+    "dlx check definitions.json --strict",
+    "dlx route definitions.json orders order.eu.created --header priority=1",
+    "dlx diagram definitions.json --format mermaid",
+    "dlx test",
+)
+
+
+def finish(exit_code: int, **_options: object) -> None:
+    """Leave with what the command returned."""
+    raise typer.Exit(exit_code)
+
+
+app = typer.Typer(
+    name="dlx",
+    help="RabbitMQ's queues and dead letters as a Spark stream over Kafka and Delta Lake.",
+    epilog="\n\n".join(EXAMPLES),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    result_callback=finish,
+)
+
+
+app.command()(topology.check)
+app.command()(topology.route)
+app.command()(topology.diagram)
+app.command("test")(suite.run_suite)
+
+
+def main() -> None:
+    """Run the command line; never returns."""
+    try:
+        app()
+    except InvalidTopologyError as error:
+        print(error, file=sys.stderr)
+        sys.exit(EXIT_INVALID)
