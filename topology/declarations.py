@@ -1,0 +1,104 @@
+"""What a client or an operator declares, as values, in RabbitMQ's words.
+
+All are of one vhost; the vhost's name is not part of them. They say what was asked for, not
+whether it is allowed: see `validation`.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from topology.values import Table, table_key
+
+DestinationType = Literal["queue", "exchange"]
+BindingKey: TypeAlias = tuple[str, str, str, str, tuple[object, ...]]
+"""What makes a binding distinct: source, destination type, destination, key, arguments."""
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """An exchange; `arguments` may name an `alternate-exchange` (R-AE-5)."""
+
+    name: str
+    type: str = "direct"
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = {}
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """A queue; `arguments` have their `x-` prefix (R-DEF-4)."""
+
+    name: str
+    durable: bool = True
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: Table = {}
+
+    @property
+    def queue_type(self) -> str:
+        """`classic`, `quorum`, or whatever `x-queue-type` says (not necessarily valid)."""
+        queue_type = self.arguments.get("x-queue-type", "classic")
+        return queue_type if isinstance(queue_type, str) else "classic"
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """A binding from an exchange to a queue or exchange; `routing_key` is the binding key."""
+
+    source: str
+    destination: str
+    destination_type: DestinationType = "queue"
+    routing_key: str = ""
+    arguments: Table = {}
+
+    @property
+    def key(self) -> BindingKey:
+        """Equal for equal bindings only (R-ROUTE-12); sortable."""
+        return (
+            self.source,
+            self.destination_type,
+            self.destination,
+            self.routing_key,
+            table_key(self.arguments) if self.arguments else (),
+        )
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """A policy or an operator policy; keys of `definition` have no `x-` prefix (R-POL-1)."""
+
+    name: str
+    pattern: str
+    definition: Table
+    priority: int = 0
+    apply_to: str = "all"
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """What one user may do in the vhost: three patterns; the empty one grants nothing."""
+
+    user: str
+    configure: str
+    write: str
+    read: str
+
+
+class Definitions(msgspec.Struct, frozen=True):
+    """Everything declared in one vhost."""
+
+    exchanges: tuple[Exchange, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    operator_policies: tuple[Policy, ...] = ()
+    permissions: tuple[Permission, ...] = ()
+
+
+PREDECLARED: tuple[Exchange, ...] = (
+    Exchange("", "direct"),
+    Exchange("amq.direct", "direct"),
+    Exchange("amq.fanout", "fanout"),
+    Exchange("amq.headers", "headers"),
+    Exchange("amq.match", "headers"),
+    Exchange("amq.topic", "topic"),
+)
+"""The exchanges that every vhost has from the start (R-DEF-2)."""

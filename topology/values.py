@@ -1,0 +1,237 @@
+"""AMQP table values: their Python types, their JSON form, and typed equality.
+
+| AMQP | Python | JSON |
+|---|---|---|
+| void | None | null |
+| boolean | bool | true, false |
+| integer of any width | int | 1 |
+| float, double | float | 1.0 |
+| long or short string | str | "text" |
+| byte array | bytes | {"$bytes": base64} |
+| timestamp, seconds | Timestamp | {"$timestamp": seconds} |
+| decimal | decimal.Decimal | {"$decimal": "1.50"} |
+| array | list | [...] |
+| table | dict with str keys | {...} |
+
+An object with exactly one member, named as above, is that value; every other object is a table. A
+headers or arguments table itself is always a table, whatever its members are called.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Compat = Literal["4.0", "3.10"]
+"""Whose behaviour to show where RabbitMQ's versions differ."""
+
+MAX_DEPTH = 64
+"""Deepest nesting of arrays and tables that is read; far more than fits an AMQP frame in practice."""
+
+
+class Timestamp(msgspec.Struct, frozen=True):
+    """An AMQP timestamp, in whole seconds since 1970 UTC."""
+
+    seconds: int
+
+
+AmqpValue: TypeAlias = (
+    "None | bool | int | float | str | bytes | Timestamp | Decimal"
+    " | list[AmqpValue] | dict[str, AmqpValue]"
+)
+Table: TypeAlias = dict[str, AmqpValue]
+MatchKey: TypeAlias = tuple[object, ...]
+"""A hashable, sortable stand-in for a value: equal keys mean values equal in type and content."""
+
+_32_BITS = range(-(2**31), 2**31)
+
+
+def amqp_type(value: AmqpValue) -> str:  # noqa: PLR0911 - one line a type
+    """The name RabbitMQ's messages give to the type of a value, such as `longstr`."""
+    match value:
+        case None:
+            return "void"
+        case bool():
+            return "bool"
+        case int():
+            return "signedint" if value in _32_BITS else "long"
+        case float():
+            return "double"
+        case str():
+            return "longstr"
+        case bytes():
+            return "binary"
+        case Timestamp():
+            return "timestamp"
+        case Decimal():
+            return "decimal"
+        case list():
+            return "array"
+        case dict():
+            return "table"
+
+
+def match_key(value: AmqpValue) -> MatchKey:  # noqa: PLR0911 - one line a type
+    """A key that is equal for two values exactly if they are equal in type and content (R-HDR-6).
+
+    Arrays are ordered, tables are not; all integer widths are one type; True is not 1, 1 is not
+    1.0, "a" is not b"a", and decimals of different scale differ.
+    """
+    match value:
+        case str():
+            return ("longstr", value)
+        case None:
+            return ("void",)
+        case bool():
+            return ("bool", value)
+        case int():
+            return ("int", value)
+        case float():
+            return ("double", repr(value + 0.0))  # -0.0 is 0.0, and NaN equals itself
+        case bytes():
+            return ("binary", value.hex())
+        case Timestamp():
+            return ("timestamp", value.seconds)
+        case Decimal():
+            return ("decimal", str(value))
+        case list():
+            return ("array", tuple(match_key(item) for item in value))
+        case dict():
+            return table_key(value)
+
+
+def table_key(table: Mapping[str, AmqpValue]) -> MatchKey:
+    """The match key of a whole table: member order does not matter."""
+    return ("table", tuple((name, match_key(table[name])) for name in sorted(table)))
+
+
+def match_key_3_10(value: AmqpValue) -> MatchKey:
+    """As `match_key`, but an integral float equals the integer, as on RabbitMQ 3.10 (R-HDR-6).
+
+    Only outermost values: inside arrays and tables 3.10 compares the types too.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return ("int", int(value))
+    return match_key(value)
+
+
+def to_json(value: AmqpValue) -> object:
+    """The JSON form of a value: dicts, lists, str, int, float, bool and None only.
+
+    Raises:
+        ValueError: a nested table has one member only and that is called `$bytes`, `$timestamp` or
+            `$decimal`, so that JSON could not tell it from such a value.
+    """
+    match value:
+        case bytes():
+            return {"$bytes": base64.b64encode(value).decode("ascii")}
+        case Timestamp():
+            return {"$timestamp": value.seconds}
+        case Decimal():
+            return {"$decimal": str(value)}
+        case list():
+            return [to_json(item) for item in value]
+        case dict():
+            if len(value) == 1 and next(iter(value)) in _SPECIAL:
+                message = f"a table whose only member is {next(iter(value))!r} has no JSON form"
+                raise ValueError(message)
+            return table_to_json(value)
+        case _:
+            return value
+
+
+def table_to_json(table: Mapping[str, AmqpValue]) -> dict[str, object]:
+    """The JSON form of a headers or arguments table."""
+    return {name: to_json(value) for name, value in table.items()}
+
+
+def from_json(document: object, *, depth: int = 0) -> AmqpValue:
+    """The value that a decoded JSON document stands for.
+
+    Raises:
+        ValueError: not the JSON form of an AMQP value; the message says why, in words.
+    """
+    if depth > MAX_DEPTH:
+        message = f"is nested more than {MAX_DEPTH} levels deep"
+        raise ValueError(message)
+    if document is None or isinstance(document, bool | int | float | str):
+        return document
+    match document:
+        case list():
+            return [from_json(item, depth=depth + 1) for item in document]
+        case dict():
+            if len(document) == 1 and (special := next(iter(document))) in _SPECIAL:
+                return _SPECIAL[special](document[special])
+            return table_from_json(document, depth=depth)
+        case _:
+            message = f"{type(document).__name__} is not a JSON type"
+            raise ValueError(message)
+
+
+def table_from_json(document: object, *, depth: int = 0) -> Table:
+    """The headers or arguments table that a decoded JSON object stands for.
+
+    Raises:
+        ValueError: not an object, or a member is not an AMQP value; says why, in words.
+    """
+    if not isinstance(document, dict):
+        message = f"expected an object, got {json_type(document)}"
+        raise ValueError(message)  # noqa: TRY004 - one kind of error for one kind of fault
+    return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
+
+
+def json_type(document: object) -> str:
+    """What JSON calls the type of a decoded document, with its article: `a string`."""
+    match document:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def _bytes(content: object) -> bytes:
+    if isinstance(content, str):
+        try:
+            return base64.b64decode(content, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    message = "$bytes must hold base64 text"
+    raise ValueError(message)
+
+
+def _timestamp(content: object) -> Timestamp:
+    if isinstance(content, int) and not isinstance(content, bool):
+        return Timestamp(content)
+    message = "$timestamp must hold whole seconds"
+    raise ValueError(message)
+
+
+def _decimal(content: object) -> Decimal:
+    if isinstance(content, str):
+        try:
+            decimal = Decimal(content)
+        except InvalidOperation:
+            pass
+        else:
+            if decimal.is_finite():
+                return decimal
+    message = "$decimal must hold the text of a decimal number"
+    raise ValueError(message)
+
+
+_SPECIAL: dict[str, Callable[[object], AmqpValue]] = {
+    "$bytes": _bytes,
+    "$timestamp": _timestamp,
+    "$decimal": _decimal,
+}
