@@ -1,8 +1,8 @@
 """The headers exchange: bindings indexed by the pairs they ask for (SEMANTICS section 4).
 
 A binding is filed under pairs (header name, wanted value) so that a message only meets bindings
-that share a pair with it: an `any` binding under each of its pairs, an `all` binding under one, that
-which has the fewest bindings when it is added. The wanted value void asks for presence alone
+that share a pair with it: an `any` binding under each of its pairs, an `all` binding under the one
+that has the fewest bindings when it is added. The wanted value void asks for presence alone
 (R-HDR-4) and is filed under None.
 """
 

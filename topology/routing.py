@@ -7,9 +7,9 @@ declares asks `validation` and `permissions` first.
 The walk starts with the exchange published to. An exchange that is evaluated yields the
 destinations its own bindings match; if there are none at all, neither queue nor exchange, its
 alternate exchange is the only destination. Queues join the result, a set; exchanges met for the
-first time are evaluated in turn. No exchange is evaluated twice, so bindings and alternates may form
-any cycle. The default exchange names queues by key when it is published to, and routes nothing when
-it is merely reached (R-AE-9).
+first time are evaluated in turn. No exchange is evaluated twice, so bindings and alternates may
+form any cycle. The default exchange names queues by key when it is published to, and routes nothing
+when it is merely reached (R-AE-9).
 """
 
 from collections.abc import Mapping
@@ -82,6 +82,7 @@ class Router:
         """Add an exchange that does not exist yet, of one of the four types.
 
         Args:
+            exchange: what to add.
             alternate: the alternate exchange in force for it (argument or policy).
         """
         assert exchange.name not in self.exchanges, f"exchange {exchange.name!r} exists"
@@ -156,9 +157,7 @@ class Router:
         """The bindings that leave an exchange, ordered as in `bindings`."""
         return _ordered(self._from.get(exchange, {}))
 
-    def bindings_to(
-        self, name: str, destination_type: DestinationType = "queue"
-    ) -> list[Binding]:
+    def bindings_to(self, name: str, destination_type: DestinationType = "queue") -> list[Binding]:
         """The bindings that lead to a queue or exchange, ordered as in `bindings`."""
         return _ordered(self._to.get((destination_type, name), {}))
 
@@ -175,6 +174,7 @@ class Router:
         """The queues that a message published to `exchange` reaches.
 
         Args:
+            exchange: where it is published, or dead-lettered, to.
             routing_keys: the message's key, then its CC and BCC keys.
             headers: the message's headers; None is the same as none.
 

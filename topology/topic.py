@@ -8,8 +8,8 @@ of some binding keys; its children are reached by a literal word, by `*` or by `
 
 A message is matched by walking all prefixes at once. After each word of the routing key,
 `frontier` holds the nodes reached exactly there. A `#` node, once reached, stays reached, because
-`#` swallows any further words: it moves to `open_hashes` and is never entered twice. A trie node has
-one parent, so no node can be in the frontier twice either. The work is therefore at most
+`#` swallows any further words: it moves to `open_hashes` and is never entered twice. A trie node
+has one parent, so no node can be in the frontier twice either. The work is therefore at most
 (words of the key) x (nodes of the trie), whatever the keys are; the number of `#` in a binding key
 is limited at validation besides.
 """

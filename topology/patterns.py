@@ -1,0 +1,133 @@
+r"""Policy and permission patterns, matched in time linear in the name.
+
+RabbitMQ's patterns are Perl-compatible and unanchored (R-POL-5). Here they are RE2's, which cannot
+run away on any input, with one addition that policies often use: an alternative may begin with
+`^(?!...)`, as in `^(?!amq\.).*`. That needs no look-ahead at all: such an alternative matches a
+name if the part in the parentheses does not match at the name's beginning, and the rest does.
+"""
+
+import re
+from collections.abc import Iterator
+
+import re2  # type: ignore[import-untyped]
+
+from topology.errors import UnsupportedPatternError
+
+_GUARD = "^(?!"
+_CLASS = re.compile(r"\[\^?\]?(?:\[:\w*:\]|\\.|[^\]\\])*\]", re.DOTALL)
+_OPTIONS_FIRST = re.compile(r"\(\?[is]+\)")
+
+_QUIET = re2.Options()
+_QUIET.log_errors = False
+
+
+class Pattern:
+    """A compiled pattern; pickles as its text.
+
+    Attributes:
+        text: the pattern as it was written.
+    """
+
+    __slots__ = ("_alternatives", "text")
+
+    def __init__(self, text: str) -> None:
+        """Compile a pattern.
+
+        Raises:
+            UnsupportedPatternError: malformed, or it cannot be matched in linear time.
+        """
+        self.text = text
+        options = _OPTIONS_FIRST.match(text)
+        prefix = options.group() if options else ""
+        try:
+            self._alternatives = tuple(
+                _Alternative(alternative, prefix) for alternative in _split(text[len(prefix) :])
+            )
+        except re2.error as error:
+            raise UnsupportedPatternError(text, _reason(error)) from None
+
+    def search(self, name: str) -> bool:
+        """Whether the pattern matches anywhere in the name."""
+        return any(alternative.search(name) for alternative in self._alternatives)
+
+    def __reduce__(self) -> tuple[type["Pattern"], tuple[str]]:
+        """Compile again where it is unpickled."""
+        return (Pattern, (self.text,))
+
+
+def compile_pattern(text: str) -> Pattern:
+    """The compiled pattern.
+
+    Raises:
+        UnsupportedPatternError: malformed, or it cannot be matched in linear time.
+    """
+    return Pattern(text)
+
+
+class _Alternative:
+    """What must be found in a name, and what must not match at its beginning."""
+
+    __slots__ = ("_guards", "_wanted")
+
+    def __init__(self, text: str, prefix: str) -> None:
+        guards: list[str] = []
+        while text.startswith(_GUARD) and (end := _closing(text)) is not None:
+            guards.append(text[len(_GUARD) : end])
+            text = "^" + text[end + 1 :]
+        self._wanted = re2.compile(prefix + text, _QUIET)
+        self._guards = tuple(re2.compile(prefix + guard, _QUIET) for guard in guards)
+
+    def search(self, name: str) -> bool:
+        if any(guard.match(name) is not None for guard in self._guards):
+            return False
+        return self._wanted.search(name) is not None
+
+
+def _split(text: str) -> list[str]:
+    """The alternatives of a pattern that may have guarded ones; any other pattern whole."""
+    if _GUARD not in text:
+        return [text]
+    alternatives: list[str] = []
+    start = depth = 0
+    for at, mark in _marks(text):
+        if mark == "|" and not depth:
+            alternatives.append(text[start:at])
+            start = at + 1
+        depth += {"(": 1, ")": -1, "|": 0}[mark]
+    return [*alternatives, text[start:]]
+
+
+def _closing(text: str) -> int | None:
+    """Where the parenthesis that a guard opens is closed; None if it never is."""
+    depth = 0
+    for at, mark in _marks(text):
+        depth += {"(": 1, ")": -1, "|": 0}[mark]
+        if not depth:
+            return at
+    return None
+
+
+def _marks(text: str) -> Iterator[tuple[int, str]]:
+    """The parentheses and bars of a pattern that are neither escaped nor in a class."""
+    at = 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 2
+        elif text[at] == "[" and (in_class := _CLASS.match(text, at)):
+            at = in_class.end()
+        else:
+            if text[at] in "()|":
+                yield at, text[at]
+            at += 1
+
+
+def _reason(error: re2.error) -> str:
+    """RE2's complaint in our words, with the usual cause where there is one."""
+    (message,) = error.args
+    complaint = message.decode("utf-8", "replace")
+    if "(?" in complaint or "invalid escape sequence" in complaint or "repetition op" in complaint:
+        return (
+            f"cannot be matched in linear time or is malformed ({complaint}); of look-arounds only"
+            " '^(?!...)' at the beginning is supported, and no back-references"
+        )
+    return f"is not a valid regular expression ({complaint})"

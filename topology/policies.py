@@ -1,0 +1,261 @@
+"""Policies, operator policies and arguments: what is in force for a queue (SEMANTICS section 7).
+
+At most one policy and one operator policy apply to an object: of those that match it, the one of
+highest priority; of equals, the first by name, where RabbitMQ leaves the choice open (R-POL-9). A
+policy with a key that the queue's type does not support does not match that queue at all
+(R-POL-10). The two are merged, the smaller number winning (R-POL-7), and the result meets the
+queue's arguments: the smaller number again, or the argument (R-POL-2, R-POL-3), with a few
+exceptions for quorum queues (R-POL-12).
+"""
+
+from collections.abc import Mapping
+from typing import Literal, TypeVar, cast
+
+import msgspec
+
+from topology.declarations import Exchange, Policy, Queue
+from topology.patterns import Pattern, compile_pattern
+from topology.values import AmqpValue, Compat, Table
+
+Value = TypeVar("Value")
+Overflow = Literal["drop-head", "reject-publish", "reject-publish-dlx"]
+
+DEFAULT_DELIVERY_LIMIT = 20
+"""Of quorum queues on 4.0, where neither argument nor policy sets one (R-DLV-5)."""
+
+UNSUPPORTED_KEYS: Mapping[str, frozenset[str]] = {
+    "classic": frozenset(
+        {
+            "dead-letter-strategy",
+            "delivery-limit",
+            "initial-cluster-size",
+            "max-age",
+            "stream-max-segment-size-bytes",
+        }
+    ),
+    "quorum": frozenset(
+        {
+            "ha-mode",
+            "ha-params",
+            "ha-promote-on-failure",
+            "ha-promote-on-shutdown",
+            "ha-sync-mode",
+            "initial-cluster-size",
+            "max-age",
+            "max-priority",
+            "queue-master-locator",
+            "queue-mode",
+            "stream-max-segment-size-bytes",
+        }
+    ),
+}
+"""Policy keys that keep a policy from matching a queue of that type (R-POL-10)."""
+
+
+class QueueSettings(msgspec.Struct, frozen=True):
+    """What is in force for one queue, arguments and policies put together.
+
+    Attributes:
+        at_least_once: whether dead letters wait for confirmation (R-ALO-1).
+        overflow: as the queue type understands it (R-LEN-14).
+        message_ttl_ms, expires_ms: milliseconds; None for no limit.
+        max_length, max_length_bytes: ready messages and their body bytes; None for no limit.
+        delivery_limit: returns a message survives; None for any number.
+        max_priority: highest effective priority; None if priorities play no part (R-PRI-6).
+        alternate_exchange: where rejected and orphaned messages go (R-QPID-1).
+        policy, operator_policy: names of those that apply.
+    """
+
+    queue_type: str
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    at_least_once: bool = False
+    overflow: Overflow = "drop-head"
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    delivery_limit: int | None = None
+    max_priority: int | None = None
+    alternate_exchange: str | None = None
+    policy: str | None = None
+    operator_policy: str | None = None
+
+
+class PolicyTable:
+    """The policies and operator policies of one vhost; picklable."""
+
+    def __init__(self) -> None:
+        """No policies."""
+        self._ordinary = _Ranking()
+        self._operator = _Ranking()
+
+    def set(self, policy: Policy, *, operator: bool = False) -> None:
+        """Put a policy in force, in place of the one of its name if there is one.
+
+        Raises:
+            UnsupportedPatternError: its pattern cannot be used; nothing has changed.
+        """
+        (self._operator if operator else self._ordinary).set(policy)
+
+    def clear(self, name: str, *, operator: bool = False) -> bool:
+        """Take a policy out of force; False if there was none of that name."""
+        return (self._operator if operator else self._ordinary).clear(name)
+
+    def policies(self, *, operator: bool = False) -> list[Policy]:
+        """The policies, by name."""
+        return (self._operator if operator else self._ordinary).by_name()
+
+    def policy_of_queue(self, queue: Queue, *, operator: bool = False) -> Policy | None:
+        """The policy that applies to a queue."""
+        return (self._operator if operator else self._ordinary).of_queue(queue)
+
+    def policy_of_exchange(self, exchange: Exchange, *, operator: bool = False) -> Policy | None:
+        """The policy that applies to an exchange; never one to the default exchange."""
+        return (self._operator if operator else self._ordinary).of_exchange(exchange)
+
+    def exchange_alternate(self, exchange: Exchange) -> str | None:
+        """The alternate exchange in force for an exchange: argument, else policy (R-AE-5)."""
+        argument = exchange.arguments.get("alternate-exchange")
+        if isinstance(argument, str):
+            return argument
+        policy = self.policy_of_exchange(exchange)
+        return _text(policy.definition if policy else {}, "alternate-exchange")
+
+    def queue_settings(self, queue: Queue, compat: Compat = "4.0") -> QueueSettings:
+        """What is in force for a queue."""
+        policy = self.policy_of_queue(queue)
+        operator_policy = self.policy_of_queue(queue, operator=True)
+        merged = _merge(
+            policy.definition if policy else {},
+            operator_policy.definition if operator_policy else {},
+        )
+        quorum = queue.queue_type == "quorum"
+        arguments = queue.arguments
+        overflow = _overflow(arguments, merged, quorum=quorum)
+        dead_letter_exchange = _text_of(arguments, merged, "dead-letter-exchange")
+        expires_ms = _smaller(arguments, merged, "expires")
+        if quorum and compat == "3.10":
+            expires_ms = _first(_integer(merged, "expires"), expires_ms)
+        return QueueSettings(
+            queue_type=queue.queue_type,
+            dead_letter_exchange=dead_letter_exchange,
+            dead_letter_routing_key=_text_of(arguments, merged, "dead-letter-routing-key"),
+            at_least_once=quorum
+            and _text_of(arguments, merged, "dead-letter-strategy") == "at-least-once"
+            and dead_letter_exchange is not None
+            and overflow == "reject-publish",
+            overflow=overflow,
+            message_ttl_ms=_smaller(arguments, merged, "message-ttl"),
+            expires_ms=expires_ms,
+            max_length=_smaller(arguments, merged, "max-length"),
+            max_length_bytes=_smaller(arguments, merged, "max-length-bytes"),
+            delivery_limit=_delivery_limit(arguments, merged, compat) if quorum else None,
+            max_priority=None if quorum else _integer(arguments, "x-max-priority"),
+            alternate_exchange=_first(
+                _text(arguments, "x-alternate-exchange"), _text(merged, "queue-alternate-exchange")
+            ),
+            policy=policy.name if policy else None,
+            operator_policy=operator_policy.name if operator_policy else None,
+        )
+
+
+class _Ranking:
+    """Policies of one kind, best first."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, tuple[Policy, Pattern]] = {}
+        self._ranked: list[tuple[Policy, Pattern]] = []
+
+    def set(self, policy: Policy) -> None:
+        self._by_name[policy.name] = (policy, compile_pattern(policy.pattern))
+        self._rank()
+
+    def clear(self, name: str) -> bool:
+        existed = self._by_name.pop(name, None) is not None
+        self._rank()
+        return existed
+
+    def by_name(self) -> list[Policy]:
+        return [self._by_name[name][0] for name in sorted(self._by_name)]
+
+    def of_queue(self, queue: Queue) -> Policy | None:
+        applying = {"all", "queues", f"{queue.queue_type}_queues"}
+        unsupported = UNSUPPORTED_KEYS.get(queue.queue_type, frozenset())
+        for policy, pattern in self._ranked:
+            if (
+                policy.apply_to in applying
+                and unsupported.isdisjoint(policy.definition)
+                and pattern.search(queue.name)
+            ):
+                return policy
+        return None
+
+    def of_exchange(self, exchange: Exchange) -> Policy | None:
+        if not exchange.name:
+            return None
+        for policy, pattern in self._ranked:
+            if policy.apply_to in {"all", "exchanges"} and pattern.search(exchange.name):
+                return policy
+        return None
+
+    def _rank(self) -> None:
+        self._ranked = sorted(
+            self._by_name.values(), key=lambda entry: (-entry[0].priority, entry[0].name)
+        )
+
+
+def _merge(definition: Table, operator_definition: Table) -> Table:
+    """Both definitions as one: of two numbers the smaller, else the operator's (R-POL-7)."""
+    merged = definition | operator_definition
+    for key in operator_definition:
+        ours, theirs = _integer(definition, key), _integer(operator_definition, key)
+        if ours is not None and theirs is not None:
+            merged[key] = min(ours, theirs)
+    return merged
+
+
+def _overflow(arguments: Table, policy: Table, *, quorum: bool) -> Overflow:
+    from_argument, from_policy = _text(arguments, "x-overflow"), _text(policy, "overflow")
+    if quorum:
+        overflow = _first(from_policy, from_argument)
+        return "reject-publish" if overflow == "reject-publish" else "drop-head"
+    return cast("Overflow", _first(from_argument, from_policy) or "drop-head")
+
+
+def _delivery_limit(arguments: Table, policy: Table, compat: Compat) -> int | None:
+    """The effective limit of a quorum queue (R-DLV-4, R-DLV-5, R-POL-3)."""
+    limits = [
+        limit
+        for limit in (_integer(arguments, "x-delivery-limit"), _integer(policy, "delivery-limit"))
+        if limit is not None
+    ]
+    if not limits:
+        return None if compat == "3.10" else DEFAULT_DELIVERY_LIMIT
+    limit = max(limits) if min(limits) < 0 else min(limits)
+    return None if limit < 0 else limit
+
+
+def _smaller(arguments: Table, policy: Table, key: str) -> int | None:
+    """The smaller of argument and policy; one of them; or None (R-POL-3)."""
+    numbers = [_integer(arguments, f"x-{key}"), _integer(policy, key)]
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def _text_of(arguments: Table, policy: Table, key: str) -> str | None:
+    """The argument, else the policy's value (R-POL-2)."""
+    return _first(_text(arguments, f"x-{key}"), _text(policy, key))
+
+
+def _first(preferred: Value | None, other: Value | None) -> Value | None:
+    return other if preferred is None else preferred
+
+
+def _integer(table: Mapping[str, AmqpValue], key: str) -> int | None:
+    value = table.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(table: Mapping[str, AmqpValue], key: str) -> str | None:
+    value = table.get(key)
+    return value if isinstance(value, str) else None
