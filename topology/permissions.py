@@ -1,0 +1,102 @@
+"""Who may configure, write and read what in one vhost.
+
+Each user has three patterns, unanchored and matched in linear time. A user without
+a record may do nothing; an empty pattern grants nothing. The default exchange is asked for under the
+name `amq.default`, as in RabbitMQ. The user None is the operator, who may do anything.
+"""
+
+from typing import Literal
+
+from topology.declarations import Binding, Exchange, Permission, Queue
+from topology.errors import Refusal, access_refused
+from topology.patterns import Pattern, compile_pattern
+
+Access = Literal["configure", "write", "read"]
+ResourceKind = Literal["exchange", "queue"]
+Need = tuple[Access, ResourceKind, str]
+"""What a command needs: which access to what kind of thing of which name."""
+
+_DEFAULT_EXCHANGE = "amq.default"
+_NOTHING = "^$"
+
+
+class PermissionTable:
+    """The permissions of one vhost; picklable.
+
+    Attributes:
+        enforced: whether permissions count in this vhost at all; the table itself does not look at
+            it, whoever asks does.
+    """
+
+    def __init__(self, *, enforced: bool = True) -> None:
+        """No user has any permission."""
+        self.enforced = enforced
+        self._records: dict[str, Permission] = {}
+        self._patterns: dict[str, dict[Access, Pattern]] = {}
+
+    def set(self, permission: Permission) -> None:
+        """Give a user these permissions, in place of those it had.
+
+        Raises:
+            UnsupportedPatternError: a pattern cannot be used; nothing has changed.
+        """
+        self._patterns[permission.user] = {
+            "configure": compile_pattern(permission.configure or _NOTHING),
+            "write": compile_pattern(permission.write or _NOTHING),
+            "read": compile_pattern(permission.read or _NOTHING),
+        }
+        self._records[permission.user] = permission
+
+    def clear(self, user: str) -> bool:
+        """Take all permissions from a user; False if it had none."""
+        self._patterns.pop(user, None)
+        return self._records.pop(user, None) is not None
+
+    def permissions(self) -> list[Permission]:
+        """The permissions, by user."""
+        return [self._records[user] for user in sorted(self._records)]
+
+    def allows(self, user: str | None, access: Access, name: str) -> bool:
+        """Whether a user has this access to the exchange or queue of that name."""
+        if user is None:
+            return True
+        patterns = self._patterns.get(user)
+        return patterns is not None and patterns[access].search(name or _DEFAULT_EXCHANGE)
+
+    def refuse(self, user: str | None, needs: list[Need], vhost: str) -> Refusal | None:
+        """403 for the first need that is not met; None if the user has them all."""
+        for access, kind, name in needs:
+            if not self.allows(user, access, name):
+                asked_for = name or _DEFAULT_EXCHANGE
+                return access_refused(
+                    f"{access} access to {kind} '{asked_for}' in vhost '{vhost}'"
+                    f" refused for user '{user}'"
+                )
+        return None
+
+
+def needs_to_declare_exchange(exchange: Exchange) -> list[Need]:
+    """Configure it; and to name an alternate exchange, read it and write to the alternate."""
+    needs: list[Need] = [("configure", "exchange", exchange.name)]
+    alternate = exchange.arguments.get("alternate-exchange")
+    if isinstance(alternate, str):
+        needs += [("read", "exchange", exchange.name), ("write", "exchange", alternate)]
+    return needs
+
+
+def needs_to_declare_queue(queue: Queue) -> list[Need]:
+    """Configure it; and to name an exchange for its dead, read it and write to that exchange."""
+    needs: list[Need] = [("configure", "queue", queue.name)]
+    for argument in ("x-dead-letter-exchange", "x-alternate-exchange"):
+        target = queue.arguments.get(argument)
+        if isinstance(target, str):
+            needs += [("read", "queue", queue.name), ("write", "exchange", target)]
+    return needs
+
+
+def needs_to_bind(binding: Binding) -> list[Need]:
+    """To bind or unbind: write to the destination, read the source."""
+    return [
+        ("write", binding.destination_type, binding.destination),
+        ("read", "exchange", binding.source),
+    ]
