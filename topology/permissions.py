@@ -1,8 +1,8 @@
 """Who may configure, write and read what in one vhost.
 
-Each user has three patterns, unanchored and matched in linear time. A user without
-a record may do nothing; an empty pattern grants nothing. The default exchange is asked for under the
-name `amq.default`, as in RabbitMQ. The user None is the operator, who may do anything.
+Each user has three patterns, unanchored and matched in linear time. A user without a record may do
+nothing; an empty pattern grants nothing. The default exchange is asked for under the name
+`amq.default`, as in RabbitMQ. The user None is the operator, who may do anything.
 """
 
 from typing import Literal

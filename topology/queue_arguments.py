@@ -115,6 +115,18 @@ def foreign_arguments(queue: Queue) -> list[str]:
     return [name for name in queue.arguments if name in EVERY_ARGUMENT and name not in known]
 
 
+def unsuitable_properties(queue: Queue) -> list[str]:
+    """What a quorum queue cannot be: auto-delete, exclusive or transient."""
+    if queue.queue_type != "quorum":
+        return []
+    properties = {
+        "auto-delete": queue.auto_delete,
+        "exclusive-owner": queue.exclusive,
+        "non-durable": not queue.durable,
+    }
+    return [name for name, asked_for in properties.items() if asked_for]
+
+
 def _needs_exchange(value: AmqpValue) -> Fault | None:
     return text(value) or Fault(
         "routing_key_but_no_dlx_defined", "needs x-dead-letter-exchange beside it"

@@ -7,8 +7,7 @@ from topology.errors import (
     precondition_failed,
     resource_locked,
 )
-
-RESERVED_PREFIX = "amq."
+from topology.names import RESERVED_PREFIX
 
 
 def no_exchange(name: str, vhost: str) -> Refusal:
