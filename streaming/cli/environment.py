@@ -1,6 +1,7 @@
 """Make `.venv` from requirements.lock.
 
-The `dlx` wrapper runs this when there is no environment, or an old one. It runs with the machine's own Python before anything is installed, hence the standard library alone.
+The `dlx` wrapper runs this when there is no environment, or an old one. It runs with the machine's
+own Python before anything is installed, hence the standard library alone.
 
     python -I environment.py ROOT
 
@@ -92,9 +93,10 @@ def sync(root: Path) -> None:
 def uv_settings() -> dict[str, str]:
     """The process environment for uv, which should find packages where pip finds them."""
     settings = {"UV_HTTP_TIMEOUT": "300", **os.environ}
-    index = settings.get("PIP_INDEX_URL") or pip_setting("global.index-url")
-    if index and not settings.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
-        settings["UV_DEFAULT_INDEX"] = index
+    if not settings.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
+        index = settings.get("PIP_INDEX_URL") or pip_setting("global.index-url")
+        if index:
+            settings["UV_DEFAULT_INDEX"] = index
     return settings
 
 

@@ -6,7 +6,7 @@ EXIT_OK: Final = 0
 """Done, and nothing was found."""
 
 EXIT_FINDINGS: Final = 1
-"""The command worked and has bad news: lint under --strict, a scenario that differs, a failed test."""
+"""The command worked and has bad news: lint with --strict, a differing scenario, a failed test."""
 
 EXIT_INVALID: Final = 2
 """The input cannot be used: stderr says where, what, and what to do. Usage errors are 2 as well."""

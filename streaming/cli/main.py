@@ -48,7 +48,7 @@ app.command("test")(suite.run_suite)
 def main() -> None:
     """Run the command line; never returns."""
     try:
-        app()
+        app(prog_name="dlx")
     except InvalidTopologyError as error:
         print(error, file=sys.stderr)
         sys.exit(EXIT_INVALID)

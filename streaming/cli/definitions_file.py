@@ -1,0 +1,80 @@
+"""Reading the FILE of a command that asks about a topology."""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import typer
+
+from topology.checking import check_definitions
+from topology.declarations import Definitions
+from topology.definitions import Loaded, load_definitions
+from topology.errors import InvalidTopologyError, Problem
+from topology.suggestions import did_you_mean
+from topology.values import Compat
+
+DefinitionsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A RabbitMQ definitions file, or a scenario file, whose definitions are then meant.",
+    ),
+]
+VhostName = Annotated[
+    str | None,
+    typer.Option("--vhost", metavar="NAME", help="Which vhost, where the file has several."),
+]
+
+
+class ChosenVhost(NamedTuple):
+    """One vhost of a file."""
+
+    name: str
+    definitions: Definitions
+
+
+def load(file: Path, compat: Compat = "4.0") -> Loaded:
+    """All vhosts of a file, free of problems.
+
+    Raises:
+        InvalidTopologyError: not JSON, not a definitions document, or with problems: all of them.
+    """
+    loaded = load_definitions(_definitions_in(file.read_bytes()))
+    problems = [
+        problem
+        for definitions in loaded.vhosts.values()
+        for problem in check_definitions(definitions, compat)
+    ]
+    if problems:
+        raise InvalidTopologyError(problems)
+    return loaded
+
+
+def _definitions_in(text: bytes) -> object:
+    """The definitions of a scenario, decoded; any other text as it is."""
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+    if isinstance(document, dict) and "steps" in document and "definitions" in document:
+        return document["definitions"]
+    return text
+
+
+def choose_vhost(loaded: Loaded, name: str | None) -> ChosenVhost:
+    """The vhost that a command is about: the named one, or the only one.
+
+    Raises:
+        InvalidTopologyError: there is none of that name, or several and no name was given.
+    """
+    if name is None and len(loaded.vhosts) == 1:
+        (name,) = loaded.vhosts
+    if name is None:
+        names = ", ".join(repr(vhost) for vhost in loaded.vhosts)
+        raise InvalidTopologyError([Problem("--vhost", f"the file has several vhosts: {names}")])
+    if name not in loaded.vhosts:
+        hint = did_you_mean(name, loaded.vhosts)
+        raise InvalidTopologyError([Problem("--vhost", f"the file has no vhost {name!r}{hint}")])
+    return ChosenVhost(name, loaded.vhosts[name])
