@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from topology.compilation import CompiledTopology
-from topology.declarations import Definitions, Exchange, Policy, Queue
+from topology.declarations import PREDECLARED, Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
 from topology.policies import PolicyTable
 
@@ -45,19 +45,23 @@ def _lint(kind: _Kind, compiled: CompiledTopology) -> Iterator[Problem]:
             for item in matched[policy.name].values()
         ):
             yield Problem(where, "is never in force: other policies outrank it wherever it matches")
-    yield from _ties(kind, policies, matched)
+    contenders = {
+        name: [policy for policy in policies if name in matched[policy.name]] for name in objects
+    }
+    yield from _ties(kind, contenders)
 
 
-def _ties(
-    kind: _Kind, policies: list[Policy], matched: dict[str, dict[str, Queue | Exchange]]
-) -> Iterator[Problem]:
-    """Different policies of equal, highest priority on one object (R-POL-9), each group once."""
-    contenders: dict[str, list[Policy]] = {}
-    for policy in policies:
-        for name in matched[policy.name]:
-            contenders.setdefault(name, []).append(policy)
+def _ties(kind: _Kind, contenders: dict[str, list[Policy]]) -> Iterator[Problem]:
+    """Different policies of equal, highest priority on one object (R-POL-9), each group once.
+
+    Args:
+        kind: the kind of policy.
+        contenders: for each object, the policies that match it, by name.
+    """
     reported: set[tuple[str, ...]] = set()
-    for name, rivals in sorted(contenders.items()):
+    for name, rivals in contenders.items():
+        if not rivals:
+            continue
         highest = max(policy.priority for policy in rivals)
         best = [policy for policy in rivals if policy.priority == highest]
         names = tuple(policy.name for policy in best)
@@ -72,9 +76,9 @@ def _ties(
 
 
 def _objects(compiled: CompiledTopology) -> dict[str, Queue | Exchange]:
-    """Everything a policy can apply to, by the name it has in a problem."""
+    """Everything a policy can apply to, by its name in a problem; predeclared exchanges last."""
     queues = {f"queue {queue.name!r}": queue for queue in compiled.queues.values()}
-    exchanges = compiled.router.exchanges.values()
+    exchanges = sorted(compiled.router.exchanges.values(), key=PREDECLARED.__contains__)
     return queues | {f"exchange {exchange.name!r}": exchange for exchange in exchanges}
 
 

@@ -1,0 +1,170 @@
+"""Rings of automatic deaths."""
+
+import pytest
+
+from topology.compilation import compile_topology
+from topology.cycles import Lap, automatic_cycles, automatic_reasons
+from topology.declarations import Binding, Definitions, Exchange, Queue
+from topology.policies import QueueSettings
+from topology.values import Table
+
+
+def dying(name, dlx, key=None, **arguments):
+    """A queue whose messages expire, with where they go then."""
+    where: Table = {"x-dead-letter-exchange": dlx}
+    if key is not None:
+        where["x-dead-letter-routing-key"] = key
+    return Queue(name, arguments={"x-message-ttl": 1000} | where | arguments)
+
+
+def laps(queues, exchanges=(), bindings=()):
+    definitions = Definitions(tuple(exchanges), tuple(queues), tuple(bindings))
+    return [str(lap) for lap in automatic_cycles(compile_topology(definitions))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reasons"),
+    [
+        (QueueSettings("classic"), ()),
+        (QueueSettings("classic", message_ttl_ms=0), ("expired",)),
+        (QueueSettings("classic", max_length=0), ("maxlen",)),
+        (QueueSettings("classic", max_length_bytes=9), ("maxlen",)),
+        (QueueSettings("classic", max_length=1, overflow="reject-publish"), ()),
+        (QueueSettings("classic", max_length=1, overflow="reject-publish-dlx"), ("maxlen",)),
+        (QueueSettings("quorum", delivery_limit=0), ("delivery_limit",)),
+        (
+            QueueSettings("quorum", message_ttl_ms=1, max_length=1, delivery_limit=1),
+            ("expired", "maxlen", "delivery_limit"),
+        ),
+    ],
+)
+def test_the_settings_of_a_queue_tell_how_its_messages_may_die_by_themselves(settings, reasons):
+    assert automatic_reasons(settings) == reasons
+
+
+def test_a_lap_reads_from_its_first_queue_round_to_it():
+    lap = Lap(("a", "b"), (("expired",), ("expired", "maxlen")))
+
+    assert str(lap) == "a -(expired)-> b -(expired or maxlen)-> a"
+
+
+def test_a_queue_that_sends_its_dead_letters_to_itself_by_name_is_a_ring():
+    assert laps([dying("a", "", "a")]) == ["a -(expired)-> a"]
+
+
+def test_a_message_published_to_a_queue_by_name_returns_to_it_through_the_default_exchange():
+    assert laps([dying("a", "")]) == ["a -(expired)-> a"]
+
+
+def test_a_queue_from_which_nothing_dies_by_itself_breaks_the_ring():
+    breaking = Queue(
+        "b", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a"}
+    )
+
+    assert laps([dying("a", "", "b"), breaking]) == []
+
+
+def test_a_missing_dead_letter_exchange_breaks_the_ring():
+    assert laps([dying("a", "", "b"), dying("b", "missing", "a")]) == []
+
+
+def test_a_ring_is_named_once_from_its_first_queue_by_name():
+    queues = [dying("c", "", "a"), dying("a", "", "b"), dying("b", "", "c")]
+
+    assert laps(queues) == ["a -(expired)-> b -(expired)-> c -(expired)-> a"]
+
+
+def test_every_ring_is_found():
+    queues = [dying("a", "", "b"), dying("b", "", "a"), dying("c", "", "c"), dying("d", "", "a")]
+
+    assert laps(queues) == ["a -(expired)-> b -(expired)-> a", "c -(expired)-> c"]
+
+
+def test_the_ring_may_go_through_exchanges_and_alternates():
+    exchanges = [
+        Exchange("x", "direct", arguments={"alternate-exchange": "y"}),
+        Exchange("y", "fanout"),
+    ]
+
+    found = laps([dying("a", "x", "no such key")], exchanges, [Binding("y", "a")])
+
+    assert found == ["a -(expired)-> a"]
+
+
+def test_a_key_that_the_dead_letter_exchange_does_not_bind_to_the_queue_makes_no_ring():
+    bindings = [Binding("x", "a", routing_key="in"), Binding("x", "b", routing_key="out")]
+
+    assert laps([dying("a", "x", "out"), Queue("b")], [Exchange("x")], bindings) == []
+
+
+def test_a_return_with_another_key_is_a_ring_although_the_message_would_not_come_again():
+    exchanges = [Exchange("in", "direct"), Exchange("x", "direct")]
+    bindings = [
+        Binding("in", "a", routing_key="first"),
+        Binding("x", "b", routing_key="first"),
+        Binding("x", "c", routing_key="second"),
+    ]
+    back = dying("b", "", "a")
+    returning = dying("b", "in", "second")
+
+    assert laps([dying("a", "x"), back, Queue("c")], exchanges, bindings) == [
+        "a -(expired)-> b -(expired)-> a"
+    ]
+    assert laps([dying("a", "x"), returning, Queue("c")], exchanges, bindings) == [], (
+        "nothing is bound to 'in' with that key"
+    )
+
+
+def test_a_way_that_meets_another_queue_twice_is_that_queues_ring_only():
+    exchanges = [Exchange("by key", "direct"), Exchange("back", "direct")]
+    bindings = [
+        Binding("by key", "c", routing_key="first"),
+        Binding("by key", "a", routing_key="second"),
+        Binding("back", "b", routing_key="first"),
+        Binding("back", "b", routing_key="second"),
+    ]
+    queues = [dying("a", "back", "first"), dying("b", "by key"), dying("c", "back", "second")]
+
+    # From a to b to c to b to a: but at the second b the journey is over.
+    assert laps(queues, exchanges, bindings) == ["b -(expired)-> c -(expired)-> b"]
+
+
+def test_a_ring_with_a_side_way_out_is_still_a_ring():
+    bindings = [Binding("x", "a"), Binding("x", "out")]
+
+    assert laps([dying("a", "x"), Queue("out")], [Exchange("x", "fanout")], bindings) == [
+        "a -(expired)-> a"
+    ]
+
+
+def test_two_ways_round_are_two_rings():
+    exchanges = [Exchange("x", "fanout"), Exchange("y", "fanout")]
+    bindings = [Binding("x", "b"), Binding("x", "c"), Binding("y", "d")]
+    queues = [dying("a", "x"), dying("b", "y"), dying("c", "y"), dying("d", "", "a")]
+
+    assert laps(queues, exchanges, bindings) == [
+        "a -(expired)-> b -(expired)-> d -(expired)-> a",
+        "a -(expired)-> c -(expired)-> d -(expired)-> a",
+    ]
+
+
+def test_messages_with_unknown_keys_return_through_the_default_exchange_by_name_only():
+    assert laps([dying("a", "")], [Exchange("x", "fanout")], [Binding("x", "a")]) == [
+        "a -(expired)-> a"
+    ]
+
+
+def test_a_headers_exchange_may_send_a_dead_letter_to_any_of_its_queues():
+    exchanges = [Exchange("x", "headers")]
+    bindings = [Binding("x", "a", arguments={"x-match": "any", "retry": True})]
+
+    assert laps([dying("a", "x", "k")], exchanges, bindings) == ["a -(expired)-> a"]
+
+
+def test_a_long_ring_is_found():
+    count = 3000
+    queues = [dying(f"q{n:04}", "", f"q{(n + 1) % count:04}") for n in range(count)]
+
+    (lap,) = laps(queues)
+
+    assert lap.count("->") == count

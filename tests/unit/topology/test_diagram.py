@@ -1,0 +1,185 @@
+"""Topologies as pictures."""
+
+import re
+
+from topology.declarations import Binding, Definitions, Exchange, Queue
+from topology.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw, mermaid
+from topology.values import Table
+
+RETRY = Definitions(
+    exchanges=(
+        Exchange("orders", "topic", arguments={"alternate-exchange": "else"}),
+        Exchange("else", "fanout", internal=True),
+    ),
+    queues=(
+        Queue(
+            "work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "retry"}
+        ),
+        Queue(
+            "retry",
+            arguments={
+                "x-message-ttl": 5000,
+                "x-dead-letter-exchange": "orders",
+                "x-dead-letter-routing-key": "order.again",
+            },
+        ),
+    ),
+    bindings=(
+        Binding("orders", "work", routing_key="order.#"),
+        Binding("orders", "work", routing_key=""),
+        Binding("else", "work"),
+    ),
+)
+
+
+def test_a_retry_topology_in_mermaid():
+    assert mermaid(draw(RETRY)) == (
+        "flowchart LR\n"
+        '    x0{{"orders<br/>topic exchange"}}\n'
+        '    x1{{"else<br/>fanout exchange, internal"}}\n'
+        '    q2[("work")]\n'
+        '    q3[("retry<br/>message-ttl 5000 ms")]\n'
+        "    x1 --> q2\n"
+        '    x0 -- "(empty key)<br/>order.#35;" --> q2\n'
+        '    x0 == "otherwise" ==> x1\n'
+        '    q2 -. "dead letters" .-> q3\n'
+        '    q3 -. "dead letters as order.again" .-> x0\n'
+    )
+
+
+def test_a_retry_topology_in_dot():
+    assert dot(draw(RETRY)) == (
+        "digraph topology {\n"
+        "    rankdir=LR;\n"
+        '    x0 [shape=hexagon, label="orders\\ntopic exchange"];\n'
+        '    x1 [shape=hexagon, label="else\\nfanout exchange, internal"];\n'
+        '    q2 [shape=cylinder, label="work"];\n'
+        '    q3 [shape=cylinder, label="retry\\nmessage-ttl 5000 ms"];\n'
+        '    x1 -> q2 [style=solid, label=""];\n'
+        '    x0 -> q2 [style=solid, label="(empty key)\\norder.#"];\n'
+        '    x0 -> x1 [style=bold, label="otherwise"];\n'
+        '    q2 -> q3 [style=dotted, label="dead letters"];\n'
+        '    q3 -> x0 [style=dotted, label="dead letters as order.again"];\n'
+        "}\n"
+    )
+
+
+def test_names_that_nobody_declared_are_drawn_as_missing():
+    arguments: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "gone"}
+    definitions = Definitions(
+        exchanges=(Exchange("x", "fanout", arguments={"alternate-exchange": "nowhere"}),),
+        queues=(Queue("q", arguments=arguments),),
+    )
+
+    assert draw(definitions) == Diagram(
+        nodes=(
+            DiagramNode("x0", "exchange", ("x", "fanout exchange")),
+            DiagramNode("q1", "queue", ("q",)),
+            DiagramNode("x2", "missing", ("nowhere", "no such exchange")),
+            DiagramNode("q3", "missing", ("gone", "no such queue")),
+        ),
+        edges=(
+            DiagramEdge("x0", "x2", "otherwise", ("otherwise",)),
+            DiagramEdge("q1", "q3", "dead letters", ("dead letters",)),
+        ),
+    )
+
+
+def test_predeclared_exchanges_are_drawn_where_something_refers_to_them():
+    definitions = Definitions(
+        queues=(
+            Queue("a", arguments={"x-dead-letter-exchange": ""}),
+            Queue("b", arguments={"x-alternate-exchange": "amq.fanout"}),
+        ),
+        bindings=(
+            Binding("amq.headers", "a", arguments={"x-match": "any", "colour": "red", "n": 1}),
+            Binding("amq.headers", "b"),
+            Binding("amq.direct", "amq.fanout", "exchange", "k"),
+        ),
+    )
+
+    picture = draw(definitions)
+
+    assert [node.lines[0] for node in picture.nodes] == [
+        "a",
+        "b",
+        "amq.direct",
+        "amq.fanout",
+        "amq.headers",
+        "(default exchange)",
+    ]
+    assert [(edge.kind, edge.lines) for edge in picture.edges] == [
+        ("binding", ("k",)),
+        ("binding", ('x-match="any", colour="red", n=1',)),
+        ("binding", ("everything",)),
+        ("dead letters", ("dead letters",)),
+        ("dead letters", ("rejected and orphaned",)),
+    ]
+
+
+def test_an_empty_dead_letter_routing_key_is_shown_as_one():
+    arguments: Table = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": ""}
+
+    picture = draw(Definitions(queues=(Queue("q", arguments=arguments),)))
+
+    assert picture.edges == (
+        DiagramEdge("q0", "x1", "dead letters", ("dead letters as (empty key)",)),
+    )
+
+
+def test_a_queue_shows_everything_special_about_it():
+    classic = Queue(
+        "classic",
+        arguments={
+            "x-expires": 60_000,
+            "x-max-length": 10,
+            "x-max-length-bytes": 1000,
+            "x-overflow": "reject-publish",
+            "x-max-priority": 9,
+        },
+    )
+    quorum = Queue(
+        "quorum",
+        arguments={
+            "x-queue-type": "quorum",
+            "x-dead-letter-exchange": "amq.fanout",
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+            "x-delivery-limit": 3,
+        },
+    )
+
+    first, second, _ = draw(Definitions(queues=(classic, quorum))).nodes
+
+    assert first.lines == (
+        "classic",
+        "expires 60000 ms",
+        "max-length 10",
+        "max-length-bytes 1000",
+        "reject-publish",
+        "max-priority 9",
+    )
+    assert second.lines == ("quorum", "quorum", "delivery-limit 3", "at-least-once")
+
+
+def test_a_name_cannot_break_out_of_its_place_in_the_picture():
+    evil = 'a"]; b --> c\n<script>&`*\\'
+    picture = draw(Definitions(queues=(Queue(evil),)))
+
+    in_mermaid = mermaid(picture).splitlines()
+    in_dot = dot(picture).splitlines()
+
+    assert in_mermaid == [
+        "flowchart LR",
+        '    q0[("a#34;]; b --#62; c #60;script#62;#38;#96;#42;#92;")]',
+    ]
+    assert in_dot[2] == r'    q0 [shape=cylinder, label="a\"]; b --> c\n<script>&`*\\"];'
+    assert len(in_dot) == 4
+
+
+def test_equal_definitions_give_equal_pictures_with_distinct_ids():
+    picture = draw(RETRY)
+
+    assert picture == draw(RETRY)
+    assert all(re.fullmatch(r"[xq]\d+", node.id) for node in picture.nodes)
+    assert len({node.id for node in picture.nodes}) == len(picture.nodes)

@@ -1,0 +1,72 @@
+"""Policies that do nothing, or compete."""
+
+from topology.compilation import compile_topology
+from topology.declarations import Definitions, Exchange, Policy, Queue
+from topology.errors import Problem
+from topology.policy_lint import lint_policies
+from topology.values import Table
+
+TTL: Table = {"message-ttl": 1000}
+
+
+def problems_of(*policies, operator_policies=()):
+    definitions = Definitions(
+        exchanges=(Exchange("orders"),),
+        queues=(Queue("work"), Queue("audit", arguments={"x-queue-type": "quorum"})),
+        policies=policies,
+        operator_policies=operator_policies,
+    )
+    return lint_policies(definitions, compile_topology(definitions))
+
+
+def test_policies_that_are_in_force_somewhere_are_clean():
+    assert problems_of(Policy("a", "^work$", TTL), Policy("b", "", TTL, priority=-1)) == ()
+
+
+def test_a_policy_that_matches_nothing_is_found():
+    assert problems_of(Policy("a", "^wrok$", TTL), Policy("b", "work", TTL, 0, "exchanges")) == (
+        Problem("policy 'a'", "matches nothing: pattern '^wrok$', all"),
+        Problem("policy 'b'", "matches nothing: pattern 'work', exchanges"),
+    )
+
+
+def test_a_policy_with_a_key_that_its_only_queue_does_not_support_matches_nothing():
+    assert problems_of(Policy("a", "^work$", {"delivery-limit": 3})) == (
+        Problem("policy 'a'", "matches nothing: pattern '^work$', all"),
+    )
+
+
+def test_a_policy_for_streams_alone_is_left_out_of_account():
+    assert problems_of(Policy("a", "", {"max-age": "1D"}, 0, "streams")) == ()
+
+
+def test_a_policy_that_is_outranked_everywhere_is_found():
+    assert problems_of(Policy("high", "", TTL, priority=5), Policy("low", "^work$", TTL)) == (
+        Problem("policy 'low'", "is never in force: other policies outrank it wherever it matches"),
+    )
+
+
+def test_policies_of_equal_priority_on_one_object_are_found_once_with_an_example():
+    policies = (Policy("b", "", TTL), Policy("a", "", TTL), Policy("low", "^work$", TTL, -1))
+
+    assert problems_of(*policies) == (
+        Problem("policy 'b'", "is never in force: other policies outrank it wherever it matches"),
+        Problem("policy 'low'", "is never in force: other policies outrank it wherever it matches"),
+        Problem(
+            "policy 'a'",
+            "has the same priority (0) as 'b' on queue 'work': which one applies is not defined",
+        ),
+    )
+
+
+def test_equal_priorities_on_different_objects_are_clean():
+    assert problems_of(Policy("a", "^work$", TTL), Policy("b", "^audit$", TTL)) == ()
+
+
+def test_operator_policies_are_judged_among_themselves():
+    problems = problems_of(
+        Policy("a", "^work$", TTL),
+        operator_policies=(Policy("a", "^work$", TTL, 0, "queues"), Policy("b", "^x$", TTL)),
+    )
+
+    assert problems == (Problem("operator policy 'b'", "matches nothing: pattern '^x$', all"),)
