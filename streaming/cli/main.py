@@ -9,15 +9,16 @@ import sys
 
 import typer
 
-from streaming.cli import suite, topology
+from streaming.cli import config, suite, topology
 from streaming.cli.exit_codes import EXIT_INVALID
-from topology.errors import InvalidTopologyError
+from topology.errors import DlxError
 
 EXAMPLES = (
     "Examples:",
     "dlx check definitions.json --strict",
     "dlx route definitions.json orders order.eu.created --header priority=1",
     "dlx diagram definitions.json --format mermaid",
+    "dlx config show > dlx.toml",
     "dlx test",
 )
 
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command()(topology.check)
 app.command()(topology.route)
 app.command()(topology.diagram)
+app.add_typer(config.app)
 app.command("test")(suite.run_suite)
 
 
@@ -49,6 +51,6 @@ def main() -> None:
     """Run the command line; never returns."""
     try:
         app(prog_name="dlx")
-    except InvalidTopologyError as error:
+    except DlxError as error:
         print(error, file=sys.stderr)
         sys.exit(EXIT_INVALID)

@@ -1,0 +1,61 @@
+"""`dlx config`: the file that says what a job does, shown and checked."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+
+DEFAULT_FILE: Final = Path("dlx.toml")
+
+app = typer.Typer(
+    name="config",
+    help="Show and check dlx.toml, the file that says what a job does.",
+    epilog="Examples:\n\ndlx config show > dlx.toml\n\ndlx config check dlx.toml --secrets",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def show(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Default: dlx.toml if it is here, else no file."),
+    ] = None,
+) -> int:
+    """Print a configuration with every default and comment.
+
+    The output is itself a valid dlx.toml. Of secrets it shows where they are found.
+    """
+    from streaming.config import JobConfig, read_config, show_config
+
+    if file is None and DEFAULT_FILE.exists():
+        file = DEFAULT_FILE
+    print(show_config(JobConfig() if file is None else read_config(file)), end="")
+    return EXIT_OK
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]")] = DEFAULT_FILE,
+    *,
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Also whether every secret is to be had here.")
+    ] = False,
+) -> int:
+    """Check a configuration and the definitions files it names.
+
+    Every problem is a line on stderr, with its path in the file.
+    """
+    from streaming.config import load_config
+    from streaming.config.attachments import check_secrets, load_vhost_definitions
+
+    config = load_config(file)
+    load_vhost_definitions(config)
+    if secrets:
+        check_secrets(config, os.environ)
+    print(f"{file}: valid")
+    return EXIT_OK

@@ -1,0 +1,53 @@
+"""`dlx.toml`: the one typed, documented file of the pipeline.
+
+`load_config` gives a job its `JobConfig`; `show_config` prints one; `outcome_hash` says whether two
+give the same records the same results. Importing this loads no Spark and reads nothing.
+"""
+
+from streaming.config.errors import InvalidConfigError
+from streaming.config.flow import FlowSettings
+from streaming.config.inputs import InputSettings, RecordHeader, RecordKey, Selector, TopicMapping
+from streaming.config.job import JobSettings
+from streaming.config.kafka import KafkaSettings
+from streaming.config.kafka_clients import jvm_properties, librdkafka_properties
+from streaming.config.model import JobConfig
+from streaming.config.outcome import outcome_changes, outcome_hash, outcome_settings
+from streaming.config.reading import load_config, parse_config, read_config
+from streaming.config.secret import Secret, SecretText, reveal
+from streaming.config.showing import show_config
+from streaming.config.tables import TablesSettings
+from streaming.config.topics import OutboundSettings
+from streaming.config.vhosts import UserSettings, VhostSettings
+from streaming.config.watermark import Absolute, Relative, Watermark
+
+__all__ = [
+    "Absolute",
+    "FlowSettings",
+    "InputSettings",
+    "InvalidConfigError",
+    "JobConfig",
+    "JobSettings",
+    "KafkaSettings",
+    "OutboundSettings",
+    "RecordHeader",
+    "RecordKey",
+    "Relative",
+    "Secret",
+    "SecretText",
+    "Selector",
+    "TablesSettings",
+    "TopicMapping",
+    "UserSettings",
+    "VhostSettings",
+    "Watermark",
+    "jvm_properties",
+    "librdkafka_properties",
+    "load_config",
+    "outcome_changes",
+    "outcome_hash",
+    "outcome_settings",
+    "parse_config",
+    "read_config",
+    "reveal",
+    "show_config",
+]

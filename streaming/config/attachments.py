@@ -1,0 +1,79 @@
+"""What a configuration points at: definitions files, secrets, certificates.
+
+A job looks at all of it before it starts; `dlx config check` does too.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from streaming.config.errors import InvalidConfigError, Place
+from streaming.config.kafka_clients import jvm_properties, librdkafka_properties
+from streaming.config.model import JobConfig
+from streaming.config.secret import reveal
+from topology.checking import check_definitions
+from topology.declarations import Definitions
+from topology.definitions import load_definitions
+from topology.errors import InvalidTopologyError, Problem
+
+
+def load_vhost_definitions(config: JobConfig) -> dict[str, Definitions]:
+    """Vhost -> what its definitions file declares for it, for the vhosts that have a file.
+
+    Raises:
+        InvalidConfigError: with every problem of every file, each under the setting's path.
+    """
+    place = Place("vhosts")
+    found: dict[str, Definitions] = {}
+    for vhost, settings in config.vhosts.items():
+        if settings.definitions is not None:
+            here = place.key(vhost).key("definitions")
+            definitions = _load(Path(settings.definitions), vhost, config, here)
+            if definitions is not None:
+                found[vhost] = definitions
+    if place.problems:
+        raise InvalidConfigError(place.problems)
+    return found
+
+
+def _load(path: Path, vhost: str, config: JobConfig, place: Place) -> Definitions | None:
+    """The part of a file that is for one vhost; None if something was reported."""
+    try:
+        loaded = load_definitions(path.read_bytes(), default_vhost=vhost)
+    except OSError as error:
+        place.report(f"cannot read {path}: {error.strerror}")
+        return None
+    except InvalidTopologyError as error:
+        for problem in error.problems:
+            place.report(str(problem))
+        return None
+    if vhost not in loaded.vhosts:
+        named = ", ".join(repr(name) for name in loaded.vhosts)
+        place.report(f"{path} declares nothing for this vhost, only for {named}")
+        return None
+    problems = check_definitions(loaded.vhosts[vhost], config.job.compat)
+    for problem in problems:
+        place.report(str(problem))
+    return None if problems else loaded.vhosts[vhost]
+
+
+def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:
+    """Fetch every secret and certificate once, to see that they are there.
+
+    Raises:
+        InvalidConfigError: one problem for each that is not.
+    """
+    problems: list[Problem] = []
+    fetches: tuple[Callable[[], object], ...] = (
+        partial(reveal, config.job.spark_properties, "job.spark_properties", environ),
+        partial(librdkafka_properties, config.kafka, environ),
+        partial(jvm_properties, config.kafka, environ),
+        partial(reveal, config.tables.storage_options, "tables.storage_options", environ),
+    )
+    for fetch in fetches:
+        try:
+            fetch()
+        except InvalidConfigError as error:
+            problems += error.problems
+    if problems:
+        raise InvalidConfigError(tuple(dict.fromkeys(problems)))
