@@ -51,6 +51,7 @@ class Fields:
         self.sound = True
         self._read: set[str] = set()
         self._members: Mapping[str, object] = {}
+        self._is_object = isinstance(document, dict)
         if isinstance(document, dict):
             self._members = document
         else:
@@ -109,7 +110,7 @@ class Fields:
         """The members that nobody asked for: their path, and what to say about them."""
         known = sorted({*self._read, *also_known})
         return [
-            (self.at(name), f"is not a known member{did_you_mean(name, known)}")
+            (self.at(str(name)), f"is not a known member{did_you_mean(str(name), known)}")
             for name in self._members
             if name not in known
         ]
@@ -119,7 +120,7 @@ class Fields:
         value = self.value(name)
         if value is not None:
             return value
-        if default is None and self._members:
+        if default is None and self._is_object:
             self._problem(name, "is missing")
         return default
 

@@ -47,6 +47,18 @@ class PermissionTable:
         }
         self._records[permission.user] = permission
 
+    def __getstate__(self) -> tuple[bool, list[Permission]]:
+        """The permissions by user; patterns are compiled again."""
+        return self.enforced, self.permissions()
+
+    def __setstate__(self, state: tuple[bool, list[Permission]]) -> None:
+        """Set all permissions again."""
+        self.enforced, permissions = state
+        self._records = {}
+        self._patterns = {}
+        for permission in permissions:
+            self.set(permission)
+
     def clear(self, user: str) -> bool:
         """Take all permissions from a user; False if it had none."""
         self._patterns.pop(user, None)

@@ -8,7 +8,7 @@ queue's arguments: the smaller number again, or the argument (R-POL-2, R-POL-3),
 exceptions for quorum queues (R-POL-12).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeVar, cast
 
 import msgspec
@@ -83,7 +83,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 class PolicyTable:
-    """The policies and operator policies of one vhost; picklable."""
+    """The policies and operator policies of one vhost; picklable, equal tables alike."""
 
     def __init__(self) -> None:
         """No policies."""
@@ -101,6 +101,15 @@ class PolicyTable:
     def clear(self, name: str, *, operator: bool = False) -> bool:
         """Take a policy out of force; False if there was none of that name."""
         return (self._operator if operator else self._ordinary).clear(name)
+
+    def __getstate__(self) -> tuple[list[Policy], list[Policy]]:
+        """Both kinds by name; patterns are compiled again."""
+        return self.policies(), self.policies(operator=True)
+
+    def __setstate__(self, state: tuple[list[Policy], list[Policy]]) -> None:
+        """Set all policies again."""
+        self._ordinary = _Ranking(state[0])
+        self._operator = _Ranking(state[1])
 
     def policies(self, *, operator: bool = False) -> list[Policy]:
         """The policies, by name."""
@@ -163,9 +172,12 @@ class PolicyTable:
 class _Ranking:
     """Policies of one kind, best first."""
 
-    def __init__(self) -> None:
-        self._by_name: dict[str, tuple[Policy, Pattern]] = {}
+    def __init__(self, policies: Iterable[Policy] = ()) -> None:
+        self._by_name = {
+            policy.name: (policy, compile_pattern(policy.pattern)) for policy in policies
+        }
         self._ranked: list[tuple[Policy, Pattern]] = []
+        self._rank()
 
     def set(self, policy: Policy) -> None:
         self._by_name[policy.name] = (policy, compile_pattern(policy.pattern))
@@ -211,8 +223,13 @@ def _merge(definition: Table, operator_definition: Table) -> Table:
     for key in operator_definition:
         ours, theirs = _integer(definition, key), _integer(operator_definition, key)
         if ours is not None and theirs is not None:
-            merged[key] = min(ours, theirs)
+            merged[key] = _tighter(ours, theirs)
     return merged
+
+
+def _tighter(one: int, other: int) -> int:
+    """The smaller limit; a negative one is none at all (R-POL-3)."""
+    return max(one, other) if min(one, other) < 0 else min(one, other)
 
 
 def _overflow(arguments: Table, policy: Table, *, quorum: bool) -> Overflow:
@@ -225,14 +242,14 @@ def _overflow(arguments: Table, policy: Table, *, quorum: bool) -> Overflow:
 
 def _delivery_limit(arguments: Table, policy: Table, compat: Compat) -> int | None:
     """The effective limit of a quorum queue (R-DLV-4, R-DLV-5, R-POL-3)."""
-    limits = [
-        limit
-        for limit in (_integer(arguments, "x-delivery-limit"), _integer(policy, "delivery-limit"))
-        if limit is not None
-    ]
-    if not limits:
-        return None if compat == "3.10" else DEFAULT_DELIVERY_LIMIT
-    limit = max(limits) if min(limits) < 0 else min(limits)
+    argument = _integer(arguments, "x-delivery-limit")
+    set_by_policy = _integer(policy, "delivery-limit")
+    if argument is not None and set_by_policy is not None:
+        limit = _tighter(argument, set_by_policy)
+    else:
+        default = -1 if compat == "3.10" else DEFAULT_DELIVERY_LIMIT
+        limits = (argument, set_by_policy, default)
+        limit = next(limit for limit in limits if limit is not None)
     return None if limit < 0 else limit
 
 

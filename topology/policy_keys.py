@@ -63,12 +63,12 @@ _OPERATOR = frozenset(
     {"delivery-limit", "expires", "max-length", "max-length-bytes", "message-ttl", "overflow"}
 )
 
-EVERY_KEY = tuple(sorted({*_CHECKS, *INERT}))
+_KNOWN = {False: INERT | _CHECKS.keys(), True: INERT | _OPERATOR}
 
 
-def is_known(key: str, *, operator: bool) -> bool:
-    """Whether RabbitMQ would recognise the key in such a policy."""
-    return key in INERT or key in (_OPERATOR if operator else _CHECKS)
+def known_keys(*, operator: bool) -> list[str]:
+    """The keys that RabbitMQ recognises in a policy or operator policy, sorted."""
+    return sorted(_KNOWN[operator])
 
 
 def unrecognised(policy: Policy, *, operator: bool) -> list[tuple[str, AmqpValue]]:
@@ -76,7 +76,7 @@ def unrecognised(policy: Policy, *, operator: bool) -> list[tuple[str, AmqpValue
     return [
         (key, value)
         for key, value in sorted(policy.definition.items())
-        if not is_known(key, operator=operator)
+        if key not in _KNOWN[operator]
     ]
 
 

@@ -170,6 +170,8 @@ class Router:
         exchange: str,
         routing_keys: tuple[str, ...],
         headers: Mapping[str, AmqpValue] | None = None,
+        *,
+        one_alternate: bool = False,
     ) -> Route:
         """The queues that a message published to `exchange` reaches.
 
@@ -177,6 +179,7 @@ class Router:
             exchange: where it is published, or dead-lettered, to.
             routing_keys: the message's key, then its CC and BCC keys.
             headers: the message's headers; None is the same as none.
+            one_alternate: only the alternate exchange of `exchange` itself counts (R-QPID-4).
 
         Returns:
             The route; an empty one if there is no such exchange.
@@ -190,13 +193,15 @@ class Router:
         groups = matcher.match(routing_keys, headers)
         if len(groups) == 1 and not groups[0].exchanges:
             return Route(groups[0].sorted_queues, (), not matcher.reads_headers)
-        return self._walk(exchange, routing_keys, headers)
+        return self._walk(exchange, routing_keys, headers, one_alternate=one_alternate)
 
     def _walk(
         self,
         exchange: str,
         routing_keys: tuple[str, ...],
         headers: Mapping[str, AmqpValue] | None,
+        *,
+        one_alternate: bool,
     ) -> Route:
         queues: set[str] = set()
         missing: list[tuple[str, str]] = []
@@ -211,7 +216,8 @@ class Router:
             for group in groups:
                 queues.update(group.queues)
                 following.update(group.exchanges)
-            if not groups and source in self._alternates:
+            may_fall_back = not one_alternate or source == exchange
+            if not groups and may_fall_back and source in self._alternates:
                 alternate = self._alternates[source]
                 if alternate in self._matchers:
                     following.add(alternate)

@@ -180,6 +180,10 @@ def table_from_json(document: object, *, depth: int = 0) -> Table:
     if not isinstance(document, dict):
         message = f"expected an object, got {json_type(document)}"
         raise ValueError(message)  # noqa: TRY004 - one kind of error for one kind of fault
+    for name in document:
+        if not isinstance(name, str):
+            message = f"a table has the key {name!r}, which is no string"
+            raise ValueError(message)
     return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
 
 

@@ -1,0 +1,138 @@
+"""Declaring again what exists."""
+
+import pytest
+
+from topology.declarations import Exchange, Queue
+from topology.errors import Refusal
+from topology.refusals import exclusive_queue
+from topology.validation import inequivalent_exchange, inequivalent_queue
+
+TTL = {"x-message-ttl": 100}
+
+
+def inequivalent(text):
+    return Refusal(406, f"PRECONDITION_FAILED - inequivalent arg {text}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refusal"),
+    [
+        (Exchange("x"), Exchange("x", arguments={"unknown": 1}), None),
+        (Exchange("amq.topic", "topic"), Exchange("amq.topic", "topic"), None),
+        (
+            Exchange("x", arguments={"alternate-exchange": "a"}),
+            Exchange("x", arguments={"alternate-exchange": "a"}),
+            None,
+        ),
+        (
+            Exchange("x", "direct"),
+            Exchange("x", "topic", durable=False),
+            inequivalent(
+                "'type' for exchange 'x' in vhost '/': received 'topic' but current is 'direct'"
+            ),
+        ),
+        (
+            Exchange("x"),
+            Exchange("x", durable=False),
+            inequivalent(
+                "'durable' for exchange 'x' in vhost '/': received 'false' but current is 'true'"
+            ),
+        ),
+        (
+            Exchange("x"),
+            Exchange("x", auto_delete=True),
+            inequivalent(
+                "'auto_delete' for exchange 'x' in vhost '/':"
+                " received 'true' but current is 'false'"
+            ),
+        ),
+        (
+            Exchange("x"),
+            Exchange("x", internal=True),
+            inequivalent(
+                "'internal' for exchange 'x' in vhost '/': received 'true' but current is 'false'"
+            ),
+        ),
+        (
+            Exchange("x", arguments={"alternate-exchange": "a"}),
+            Exchange("x"),
+            inequivalent(
+                "'alternate-exchange' for exchange 'x' in vhost '/':"
+                " received none but current is the value 'a' of type 'longstr'"
+            ),
+        ),
+        (
+            Exchange("x"),
+            Exchange("x", "x-random"),
+            Refusal(503, "COMMAND_INVALID - unknown exchange type 'x-random'"),
+        ),
+        (
+            Exchange(""),
+            Exchange(""),
+            Refusal(403, "ACCESS_REFUSED - operation not permitted on the default exchange"),
+        ),
+    ],
+)
+def test_an_exchange_may_be_declared_again_only_alike(old, new, refusal):
+    assert inequivalent_exchange(old, new, "/") == refusal
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refusal"),
+    [
+        (Queue("q", arguments=TTL), Queue("q", arguments=TTL), None),
+        (Queue("q"), Queue("q", arguments={"unknown": 1, "x-delivery-limit": 3}), None),
+        (Queue("q"), Queue("q", arguments={"x-queue-type": "classic"}), None),
+        (Queue("q", arguments={"x-queue-type": "classic"}), Queue("q"), None),
+        (
+            Queue("q"),
+            Queue("q", arguments={"x-queue-type": "quorum"}),
+            inequivalent(
+                "'x-queue-type' for queue 'q' in vhost '/':"
+                " received the value 'quorum' of type 'longstr' but current is none"
+            ),
+        ),
+        (
+            Queue("q"),
+            Queue("q", durable=False),
+            inequivalent(
+                "'durable' for queue 'q' in vhost '/': received 'false' but current is 'true'"
+            ),
+        ),
+        (
+            Queue("q", auto_delete=True),
+            Queue("q"),
+            inequivalent(
+                "'auto_delete' for queue 'q' in vhost '/': received 'false' but current is 'true'"
+            ),
+        ),
+        (
+            Queue("q", arguments=TTL),
+            Queue("q", arguments={"x-message-ttl": 200}),
+            inequivalent(
+                "'x-message-ttl' for queue 'q' in vhost '/': received the value '200' of type"
+                " 'signedint' but current is the value '100' of type 'signedint'"
+            ),
+        ),
+        (
+            Queue("q", arguments=TTL),
+            Queue("q", arguments={"x-message-ttl": 100.0}),
+            inequivalent(
+                "'x-message-ttl' for queue 'q' in vhost '/': received the value '100.0' of type"
+                " 'double' but current is the value '100' of type 'signedint'"
+            ),
+        ),
+        (
+            Queue("q"),
+            Queue("q", arguments={"x-max-length": None}),
+            inequivalent(
+                "'x-max-length' for queue 'q' in vhost '/': received the value 'undefined' of type"
+                " 'void' but current is none"
+            ),
+        ),
+        (Queue("q"), Queue("q", exclusive=True), exclusive_queue("q", "/")),
+    ],
+)
+def test_a_queue_may_be_declared_again_only_alike(old, new, refusal):
+    """R-DEF-4."""
+    assert inequivalent_queue(old, new, "/") == refusal

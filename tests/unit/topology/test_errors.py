@@ -1,0 +1,66 @@
+"""The forms that problems take."""
+
+import pickle
+
+from topology.errors import (
+    InvalidTopologyError,
+    Problem,
+    Refusal,
+    UnsupportedPatternError,
+    access_refused,
+    command_invalid,
+    not_found,
+    precondition_failed,
+    resource_locked,
+)
+from topology.suggestions import MOST_CANDIDATES, did_you_mean
+
+PROBLEMS = [Problem("queues[0].name", "is missing"), Problem("document", "is not JSON")]
+
+
+def test_an_invalid_topology_lists_every_problem_a_line():
+    error = InvalidTopologyError(PROBLEMS)
+
+    assert str(error) == "queues[0].name: is missing\ndocument: is not JSON"
+    assert error.problems == tuple(PROBLEMS)
+
+
+def test_errors_survive_pickling():
+    invalid = pickle.loads(pickle.dumps(InvalidTopologyError(PROBLEMS)))  # noqa: S301 - our bytes
+    pattern = pickle.loads(  # noqa: S301 - our bytes
+        pickle.dumps(UnsupportedPatternError("(", "is open"))
+    )
+
+    assert invalid.problems == tuple(PROBLEMS)
+    assert str(pattern) == "pattern '(' is open"
+
+
+def test_refusals_carry_amqps_codes_and_names():
+    assert [
+        refuse("why")
+        for refuse in (
+            access_refused,
+            not_found,
+            resource_locked,
+            precondition_failed,
+            command_invalid,
+        )
+    ] == [
+        Refusal(403, "ACCESS_REFUSED - why"),
+        Refusal(404, "NOT_FOUND - why"),
+        Refusal(405, "RESOURCE_LOCKED - why"),
+        Refusal(406, "PRECONDITION_FAILED - why"),
+        Refusal(503, "COMMAND_INVALID - why"),
+    ]
+
+
+def test_the_likeliest_name_is_suggested_if_any_is_alike():
+    assert did_you_mean("order", ["", "invoices", "orders"]) == " (did you mean 'orders'?)"
+    assert did_you_mean("order", ["invoices", "o"]) == ""
+    assert did_you_mean("order", []) == ""
+
+
+def test_suggestions_stay_cheap_among_many_names():
+    many = [f"name-{number:05}" for number in range(MOST_CANDIDATES + 1)]
+
+    assert did_you_mean("name-00000x", many) == " (did you mean 'name-00000'?)"

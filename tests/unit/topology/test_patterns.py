@@ -1,0 +1,84 @@
+"""Patterns: unanchored, linear, and the one look-ahead that policies use."""
+
+import pickle
+
+import pytest
+
+from topology.errors import UnsupportedPatternError
+from topology.patterns import compile_pattern
+
+NOT_LINEAR = (
+    "cannot be matched in linear time or is malformed ({}); of look-arounds only '^(?!...)' at the"
+    " beginning is supported, and no back-references"
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "not_matching"),
+    [
+        ("", ["", "a"], []),
+        ("^$", [""], ["a"]),
+        ("b", ["b", "abc"], ["", "a"]),
+        ("^a.*z$", ["az", "abz"], ["bz", "az0"]),
+        (r"^(?!amq\.).*", ["", "orders", "xamq."], ["amq.direct"]),
+        (r"^(?!amq\.)", ["", "orders"], ["amq.direct"]),
+        ("^(?!a|b)c", ["c", "cd"], ["a", "bc", "xc"]),
+        ("^(?!a)(?!b).", ["c"], ["", "a", "b"]),
+        ("^(?!a)b|^(?!x)y|z", ["b", "y", "xz"], ["a", "x", "c"]),
+        (r"^(?!\(|[)(|]|[^]a-z]).*", ["abc"], ["(", ")b", "|", "A"]),
+        (r"^(?!(a|b)c)x|y", ["x", "ay"], ["acx", "b"]),
+        (r"^(?![[:upper:]\]|]).*", ["abc"], ["Abc", "]", "|"]),
+        ("(?i)^(?!DEAD).*Q$", ["aq", "AQ"], ["deadq", "a"]),
+        ("(?i)abc", ["xABCx"], ["ab"]),
+        ("^(?!.*test).*", ["orders"], ["a.test.b"]),
+        ("[^(?!]", ["a"], ["!"]),
+    ],
+)
+def test_a_pattern_matches_as_in_rabbitmq(pattern, matching, not_matching):
+    compiled = compile_pattern(pattern)
+
+    assert [name for name in (*matching, *not_matching) if compiled.search(name)] == matching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "complaint"),
+    [
+        ("a(", "is not a valid regular expression (missing ): a()"),
+        ("[", "is not a valid regular expression (missing ]: [)"),
+        *(
+            (
+                pattern,
+                NOT_LINEAR.format(complaint),
+            )
+            for pattern, complaint in [
+                (r"(a)\1", r"invalid escape sequence: \1"),
+                ("(?!a)b", "invalid perl operator: (?!"),
+                ("^(?=a)b", "invalid perl operator: (?="),
+                ("(?<=a)b", "invalid perl operator: (?<="),
+                ("(?>a)b", "invalid perl operator: (?>"),
+                ("^(?!(?!a)b)c", "invalid perl operator: (?!"),
+                ("^a(?!b)", "invalid perl operator: (?!"),
+                ("^(?!a", "invalid perl operator: (?!"),
+                ("a++", "bad repetition operator: ++"),
+            ]
+        ),
+    ],
+)
+def test_other_patterns_are_refused_in_words(pattern, complaint):
+    with pytest.raises(UnsupportedPatternError) as raised:
+        compile_pattern(pattern)
+
+    assert (raised.value.pattern, raised.value.reason) == (pattern, complaint)
+    assert str(raised.value) == f"pattern {pattern!r} {complaint}"
+
+
+def test_a_pattern_pickles_as_its_text():
+    pattern = compile_pattern("^(?!a).")
+
+    copy = pickle.loads(pickle.dumps(pattern))  # noqa: S301 - our own bytes
+
+    assert (copy.text, copy.search("a"), copy.search("b")) == ("^(?!a).", False, True)
+
+
+def test_a_pattern_that_explodes_elsewhere_takes_no_time():
+    assert not compile_pattern("^(a+)+$").search("a" * 100_000 + "b")

@@ -1,0 +1,153 @@
+"""AMQP values: types, JSON form, typed equality."""
+
+from decimal import Decimal
+
+import pytest
+
+from topology.values import (
+    MAX_DEPTH,
+    Timestamp,
+    amqp_type,
+    from_json,
+    json_type,
+    match_key,
+    match_key_3_10,
+    table_from_json,
+    table_to_json,
+    to_json,
+)
+
+ONE_OF_EACH = {
+    "void": None,
+    "bool": True,
+    "signedint": -(2**31),
+    "long": 2**31,
+    "double": 1.5,
+    "longstr": "text",
+    "binary": b"\x00\xff",
+    "timestamp": Timestamp(1_700_000_000),
+    "decimal": Decimal("1.50"),
+    "array": [1, "a", [None]],
+    "table": {"nested": {"b": b"x"}},
+}
+IN_JSON = {
+    "void": None,
+    "bool": True,
+    "signedint": -(2**31),
+    "long": 2**31,
+    "double": 1.5,
+    "longstr": "text",
+    "binary": {"$bytes": "AP8="},
+    "timestamp": {"$timestamp": 1_700_000_000},
+    "decimal": {"$decimal": "1.50"},
+    "array": [1, "a", [None]],
+    "table": {"nested": {"b": {"$bytes": "eA=="}}},
+}
+
+
+def test_a_table_with_every_type_goes_to_json_and_back():
+    assert table_to_json(ONE_OF_EACH) == IN_JSON
+    assert table_from_json(IN_JSON) == ONE_OF_EACH
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_every_type_has_rabbitmqs_name(name):
+    assert amqp_type(ONE_OF_EACH[name]) == name
+
+
+def test_values_of_different_types_are_never_equal():
+    alike = [None, False, 0, 0.0, "0", b"0", Timestamp(0), Decimal(0), [], {}]
+
+    assert len({match_key(value) for value in alike}) == len(alike)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ([1, 2], [1, 2], True),
+        ([1, 2], [2, 1], False),
+        ([1], [True], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": 1}, {"a": 1.0}, False),
+        ({"a": None}, {}, False),
+        (0.0, -0.0, True),
+        (float("nan"), float("nan"), True),
+        (2**40, 2**40, True),
+        (Decimal("1.0"), Decimal("1.00"), False),
+        (Timestamp(5), Timestamp(5), True),
+    ],
+)
+def test_values_are_equal_by_type_and_content(one, other, equal):
+    assert (match_key(one) == match_key(other)) is equal
+
+
+def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
+    assert match_key_3_10(1.0) == match_key_3_10(1)
+    assert match_key_3_10(1.5) != match_key_3_10(1)
+    assert match_key_3_10(True) != match_key_3_10(1)
+    assert match_key_3_10([1.0]) != match_key_3_10([1])
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ({"$bytes": "not base64!"}, "$bytes must hold base64 text"),
+        ({"$bytes": "é"}, "$bytes must hold base64 text"),
+        ({"$bytes": 1}, "$bytes must hold base64 text"),
+        ({"$timestamp": "now"}, "$timestamp must hold whole seconds"),
+        ({"$timestamp": True}, "$timestamp must hold whole seconds"),
+        ({"$decimal": "one"}, "$decimal must hold the text of a decimal number"),
+        ({"$decimal": "NaN"}, "$decimal must hold the text of a decimal number"),
+        ({"$decimal": 1}, "$decimal must hold the text of a decimal number"),
+        (object(), "object is not a JSON type"),
+        ({1: "a"}, "a table has the key 1, which is no string"),
+    ],
+)
+def test_what_is_no_value_is_refused_in_words(document, complaint):
+    with pytest.raises(ValueError, match="^" + complaint.replace("$", r"\$") + "$"):
+        from_json(document)
+
+
+def test_nesting_is_limited():
+    document: object = 1
+    for _ in range(MAX_DEPTH):
+        document = [document]
+
+    assert from_json(document) == document
+    with pytest.raises(ValueError, match=f"^is nested more than {MAX_DEPTH} levels deep$"):
+        from_json([document])
+    with pytest.raises(ValueError, match=f"^is nested more than {MAX_DEPTH} levels deep$"):
+        from_json({"a": document})
+
+
+def test_a_whole_table_is_a_table_whatever_its_member_is_called():
+    assert table_from_json({"$bytes": "text"}) == {"$bytes": "text"}
+    assert table_to_json({"$bytes": "text"}) == {"$bytes": "text"}
+
+
+def test_a_nested_table_that_json_would_mistake_is_refused():
+    with pytest.raises(
+        ValueError, match=r"a table whose only member is '[$]bytes' has no JSON form"
+    ):
+        to_json({"a": {"$bytes": "text"}})
+
+
+def test_a_table_must_be_an_object():
+    with pytest.raises(ValueError, match=r"^expected an object, got an array$"):
+        table_from_json([])
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        (None, "null"),
+        (True, "a boolean"),
+        (1, "a number"),
+        (1.5, "a number"),
+        ("a", "a string"),
+        ([], "an array"),
+        ({}, "an object"),
+    ],
+)
+def test_json_types_are_named_with_their_article(document, name):
+    assert json_type(document) == name
