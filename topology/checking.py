@@ -19,7 +19,7 @@ from topology.exchanges import EXCHANGE_TYPES
 from topology.faults import faults_of, text
 from topology.names import RESERVED_PREFIX, too_long
 from topology.patterns import compile_pattern
-from topology.policy_keys import APPLY_TO, EVERY_KEY, unrecognised, value_faults
+from topology.policy_keys import APPLY_TO, known_keys, unrecognised, value_faults
 from topology.queue_arguments import argument_faults, foreign_arguments, unsuitable_properties
 from topology.suggestions import did_you_mean
 from topology.values import Compat
@@ -29,9 +29,9 @@ Locate = Callable[[str, int], str]
 
 Item = TypeVar("Item")
 _PROPERTIES = {
-    "auto-delete": "auto_delete",
-    "exclusive-owner": "exclusive",
-    "non-durable": "durable",
+    "auto-delete": ("auto_delete", "auto-delete"),
+    "exclusive-owner": ("exclusive", "exclusive"),
+    "non-durable": ("durable", "transient"),
 }
 
 
@@ -107,9 +107,8 @@ def _of_queue(where: str, queue: Queue, compat: Compat) -> Iterator[Problem]:
         what = f"is not an argument of {queue.queue_type} queues"
         yield Problem(f"{where}.arguments.{argument}", what)
     for unsuitable in unsuitable_properties(queue):
-        yield Problem(
-            f"{where}.{_PROPERTIES[unsuitable]}", f"a quorum queue cannot be {unsuitable}"
-        )
+        member, what = _PROPERTIES[unsuitable]
+        yield Problem(f"{where}.{member}", f"a quorum queue cannot be {what}")
 
 
 def _of_name(where: str, name: str) -> Iterator[Problem]:
@@ -156,7 +155,7 @@ def _of_policy(where: str, policy: Policy, compat: Compat, *, operator: bool) ->
         yield Problem(f"{where}.apply-to", what)
     for key, _value in unrecognised(policy, operator=operator):
         kind = "an operator policy" if operator else "a policy"
-        hint = did_you_mean(key, EVERY_KEY)
+        hint = did_you_mean(key, known_keys(operator=operator))
         yield Problem(f"{where}.definition.{key}", f"is not a key of {kind}{hint}")
     for key, complaint in value_faults(policy, compat):
         yield Problem(f"{where}.definition.{key}", complaint)

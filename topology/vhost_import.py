@@ -32,7 +32,7 @@ from topology.documents import (
 from topology.exchanges import EXCHANGE_TYPES
 from topology.fields import Fields, Report
 from topology.names import RESERVED_PREFIX
-from topology.policy_keys import EVERY_KEY, INERT, unrecognised
+from topology.policy_keys import INERT, known_keys, unrecognised
 from topology.queue_arguments import EVERY_ARGUMENT, QUEUE_TYPES
 from topology.suggestions import did_you_mean
 
@@ -173,7 +173,7 @@ class VhostImport:
             self._report.leave_out(f"{fields.where}.definition.{key}", "has no effect here")
         unknown = [key for key, _value in unrecognised(policy, operator=operator)]
         for key in unknown:
-            what = f"is not modelled{did_you_mean(key, EVERY_KEY)}"
+            what = f"is not modelled{did_you_mean(key, known_keys(operator=operator))}"
             self._report.leave_out(f"{fields.where}.definition.{key}", what)
         kept = {key: value for key, value in policy.definition.items() if key not in unknown}
         policies.append((msgspec.structs.replace(policy, definition=kept), fields.where))
