@@ -28,7 +28,7 @@ STATIC_CHECKS = (
 )
 
 
-def tests(*, all_tests: bool) -> Check:
+def the_tests(*, all_tests: bool) -> Check:
     """The tests, with the coverage gate of the pure core; the settings are in pyproject.toml."""
     selection = () if all_tests else ("-m", "not long")
     return Check("tests", ("-m", "pytest", "--cov", "--cov-report=term-missing", *selection))
@@ -66,4 +66,4 @@ def run_suite(
     if not (ROOT / "tests").is_dir():
         print(f"dlx test works in a checkout of the project; {ROOT} is none", file=sys.stderr)
         return EXIT_INVALID
-    return run_checks((*STATIC_CHECKS, tests(all_tests=all_tests)), ROOT)
+    return run_checks((*STATIC_CHECKS, the_tests(all_tests=all_tests)), ROOT)

@@ -1,0 +1,262 @@
+"""`dlx check`, `dlx route`, `dlx diagram`."""
+
+import pytest
+
+ORDERS = {"name": "orders", "type": "topic", "arguments": {"alternate-exchange": "unrouted"}}
+UNROUTED = {"name": "unrouted", "type": "fanout", "internal": True}
+DEFINITIONS = {
+    "exchanges": [ORDERS, UNROUTED, {"name": "by header", "type": "headers"}],
+    "queues": [{"name": "audit"}, {"name": "billing"}, {"name": "lost"}],
+    "bindings": [
+        {"source": "orders", "destination": "audit", "routing_key": "order.#"},
+        {"source": "orders", "destination": "billing", "routing_key": "order.*.created"},
+        {"source": "unrouted", "destination": "lost"},
+        {"source": "by header", "destination": "billing", "arguments": {"n": 1}},
+        {"source": "by header", "destination": "audit", "arguments": {"n": "1"}},
+    ],
+}
+MISTAKE = {"queues": [{"name": "work", "arguments": {"x-dead-letter-exchange": "amq.topci"}}]}
+TWO_VHOSTS = {
+    "vhosts": [{"name": "a"}, {"name": "b"}],
+    "queues": [{"name": "one", "vhost": "a"}, {"name": "two", "vhost": "b"}],
+}
+
+
+def test_check_says_that_definitions_are_valid(dlx, write):
+    file = write(DEFINITIONS)
+
+    assert dlx("check", file) == (0, "definitions.json: valid, no lint\n", "")
+    assert dlx("check", file, "--strict") == (0, "definitions.json: valid, no lint\n", "")
+
+
+def test_check_prints_lint_on_stdout_and_minds_it_only_when_strict(dlx, write):
+    file = write(MISTAKE)
+    output = (
+        "lint: queue 'work': its dead-letter exchange 'amq.topci' does not exist "
+        "(did you mean 'amq.topic'?): dead letters are lost\n"
+        "lint: queue 'work': is unreachable: no binding or dead letter leads to it, only a publish "
+        "to the default exchange by its name\n"
+        "definitions.json: valid, 2 lint\n"
+    )
+
+    assert dlx("check", file) == (0, output, "")
+    assert dlx("check", file, "--strict") == (1, output, "")
+
+
+def test_check_prints_every_problem_on_stderr_one_a_line(dlx, write):
+    file = write(
+        {
+            "queues": [{"name": "work", "arguments": {"x-message-ttl": -1}}],
+            "bindings": [{"source": "odrers", "destination": "wrok"}],
+            "exchanges": [{"name": "orders", "type": "topic"}],
+        }
+    )
+
+    status, out, err = dlx("check", file)
+
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
+        "queues[0].arguments.x-message-ttl: must not be negative, but is -1",
+        "bindings[0].source: no exchange is named 'odrers' (did you mean 'orders'?)",
+        "bindings[0].destination: no queue is named 'wrok' (did you mean 'work'?)",
+    ]
+
+
+def test_check_names_what_is_not_modelled_and_does_not_mind_it(dlx, write):
+    file = write({"parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": {}}]})
+
+    assert dlx("check", file, "--strict") == (
+        0,
+        "left out: parameters[0]: a 'shovel' parameter is not modelled\n"
+        "definitions.json: valid, no lint\n",
+        "",
+    )
+
+
+def test_check_tells_vhosts_apart(dlx, write):
+    status, out, _ = dlx("check", write(TWO_VHOSTS))
+
+    assert status == 0
+    assert [line.split(": is")[0] for line in out.splitlines()] == [
+        "lint: vhost 'a': queue 'one'",
+        "lint: vhost 'b': queue 'two'",
+        "definitions.json: valid, 2 lint",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"queues": ', "\x00", "[" * 100_000])
+def test_text_that_is_not_json_is_a_problem_of_the_document(dlx, write, text):
+    status, out, err = dlx("check", write(text))
+
+    assert (status, out) == (2, "")
+    assert err.startswith("document: is not JSON: ")
+
+
+def test_a_file_that_does_not_exist_is_a_usage_error(dlx):
+    status, out, err = dlx("check", "no/such/file.json")
+
+    assert (status, out) == (2, "")
+    assert "no/such/file.json" in err
+
+
+def test_the_definitions_of_a_scenario_are_meant_when_the_file_is_one(dlx, write):
+    scenario = {"id": "s", "definitions": MISTAKE, "steps": [], "end_ms": 0}
+
+    status, out, _ = dlx("check", write(scenario))
+
+    assert (status, out.splitlines()[-1]) == (0, "definitions.json: valid, 2 lint")
+
+
+def test_lint_follows_the_chosen_version(dlx, write):
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "work",
+    }
+    file = write({"queues": [{"name": "work", "arguments": arguments}]})
+
+    on_4_0 = dlx("check", file, "--strict")
+    on_3_10 = dlx("check", file, "--strict", "--compat", "3.10")
+
+    assert on_4_0[0] == 1
+    assert "work -(delivery_limit)-> work" in on_4_0[1]
+    assert on_3_10 == (0, "definitions.json: valid, no lint\n", "")
+
+
+def test_route_shows_each_step_and_the_queues(dlx, write):
+    assert dlx("route", write(DEFINITIONS), "orders", "order.eu.created") == (
+        0,
+        "exchange 'orders' -> queue 'audit' by binding 'order.#'\n"
+        "exchange 'orders' -> queue 'billing' by binding 'order.*.created'\n"
+        "queues: audit, billing\n",
+        "",
+    )
+
+
+def test_route_goes_through_an_alternate_exchange(dlx, write):
+    assert dlx("route", write(DEFINITIONS), "orders", "invoice") == (
+        0,
+        "exchange 'orders' -> exchange 'unrouted' by alternate exchange\n"
+        "exchange 'unrouted' -> queue 'lost' by binding ''\n"
+        "queues: lost\n",
+        "",
+    )
+
+
+def test_route_says_where_an_alternate_exchange_is_missing(dlx, write):
+    file = write({"exchanges": [{"name": "x", "arguments": {"alternate-exchange": "y"}}]})
+
+    assert dlx("route", file, "x", "k") == (
+        0,
+        "exchange 'x' -> exchange 'y' by missing alternate exchange\n"
+        "no queue: dropped, or returned if mandatory\n",
+        "",
+    )
+
+
+def test_route_through_the_default_exchange_goes_by_name(dlx, write):
+    assert dlx("route", write(DEFINITIONS), "", "audit") == (
+        0,
+        "default exchange -> queue 'audit' by its name\nqueues: audit\n",
+        "",
+    )
+
+
+def test_a_destination_that_was_reached_before_is_marked(dlx, write):
+    file = write(
+        {
+            "exchanges": [{"name": "x", "type": "fanout"}],
+            "bindings": [{"source": "x", "destination": "x", "destination_type": "exchange"}],
+        }
+    )
+
+    _, out, _ = dlx("route", file, "x", "")
+
+    assert out.splitlines()[0] == "exchange 'x' -> exchange 'x' by binding '' (reached before)"
+
+
+@pytest.mark.parametrize(
+    ("value", "queue", "arguments"),
+    [("1", "billing", '{"n":1}'), ('"1"', "audit", '{"n":"1"}')],
+)
+def test_a_header_has_the_type_that_its_json_has(dlx, write, value, queue, arguments):
+    assert dlx("route", write(DEFINITIONS), "by header", "", "--header", f"n={value}") == (
+        0,
+        f"exchange 'by header' -> queue '{queue}' by binding '' {arguments}\nqueues: {queue}\n",
+        "",
+    )
+
+
+def test_a_header_that_is_not_json_is_text(dlx, write):
+    binding = {"source": "x", "destination": "q", "arguments": {"colour": "red=dark"}}
+    file = write(
+        {
+            "exchanges": [{"name": "x", "type": "headers"}],
+            "queues": [{"name": "q"}],
+            "bindings": [binding],
+        }
+    )
+
+    _, out, _ = dlx("route", file, "x", "", "--header", "colour=red=dark", "--header", "more=1")
+
+    assert out.splitlines()[-1] == "queues: q"
+
+
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        ("n", "expected NAME=VALUE, got 'n'"),
+        ("=1", "expected NAME=VALUE, got '=1'"),
+        ('n={"$bytes": 1}', "n: $bytes must hold base64 text"),
+    ],
+)
+def test_a_header_that_says_nothing_is_a_usage_error(dlx, write, header, complaint):
+    status, _, err = dlx("route", write(DEFINITIONS), "orders", "k", "--header", header)
+
+    assert status == 2
+    assert complaint in err
+
+
+def test_an_unknown_exchange_is_refused_with_a_suggestion(dlx, write):
+    assert dlx("route", write(DEFINITIONS), "ordres", "k") == (
+        2,
+        "",
+        "EXCHANGE: no exchange is named 'ordres' in vhost '/' (did you mean 'orders'?)\n",
+    )
+
+
+def test_route_from_an_internal_exchange_notes_that_no_client_can_do_that(dlx, write):
+    status, out, err = dlx("route", write(DEFINITIONS), "unrouted", "k")
+
+    assert (status, out.splitlines()[-1]) == (0, "queues: lost")
+    assert err == "note: exchange 'unrouted' is internal, no client may publish to it\n"
+
+
+def test_where_there_are_several_vhosts_one_must_be_named(dlx, write):
+    file = write(TWO_VHOSTS)
+
+    assert dlx("route", file, "", "two", "--vhost", "b")[1].endswith("queues: two\n")
+    assert dlx("route", file, "", "two") == (
+        2,
+        "",
+        "--vhost: the file has several vhosts: 'a', 'b'\n",
+    )
+    assert dlx("diagram", file, "--vhost", "c") == (2, "", "--vhost: the file has no vhost 'c'\n")
+
+
+def test_diagram_speaks_mermaid_or_dot(dlx, write):
+    file = write({"queues": [{"name": "q"}]})
+
+    assert dlx("diagram", file) == (0, 'flowchart LR\n    q0[("q")]\n', "")
+    assert dlx("diagram", file, "--format", "dot") == (
+        0,
+        'digraph topology {\n    rankdir=LR;\n    q0 [shape=cylinder, label="q"];\n}\n',
+        "",
+    )
+
+
+def test_diagram_knows_no_other_language(dlx, write):
+    status, _, err = dlx("diagram", write({}), "--format", "svg")
+
+    assert status == 2
+    assert "svg" in err
