@@ -1,0 +1,168 @@
+"""The channels of a shard: found by (user, name) or number, opened on first use, closed by command,
+lease or consumer timeout."""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streaming.broker.channels import Channel, ChannelRecord, Stream
+from streaming.broker.encoding import pack, unpack
+from streaming.broker.records import Records
+from streaming.broker.timers import TimerKind
+
+if TYPE_CHECKING:
+    from streaming.broker.shard import Shard
+
+_NAMES = "channels"
+
+
+class _Directory(msgspec.Struct, array_like=True):
+    next_number: int
+    names: list[tuple[str | None, str, int]]
+
+
+_decoder = msgspec.msgpack.Decoder(_Directory)
+_record_decoder = msgspec.msgpack.Decoder(ChannelRecord)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class ChannelDirectory:
+    """Reads channels as they are needed and writes them back."""
+
+    def __init__(self, shard: Shard, timers: dict[int, int]) -> None:
+        self._shard = shard
+        self.records = Records(shard.store, "c", timers)
+        self._loaded: dict[int, Channel] = {}
+        self._names: dict[tuple[str | None, str], int] | None = None
+        self._next_number = 1
+        self._names_changed = False
+
+    def _numbers(self) -> dict[tuple[str | None, str], int]:
+        if self._names is None:
+            data = self._shard.store.read(_NAMES)
+            self._names = {}
+            if data is not None:
+                directory = _decoder.decode(unpack(data))
+                self._next_number = directory.next_number
+                self._names = {(user, name): number for user, name, number in directory.names}
+        return self._names
+
+    def open(self, user: str | None, name: str) -> Channel:
+        """The channel of that identity, opened if it was not."""
+        numbers = self._numbers()
+        number = numbers.get((user, name))
+        if number is not None:
+            return self.by_number(number)
+        number = self._next_number
+        self._next_number += 1
+        self._names_changed = True
+        numbers[(user, name)] = number
+        channel = Channel.fresh(self._shard.store, number, user, name)
+        self._loaded[number] = channel
+        return channel
+
+    def get(self, user: str | None, name: str) -> Channel | None:
+        """The channel of that identity, if it is open."""
+        number = self._numbers().get((user, name))
+        return None if number is None else self.by_number(number)
+
+    def by_number(self, number: int) -> Channel:
+        """An open channel."""
+        channel = self._loaded.get(number)
+        if channel is None:
+            data = self.records.read(number)
+            assert data is not None, f"channel {number} is missing from the state"  # noqa: S101
+            channel = Channel(self._shard.store, number, _record_decoder.decode(unpack(data)))
+            self._loaded[number] = channel
+        return channel
+
+    def exists(self, number: int) -> bool:
+        """Whether a channel of that number is open."""
+        return number in self._loaded or self.records.read(number) is not None
+
+    def remove(self, channel: Channel) -> None:
+        """Forget a channel; nothing may be unacked on it."""
+        del self._numbers()[(channel.user, channel.name)]
+        self._names_changed = True
+        del self._loaded[channel.number]
+        self.records.delete(channel.number)
+
+    def find_delivery(
+        self, user: str | None, channel_name: str | None, ref: str
+    ) -> tuple[Stream, int] | None:
+        """What a settlement's ref or delivery id means to this user (D3b): a stream and a number.
+
+        Without a channel name all channels of the user are looked at, the newest first.
+        """
+        if "/" not in ref:
+            return self._by_delivery_id(user, channel_name, ref)
+        numbers = self._numbers()
+        if channel_name is not None:
+            candidates = [numbers[(user, channel_name)]] if (user, channel_name) in numbers else []
+        else:
+            candidates = [number for (owner, _), number in numbers.items() if owner == user]
+        for number in sorted(candidates, reverse=True):
+            found = self.by_number(number).find(ref)
+            if found is not None:
+                return found
+        return None
+
+    def find_consumer(
+        self, user: str | None, channel_name: str | None, label: str
+    ) -> Stream | None:
+        """An active consumer of this user, by label."""
+        for (owner, name), number in sorted(self._numbers().items(), key=lambda entry: -entry[1]):
+            if owner == user and channel_name in {None, name}:
+                channel = self.by_number(number)
+                stream_number = channel.labels.get(label)
+                if stream_number is not None and channel.streams[stream_number].active:
+                    return channel.streams[stream_number]
+        return None
+
+    def _by_delivery_id(
+        self, user: str | None, channel_name: str | None, delivery_id: str
+    ) -> tuple[Stream, int] | None:
+        parts = delivery_id.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):  # noqa: PLR2004
+            return None
+        channel_number, stream_number, number = (int(part) for part in parts)
+        if not self.exists(channel_number):
+            return None
+        channel = self.by_number(channel_number)
+        stream = channel.streams.get(stream_number)
+        if channel.user != user or stream is None or channel_name not in {None, channel.name}:
+            return None
+        return stream, number
+
+    def is_unacked(self, delivery_id: str) -> bool:
+        """Whether a delivery, by id, is not settled yet."""
+        channel_number, stream_number, number = (int(part) for part in delivery_id.split("."))
+        if not self.exists(channel_number):
+            return False
+        stream = self.by_number(channel_number).streams.get(stream_number)
+        return stream is not None and stream.tag_of(number) is not None
+
+    def used(self, channel: Channel) -> None:
+        """A command of the channel arrived: its lease starts anew."""
+        now_ms = self._shard.now_ms
+        channel.used_at_ms = now_ms
+        if channel.lease_ms is not None:
+            due_ms = now_ms + channel.lease_ms
+            if due_ms < channel.lease_timer_ms:
+                channel.lease_timer_ms = due_ms
+                heappush(self._shard.timers, (due_ms, TimerKind.LEASE, channel.number))
+
+    def save(self) -> None:
+        """Write back what was read."""
+        for number, channel in sorted(self._loaded.items()):
+            timer_ms = channel.next_timer_ms()
+            self.records.write(number, pack(_encoder.encode(channel.record())), timer_ms)
+        self.records.save()
+        if self._names_changed:
+            names = [(user, name, number) for (user, name), number in self._numbers().items()]
+            directory = _Directory(self._next_number, names)
+            self._shard.store.write(_NAMES, pack(_encoder.encode(directory)))
+        self._loaded = {}

@@ -1,0 +1,341 @@
+"""Channels: deliveries that are not settled yet, and the consumers that take them.
+
+A delivery belongs to a stream of its channel: each consumer is a stream, and all gets of a channel
+share one. In a stream deliveries are numbered 0, 1, 2, ...; across the streams of a channel, delivery
+tags give the order that `multiple`, recover and close go by (R-SET-3, R-SET-4).
+
+Unacked deliveries are paged by number: a page is read when one of its deliveries is settled, so a
+channel with a million of them costs no more than one with ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streaming.broker.encoding import PageCodec
+from streaming.broker.events import Actor
+from streaming.broker.message import NEVER, Copy
+
+if TYPE_CHECKING:
+    from streaming.broker.pages import StateStore
+
+PAGE_BITS = 10
+"""Deliveries 0..1023 of a stream are on page 0, and so on."""
+
+
+class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
+    """One unacked delivery. `tag` orders it in its channel; `at_ms` is when it was handed out."""
+
+    tag: int
+    number: int
+    queue_number: int
+    at_ms: int
+    copy: Copy
+
+
+DELIVERIES = PageCodec(Delivery)
+
+
+class StreamRecord(msgspec.Struct, array_like=True):
+    """A stream at rest."""
+
+    number: int
+    label: str
+    next_number: int
+    pages: list[tuple[int, int]]  # page, unacked deliveries on it
+    queue_number: int = -1
+    prefetch: int = 0
+    auto_ack: bool = False
+    active: bool = False
+
+
+class Stream:
+    """Deliveries under one label, by number.
+
+    Attributes:
+        queue_number, prefetch, auto_ack: a consumer's; `active` until it is cancelled.
+        unacked: how many deliveries are not settled.
+    """
+
+    __slots__ = (
+        "_loaded",
+        "_prefix",
+        "_store",
+        "active",
+        "auto_ack",
+        "channel",
+        "label",
+        "next_number",
+        "number",
+        "pages",
+        "prefetch",
+        "queue_number",
+        "unacked",
+    )
+
+    def __init__(self, store: StateStore, channel: Channel, record: StreamRecord) -> None:
+        self._store = store
+        self._prefix = f"d{channel.number}.{record.number}"
+        self._loaded: dict[int, dict[int, Delivery]] = {}
+        self.channel = channel
+        self.number = record.number
+        self.label = record.label
+        self.next_number = record.next_number
+        self.pages: dict[int, int] = dict(record.pages)
+        self.unacked = sum(self.pages.values())
+        self.queue_number = record.queue_number
+        self.prefetch = record.prefetch
+        self.auto_ack = record.auto_ack
+        self.active = record.active
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Channel and stream number: how queues refer to a consumer."""
+        return (self.channel.number, self.number)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the prefetch limit allows one more."""
+        return not self.prefetch or self.auto_ack or self.unacked < self.prefetch
+
+    def add(self, delivery: Delivery) -> None:
+        """Keep an unacked delivery; numbers only grow."""
+        page_number = delivery.number >> PAGE_BITS
+        page = self._loaded.get(page_number)
+        if page is None:
+            page = self._page(page_number)
+        page[delivery.number] = delivery
+        self.pages[page_number] = self.pages.get(page_number, 0) + 1
+        self.unacked += 1
+
+    def take(self, number: int) -> Delivery | None:
+        """Take a delivery out; None if it is not here (any more)."""
+        page_number = number >> PAGE_BITS
+        left = self.pages.get(page_number)
+        if left is None:
+            return None
+        page = self._loaded.get(page_number)
+        if page is None:
+            page = self._page(page_number)
+        delivery = page.pop(number, None)
+        if delivery is not None:
+            self.unacked -= 1
+            if left == 1:
+                self._forget(page_number)
+            else:
+                self.pages[page_number] = left - 1
+        return delivery
+
+    def tag_of(self, number: int) -> int | None:
+        """The delivery tag of an unacked delivery."""
+        if number >> PAGE_BITS not in self.pages:
+            return None
+        delivery = self._page(number >> PAGE_BITS).get(number)
+        return None if delivery is None else delivery.tag
+
+    def take_up_to(self, tag: int) -> Iterator[Delivery]:
+        """Take out the deliveries with a tag up to this one, in order."""
+        while self.pages:
+            page_number = min(self.pages)
+            page = self._page(page_number)
+            for number in list(page):
+                if page[number].tag > tag:
+                    return
+                delivery = self.take(number)
+                assert delivery is not None  # noqa: S101 - it was just there
+                yield delivery
+
+    def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
+        """Take out the deliveries of one queue."""
+        for page_number in sorted(self.pages):
+            for number, delivery in list(self._page(page_number).items()):
+                if delivery.queue_number == queue_number:
+                    self.take(number)
+                    yield delivery
+
+    def oldest_ms(self) -> int:
+        """When the oldest unacked delivery was handed out; NEVER if there is none."""
+        if not self.pages:
+            return NEVER
+        page = self._page(min(self.pages))
+        return next(iter(page.values())).at_ms
+
+    def save(self) -> StreamRecord:
+        """Write the pages in memory and give the rest; the stream is not used after this."""
+        for page_number, page in self._loaded.items():
+            self._store.write(f"{self._prefix}/{page_number}", DELIVERIES.encode(page.values()))
+        return StreamRecord(
+            self.number,
+            self.label,
+            self.next_number,
+            list(self.pages.items()),
+            self.queue_number,
+            self.prefetch,
+            self.auto_ack,
+            self.active,
+        )
+
+    def _page(self, page_number: int) -> dict[int, Delivery]:
+        page = self._loaded.get(page_number)
+        if page is None:
+            page = {}
+            if page_number in self.pages:
+                data = self._store.read(f"{self._prefix}/{page_number}")
+                assert data is not None, f"page {self._prefix}/{page_number} is missing"  # noqa: S101
+                page = {delivery.number: delivery for delivery in DELIVERIES.decode(data)}
+            self._loaded[page_number] = page
+        return page
+
+    def _forget(self, page_number: int) -> None:
+        del self.pages[page_number]
+        del self._loaded[page_number]
+        self._store.delete(f"{self._prefix}/{page_number}")
+
+
+Consumer = Stream
+"""A stream with `queue_number` is a consumer."""
+
+
+class ChannelRecord(msgspec.Struct, array_like=True):
+    """A channel at rest."""
+
+    user: str | None
+    name: str
+    next_tag: int
+    next_stream: int
+    streams: list[StreamRecord]
+    get_labels: list[tuple[str, int, int]]  # label, first number, deliveries
+    lease_ms: int | None
+    used_at_ms: int
+    lease_timer_ms: int
+    timeout_timer_ms: int
+
+
+class Channel:
+    """A client's session: (user, name) is its identity (D3b).
+
+    Attributes:
+        lease_ms: how long it lives without a command; None for ever.
+    """
+
+    def __init__(self, store: StateStore, number: int, record: ChannelRecord) -> None:
+        self._store = store
+        self.number = number
+        self.user = record.user
+        self.name = record.name
+        self.actor = Actor(record.user, record.name)
+        self.next_tag = record.next_tag
+        self.next_stream = record.next_stream
+        self.streams: dict[int, Stream] = {
+            stream.number: Stream(store, self, stream) for stream in record.streams
+        }
+        self.labels: dict[str, int] = {
+            stream.label: stream.number for stream in record.streams if stream.queue_number >= 0
+        }
+        self.get_labels: dict[str, tuple[int, int]] = {
+            label: (first, count) for label, first, count in record.get_labels
+        }
+        self.lease_ms = record.lease_ms
+        self.used_at_ms = record.used_at_ms
+        self.lease_timer_ms = record.lease_timer_ms
+        self.timeout_timer_ms = record.timeout_timer_ms
+
+    @classmethod
+    def fresh(cls, store: StateStore, number: int, user: str | None, name: str) -> Channel:
+        """A channel nothing has happened on."""
+        record = ChannelRecord(
+            user, name, 1, 1, [StreamRecord(0, "", 0, [])], [], None, 0, NEVER, NEVER
+        )
+        return cls(store, number, record)
+
+    @property
+    def gets(self) -> Stream:
+        """The stream that all gets share."""
+        return self.streams[0]
+
+    def consumers(self) -> list[Stream]:
+        """The active consumers, oldest first."""
+        return [stream for stream in self.streams.values() if stream.active]
+
+    def new_consumer(
+        self, label: str, queue_number: int, prefetch: int, *, auto_ack: bool
+    ) -> Stream:
+        """Start a stream for a consumer; one of that label before it can be named no more."""
+        number = self.next_stream
+        self.next_stream += 1
+        record = StreamRecord(number, label, 0, [], queue_number, prefetch, auto_ack, active=True)
+        stream = Stream(self._store, self, record)
+        self.streams[number] = stream
+        self.labels[label] = number
+        return stream
+
+    def find(self, ref: str) -> tuple[Stream, int] | None:
+        """The stream and number that `label/n` means here, settled or not."""
+        label, slash, text = ref.rpartition("/")
+        if not slash or not (text.isascii() and text.isdigit()):
+            return None
+        number = int(text)
+        get = self.get_labels.get(label)
+        if get is not None:
+            first, count = get
+            return (self.gets, first + number) if number < count else None
+        stream_number = self.labels.get(label)
+        return None if stream_number is None else (self.streams[stream_number], number)
+
+    def take_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
+        """Take out every delivery with a tag up to this one, in order of tag (R-SET-3)."""
+        streams = [stream for stream in self.streams.values() if stream.unacked]
+        if len(streams) == 1:
+            for delivery in streams[0].take_up_to(tag):
+                yield streams[0], delivery
+            return
+        tagged = [
+            ((delivery.tag, stream, delivery) for delivery in stream.take_up_to(tag))
+            for stream in streams
+        ]
+        for _tag, stream, delivery in merge(*tagged, key=lambda entry: entry[0]):
+            yield stream, delivery
+
+    def oldest_ms(self) -> int:
+        """When its oldest unacked delivery was handed out; NEVER if there is none."""
+        return min(stream.oldest_ms() for stream in self.streams.values())
+
+    def next_timer_ms(self) -> int:
+        """The earlier of its timers."""
+        return min(self.lease_timer_ms, self.timeout_timer_ms)
+
+    def forget_done(self) -> None:
+        """Drop streams of cancelled consumers and labels of gets that have nothing unacked."""
+        for number, stream in list(self.streams.items()):
+            if number and not stream.active and not stream.unacked:
+                del self.streams[number]
+                if self.labels.get(stream.label) == number:
+                    del self.labels[stream.label]
+        if self.get_labels:
+            pages = self.gets.pages
+            oldest = min(pages) << PAGE_BITS if pages else NEVER
+            self.get_labels = {
+                label: (first, count)
+                for label, (first, count) in self.get_labels.items()
+                if first + count > oldest
+            }
+
+    def record(self) -> ChannelRecord:
+        """Write pages and give the rest; the channel is not used after this."""
+        self.forget_done()
+        return ChannelRecord(
+            self.user,
+            self.name,
+            self.next_tag,
+            self.next_stream,
+            [stream.save() for stream in self.streams.values()],
+            [(label, first, count) for label, (first, count) in self.get_labels.items()],
+            self.lease_ms,
+            self.used_at_ms,
+            self.lease_timer_ms,
+            self.timeout_timer_ms,
+        )

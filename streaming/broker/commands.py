@@ -1,0 +1,246 @@
+"""What a broker can be asked to do; the vocabulary of scenario files and of the command topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from topology.declarations import Binding, Exchange, Policy, Queue
+
+
+class Command(
+    msgspec.Struct, frozen=True, tag_field="op", kw_only=True, forbid_unknown_fields=True
+):
+    """The base of all commands; `op` in JSON selects one. Answers go to `channel`.
+
+    `reply_id` is the asker's own mark, copied into the answer.
+    """
+
+    reply_id: str | None = None
+
+
+class Get(Command, tag="get"):
+    """Up to `count` single gets; stops when the queue is empty. Deliveries are `label/0`, `label/1`, ..."""
+
+    queue: str
+    count: int = 1
+    label: str | None = msgspec.field(name="as", default=None)
+    auto_ack: bool = False
+    channel: str = "c0"
+
+
+class Consume(Command, tag="consume"):
+    """Start a consumer. `prefetch` 0 is no limit."""
+
+    queue: str
+    label: str = msgspec.field(name="as")
+    prefetch: int = 0
+    auto_ack: bool = False
+    channel: str = "c0"
+    arguments: dict[str, Any] = {}
+
+
+class Cancel(Command, tag="cancel"):
+    """Stop a consumer; its unacked deliveries stay unacked."""
+
+    label: str = msgspec.field(name="as")
+    channel: str | None = None
+
+
+class Ack(Command, tag="ack"):
+    """Settle deliveries, named by ref (`label/n`) or delivery id, in list order."""
+
+    refs: tuple[str, ...]
+    multiple: bool = False
+    channel: str | None = None
+
+
+class Reject(Command, tag="reject"):
+    """Like `Ack`, negatively; never multiple."""
+
+    refs: tuple[str, ...]
+    requeue: bool = False
+    channel: str | None = None
+
+
+class Nack(Command, tag="nack"):
+    """Like `Reject`, with `multiple`."""
+
+    refs: tuple[str, ...]
+    requeue: bool = False
+    multiple: bool = False
+    channel: str | None = None
+
+
+class Recover(Command, tag="recover"):
+    """Requeue all unacked deliveries of the channel."""
+
+    channel: str = "c0"
+
+
+class OpenChannel(Command, tag="open_channel"):
+    """Open a channel with a lease: it is closed unless a command of it arrives every `lease_ms`."""
+
+    channel: str
+    lease_ms: int | None = None
+
+
+class Renew(Command, tag="renew"):
+    """Renew the channel's lease and nothing else."""
+
+    channel: str
+
+
+class CloseChannel(Command, tag="close_channel"):
+    """Close a channel: consumers end, unacked deliveries are requeued."""
+
+    channel: str = "c0"
+
+
+class Depth(Command, tag="depth"):
+    """How many messages are ready; counts as a use of the queue (R-QEXP-2)."""
+
+    queue: str
+    channel: str = "admin"
+
+
+class Purge(Command, tag="purge"):
+    """Remove all ready messages without dead-lettering (R-GONE-1)."""
+
+    queue: str
+    channel: str = "admin"
+
+
+class DeleteQueue(Command, tag="delete_queue"):
+    """Delete a queue with its messages; a missing queue is not an error."""
+
+    queue: str
+    if_unused: bool = False
+    if_empty: bool = False
+    channel: str = "admin"
+
+
+class DeleteExchange(Command, tag="delete_exchange"):
+    """Delete an exchange and all bindings from and to it."""
+
+    exchange: str
+    if_unused: bool = False
+    channel: str = "admin"
+
+
+class DeclareQueue(Command, tag="declare_queue"):
+    """Declare a queue; `passive` only asks whether it exists."""
+
+    queue: Queue
+    passive: bool = False
+    channel: str = "admin"
+
+
+class DeclareExchange(Command, tag="declare_exchange"):
+    """Declare an exchange; `passive` only asks whether it exists."""
+
+    exchange: Exchange
+    passive: bool = False
+    channel: str = "admin"
+
+
+class Bind(Command, tag="bind"):
+    """Add a binding."""
+
+    binding: Binding
+    channel: str = "admin"
+
+
+class Unbind(Command, tag="unbind"):
+    """Remove a binding; one that does not exist is not an error."""
+
+    binding: Binding
+    channel: str = "admin"
+
+
+class SetPolicy(Command, tag="set_policy"):
+    """Create or replace a policy; takes effect at once (R-POL-8)."""
+
+    policy: Policy
+    channel: str = "admin"
+
+
+class SetOperatorPolicy(Command, tag="set_operator_policy"):
+    """Create or replace an operator policy."""
+
+    policy: Policy
+    channel: str = "admin"
+
+
+class ClearPolicy(Command, tag="clear_policy"):
+    """Remove a policy."""
+
+    name: str
+    channel: str = "admin"
+
+
+class ClearOperatorPolicy(Command, tag="clear_operator_policy"):
+    """Remove an operator policy."""
+
+    name: str
+    channel: str = "admin"
+
+
+class SetPermissions(Command, tag="set_permissions"):
+    """What a user may configure, write to and read from: three patterns."""
+
+    user: str
+    configure: str
+    write: str
+    read: str
+    channel: str = "admin"
+
+
+class ClearPermissions(Command, tag="clear_permissions"):
+    """Take all permissions of a user away."""
+
+    user: str
+    channel: str = "admin"
+
+
+class ImportDefinitions(Command, tag="import_definitions"):
+    """Declare everything a definitions document holds for this vhost (R-DEF-4)."""
+
+    definitions: dict[str, Any]
+    channel: str = "admin"
+
+
+class Tick(Command, tag="tick"):
+    """Nothing but the passing of time."""
+
+
+Settlement = Ack | Reject | Nack
+AnyCommand = (
+    Get
+    | Consume
+    | Cancel
+    | Ack
+    | Reject
+    | Nack
+    | Recover
+    | OpenChannel
+    | Renew
+    | CloseChannel
+    | Depth
+    | Purge
+    | DeleteQueue
+    | DeleteExchange
+    | DeclareQueue
+    | DeclareExchange
+    | Bind
+    | Unbind
+    | SetPolicy
+    | SetOperatorPolicy
+    | ClearPolicy
+    | ClearOperatorPolicy
+    | SetPermissions
+    | ClearPermissions
+    | ImportDefinitions
+    | Tick
+)

@@ -1,0 +1,148 @@
+"""Handing out: to consumers as room allows, and to gets.
+
+Consumers of a queue wait in line; one that was served goes to the end of the line while it has room,
+and joins it again when it gets room (R-QUEUE-2). A consumer waits only while its prefetch has room,
+so a queue with ready copies and a waiting consumer is a contradiction outside this file.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+from streaming.broker.channels import Delivery
+from streaming.broker.events import Kind
+from streaming.broker.message import NEVER
+from streaming.broker.outbound import DeliveryOut
+from streaming.broker.timers import TimerKind
+
+if TYPE_CHECKING:
+    from streaming.broker.channels import Channel, Stream
+    from streaming.broker.message import Copy
+    from streaming.broker.queue import Queue
+    from streaming.broker.shard import Shard
+
+
+class Consumers:
+    """The handing out of one shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def can_take(self, queue: Queue) -> bool:
+        """Whether a copy that arrives now would be handed over at once."""
+        return bool(queue.waiting) and not queue.ready
+
+    def hand_over(self, queue: Queue, copy: Copy) -> None:
+        """Give a copy to the consumer that is next in line."""
+        channel_number, stream_number = queue.waiting.popleft()
+        channel = self._shard.channels.by_number(channel_number)
+        stream = channel.streams[stream_number]
+        self.deliver(
+            queue, copy, stream, stream.label, stream.next_number, auto_ack=stream.auto_ack
+        )
+        if stream.has_room:
+            queue.waiting.append(stream.key)
+
+    def serve(self, queue: Queue) -> None:
+        """Hand out ready copies while consumers wait."""
+        while queue.ready and queue.waiting:
+            self.hand_over(queue, queue.take())
+            queue.after_take()
+
+    def join_line(self, stream: Stream) -> Queue | None:
+        """Let a consumer that has room wait, without serving it yet; its queue if it waits."""
+        if not stream.active or not stream.has_room:
+            return None
+        queue = self._shard.queue_by_number(stream.queue_number)
+        if queue is not None and stream.key not in queue.waiting:
+            queue.waiting.append(stream.key)
+        return queue
+
+    def gained_room(self, stream: Stream) -> None:
+        """A delivery of a consumer was settled: let it join the line, and be served."""
+        queue = self.join_line(stream)
+        if queue is not None and queue.ready:
+            self.serve(queue)
+
+    def serve_stream(self, stream: Stream) -> None:
+        """Serve the queue of a consumer."""
+        if stream.active:
+            queue = self._shard.queue_by_number(stream.queue_number)
+            if queue is not None:
+                self.serve(queue)
+
+    def deliver(  # noqa: PLR0913 - the facts of one delivery
+        self,
+        queue: Queue,
+        copy: Copy,
+        stream: Stream,
+        label: str,
+        ref_number: int,
+        *,
+        auto_ack: bool,
+    ) -> None:
+        """Make a delivery: event, outbound record, and an unacked entry unless acked automatically."""
+        shard = self._shard
+        channel = stream.channel
+        events = shard.events
+        row = len(events.kinds)
+        if shard.actor is not channel.actor:
+            events.actors.append((row, channel.actor))
+            events.actors.append((row + 1, shard.actor))
+        events.kinds.append(Kind.CONSUMED if auto_ack else Kind.DELIVERED)
+        events.queues.append(queue.name)
+        events.copies.append(copy)
+        events.numbers.append(copy.returns)
+        number = stream.next_number
+        stream.next_number = number + 1
+        delivery_id = ""
+        if not auto_ack:
+            stream.add(Delivery(channel.next_tag, number, queue.number, shard.now_ms, copy))
+            queue.lend(channel.number, copy)
+            delivery_id = f"{channel.number}.{stream.number}.{number}"
+            self._arm_timeout(channel)
+        channel.next_tag += 1
+        shard.outbound.append(
+            DeliveryOut(
+                row,
+                channel.actor,
+                f"{label}/{ref_number}" if label else "",
+                delivery_id,
+                queue.name,
+                copy,
+                copy.returns,
+                copy.stale_count,
+                queue.quorum,
+            )
+        )
+
+    def get(self, queue: Queue, channel: Channel, count: int, label: str, *, auto_ack: bool) -> int:
+        """Up to `count` single gets, each with what it causes (R-QUEUE-6); returns how many."""
+        shard = self._shard
+        stream = channel.gets
+        first = stream.next_number
+        done = 0
+        while done < count:
+            queue.before_get()
+            if not queue.ready:
+                break
+            copy = queue.take()
+            self.deliver(queue, copy, stream, label, done, auto_ack=auto_ack)
+            done += 1
+            queue.after_take()
+            shard.cascade()
+        if label and done and not auto_ack:
+            channel.get_labels[label] = (first, done)
+        return done
+
+    def _arm_timeout(self, channel: Channel) -> None:
+        """See to it that a timer watches the channel's oldest unacked delivery."""
+        shard = self._shard
+        timeout_ms = shard.config.consumer_timeout_ms
+        if channel.timeout_timer_ms == NEVER and timeout_ms is not None:
+            channel.timeout_timer_ms = shard.now_ms + timeout_ms
+            heappush(
+                shard.timers,
+                (channel.timeout_timer_ms, TimerKind.CONSUMER_TIMEOUT, channel.number),
+            )

@@ -1,0 +1,211 @@
+"""Dead-lettering: from a death to the copies it makes elsewhere.
+
+    die -> event, row of dead_letters -> outbox -> (after the event that caused it) arrive at the targets
+
+Deaths cascade at once and breadth first (R-QUEUE-5): whatever dies while an event is handled goes to a
+first-in first-out outbox, which is emptied when the event is done, and which emptying it may fill again.
+
+What becomes of a death depends on the envelope, the queue and the reason alone, until the topology
+changes or a second passes (the time in x-death). So it is worked out once for alike messages and
+remembered as a `DeathPlan`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from streaming.broker.deaths import REJECTED, died, headers_of, is_cycle
+from streaming.broker.events import Kind
+from streaming.broker.queue import REFUSED
+
+if TYPE_CHECKING:
+    from streaming.broker.message import Copy, Envelope, Message
+    from streaming.broker.queue import Queue
+    from streaming.broker.shard import Shard
+
+MAX_DESCENDANTS = 10_000
+"""Dead letters one message may leave in one instant (D11)."""
+
+STALE_COUNT = 1
+"""The delivery count that 4.0 shows on a quorum queue's rejected message in the next one (R-DLV-7)."""
+
+MAX_PLANS = 10_000
+"""Plans remembered a queue and reason."""
+
+
+class DeathPlan(NamedTuple):
+    """What becomes of a death.
+
+    Attributes:
+        envelope: the message as its dead letters carry it.
+        targets: the queues that get one each.
+        outcome: why there are none: `no_exchange`, `no_route` or `cycle`; empty if there are some.
+        cycles: targets left out by the cycle rule (R-CYC-1).
+        missing_alternates: alternate exchanges that were needed and do not exist.
+        stale: whether quorum targets show a stale delivery count (R-DLV-7).
+    """
+
+    reason: str
+    envelope: Envelope
+    targets: tuple[Queue, ...]
+    outcome: str = ""
+    cycles: tuple[str, ...] = ()
+    missing_alternates: tuple[tuple[str, str], ...] = ()
+    stale: bool = False
+
+
+class DeadLettering:
+    """The outbox of one shard and its plans.
+
+    Attributes:
+        epoch: plans of an earlier epoch are void.
+    """
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self.epoch = 0
+        self.outbox: deque[tuple[Copy, DeathPlan, int]] = deque()
+
+    def die(self, queue: Queue, copy: Copy, reason: str) -> None:
+        """Let a copy that was just taken from its queue die."""
+        if queue.settings.at_least_once:
+            self._shard.at_least_once.hold(queue, copy, reason)
+            return
+        self.record(queue, copy, self.plan(queue, copy.envelope, reason))
+
+    def record(self, queue: Queue, copy: Copy, plan: DeathPlan) -> int:
+        """Write a death down and put its dead letters into the outbox; returns its row."""
+        row = self.record_delivered(queue, copy, plan)
+        if plan.targets:
+            self.outbox.append((copy, plan, row))
+        return row
+
+    def record_delivered(self, queue: Queue, copy: Copy, plan: DeathPlan) -> int:
+        """Write a death down whose dead letters the caller delivers; returns its row."""
+        events = self._shard.events
+        row = len(events.kinds)
+        events.kinds.append(Kind.DIED)
+        events.queues.append(queue.name)
+        events.copies.append(copy)
+        events.numbers.append(0)
+        events.death_rows.append(row)
+        events.death_plans.append(plan)
+        return row
+
+    def die_on_arrival(
+        self, queue: Queue, message: Message, envelope: Envelope, parent_copy_id: int
+    ) -> None:
+        """R-LEN-9: a message refused by reject-publish-dlx dies without having been in the queue.
+
+        Its copy is born and dies with one event.
+        """
+        copy = queue.unborn_copy(message, envelope, parent_copy_id)
+        self.die(queue, copy, "maxlen")
+
+    def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
+        """What becomes of such a death now; remembered."""
+        if queue.plan_epoch != self.epoch:
+            queue.plan_epoch = self.epoch
+            queue.plans = {}
+        plans = queue.plans.get(reason)
+        if plans is None:
+            plans = queue.plans[reason] = {}
+        plan = plans.get(envelope)
+        if plan is None:
+            if len(plans) >= MAX_PLANS:
+                plans.clear()
+            plan = plans[envelope] = self.make_plan(queue, envelope, reason, self._shard.second)
+        if plan.missing_alternates:
+            self._shard.warn_missing_alternates(plan.missing_alternates)
+        return plan
+
+    def make_plan(self, queue: Queue, envelope: Envelope, reason: str, time_s: int) -> DeathPlan:
+        """Section 23, Die, up to the targets. `time_s`: epoch seconds of the death."""
+        shard = self._shard
+        settings = queue.settings
+        exchange = settings.dead_letter_exchange
+        if exchange is not None and exchange not in shard.topology.router.exchanges:
+            exchange = None
+        after = died(
+            envelope,
+            reason,
+            queue.name,
+            time_s,
+            exchange,
+            settings.dead_letter_routing_key,
+            shard.config.compat,
+        )
+        if exchange is None:
+            return DeathPlan(reason, after, (), "no_exchange")
+        route = shard.topology.router.route(exchange, after.routing_keys, headers_of(after))
+        names = route.queues
+        cycles: tuple[str, ...] = ()
+        if reason != REJECTED:
+            cycles = tuple(name for name in names if is_cycle(after.deaths, name))
+            if cycles:
+                names = tuple(name for name in names if name not in cycles)
+        outcome = ""
+        if not names:
+            outcome = "cycle" if cycles else "no_route"
+        targets = tuple(shard.queue(name) for name in names)
+        stale = queue.quorum and reason == REJECTED and shard.config.compat != "3.10"
+        return DeathPlan(reason, after, targets, outcome, cycles, route.missing_alternates, stale)
+
+    # -- the outbox
+
+    def mark(self) -> int:
+        """How many deaths wait; for `reverse_since`."""
+        return len(self.outbox)
+
+    def reverse_since(self, mark: int) -> None:
+        """R-LEN-16: the deaths since the mark go out newest first."""
+        late = [self.outbox.pop() for _ in range(len(self.outbox) - mark)]
+        self.outbox.extend(late)
+
+    def deliver(self) -> None:
+        """Empty the outbox, hop by hop."""
+        outbox = self.outbox
+        first_hop: list[tuple[Message, int]] = []
+        count = len(outbox)
+        counted = count > MAX_DESCENDANTS
+        if not counted:
+            for _ in range(count):
+                copy, plan, row = outbox.popleft()
+                if len(plan.targets) > MAX_DESCENDANTS:
+                    outbox.appendleft((copy, plan, row))
+                    break
+                first_hop.append((copy.message, len(plan.targets)))
+                self._deliver_one(copy, plan, row)
+        if not outbox:
+            return
+        descendants: Counter[tuple[int, int, int]] = Counter()
+        for message, copies in first_hop:
+            descendants[_identity(message)] += copies
+        while outbox:
+            copy, plan, row = outbox.popleft()
+            identity = _identity(copy.message)
+            left = MAX_DESCENDANTS - descendants[identity]
+            if left < len(plan.targets):
+                plan = plan._replace(
+                    targets=plan.targets[:left], outcome="" if left else "cascade_limit"
+                )
+                self._shard.events.replace_plan(row, plan, "cascade_limit")
+            descendants[identity] += len(plan.targets)
+            self._deliver_one(copy, plan, row)
+
+    def _deliver_one(self, copy: Copy, plan: DeathPlan, row: int) -> None:
+        shard = self._shard
+        now_ms = shard.now_ms
+        for queue in plan.targets:
+            stale_count = STALE_COUNT if plan.stale and queue.quorum else 0
+            if (
+                queue.arrive(copy.message, plan.envelope, copy.copy_id, now_ms, stale_count)
+                == REFUSED
+            ):
+                shard.note_refused(queue, copy.message, plan.envelope)
+                shard.events.refused_deaths.setdefault(row, []).append(queue.name)
+
+
+def _identity(message: Message) -> tuple[int, int, int]:
+    return (message.topic_number, message.partition, message.offset)

@@ -1,0 +1,41 @@
+"""What a vhost of several lanes does not offer yet (D2): refused, saying so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from topology.errors import Refusal
+
+if TYPE_CHECKING:
+    from streaming.broker.shard import ShardConfig
+    from topology.declarations import Queue
+    from topology.policies import QueueSettings
+
+NOT_IMPLEMENTED = 540
+
+
+def refuse_on_lanes(settings: QueueSettings, queue: Queue, config: ShardConfig) -> Refusal | None:
+    """Why a queue cannot be in a vhost with this number of lanes; None if it can."""
+    if config.lanes == 1:
+        return None
+    if settings.expires_ms is not None:
+        return not_on_lanes(config, "queue expiry")
+    if queue.auto_delete:
+        return not_on_lanes(config, "auto-delete queues")
+    if queue.exclusive:
+        return not_on_lanes(config, "exclusive queues")
+    for limit, name in (
+        (settings.max_length, "max-length"),
+        (settings.max_length_bytes, "max-length-bytes"),
+    ):
+        if limit is not None and limit < config.lanes:
+            return not_on_lanes(config, f"a {name} of {limit}, smaller than the number of lanes,")
+    return None
+
+
+def not_on_lanes(config: ShardConfig, what: str) -> Refusal:
+    """540: not with several lanes."""
+    return Refusal(
+        NOT_IMPLEMENTED,
+        f"NOT_IMPLEMENTED - {what} cannot be used in vhost '{config.vhost}', which has {config.lanes} lanes",
+    )

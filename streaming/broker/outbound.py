@@ -1,0 +1,77 @@
+"""What the broker tells its clients: deliveries, confirms, returns, answers.
+
+Each names the row of the event it follows, so that (vhost, lane, seq) is a stable id (D3b). A body is
+not here: `copy.message` says where it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from streaming.broker.events import Actor
+from streaming.broker.message import Copy, Envelope, Message
+from topology.errors import Refusal
+
+
+class DeliveryOut(NamedTuple):
+    """A message handed to a consumer or a get.
+
+    Attributes:
+        ref: `label/n`; empty for a get without label.
+        delivery_id: what settlements may name instead of the ref; empty with automatic ack.
+        returns: how often the copy came back before; `redelivered` follows from it.
+        stale_count: R-DLV-7.
+    """
+
+    row: int
+    actor: Actor
+    ref: str
+    delivery_id: str
+    queue: str
+    copy: Copy
+    returns: int
+    stale_count: int
+    quorum: bool
+
+
+class ConfirmOut(NamedTuple):
+    """A publisher confirm: `ack` false is a nack (R-ROUTE-13)."""
+
+    row: int
+    actor: Actor
+    message: Message
+    ack: bool
+
+
+class ReturnOut(NamedTuple):
+    """A message that came back to its publisher: 312 NO_ROUTE or 313 NO_CONSUMERS (R-ROUTE-9)."""
+
+    row: int
+    actor: Actor
+    message: Message
+    envelope: Envelope
+    code: int
+    text: str
+
+
+class PublishErrorOut(NamedTuple):
+    """A publish refused with a channel error."""
+
+    row: int
+    actor: Actor
+    message: Message
+    refusal: Refusal
+
+
+class AnswerOut(NamedTuple):
+    """The answer to a command: a result, or a refusal."""
+
+    row: int
+    actor: Actor
+    op: str
+    reply_id: str | None
+    result: dict[str, Any]
+    refusal: Refusal | None
+
+
+Outbound = DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut

@@ -1,0 +1,360 @@
+"""One queue: what it holds, what is in force for it, and what happens when a message arrives or returns.
+
+       arrive --> ready ---take---> unacked --settled--> gone (acked, or dead: rejected)
+                  ^  |  \\              |
+                  |  |   +--> dead: expired (at the head only), maxlen
+                  |  |                 |
+                  +--+---- put back <--+--> dead: delivery_limit (quorum)
+
+Rule 1: only methods here and in `classic.py` and `quorum.py` move copies along the arrows.
+Rule 2: every arrow appends one event; a death appends its event through `dead_lettering`.
+Rule 3: limits and expiry look at ready copies only (R-QUEUE-1, R-LEN-3, R-TTL-5).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappush
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from streaming.broker.events import Kind
+from streaming.broker.message import NEVER, Copy, Envelope, Message
+from streaming.broker.ordering import LevelRecord, Order
+from streaming.broker.pages import Fifo, FifoRecord
+from streaming.broker.timers import TimerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streaming.broker.at_least_once import Held
+    from streaming.broker.channels import Consumer
+    from streaming.broker.dead_lettering import DeathPlan
+    from streaming.broker.shard import Shard
+    from topology.declarations import Queue as Declaration
+    from topology.policies import QueueSettings
+
+REFUSED, ACCEPTED, TURNED_AWAY = 0, 1, 2
+"""What `arrive` says: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
+
+
+class QueueRecord(msgspec.Struct, array_like=True):
+    """A queue at rest."""
+
+    next_position: int
+    ready: int
+    ready_bytes: int
+    unacked: int
+    unacked_bytes: int
+    timer_ms: int
+    used_at_ms: int
+    expiry_timer_ms: int
+    retry_timer_ms: int
+    levels: list[LevelRecord]
+    consumers: list[tuple[int, int]]  # channel, stream; in order of service
+    waiting: list[tuple[int, int]]
+    unacked_on: list[tuple[int, int]]  # channel, unacked copies there
+    held: int
+    held_bytes: int
+    held_fifo: FifoRecord | None
+    blocked: bool
+    taken: int
+    next_return: int
+    had_consumer: bool
+    owner: int
+
+
+EMPTY = QueueRecord(
+    0, 0, 0, 0, 0, NEVER, 0, NEVER, NEVER, [], [], [], [], 0, 0, None, False, 0, 0, False, -1
+)
+"""A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
+
+
+class Queue:
+    """The common part of classic and quorum queues.
+
+    Attributes:
+        ready, ready_bytes: copies that can be handed out, and their bodies' bytes.
+        unacked, unacked_bytes: copies handed out and not settled.
+        held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
+        waiting: consumers that can take a copy now, next first.
+        timer_ms: when the next sweep for expired copies is due; NEVER for none.
+        used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
+    """
+
+    __slots__ = (
+        "blocked",
+        "consumers",
+        "declaration",
+        "expires_ms",
+        "expiry_timer_ms",
+        "had_consumer",
+        "held",
+        "held_bytes",
+        "held_fifo",
+        "max_bytes",
+        "max_length",
+        "name",
+        "next_position",
+        "number",
+        "order",
+        "owner",
+        "plan_epoch",
+        "plans",
+        "ready",
+        "ready_bytes",
+        "retry_timer_ms",
+        "settings",
+        "shard",
+        "timer_ms",
+        "ttl_ms",
+        "unacked",
+        "unacked_bytes",
+        "unacked_on",
+        "used_at_ms",
+        "waiting",
+    )
+
+    quorum: ClassVar[bool] = False
+    order: Order
+
+    def __init__(
+        self, shard: Shard, number: int, declaration: Declaration, record: QueueRecord
+    ) -> None:
+        self.shard = shard
+        self.number = number
+        self.name = declaration.name
+        self.declaration = declaration
+        self.next_position = record.next_position
+        self.ready = record.ready
+        self.ready_bytes = record.ready_bytes
+        self.unacked = record.unacked
+        self.unacked_bytes = record.unacked_bytes
+        self.timer_ms = record.timer_ms
+        self.used_at_ms = record.used_at_ms
+        self.expiry_timer_ms = record.expiry_timer_ms
+        self.retry_timer_ms = record.retry_timer_ms
+        self.consumers = list(record.consumers)
+        self.waiting = deque(record.waiting)
+        self.unacked_on = dict(record.unacked_on)
+        self.held = record.held
+        self.held_bytes = record.held_bytes
+        self.held_fifo: Fifo[Held] | FifoRecord | None = record.held_fifo
+        self.blocked = record.blocked
+        self.had_consumer = record.had_consumer
+        self.owner = record.owner
+        self.plan_epoch = -1
+        self.plans: dict[str, dict[Envelope, DeathPlan]] = {}
+
+    def apply_settings(self, settings: QueueSettings) -> None:
+        """Put settings in force, without acting on them (see `settings_changed`)."""
+        self.settings = settings
+        self.ttl_ms = settings.message_ttl_ms
+        self.max_length = NEVER if settings.max_length is None else settings.max_length
+        self.max_bytes = NEVER if settings.max_length_bytes is None else settings.max_length_bytes
+        self.expires_ms = settings.expires_ms
+
+    # -- what the two types do differently
+
+    def arrive(
+        self,
+        message: Message,
+        envelope: Envelope,
+        parent_copy_id: int,
+        base_ms: int,
+        stale_count: int = 0,
+    ) -> int:
+        """Take in a message, published or dead-lettered.
+
+        Args:
+            parent_copy_id: the copy whose death made it, or NO_COPY.
+            base_ms: when its time to live begins to count, epoch milliseconds.
+            stale_count: a delivery count to show until the first return (R-DLV-7).
+
+        Returns:
+            ACCEPTED, REFUSED or TURNED_AWAY.
+        """
+        raise NotImplementedError
+
+    def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
+        """Return copies that had been handed out, in delivery order.
+
+        Args:
+            explicitly: by a settlement or recover, not by the loss of a channel (R-SET-7).
+        """
+        raise NotImplementedError
+
+    def settings_changed(self) -> None:
+        """Act on settings newly in force (R-POL-8)."""
+        raise NotImplementedError
+
+    def would_refuse(self, size: int) -> bool:
+        """Whether a message of that size would be refused now."""
+        raise NotImplementedError
+
+    def before_get(self) -> None:
+        """What comes before a get looks at the head; a classic queue does nothing (R-TTL-11)."""
+
+    def settled(self) -> None:
+        """Called when copies were settled or taken; a quorum queue may accept publishes again."""
+
+    # -- common
+
+    def new_copy(
+        self, message: Message, envelope: Envelope, parent_copy_id: int, base_ms: int
+    ) -> Copy:
+        """Give birth to a copy and say so; it is in no place yet."""
+        ttl_ms = self.ttl_ms
+        envelope_ttl_ms = envelope.ttl_ms
+        if envelope_ttl_ms is not None and (ttl_ms is None or envelope_ttl_ms < ttl_ms):
+            ttl_ms = envelope_ttl_ms
+        events = self.shard.events
+        kinds = events.kinds
+        position = self.next_position
+        self.next_position = position + 1
+        copy = Copy(
+            events.first_seq + len(kinds),
+            message,
+            envelope,
+            position,
+            NEVER if ttl_ms is None else base_ms + ttl_ms,
+            parent_copy_id,
+        )
+        kinds.append(Kind.ENQUEUED)
+        events.queues.append(self.name)
+        events.copies.append(copy)
+        events.numbers.append(position)
+        return copy
+
+    def unborn_copy(self, message: Message, envelope: Envelope, parent_copy_id: int) -> Copy:
+        """A copy for the event that comes next; it never is in the queue."""
+        events = self.shard.events
+        return Copy(len(events) + events.first_seq, message, envelope, -1, NEVER, parent_copy_id)
+
+    def take(self) -> Copy:
+        """Take the head; the caller says what becomes of it, then calls `after_take`."""
+        copy = self.order.pop()
+        self.ready -= 1
+        self.ready_bytes -= copy.message.size
+        return copy
+
+    def after_take(self) -> None:
+        """What follows when a head was handed out: the next may be past its deadline (R-TTL-3)."""
+        if self.ready:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Let the head die while it is past its deadline; arm the timer for the next (R-TTL-3)."""
+        shard = self.shard
+        now_ms = shard.now_ms
+        order = self.order
+        while self.ready:
+            head = order.head()
+            deadline_ms = head.deadline_ms
+            if deadline_ms > now_ms:
+                if deadline_ms < self.timer_ms:
+                    self.timer_ms = deadline_ms
+                    heappush(shard.timers, (deadline_ms, TimerKind.EXPIRE_MESSAGES, self.number))
+                return
+            self.take()
+            shard.dead_lettering.die(self, head, "expired")
+
+    def on_timer(self) -> None:
+        """The sweep that was due."""
+        self.timer_ms = NEVER
+        self.sweep()
+        self.settled()
+
+    def take_everything(self) -> list[Copy]:
+        """Empty the ready part; limits and timers do not act."""
+        copies = list(self.order.take_all())
+        self.ready = self.ready_bytes = 0
+        return copies
+
+    # -- unacked copies, by the channel that has them
+
+    def lend(self, channel: int, copy: Copy) -> None:
+        """Count a copy as unacked on a channel."""
+        self.unacked += 1
+        self.unacked_bytes += copy.message.size
+        self.unacked_on[channel] = self.unacked_on.get(channel, 0) + 1
+
+    def reclaim(self, channel: int, copy: Copy) -> None:
+        """Count it as unacked no more."""
+        self.unacked -= 1
+        self.unacked_bytes -= copy.message.size
+        left = self.unacked_on[channel] - 1
+        if left:
+            self.unacked_on[channel] = left
+        else:
+            del self.unacked_on[channel]
+
+    # -- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Let a consumer wait for copies, behind the others (R-QUEUE-2)."""
+        self.consumers.append(consumer.key)
+        self.waiting.append(consumer.key)
+        self.had_consumer = True
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Forget a consumer."""
+        self.consumers.remove(consumer.key)
+        if consumer.key in self.waiting:
+            self.waiting.remove(consumer.key)
+        if not self.consumers:
+            self.touch()
+
+    # -- queue expiry
+
+    def touch(self) -> None:
+        """Note a use; the lease of a queue with `expires` starts anew (R-QEXP-2)."""
+        self.used_at_ms = self.shard.now_ms
+        self.arm_expiry()
+
+    def expires_at_ms(self) -> int:
+        """When the queue is to be deleted for lack of use; NEVER with a consumer (R-QEXP-3)."""
+        if self.expires_ms is None or self.consumers:
+            return NEVER
+        return self.used_at_ms + self.expires_ms
+
+    def arm_expiry(self) -> None:
+        """See to it that a timer is set not later than `expires_at_ms`."""
+        due_ms = self.expires_at_ms()
+        if due_ms < self.expiry_timer_ms:
+            self.expiry_timer_ms = due_ms
+            heappush(self.shard.timers, (due_ms, TimerKind.EXPIRE_QUEUE, self.number))
+
+    # -- rest
+
+    def next_timer_ms(self) -> int:
+        """The earliest of its timers."""
+        return min(self.timer_ms, self.expiry_timer_ms, self.retry_timer_ms)
+
+    def record(self) -> QueueRecord:
+        """Write pages and give the rest; the queue is not used after this."""
+        held = self.held_fifo.save() if isinstance(self.held_fifo, Fifo) else self.held_fifo
+        return QueueRecord(
+            self.next_position,
+            self.ready,
+            self.ready_bytes,
+            self.unacked,
+            self.unacked_bytes,
+            self.timer_ms,
+            self.used_at_ms,
+            self.expiry_timer_ms,
+            self.retry_timer_ms,
+            self.order.save(),
+            self.consumers,
+            list(self.waiting),
+            list(self.unacked_on.items()),
+            self.held,
+            self.held_bytes,
+            held,
+            self.blocked,
+            0,
+            0,
+            self.had_consumer,
+            self.owner,
+        )

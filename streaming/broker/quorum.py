@@ -1,0 +1,160 @@
+"""Quorum queues: what happens on arrival, on return, and when limits change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.broker.message import NO_COPY
+from streaming.broker.ordering import RETURNED_POSITIONS, QuorumOrder
+from streaming.broker.queue import ACCEPTED, REFUSED, Queue, QueueRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streaming.broker.message import Copy, Envelope, Message
+    from streaming.broker.shard import Shard
+    from topology.declarations import Queue as Declaration
+    from topology.policies import QueueSettings
+
+SOFT_LIMIT = (4, 5)
+"""A blocked queue accepts publishes again at or below this fraction of its limits (R-LEN-15)."""
+
+
+class QuorumQueue(Queue):
+    """A quorum queue. `blocked` says that it refuses publishes until it falls to the soft limit."""
+
+    __slots__ = ("explicit_returns_to_tail",)
+
+    quorum = True
+    order: QuorumOrder
+
+    def __init__(
+        self,
+        shard: Shard,
+        number: int,
+        declaration: Declaration,
+        settings: QueueSettings,
+        record: QueueRecord,
+    ) -> None:
+        super().__init__(shard, number, declaration, record)
+        self.order = QuorumOrder(
+            shard.store,
+            f"p{number}",
+            record.levels,
+            two_levels=shard.config.compat != "3.10",
+            taken=record.taken,
+            next_return=record.next_return or RETURNED_POSITIONS,
+        )
+        self.apply_settings(settings)
+
+    def apply_settings(self, settings: QueueSettings) -> None:
+        """See `Queue`."""
+        super().apply_settings(settings)
+        self.explicit_returns_to_tail = (
+            self.shard.config.compat == "3.10" and settings.delivery_limit is None
+        )
+
+    def _over_limit(self) -> bool:
+        """R-LEN-17: copies held by at-least-once dead-lettering count too."""
+        return (
+            self.ready + self.held > self.max_length
+            or self.ready_bytes + self.held_bytes > self.max_bytes
+        )
+
+    def would_refuse(self, size: int) -> bool:  # noqa: ARG002 - the soft limit looks at what is there
+        """R-LEN-15: only while blocked."""
+        return self.blocked
+
+    def arrive(
+        self,
+        message: Message,
+        envelope: Envelope,
+        parent_copy_id: int,
+        base_ms: int,
+        stale_count: int = 0,
+    ) -> int:
+        """Append; hand out and expire from the head; then limits.
+
+        Only publishers are told of a full queue: dead letters sent at most once are taken in.
+        """
+        if self.blocked and parent_copy_id == NO_COPY:
+            return REFUSED
+        copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
+        copy.stale_count = stale_count
+        self.order.push(copy)
+        self.ready += 1
+        self.ready_bytes += message.size
+        self._settle_down()
+        return ACCEPTED
+
+    def _settle_down(self) -> None:
+        """After a change: expired heads die, consumers are served, then the limits act."""
+        self.sweep()
+        if self.waiting:
+            self.shard.consumers.serve(self)
+        self.settled()
+
+    def settled(self) -> None:
+        """R-LEN-15, R-LEN-16: drop heads, or block and unblock publishes."""
+        if self.settings.overflow == "reject-publish":
+            if self._over_limit():
+                self.blocked = True
+            elif self.blocked:
+                self.blocked = not self._below_soft_limit()
+        elif self._over_limit():
+            dead_lettering = self.shard.dead_lettering
+            mark = dead_lettering.mark()
+            while self.ready and self._over_limit():
+                head = self.take()
+                dead_lettering.die(self, head, "maxlen")
+            dead_lettering.reverse_since(mark)
+            self.sweep()
+
+    def _below_soft_limit(self) -> bool:
+        part, whole = SOFT_LIMIT
+        return (
+            self.ready + self.held <= self.max_length * part // whole
+            and self.ready_bytes + self.held_bytes <= self.max_bytes * part // whole
+        )
+
+    def before_get(self) -> None:
+        """Expired heads die before one is handed out."""
+        self.sweep()
+
+    def after_take(self) -> None:
+        """See `Queue`."""
+        super().after_take()
+        self.settled()
+
+    def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
+        """R-SET-7, R-DLV-2: in front of all, in order of return; or dead if returned too often."""
+        limit = self.settings.delivery_limit
+        to_tail = explicitly and self.explicit_returns_to_tail
+        for copy in copies:
+            copy.stale_count = 0
+            if limit is not None and copy.returns > limit:
+                self.shard.dead_lettering.die(self, copy, "delivery_limit")
+                continue
+            if to_tail:
+                copy.position = self.next_position
+                self.next_position += 1
+                self.order.push(copy)
+            else:
+                self.order.put_back(copy)
+            self.ready += 1
+            self.ready_bytes += copy.message.size
+            self.shard.note_requeued(self, copy)
+        self._settle_down()
+
+    def settings_changed(self) -> None:
+        """R-POL-8."""
+        self.settled()
+        self.sweep()
+        self.arm_expiry()
+
+    def record(self) -> QueueRecord:
+        """See `Queue`."""
+        record = super().record()
+        record.taken = self.order.taken
+        record.next_return = self.order.next_return
+        return record

@@ -1,0 +1,126 @@
+"""Settling deliveries: ack, reject, nack, recover, and the requeueing that the loss of a channel means.
+
+A settlement names deliveries by ref (`label/n`) or delivery id. What is not unacked (any more), or is
+somebody else's, is reported as missing: it changes nothing and closes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.broker.commands import Ack, Settlement
+from streaming.broker.events import Kind
+from streaming.broker.message import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streaming.broker.channels import Channel, Delivery, Stream
+    from streaming.broker.events import Actor
+    from streaming.broker.message import Copy
+    from streaming.broker.shard import Shard
+
+Taken = tuple["Stream", "Delivery"]
+
+
+class Settlements:
+    """The settling of one shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def settle(self, actor: Actor, command: Settlement) -> dict[str, object]:
+        """Carry a settlement out, one ref after the other (R-SET-3)."""
+        missing: list[str] = []
+        for ref in command.refs:
+            taken = self._take(actor, command, ref)
+            if taken is None:
+                missing.append(ref)
+                self._shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
+            elif isinstance(command, Ack):
+                self._ack(taken)
+            elif command.requeue:
+                self.requeue(taken, explicitly=True)
+            else:
+                self._reject(taken)
+            self._shard.cascade()
+        return {"missing": missing} if missing else {}
+
+    def requeue_all(self, channel: Channel, *, explicitly: bool) -> int:
+        """R-SET-4: requeue everything unacked on a channel; returns how many copies."""
+        taken = list(channel.take_up_to(NEVER))
+        self.requeue(taken, explicitly=explicitly)
+        return len(taken)
+
+    def requeue(self, taken: Iterable[Taken], *, explicitly: bool) -> None:
+        """Put deliveries back, queue by queue in order of name, in delivery order within each."""
+        by_queue: dict[int, list[Copy]] = {}
+        streams: dict[tuple[int, int], Stream] = {}
+        for stream, delivery in taken:
+            streams[stream.key] = stream
+            by_queue.setdefault(delivery.queue_number, []).append(delivery.copy)
+        shard = self._shard
+        channel_number = next(iter(streams))[0] if streams else -1
+        queues = [shard.queue_by_number(number) for number in by_queue]
+        for stream in streams.values():
+            shard.consumers.join_line(stream)
+        for queue in sorted((queue for queue in queues if queue), key=lambda queue: queue.name):
+            copies = by_queue[queue.number]
+            for copy in copies:
+                queue.reclaim(channel_number, copy)
+                copy.returns += 1
+            queue.put_back(copies, explicitly=explicitly)
+        for stream in streams.values():
+            shard.consumers.serve_stream(stream)
+
+    def _take(self, actor: Actor, command: Settlement, ref: str) -> list[Taken] | None:
+        found = self._shard.channels.find_delivery(actor.user, command.channel, ref)
+        if found is None:
+            return None
+        stream, number = found
+        if getattr(command, "multiple", False):
+            tag = stream.tag_of(number)
+            return None if tag is None else list(stream.channel.take_up_to(tag))
+        delivery = stream.take(number)
+        return None if delivery is None else [(stream, delivery)]
+
+    def _ack(self, taken: list[Taken]) -> None:
+        shard = self._shard
+        for stream, delivery in taken:
+            queue = shard.queue_by_number(delivery.queue_number)
+            if queue is not None:
+                queue.reclaim(stream.channel.number, delivery.copy)
+                shard.events.add(Kind.ACKED, queue.name, delivery.copy)
+        self._room(taken)
+
+    def _reject(self, taken: list[Taken]) -> None:
+        """R-SET-1; several are dead-lettered queue by queue, in delivery order (R-SET-3)."""
+        shard = self._shard
+        if len(taken) > 1:
+            order = {id(delivery): rank for rank, (_stream, delivery) in enumerate(taken)}
+            names = {
+                delivery.queue_number: queue.name
+                for _stream, delivery in taken
+                if (queue := shard.queue_by_number(delivery.queue_number)) is not None
+            }
+            taken = sorted(
+                taken, key=lambda entry: (names.get(entry[1].queue_number, ""), order[id(entry[1])])
+            )
+        for stream, delivery in taken:
+            queue = shard.queue_by_number(delivery.queue_number)
+            if queue is None:
+                continue
+            queue.reclaim(stream.channel.number, delivery.copy)
+            settings = queue.settings
+            if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:
+                shard.rerouting.reroute(queue, delivery.copy, "rejected")
+            else:
+                shard.dead_lettering.die(queue, delivery.copy, "rejected")
+        self._room(taken)
+
+    def _room(self, taken: list[Taken]) -> None:
+        if len(taken) == 1:
+            self._shard.consumers.gained_room(taken[0][0])
+            return
+        for stream in {stream.key: stream for stream, _delivery in taken}.values():
+            self._shard.consumers.gained_room(stream)
