@@ -1,0 +1,78 @@
+"""The broker's log files, and what they say about an end that nobody asked for."""
+
+import re
+from pathlib import Path
+
+SHOWN_LINES = 4
+READ_BYTES = 1_000_000
+
+
+class BrokerLog:
+    """The logs of one broker.
+
+    Attributes:
+        file: Kafka's log; appended to, and rolled by size.
+        output: what the JVM itself prints; written anew at each start.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.file = directory / "kafka.log"
+        self.output = directory / "kafka.out"
+        self._begin_bytes = 0
+
+    def begin(self) -> None:
+        """Remember where this start begins."""
+        self._begin_bytes = self.file.stat().st_size if self.file.exists() else 0
+
+    def since_begin(self) -> str:
+        """What was logged and printed since this start, or the last part of it."""
+        return self._tail(self.file, self._begin_bytes) + self._tail(self.output, 0)
+
+    def says_port_taken(self) -> bool:
+        """Whether the broker ended since a port was not free."""
+        return "Address already in use" in self.since_begin()
+
+    def explain_end(self, status: int, directory: Path) -> str:
+        """Why the broker ended while it was starting, in words, with what to do.
+
+        Args:
+            status: exit status of its process; 128 + signal if a signal ended it.
+            directory: the broker's directory.
+        """
+        said = self.since_begin()
+        if self.says_port_taken():
+            remedy = "Its port is in use by another program: stop that program or choose a port."
+        elif re.search(
+            r"OutOfMemoryError|Could not reserve enough space|insufficient memory", said
+        ):
+            remedy = "It has too little memory: give it more (heap_mb), or free some."
+        elif "No space left on device" in said:
+            remedy = f"The disk of {directory} is full: make room."
+        else:
+            remedy = (
+                f"If its data in {directory} was damaged, move the directory away to start with an "
+                "empty Kafka, or name another one."
+            )
+        faults = [line for line in said.splitlines() if _is_fault(line)] or said.splitlines()[-2:]
+        shown = "\n".join(f"  {line[:300]}" for line in faults[:SHOWN_LINES])
+        return (
+            f"Kafka ended while it was starting (exit status {status}).\n{shown}\n{remedy} Its log "
+            f"is {self.file}, and what its JVM printed is in {self.output}."
+        )
+
+    @staticmethod
+    def _tail(path: Path, begin_bytes: int) -> str:
+        try:
+            with path.open("rb") as opened:
+                size = opened.seek(0, 2)
+                # Smaller than at the beginning: the log was rolled, so all of it is new.
+                begin = begin_bytes if begin_bytes <= size else 0
+                opened.seek(max(begin, size - READ_BYTES))
+                return opened.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+def _is_fault(line: str) -> bool:
+    return bool(re.search(r" (ERROR|FATAL) |^Exception in|^Caused by|^Error", line))
