@@ -1,0 +1,77 @@
+"""The shipped examples do what their titles say."""
+
+from pathlib import Path
+
+import pytest
+
+from streaming.cli.definitions_file import load
+from streaming.scenario.document import parse_scenario
+from streaming.scenario.play import play
+from topology.lint import lint
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SCENARIOS = sorted(EXAMPLES.glob("*.json"))
+DEFINITIONS = (*SCENARIOS, EXAMPLES / "shop" / "definitions.json")
+
+
+def played(name, compat="4.0"):
+    """The outcome of an example."""
+    return play(parse_scenario((EXAMPLES / name).read_bytes(), name), compat)
+
+
+def reasons_of(message):
+    """Why a message died, the last death first."""
+    return [death["reason"] for death in (message["headers"] or {}).get("x-death", [])]
+
+
+def test_the_examples_are_those_the_documents_ask_for():
+    assert [path.stem for path in SCENARIOS] == [
+        "dead-letter-expired",
+        "dead-letter-headers",
+        "dead-letter-rejected",
+        "or-else",
+        "retry",
+    ]
+
+
+@pytest.mark.parametrize("compat", ["4.0", "3.10"])
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_an_example_ends_as_it_expects(path, compat):
+    scenario = parse_scenario(path.read_bytes(), path.name)
+
+    outcome = play(scenario, compat)
+
+    assert scenario.expect is not None
+    assert scenario.id == path.stem
+    assert scenario.expect == {
+        queue: [
+            {"body": message["body"], "reasons": reasons_of(message)}
+            for message in outcome["queues"][queue]
+        ]
+        for queue in scenario.expect
+    }
+
+
+@pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
+def test_an_examples_topology_is_modelled_entirely_and_free_of_lint(path):
+    loaded = load(path)
+
+    assert loaded.left_out == ()
+    assert [lint(definitions) for definitions in loaded.vhosts.values()] == [()]
+
+
+def test_the_article_reads_its_four_facts_from_the_dead_letter():
+    (message,) = played("dead-letter-headers.json")["queues"]["Dead_Letter_Queue"]
+
+    newest = message["headers"]["x-death"][0]
+    facts = ("x-death" in message["headers"], newest["reason"], newest["exchange"])
+    assert ";".join((str(facts[0]).lower(), *facts[1:], message["routing_key"])) == (
+        "true;expired;Direct_Test;New_Key_For_DLX_Msg"
+    )
+
+
+def test_an_alternate_exchange_spares_a_mandatory_message_its_return():
+    outcome = played("or-else.json")
+
+    returned = {result["step"]: "returned" in result for result in outcome["steps"]}
+    assert returned == {0: False, 1: False, 2: False, 3: True}
