@@ -21,7 +21,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -38,11 +38,15 @@ class Timestamp(msgspec.Struct, frozen=True):
     seconds: int
 
 
-AmqpValue: TypeAlias = (
-    "bool | int | float | str | bytes | Timestamp | Decimal"
-    " | list[AmqpValue] | dict[str, AmqpValue] | None"
-)
-Table: TypeAlias = dict[str, AmqpValue]
+if TYPE_CHECKING:
+    AmqpValue: TypeAlias = (
+        "bool | int | float | str | bytes | Timestamp | Decimal"
+        " | list[AmqpValue] | dict[str, AmqpValue] | None"
+    )
+    Table: TypeAlias = dict[str, AmqpValue]
+else:  # records that hold one are inspected in other modules, where the names would be unknown
+    AmqpValue = object
+    Table = dict
 MatchKey: TypeAlias = tuple[object, ...]
 """A hashable, sortable stand-in for a value: equal keys mean values equal in type and content."""
 
@@ -70,7 +74,7 @@ def amqp_type(value: AmqpValue) -> str:
             return "decimal"
         case list():
             return "array"
-        case dict():
+        case _:
             return "table"
 
 
@@ -99,7 +103,7 @@ def match_key(value: AmqpValue) -> MatchKey:
             return ("decimal", str(value))
         case list():
             return ("array", tuple(match_key(item) for item in value))
-        case dict():
+        case _:
             return table_key(value)
 
 
@@ -183,7 +187,7 @@ def table_from_json(document: object, *, depth: int = 0) -> Table:
     for name in document:
         if not isinstance(name, str):
             message = f"a table has the key {name!r}, which is no string"
-            raise ValueError(message)
+            raise ValueError(message)  # noqa: TRY004 - the same
     return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
 
 

@@ -1,5 +1,7 @@
 """All problems of one vhost, with their paths."""
 
+from typing import Any
+
 from topology.declarations import (
     Binding,
     Definitions,
@@ -11,7 +13,7 @@ from topology.declarations import (
 from topology.errors import Problem
 from topology.validation import check_definitions
 
-QUORUM = {"x-queue-type": "quorum"}
+QUORUM: dict[str, Any] = {"x-queue-type": "quorum"}
 
 
 def test_sound_definitions_have_no_problems():
@@ -205,7 +207,7 @@ def test_places_and_further_names_may_be_given():
 
 
 def test_limits_are_those_of_the_version():
-    arguments = {**QUORUM, "x-delivery-limit": -1}
+    arguments: dict[str, Any] = {**QUORUM, "x-delivery-limit": -1}
     definitions = Definitions(
         queues=(Queue("q", arguments=arguments),),
         operator_policies=(Policy("p", "", {"delivery-limit": -1}),),

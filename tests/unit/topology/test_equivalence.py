@@ -1,5 +1,7 @@
 """Declaring again what exists."""
 
+from typing import Any
+
 import pytest
 
 from topology.declarations import Exchange, Queue
@@ -7,7 +9,7 @@ from topology.errors import Refusal
 from topology.refusals import exclusive_queue
 from topology.validation import inequivalent_exchange, inequivalent_queue
 
-TTL = {"x-message-ttl": 100}
+TTL: dict[str, Any] = {"x-message-ttl": 100}
 
 
 def inequivalent(text):

@@ -1,6 +1,7 @@
 """Who may do what."""
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_naming_an_alternate_exchange_needs_more_than_declaring():
 
 def test_naming_a_dead_letter_exchange_needs_more_than_declaring():
     """Document 002; a queue's own alternate exchange likewise."""
-    arguments = {"x-dead-letter-exchange": "", "x-alternate-exchange": "ae"}
+    arguments: dict[str, Any] = {"x-dead-letter-exchange": "", "x-alternate-exchange": "ae"}
 
     assert needs_to_declare_queue(Queue("q")) == [("configure", "queue", "q")]
     assert needs_to_declare_queue(Queue("q", arguments=arguments)) == [

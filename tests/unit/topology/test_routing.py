@@ -1,6 +1,7 @@
 """The walk over exchanges: bindings between exchanges, alternates, and what changes do to it."""
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,9 @@ def a_router(exchanges=(), queues=(), bindings=(), alternates=(), compat="4.0"):
 
 
 def bound(source, destination, key, router):
-    kind = "queue" if destination in router.queues else "exchange"
-    return Binding(source, destination, kind, key)
+    if destination in router.queues:
+        return Binding(source, destination, "queue", key)
+    return Binding(source, destination, "exchange", key)
 
 
 def reached(router, exchange, *keys, headers=None):
@@ -274,9 +276,8 @@ def test_bindings_are_listed_in_order_from_every_side():
     router = a_router([("b", "fanout"), ("a", "fanout")], ["q", "p"])
     to_q, to_p = Binding("a", "q"), Binding("a", "p")
     keyed = Binding("a", "p", routing_key="k")
-    with_arguments = [
-        Binding("a", "p", "queue", "k", {"a": value}) for value in (True, 1, "1", [None], {})
-    ]
+    values: list[Any] = [True, 1, "1", [None], {}]
+    with_arguments = [Binding("a", "p", "queue", "k", {"a": value}) for value in values]
     to_exchange, back = Binding("a", "b", "exchange"), Binding("b", "a", "exchange")
     for binding in (back, *reversed(with_arguments), keyed, to_q, to_exchange, to_p):
         router.bind(binding)

@@ -1,6 +1,7 @@
 """What RabbitMQ refuses, with its codes and texts."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from topology.refusals import (
 from topology.validation import refuse_binding, refuse_exchange, refuse_policy, refuse_queue
 from topology.values import Timestamp
 
-QUORUM = {"x-queue-type": "quorum"}
+QUORUM: dict[str, Any] = {"x-queue-type": "quorum"}
 
 
 def precondition(text):
@@ -452,7 +453,7 @@ def test_operator_policies_have_fewer_keys():
         'Validation failed: [{<<"alternate-exchange">>,<<"y">>},'
         '{<<"dead-letter-exchange">>,<<"x">>}] are not recognised policy settings'
     )
-    limits = {"max-length": 1, "delivery-limit": 1, "overflow": "drop-head"}
+    limits: dict[str, Any] = {"max-length": 1, "delivery-limit": 1, "overflow": "drop-head"}
     assert refuse_policy(Policy("p", "", limits), operator=True, vhost="/") is None
 
 

@@ -1,6 +1,7 @@
 """AMQP values: types, JSON form, typed equality."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from topology.values import (
     to_json,
 )
 
-ONE_OF_EACH = {
+ONE_OF_EACH: dict[str, Any] = {
     "void": None,
     "bool": True,
     "signedint": -(2**31),
@@ -56,7 +57,7 @@ def test_every_type_has_rabbitmqs_name(name):
 
 
 def test_values_of_different_types_are_never_equal():
-    alike = [None, False, 0, 0.0, "0", b"0", Timestamp(0), Decimal(0), [], {}]
+    alike: list[Any] = [None, False, 0, 0.0, "0", b"0", Timestamp(0), Decimal(0), [], {}]
 
     assert len({match_key(value) for value in alike}) == len(alike)
 
