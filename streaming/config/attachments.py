@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.kafka_clients import jvm_properties, librdkafka_properties
+from streaming.config.kafka_clients import jvm_properties
 from streaming.config.model import JobConfig
 from streaming.config.secret import reveal
 from topology.checking import check_definitions
@@ -47,14 +47,15 @@ def _load(path: Path, vhost: str, config: JobConfig, place: Place) -> Definition
         for problem in error.problems:
             place.report(str(problem))
         return None
-    if vhost not in loaded.vhosts:
-        named = ", ".join(repr(name) for name in loaded.vhosts)
-        place.report(f"{path} declares nothing for this vhost, only for {named}")
+    others = [repr(name) for name in loaded.vhosts if name != vhost]
+    definitions = loaded.vhosts.get(vhost, Definitions())
+    if others and definitions == Definitions():
+        place.report(f"{path} declares nothing for this vhost, only for {', '.join(others)}")
         return None
-    problems = check_definitions(loaded.vhosts[vhost], config.job.compat)
+    problems = check_definitions(definitions, config.job.compat)
     for problem in problems:
         place.report(str(problem))
-    return None if problems else loaded.vhosts[vhost]
+    return None if problems else definitions
 
 
 def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:
@@ -63,13 +64,16 @@ def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:
     Raises:
         InvalidConfigError: one problem for each that is not.
     """
-    problems: list[Problem] = []
+    kafka = config.kafka
     fetches: tuple[Callable[[], object], ...] = (
         partial(reveal, config.job.spark_properties, "job.spark_properties", environ),
-        partial(librdkafka_properties, config.kafka, environ),
-        partial(jvm_properties, config.kafka, environ),
+        partial(reveal, kafka.security, "kafka.security", environ),
+        partial(reveal, kafka.jvm_properties, "kafka.jvm_properties", environ),
+        partial(reveal, kafka.librdkafka_properties, "kafka.librdkafka_properties", environ),
         partial(reveal, config.tables.storage_options, "tables.storage_options", environ),
+        partial(jvm_properties, kafka, environ),  # reads certificates
     )
+    problems: list[Problem] = []
     for fetch in fetches:
         try:
             fetch()

@@ -33,18 +33,16 @@ class _Writer:
         for name, setting in settings_of(JobConfig).items():
             value = getattr(config, name)
             yield from _comment(setting.comment)
-            match setting.kind:
-                case Table():
-                    yield from self.section(value, name, f"[{name}]")
-                case NamedTables():
-                    for key, member in value.items():
-                        path = join_key(name, key)
-                        yield from self.section(member, path, f"[{path}]")
-                case TableList():
-                    for member in value:
-                        yield from self.section(member, name, f"[[{name}]]")
-                case other:
-                    raise AssertionError(other)
+            if isinstance(setting.kind, Table):
+                yield from self.section(value, name, f"[{name}]")
+            elif isinstance(setting.kind, NamedTables):
+                for key, member in value.items():
+                    path = join_key(name, key)
+                    yield from self.section(member, path, f"[{path}]")
+            else:
+                assert isinstance(setting.kind, TableList)
+                for member in value:
+                    yield from self.section(member, name, f"[[{name}]]")
 
     def section(self, section: Section, path: str, header: str) -> Iterator[str]:
         """A header, the settings with a value behind the `=`, then the tables below it."""

@@ -1,0 +1,168 @@
+"""Rules between the tables."""
+
+import pytest
+
+from streaming.config import InvalidConfigError, JobConfig, parse_config
+
+COMMANDS = '[[inputs]]\ntopic = "dlx.commands"\nsource = "commands"\n'
+PUBLISHES = '[[inputs]]\ntopic = "dlx.publishes"\n'
+FOREIGN = '[[inputs]]\ntopic = "orders"\nmapping.exchange = "x"\n'
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(InvalidConfigError) as caught:
+        parse_config(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_without_a_topic_for_commands_nothing_could_be_declared():
+    assert problems_of(PUBLISHES) == [
+        (
+            'inputs: no input has source = "commands": add one, such as topic = "dlx.commands", '
+            "or nothing can be declared or settled"
+        ),
+    ]
+
+
+def test_without_a_topic_for_publishes_there_is_nothing_to_do():
+    assert problems_of(COMMANDS) == ['inputs: no input has source = "publishes"']
+
+
+def test_a_mapped_topic_is_a_source_of_publishes():
+    assert parse_config(COMMANDS + FOREIGN).topics_of("publishes") == ("orders",)
+
+
+def test_an_input_acts_for_a_user_that_is_listed():
+    assert problems_of("[users.alice]") == [
+        "inputs[0].user: there is no [users.guest]",
+        "inputs[1].user: there is no [users.guest]",
+    ]
+
+
+def test_a_topic_is_read_once():
+    assert problems_of(PUBLISHES + COMMANDS + PUBLISHES) == [
+        "inputs[2].topic: is the topic of inputs[0].topic already"
+    ]
+
+
+def test_topics_that_kafka_cannot_tell_apart_in_its_metrics_are_refused():
+    text = PUBLISHES + COMMANDS + '[[inputs]]\ntopic = "dlx_publishes"\n'
+
+    assert problems_of(text) == ["inputs[2].topic: is the topic of inputs[0].topic already"]
+
+
+def test_what_is_written_is_not_read_again():
+    text = COMMANDS + '[[inputs]]\ntopic = "dlx.out._2f.guest"\n'
+
+    assert problems_of(text) == [
+        (
+            "outbound.topic: dlx.out._2f.guest, for vhost '/' and user 'guest', is the topic of "
+            "inputs[1].topic already"
+        ),
+    ]
+
+
+def test_two_pairs_of_vhost_and_user_never_share_a_topic():
+    text = f"""
+        {PUBLISHES}
+        {COMMANDS}
+        [vhosts.a]
+        [vhosts.ab]
+        [users.guest]
+        [users.bguest]
+        [outbound]
+        topic = "{{vhost}}{{user}}"
+    """
+
+    assert problems_of(text) == [
+        (
+            "outbound.topic: abguest, for vhost 'ab' and user 'guest', is the topic of vhost 'a' "
+            "and user 'bguest' already"
+        ),
+    ]
+
+
+def test_an_outbound_topic_fits_into_kafkas_limit():
+    assert problems_of(f"[vhosts.{'x' * 240}]") == [
+        (
+            f"outbound.topic: for vhost '{'x' * 240}' and user 'guest', the topic is longer than "
+            "249 characters, Kafka's limit"
+        ),
+    ]
+
+
+def test_partitions_are_a_multiple_of_the_lanes():
+    text = f"""
+        kafka.topic_partitions = 6
+        vhosts.a.lanes = 4
+        vhosts.b.lanes = 3
+        {PUBLISHES}
+        partitions = 8
+        {COMMANDS}
+    """
+
+    assert problems_of(text) == [
+        (
+            "kafka.topic_partitions: must be a multiple of vhosts.a.lanes = 4: lane is partition "
+            "modulo lanes"
+        ),
+        (
+            "inputs[0].partitions: must be a multiple of vhosts.b.lanes = 3: lane is partition "
+            "modulo lanes"
+        ),
+    ]
+
+
+def test_partitions_that_nobody_asked_for_give_every_lane_the_same_share():
+    config = parse_config("vhosts.a.lanes = 4\nvhosts.b.lanes = 6\nvhosts.c.lanes = 1")
+
+    assert [config.partitions_of(each) for each in config.inputs] == [12, 12]
+
+
+def test_partitions_are_those_of_the_input_or_else_of_the_cluster():
+    config = parse_config(f"kafka.topic_partitions = 2\n{PUBLISHES}partitions = 3\n{COMMANDS}")
+
+    assert [config.partitions_of(each) for each in config.inputs] == [3, 2]
+
+
+def test_one_lane_gets_one_partition_whose_order_is_the_order():
+    assert JobConfig().partitions_of(JobConfig().inputs[0]) == 1
+
+
+def test_lanes_that_share_no_reasonable_number_of_partitions_are_refused():
+    assert problems_of("vhosts.a.lanes = 1024\nvhosts.b.lanes = 1023") == [
+        (
+            "vhosts: their lanes share no number of partitions below 1_047_552: "
+            "let the larger be multiples of the smaller"
+        ),
+    ]
+
+
+def test_a_body_at_its_limit_leaves_room_for_headers():
+    fits = parse_config("flow.max_body_bytes = 1_966_080")
+
+    assert fits.flow.max_body_bytes == 1_966_080
+    assert problems_of("flow.max_body_bytes = 1_966_081") == [
+        (
+            "flow.max_body_bytes: must be at most 1_966_080: kafka.max_message_bytes = 2_097_152,"
+            " less 131_072 for headers"
+        ),
+    ]
+
+
+def test_rules_leave_alone_what_could_not_be_read():
+    text = PUBLISHES + 'mapping = { exchange = "x" }\nsource = "commands"\n' + COMMANDS
+
+    assert problems_of(text) == [
+        (
+            'inputs[0].mapping: needs source = "publishes": '
+            "the records of a foreign topic are no commands"
+        ),
+    ]
+
+
+def test_the_two_sources_name_their_topics():
+    config = parse_config(PUBLISHES + COMMANDS + FOREIGN)
+
+    assert config.topics_of("publishes") == ("dlx.publishes", "orders")
+    assert config.topics_of("commands") == ("dlx.commands",)

@@ -1,0 +1,139 @@
+"""Inputs: our own topics and mapped ones."""
+
+import pytest
+
+from streaming.config import (
+    InputSettings,
+    InvalidConfigError,
+    RecordHeader,
+    RecordKey,
+    TopicMapping,
+    parse_config,
+)
+
+OWN_TOPICS = """
+    [[inputs]]
+    topic = "dlx.publishes"
+    [[inputs]]
+    topic = "dlx.commands"
+    source = "commands"
+"""
+
+NO_FORM = '.exchange: expected "text", {record_key = true} or {header = "name"}'
+
+
+def mapping_of(mapping: str) -> TopicMapping | None:
+    text = f'{OWN_TOPICS}\n[[inputs]]\ntopic = "orders"\nmapping = {mapping}'
+    return parse_config(text).inputs[2].mapping
+
+
+def problems_of(mapping: str) -> list[str]:
+    with pytest.raises(InvalidConfigError) as caught:
+        mapping_of(mapping)
+    return [str(problem).removeprefix("inputs[2].mapping") for problem in caught.value.problems]
+
+
+def test_a_mapping_needs_no_more_than_an_exchange():
+    assert mapping_of('{ exchange = "orders" }') == TopicMapping(
+        vhost="/", exchange="orders", routing_key=""
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "selector"),
+    [
+        ('"orders"', "orders"),
+        ('""', ""),
+        ("{ record_key = true }", RecordKey()),
+        ('{ record_key = true, otherwise = "" }', RecordKey(otherwise="")),
+        ('{ header = "type" }', RecordHeader("type")),
+        ('{ header = "type", otherwise = "x" }', RecordHeader("type", otherwise="x")),
+    ],
+)
+def test_an_exchange_is_a_text_the_record_key_or_a_header(written, selector):
+    assert mapping_of(f"{{ exchange = {written} }}") == TopicMapping(exchange=selector)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "problems"),
+    [
+        ("{ exchange = 1 }", [f"{NO_FORM}, got a whole number"]),
+        ("{ exchange = {} }", [NO_FORM]),
+        ("{ exchange = { record_key = false } }", [".exchange.record_key: must be true"]),
+        ("{ exchange = { record_key = 1 } }", [".exchange.record_key: must be true"]),
+        (
+            "{ exchange = { header = 1 } }",
+            [".exchange.header: expected a string, got a whole number"],
+        ),
+        ('{ exchange = { header = "" } }', [".exchange.header: is empty"]),
+        (
+            '{ exchange = { header = "a", record_key = true } }',
+            [".exchange: names both record_key and header: it comes from one of them"],
+        ),
+        (
+            "{ exchange = { record_key = true, otherwise = 1 } }",
+            [".exchange.otherwise: expected a string, got a whole number"],
+        ),
+        (
+            '{ exchange = { record_key = true, otherwize = "a" } }',
+            [".exchange.otherwize: unknown key (did you mean 'otherwise'?)"],
+        ),
+        (f'{{ exchange = "{"x" * 256}" }}', [".exchange: is longer than 255 bytes"]),
+        (
+            f'{{ exchange = "a", routing_key = {{ header = "h", otherwise = "{"é" * 128}" }} }}',
+            [".routing_key.otherwise: is longer than 255 bytes"],
+        ),
+        ('{ exchange = "a", vhost = "" }', [".vhost: is empty"]),
+        (
+            '{ exchange = "a", vhost = { header = "v", otherwise = "" } }',
+            [".vhost.otherwise: is empty"],
+        ),
+        ('{ exchange = "a", vhost = "shop" }', [".vhost: there is no [vhosts.shop]"]),
+        (
+            '{ exchange = "a", exchnage = "b" }',
+            [".exchnage: unknown key (did you mean 'exchange'?)"],
+        ),
+        ("1", [": expected a table, got a whole number"]),
+    ],
+)
+def test_a_mapping_that_says_nothing_clear_is_refused(mapping, problems):
+    assert problems_of(mapping) == problems
+
+
+def test_a_fallback_vhost_is_not_asked_to_be_listed_before_a_record_needs_it():
+    mapping = mapping_of('{ exchange = "a", vhost = { header = "tenant" } }')
+
+    assert mapping == TopicMapping(exchange="a", vhost=RecordHeader("tenant"))
+
+
+def test_a_foreign_topic_carries_no_commands():
+    with pytest.raises(InvalidConfigError) as caught:
+        InputSettings(topic="orders", source="commands", mapping=TopicMapping(exchange="a"))
+
+    assert str(caught.value) == (
+        'mapping: needs source = "publishes": the records of a foreign topic are no commands'
+    )
+
+
+def test_a_foreign_topic_is_never_made_and_has_no_partitions_to_say():
+    with pytest.raises(InvalidConfigError) as caught:
+        InputSettings(topic="orders", partitions=3, mapping=TopicMapping(exchange="a"))
+
+    assert str(caught.value) == "partitions: is for topics that the job makes, and this is mapped"
+
+
+@pytest.mark.parametrize(
+    ("topic", "fault"),
+    [
+        ("", "is no name of a Kafka topic"),
+        ("..", "is no name of a Kafka topic"),
+        ("a b", "must consist of letters, digits, '.', '_' and '-', as Kafka asks of topics"),
+        ("é", "must consist of letters, digits, '.', '_' and '-', as Kafka asks of topics"),
+        ("x" * 250, "is longer than 249 characters, Kafka's limit"),
+    ],
+)
+def test_a_topic_that_kafka_would_refuse_is_refused_here(topic, fault):
+    with pytest.raises(InvalidConfigError) as caught:
+        InputSettings(topic=topic)
+
+    assert str(caught.value) == f"topic: {fault}"

@@ -1,0 +1,255 @@
+"""`[kafka]`: the cluster, and the two clients that connect to it."""
+
+from pathlib import Path
+
+import pytest
+
+from streaming.config import (
+    InvalidConfigError,
+    KafkaSettings,
+    Secret,
+    jvm_properties,
+    librdkafka_properties,
+)
+from streaming.config.secret import Property
+
+PASSWORD = {"KAFKA_PASSWORD": 'p"a\\ss'}
+
+
+def kafka(**security: Property) -> KafkaSettings:
+    return KafkaSettings(security={name.replace("_", "."): text for name, text in security.items()})
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["localhost:9092", "kafka-1.example.org:1", "10.0.0.1:65535", "[::1]:9092", "my_host:9092"],
+)
+def test_a_server_is_a_host_and_a_port(address):
+    assert KafkaSettings(bootstrap_servers=(address,)).bootstrap_servers == (address,)
+
+
+@pytest.mark.parametrize(
+    ("address", "fault"),
+    [
+        ("", "must be HOST:PORT"),
+        ("localhost", "must be HOST:PORT"),
+        ("localhost:", "must be HOST:PORT"),
+        ("::1:9092", "must be HOST:PORT"),
+        ("PLAINTEXT://localhost:9092", "must be HOST:PORT"),
+        ("localhost:0", "has no port from 1 to 65535"),
+        ("localhost:65536", "has no port from 1 to 65535"),
+    ],
+)
+def test_another_address_is_refused(address, fault):
+    with pytest.raises(InvalidConfigError) as caught:
+        KafkaSettings(bootstrap_servers=("a:1", address))
+
+    assert str(caught.value) == f"bootstrap_servers[1]: {fault}"
+
+
+def test_there_is_a_server_to_begin_with():
+    with pytest.raises(InvalidConfigError) as caught:
+        KafkaSettings(bootstrap_servers=())
+
+    assert str(caught.value) == "bootstrap_servers: is empty: name at least one server"
+
+
+def test_a_topic_has_replicas():
+    with pytest.raises(InvalidConfigError) as caught:
+        KafkaSettings(replication_factor=0)
+
+    assert str(caught.value) == "replication_factor: must be -1, or 1 or more"
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("bootstrap.servers", "is written as kafka.bootstrap_servers"),
+        ("client.id", "is written as kafka.client_id"),
+        ("message.max.bytes", "is written as kafka.max_message_bytes"),
+        ("isolation.level", "is set by the job"),
+        ("enable.auto.commit", "is set by the job"),
+        ("transactional.id", "is set by the job"),
+        ("value.deserializer", "is set by the job"),
+    ],
+)
+def test_what_the_guarantees_rest_on_cannot_be_passed_through(name, fault):
+    with pytest.raises(InvalidConfigError) as caught:
+        KafkaSettings(jvm_properties={name: "x"}, librdkafka_properties={name: "x"})
+
+    assert [str(problem) for problem in caught.value.problems] == [
+        f'jvm_properties."{name}": {fault}',
+        f'librdkafka_properties."{name}": {fault}',
+    ]
+
+
+def test_without_security_a_client_needs_the_servers_alone():
+    settings = KafkaSettings(bootstrap_servers=("a:1", "b:2"), client_id="shop")
+
+    assert librdkafka_properties(settings, {}) == {
+        "bootstrap.servers": "a:1,b:2",
+        "client.id": "shop",
+        "message.max.bytes": "2097152",
+    }
+    assert jvm_properties(settings, {}) == {"bootstrap.servers": "a:1,b:2", "client.id": "shop"}
+
+
+def test_librdkafka_takes_the_security_settings_as_they_are():
+    settings = kafka(
+        security_protocol="sasl_ssl",
+        sasl_mechanism="PLAIN",
+        sasl_username="dlx",
+        sasl_password=Secret("env", "KAFKA_PASSWORD"),
+        ssl_ca_location="/etc/ca.pem",
+    )
+
+    assert librdkafka_properties(settings, PASSWORD) == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "dlx",
+        "message.max.bytes": "2097152",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "dlx",
+        "sasl.password": 'p"a\\ss',
+        "ssl.ca.location": "/etc/ca.pem",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [
+        ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule"),
+        ("SCRAM-SHA-256", "org.apache.kafka.common.security.scram.ScramLoginModule"),
+        ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule"),
+    ],
+)
+def test_a_user_name_and_password_become_a_line_of_jaas(mechanism, module):
+    settings = kafka(
+        security_protocol="sasl_plaintext",
+        sasl_mechanism=mechanism,
+        sasl_username="d l",
+        sasl_password=Secret("env", "KAFKA_PASSWORD"),
+    )
+
+    assert jvm_properties(settings, PASSWORD) == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "dlx",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": rf'{module} required username="d l" password="p\"a\\ss";',
+    }
+
+
+def test_the_line_of_jaas_does_not_show_itself():
+    settings = kafka(sasl_mechanism="PLAIN", sasl_password=Secret("env", "KAFKA_PASSWORD"))
+
+    assert "ss" not in repr(jvm_properties(settings, PASSWORD)["sasl.jaas.config"])
+
+
+def test_certificates_in_pem_files_serve_the_jvm_too(tmp_path: Path):
+    (tmp_path / "chain.pem").write_text("CHAIN\n")
+    (tmp_path / "key.pem").write_text("KEY\n")
+    settings = kafka(
+        security_protocol="SSL",
+        ssl_ca_location="/etc/ca.pem",
+        ssl_certificate_location=str(tmp_path / "chain.pem"),
+        ssl_key_location=str(tmp_path / "key.pem"),
+        ssl_key_password=Secret("env", "KAFKA_PASSWORD"),
+        ssl_endpoint_identification_algorithm="none",
+    )
+
+    properties = jvm_properties(settings, PASSWORD)
+
+    assert properties == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "dlx",
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/etc/ca.pem",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "CHAIN\n",
+        "ssl.keystore.key": "KEY\n",
+        "ssl.key.password": 'p"a\\ss',
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    assert repr(properties["ssl.keystore.key"]) == "'******'"
+
+
+def test_certificates_given_as_text_serve_the_jvm_too():
+    settings = kafka(
+        ssl_ca_pem="CA",
+        ssl_certificate_pem="CHAIN",
+        ssl_key_pem=Secret("env", "KAFKA_PASSWORD"),
+    )
+
+    assert jvm_properties(settings, PASSWORD) == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "dlx",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "CA",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "CHAIN",
+        "ssl.keystore.key": 'p"a\\ss',
+    }
+
+
+def test_what_the_jvm_cannot_be_given_is_named(tmp_path: Path):
+    (tmp_path / "der").write_bytes(b"\xff\xfe")
+    settings = kafka(
+        sasl_mechanism="GSSAPI",
+        sasl_username="dlx",
+        ssl_certificate_location=str(tmp_path / "missing"),
+        ssl_key_location=str(tmp_path / "der"),
+    )
+
+    with pytest.raises(InvalidConfigError) as caught:
+        jvm_properties(settings, {})
+
+    assert [str(problem) for problem in caught.value.problems] == [
+        'kafka.security."sasl.mechanism": must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 where '
+        "a user name or password is given",
+        f'kafka.security."ssl.certificate.location": cannot read {tmp_path}/missing: '
+        "No such file or directory",
+        f'kafka.security."ssl.key.location": cannot read {tmp_path}/der: it is not PEM text',
+    ]
+
+
+def test_a_clients_own_properties_have_the_last_word():
+    settings = KafkaSettings(
+        security={"security.protocol": "ssl"},
+        jvm_properties={"security.protocol": "SASL_SSL", "sasl.jaas.config": Secret("env", "J")},
+        librdkafka_properties={"security.protocol": "sasl_ssl", "debug": "security"},
+    )
+
+    assert jvm_properties(settings, {"J": "jaas"}) == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "dlx",
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": "jaas",
+    }
+    assert librdkafka_properties(settings, {}) == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "dlx",
+        "message.max.bytes": "2097152",
+        "security.protocol": "sasl_ssl",
+        "debug": "security",
+    }
+
+
+def test_librdkafka_knows_every_property_that_it_is_given():
+    import confluent_kafka
+
+    settings = kafka(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username="dlx",
+        sasl_password=Secret("env", "KAFKA_PASSWORD"),
+    )
+
+    properties = librdkafka_properties(settings, PASSWORD) | {"bootstrap.servers": "127.0.0.1:1"}
+
+    consumer = confluent_kafka.Consumer(properties | {"group.id": "x"})
+
+    assert consumer.assignment() == []
+    with pytest.raises(confluent_kafka.KafkaException):
+        confluent_kafka.Consumer(properties | {"group.id": "x", "sasl.no.such": "x"})

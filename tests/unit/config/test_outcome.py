@@ -1,0 +1,186 @@
+"""What changes the outcome hash, and what does not: field by field."""
+
+import pytest
+
+from streaming.config import (
+    JobConfig,
+    outcome_changes,
+    outcome_hash,
+    outcome_settings,
+    parse_config,
+)
+from tests.unit.config.changes import BASE, CHANGES, with_change
+
+# Which settings can give the same records another result. Kept by hand: a new setting must be
+# thought about, in `changes.py` and here.
+CHANGE_THE_OUTCOME = {
+    "job.clock",
+    "job.compat",
+    "vhosts.shop.lanes",
+    "vhosts.shop.default_delivery_limit",
+    "vhosts.shop.consumer_timeout_ms",
+    "vhosts.shop.default_lease_ms",
+    "vhosts.shop.max_queues",
+    "vhosts.shop.cascade_limit",
+    "users.alice.administrator",
+    "inputs[2].topic",
+    "inputs[2].source",
+    "inputs[2].user",
+    "inputs[3].mapping",
+    "inputs[3].mapping.vhost",
+    "inputs[3].mapping.exchange",
+    "inputs[3].mapping.routing_key",
+    "outbound.topic",
+    "flow.max_body_bytes",
+    "flow.max_header_bytes",
+}
+
+
+def hash_of(config: JobConfig, *, core_version: int = 1, wire_version: int = 1) -> str:
+    return outcome_hash(config, core_version=core_version, wire_version=wire_version)
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_a_setting_changes_the_hash_if_and_only_if_it_can_change_a_result(path):
+    changed = with_change(path)
+
+    assert changed != BASE
+    assert (hash_of(changed) != hash_of(BASE)) == (path in CHANGE_THE_OUTCOME)
+
+
+def test_every_path_that_is_said_to_matter_is_tried():
+    assert set(CHANGES) >= CHANGE_THE_OUTCOME
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[vhosts."/"]\n[vhosts.shop]\n[vhosts.new]',
+        '[vhosts."/"]',
+        "[users.guest]\n[users.alice]\n[users.new]",
+    ],
+)
+def test_one_vhost_or_user_more_or_less_changes_the_hash(text):
+    config = parse_config(text)
+    base = parse_config('[vhosts."/"]\n[vhosts.shop]\n[users.guest]\n[users.alice]')
+
+    assert hash_of(config) != hash_of(base)
+
+
+def test_one_input_more_changes_the_hash():
+    one_more = JobConfig(inputs=(*JobConfig().inputs, BASE.inputs[2]), users=BASE.users)
+
+    assert hash_of(one_more) != hash_of(JobConfig(users=BASE.users))
+
+
+def test_the_versions_of_core_and_wire_change_the_hash():
+    hashes = {
+        hash_of(BASE),
+        hash_of(BASE, core_version=2),
+        hash_of(BASE, wire_version=2),
+        hash_of(BASE, core_version=2, wire_version=2),
+    }
+
+    assert len(hashes) == 4
+
+
+def test_the_hash_does_not_depend_on_the_order_of_tables_or_inputs():
+    one = parse_config("""
+        [vhosts.a]
+        [vhosts.b]
+        [users.guest]
+        [users.x]
+        [[inputs]]
+        topic = "p"
+        [[inputs]]
+        topic = "c"
+        source = "commands"
+    """)
+    other = parse_config("""
+        [[inputs]]
+        source = "commands"
+        topic = "c"
+        [[inputs]]
+        topic = "p"
+        [users.x]
+        [users.guest]
+        [vhosts.b]
+        [vhosts.a]
+    """)
+
+    assert hash_of(one) == hash_of(other)
+
+
+def test_the_hash_is_the_same_in_every_run():
+    assert hash_of(JobConfig()) == (
+        "74e181a6585e8968b3e05eb99e9aad9d08a5fe48220a3042388befd0b6265a09"
+    )
+
+
+def test_the_settings_that_are_hashed_by_default_are_these():
+    assert outcome_settings(JobConfig()) == {
+        "flow.max_body_bytes": 1_048_576,
+        "flow.max_header_bytes": 16_384,
+        'inputs["dlx.commands"].source': "commands",
+        'inputs["dlx.commands"].topic': "dlx.commands",
+        'inputs["dlx.commands"].user': "guest",
+        'inputs["dlx.publishes"].source': "publishes",
+        'inputs["dlx.publishes"].topic': "dlx.publishes",
+        'inputs["dlx.publishes"].user': "guest",
+        "job.clock": "wall",
+        "job.compat": "4.0",
+        "outbound.topic": "dlx.out.{vhost}.{user}",
+        "users.guest.administrator": True,
+        'vhosts."/".cascade_limit': 10_000,
+        'vhosts."/".consumer_timeout_ms': 1_800_000,
+        'vhosts."/".default_delivery_limit': None,
+        'vhosts."/".default_lease_ms': 60_000,
+        'vhosts."/".lanes': 1,
+        'vhosts."/".max_queues': -1,
+    }
+
+
+def test_a_refused_start_can_say_what_has_changed():
+    before = outcome_settings(JobConfig())
+    after = outcome_settings(
+        parse_config("""
+            job.compat = "3.10"
+            vhosts."/" = { lanes = 2, default_delivery_limit = 5 }
+            [users.guest]
+            [users.x]
+        """)
+    )
+
+    assert outcome_changes(before, after) == (
+        'job.compat: was "4.0", now "3.10"',
+        "users.guest.administrator: was true, now false",
+        "users.x.administrator: was not set, now false",
+        'vhosts."/".default_delivery_limit: was not set, now 5',
+        'vhosts."/".lanes: was 1, now 2',
+    )
+    assert outcome_changes(before, before) == ()
+
+
+def test_ways_to_take_a_routing_key_are_told_apart():
+    written = [
+        '""',
+        '"record_key"',
+        "{ record_key = true }",
+        '{ record_key = true, otherwise = "" }',
+        '{ header = "h" }',
+        '{ header = "h", otherwise = "" }',
+        '{ header = "g" }',
+    ]
+    configs = [
+        parse_config(f"""
+            [[inputs]]
+            topic = "c"
+            source = "commands"
+            [[inputs]]
+            topic = "f"
+            mapping = {{ exchange = "x", routing_key = {each} }}
+        """)
+        for each in written
+    ]
+
+    assert len({hash_of(config) for config in configs}) == len(written)

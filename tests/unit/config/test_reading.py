@@ -1,0 +1,379 @@
+"""From text to JobConfig: what is taken, and how everything that is wrong is said at once."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from streaming.config import (
+    InputSettings,
+    InvalidConfigError,
+    JobConfig,
+    JobSettings,
+    KafkaSettings,
+    RecordHeader,
+    RecordKey,
+    TopicMapping,
+    UserSettings,
+    VhostSettings,
+    load_config,
+    parse_config,
+    read_config,
+)
+from topology.errors import DlxError, Problem
+
+NO_MILLISECONDS = "job.trigger_ms: expected a whole number of milliseconds"
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(InvalidConfigError) as caught:
+        parse_config(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_an_empty_file_is_the_default_configuration():
+    assert parse_config("") == JobConfig()
+
+
+def test_the_defaults_are_one_vhost_one_administrator_and_two_topics_of_our_own():
+    config = JobConfig()
+
+    assert config.vhosts == {"/": VhostSettings()}
+    assert config.users == {"guest": UserSettings(administrator=True)}
+    assert config.inputs == (
+        InputSettings(topic="dlx.publishes", source="publishes", user="guest"),
+        InputSettings(topic="dlx.commands", source="commands", user="guest"),
+    )
+
+
+def test_the_durations_and_limits_that_the_documents_promise_are_the_defaults():
+    config = JobConfig()
+
+    assert config.job.trigger_ms == 100
+    assert config.job.checkpoint_location == "checkpoints"
+    assert config.job.clock == "wall"
+    assert config.job.compat == "4.0"
+    assert config.vhosts["/"].lanes == 1
+    assert config.vhosts["/"].consumer_timeout_ms == 30 * 60 * 1000
+    assert config.vhosts["/"].default_lease_ms == 60 * 1000
+    assert config.vhosts["/"].cascade_limit == 10_000
+    assert config.flow.max_header_bytes == 16 * 1024
+    assert config.tables.contents_lag_ms == 5000
+
+
+def test_a_file_says_everything_by_its_tables():
+    config = parse_config("""
+        [job]
+        clock = "event"
+        compat = "3.10"
+        shuffle_partitions = 4
+
+        [kafka]
+        bootstrap_servers = ["a:9092", "[::1]:9093"]
+
+        [vhosts.shop]
+        lanes = 2
+        [vhosts."/"]
+
+        [users.guest]
+        administrator = true
+        [users.shop]
+
+        [[inputs]]
+        topic = "dlx.publishes"
+        [[inputs]]
+        topic = "dlx.commands"
+        source = "commands"
+        partitions = 4
+        [[inputs]]
+        topic = "orders.v1"
+        user = "shop"
+        [inputs.mapping]
+        vhost = "shop"
+        exchange = { header = "ce_type", otherwise = "events" }
+        routing_key = { record_key = true }
+    """)
+
+    assert config == JobConfig(
+        job=JobSettings(clock="event", compat="3.10", shuffle_partitions=4),
+        kafka=KafkaSettings(bootstrap_servers=("a:9092", "[::1]:9093")),
+        vhosts={"shop": VhostSettings(lanes=2), "/": VhostSettings()},
+        users={"guest": UserSettings(administrator=True), "shop": UserSettings()},
+        inputs=(
+            InputSettings(topic="dlx.publishes"),
+            InputSettings(topic="dlx.commands", source="commands", partitions=4),
+            InputSettings(
+                topic="orders.v1",
+                user="shop",
+                mapping=TopicMapping(
+                    vhost="shop",
+                    exchange=RecordHeader("ce_type", "events"),
+                    routing_key=RecordKey(),
+                ),
+            ),
+        ),
+    )
+
+
+def test_bootstrap_servers_may_be_written_as_kafka_users_do():
+    assert parse_config('kafka.bootstrap_servers = "a:1, b:2"').kafka.bootstrap_servers == (
+        "a:1",
+        "b:2",
+    )
+
+
+def test_every_problem_is_found_in_one_run():
+    assert problems_of("""
+        clock = "event"
+        [job]
+        trigger = 5
+        trigger_ms = "100ms"
+        compat = 4.0
+        lanes = 2
+        [kafka]
+        bootstrap_servers = ["a:1", "b"]
+        [vhosts.shop]
+        consumer_timeout = 3
+        [users.alice]
+        [[inputs]]
+        topic = "dlx.publishes"
+        user = "alise"
+        [[inputs]]
+        source = "comands"
+        user = "alice"
+        mapping.exchange = { headr = "x" }
+        mapping.vhost = "shp"
+        [tabels]
+    """) == [
+        "clock: unknown key (it belongs in [job])",
+        "tabels: unknown key (did you mean 'tables'?)",
+        "job.trigger: unknown key (did you mean 'trigger_ms'?)",
+        "job.lanes: unknown key (it belongs in [vhosts.NAME])",
+        'job.compat: expected "4.0" or "3.10", in quotes, got a float',
+        f"{NO_MILLISECONDS}, got a string",
+        "kafka.bootstrap_servers[1]: must be HOST:PORT",
+        "vhosts.shop.consumer_timeout: unknown key (did you mean 'consumer_timeout_ms'?)",
+        "inputs[1].topic: is missing",
+        (
+            'inputs[1].source: must be "publishes" or "commands", not "comands"'
+            " (did you mean 'commands'?)"
+        ),
+        "inputs[1].mapping.exchange.headr: unknown key (did you mean 'header'?)",
+        'inputs[1].mapping.exchange: expected "text", {record_key = true} or {header = "name"}',
+        "inputs[0].user: there is no [users.alise] (did you mean 'alice'?)",
+        "inputs[1].mapping.vhost: there is no [vhosts.shp] (did you mean 'shop'?)",
+    ]
+
+
+def test_what_follows_from_an_unreadable_value_is_not_reported_as_well():
+    assert problems_of("""
+        vhosts = 5
+        [kafka]
+        max_message_bytes = "2MB"
+        [flow]
+        max_body_bytes = 100_000_000
+        [[inputs]]
+        topic = "dlx.all"
+        source = "comands"
+        user = "guest"
+        mapping = { exchange = "x", vhost = "shop" }
+    """) == [
+        "kafka.max_message_bytes: expected a whole number of bytes, got a string",
+        "vhosts: expected a table, got a whole number",
+        (
+            'inputs[0].source: must be "publishes" or "commands", not "comands"'
+            " (did you mean 'commands'?)"
+        ),
+    ]
+
+
+def test_problems_between_tables_are_still_found_beside_others():
+    assert problems_of("""
+        [flow]
+        max_body_bytes = 100_000_000
+        [tables]
+        contents_lag_ms = 1
+    """) == [
+        "tables.contents_lag_ms: must be from 100 to 3_600_000",
+        (
+            "flow.max_body_bytes: must be at most 1_966_080: kafka.max_message_bytes = 2_097_152,"
+            " less 131_072 for headers"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("job = 5", "job: expected a table, got a whole number"),
+        ("job = []", "job: expected a table, got an array"),
+        ("vhosts = []", "vhosts: expected a table, got an array"),
+        ("vhosts.a = 1", "vhosts.a: expected a table, got a whole number"),
+        ("inputs = 1", "inputs: expected an array of tables, got a whole number"),
+        ("inputs = {}", "inputs: expected an array of tables, got a table"),
+        ("inputs = [1]", "inputs[0]: expected a table, got a whole number"),
+        ("kafka.security = 1", "kafka.security: expected a table, got a whole number"),
+        ("job.clock = true", 'job.clock: expected "wall" or "event", in quotes, got a boolean'),
+        ("job.trigger_ms = true", f"{NO_MILLISECONDS}, got a boolean"),
+        ("job.trigger_ms = 1979-05-27", f"{NO_MILLISECONDS}, got a date or time"),
+        ("job.trigger_ms = 99.0", f"{NO_MILLISECONDS}, got a float"),
+        ("job.trigger_ms = -1", "job.trigger_ms: must be from 0 to 3_600_000"),
+        ("job.max_batch_rows = 0", "job.max_batch_rows: must be from 1 to 10_000_000"),
+        ("job.max_batch_rows = 'x'", "job.max_batch_rows: expected a whole number, got a string"),
+        (
+            "kafka.bootstrap_servers = 5",
+            "kafka.bootstrap_servers: expected an array of strings, got a whole number",
+        ),
+        (
+            "kafka.bootstrap_servers = [5]",
+            "kafka.bootstrap_servers[0]: expected a string, got a whole number",
+        ),
+        ("job.log_dir = ''", "job.log_dir: is empty"),
+        ("job.log_dir = {}", "job.log_dir: expected a string, got a table"),
+        (
+            "users.a.administrator = 1",
+            "users.a.administrator: expected true or false, got a whole number",
+        ),
+        ("flow.low_mark_fraction = 1", "flow.low_mark_fraction: must be above 0 and below 1"),
+        ("flow.low_mark_fraction = nan", "flow.low_mark_fraction: must be above 0 and below 1"),
+        (
+            "flow.low_mark_fraction = true",
+            "flow.low_mark_fraction: expected a number, got a boolean",
+        ),
+        (
+            "flow.low_mark_fraction = '0.8'",
+            "flow.low_mark_fraction: expected a number, got a string",
+        ),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_at_its_path(text, problem):
+    assert problem in problems_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[vhosts]", "vhosts: is empty: name at least one vhost"),
+        ("[users]", "users: is empty: name at least one user"),
+        ("inputs = []", "inputs: is empty: there must be at least one input"),
+        ('[vhosts.""]', 'vhosts."": the name of this vhost is empty'),
+        (
+            f"[users.{'x' * 256}]",
+            f"users.{'x' * 256}: the name of this user is longer than 255 bytes",
+        ),
+        ("[[inputs]]", "inputs[0].topic: is missing"),
+        ("[[inputs]]\nmapping = {}", "inputs[0].mapping.exchange: is missing"),
+    ],
+)
+def test_what_must_be_there_is_asked_for(text, problem):
+    assert problem in problems_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[job", "is not valid TOML: "),
+        ("a = 1\na = 2", "is not valid TOML: "),
+        (f"a = {'9' * 5000}", "is not valid TOML: "),
+        ("a = " + "[" * 100_000, "is not valid TOML: nested too deeply"),
+    ],
+)
+def test_text_that_is_no_toml_is_refused_by_the_name_of_the_file(text, what):
+    (problem,) = problems_of(text)
+
+    assert problem.startswith(f"dlx.toml: {what}")
+
+
+def test_no_message_repeats_a_value_that_may_be_a_secret():
+    text = """
+        password = "hunter2"
+        [job]
+        trigger_ms = "hunter2"
+        tables_location = "s3://user:hunter2@bucket/tables"
+        [kafka]
+        bootstrap_servers = ["user:hunter2@host:1"]
+        sasl_password = "hunter2"
+        [kafka.security]
+        "sasl.password" = "hunter2"
+        "group.id" = "hunter2"
+        [kafka.jvm_properties]
+        "sasl.jaas.config" = "hunter2"
+    """
+
+    problems = problems_of(text)
+
+    assert len(problems) == 8
+    assert "hunter2" not in "\n".join(problems)
+
+
+def test_a_byte_order_mark_is_read_over(tmp_path: Path):
+    (tmp_path / "dlx.toml").write_bytes(b"\xef\xbb\xbf[job]\ntrigger_ms = 7\n")
+
+    assert read_config(tmp_path / "dlx.toml").job.trigger_ms == 7
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    path = tmp_path / "dlx.toml"
+
+    with pytest.raises(InvalidConfigError) as caught:
+        load_config(path)
+
+    assert str(caught.value) == f"{path}: no such file; `dlx config show` prints one to start from"
+
+
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path):
+    with pytest.raises(InvalidConfigError) as caught:
+        load_config(tmp_path)
+
+    assert str(caught.value) == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path: Path):
+    path = tmp_path / "dlx.toml"
+    path.write_bytes(b"# caf\xe9")
+
+    with pytest.raises(InvalidConfigError) as caught:
+        load_config(path)
+
+    assert str(caught.value) == f"{path}: is not UTF-8 text"
+
+
+def test_the_error_is_an_operators_and_survives_pickling():
+    error = InvalidConfigError([Problem("job", "is wrong"), Problem("kafka", "too")])
+
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+
+    assert isinstance(error, DlxError)
+    assert again.problems == error.problems
+    assert str(again) == "job: is wrong\nkafka: too"
+
+
+def test_a_configuration_survives_pickling():
+    config = parse_config('kafka.security."sasl.password" = { env = "P" }')
+
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - our own bytes
+
+
+def test_a_configuration_made_by_code_is_held_to_the_same_rules():
+    with pytest.raises(InvalidConfigError) as caught:
+        JobConfig(
+            vhosts={},
+            users={"": UserSettings()},
+            inputs=(InputSettings(topic="dlx.publishes"),),
+        )
+
+    assert [str(problem) for problem in caught.value.problems] == [
+        "vhosts: is empty: name at least one vhost",
+        'users."": the name of this user is empty',
+    ]
+
+
+def test_a_section_made_by_code_is_held_to_the_same_bounds():
+    with pytest.raises(InvalidConfigError) as caught:
+        VhostSettings(lanes=0, default_lease_ms=1, definitions="")
+
+    assert [str(problem) for problem in caught.value.problems] == [
+        "lanes: must be from 1 to 1024",
+        "definitions: is empty",
+        "default_lease_ms: must be from 1000 to 315_360_000_000",
+    ]
