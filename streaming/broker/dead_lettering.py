@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from streaming.broker.deaths import REJECTED, died, headers_of, is_cycle
+from streaming.broker.deaths import REJECTED, died, is_cycle, matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.queue import REFUSED
 
@@ -138,7 +138,7 @@ class DeadLettering:
         )
         if exchange is None:
             return DeathPlan(reason, after, (), "no_exchange")
-        route = shard.topology.router.route(exchange, after.routing_keys, headers_of(after))
+        route = shard.topology.router.route(exchange, after.routing_keys, matching_headers(after))
         names = route.queues
         cycles: tuple[str, ...] = ()
         if reason != REJECTED:

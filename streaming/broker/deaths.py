@@ -86,6 +86,7 @@ def died(  # noqa: PLR0913 - the facts of one death
         first,
         last,
         envelope.rerouted,
+        envelope.foreign,
     )
 
 
@@ -175,6 +176,14 @@ def x_death(deaths: tuple[Death, ...]) -> list[Any]:
             entry["original-expiration"] = death.original_expiration
         entries.append(entry)
     return entries
+
+
+def matching_headers(envelope: Envelope) -> dict[str, Any] | None:
+    """The headers that a headers exchange looks at: AMQP's win over the Kafka record's own."""
+    headers = headers_of(envelope)
+    if not envelope.foreign:
+        return headers
+    return {**envelope.foreign, **(headers or {})}
 
 
 def headers_of(envelope: Envelope) -> dict[str, Any] | None:

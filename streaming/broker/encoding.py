@@ -124,6 +124,7 @@ class _EnvelopeRecord(msgspec.Struct, array_like=True):
     first_death: DeathNote | None
     last_death: DeathNote | None
     rerouted: bool
+    foreign: msgspec.Raw
 
 
 class _DeathRecord(msgspec.Struct, array_like=True):
@@ -163,6 +164,7 @@ def _record(envelope: Envelope) -> _EnvelopeRecord:
         envelope.first_death,
         envelope.last_death,
         envelope.rerouted,
+        msgspec.Raw(encode_table(envelope.foreign)),
     )
 
 
@@ -192,6 +194,7 @@ def _envelope(record: _EnvelopeRecord) -> Envelope:
         record.first_death,
         record.last_death,
         record.rerouted,
+        decode_table(record.foreign),
     )
 
 

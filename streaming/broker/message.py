@@ -37,12 +37,17 @@ class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
 
 
 class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """What a publisher asked for, before validation. Compared by identity: intern equal ones."""
+    """What a publisher asked for, before validation. Compared by identity: intern equal ones.
+
+    `foreign` are headers of the Kafka record that are not ours: headers exchanges see them, and they
+    stay with the body.
+    """
 
     exchange: str
     routing_key: str
     properties: dict[str, Any] = {}
     headers: dict[str, Any] | None = None
+    foreign: dict[str, Any] | None = None
 
 
 class Death(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -83,6 +88,7 @@ class Envelope:
         priority: the property, 0 when missing.
         deaths: newest first.
         rerouted: went to a queue's alternate exchange once (R-QPID-5).
+        foreign: headers of the Kafka record that are not ours, for matching only.
     """
 
     __slots__ = (
@@ -91,6 +97,7 @@ class Envelope:
         "exchange",
         "expiration",
         "first_death",
+        "foreign",
         "headers",
         "last_death",
         "priority",
@@ -114,6 +121,7 @@ class Envelope:
         first_death: DeathNote | None = None,
         last_death: DeathNote | None = None,
         rerouted: bool = False,  # noqa: FBT001, FBT002
+        foreign: dict[str, Any] | None = None,
     ) -> None:
         self.exchange = exchange
         self.routing_keys = routing_keys
@@ -127,6 +135,7 @@ class Envelope:
         self.first_death = first_death
         self.last_death = last_death
         self.rerouted = rerouted
+        self.foreign = foreign
 
 
 class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):

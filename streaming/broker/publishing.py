@@ -207,6 +207,7 @@ def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal 
         expiration,
         ttl_ms,
         priority if isinstance(priority, int) else 0,
+        foreign=publication.foreign,
     )
     return envelope, refusal
 

@@ -56,6 +56,7 @@ class Rerouting:
             envelope.first_death,
             envelope.last_death,
             rerouted=True,
+            foreign=envelope.foreign,
         )
         route = router.route(
             exchange, after.routing_keys, shard.headers_of(after), one_alternate=True

@@ -34,7 +34,7 @@ from streaming.broker.channel_directory import ChannelDirectory
 from streaming.broker.classic import ClassicQueue
 from streaming.broker.consumers import Consumers
 from streaming.broker.dead_lettering import DeadLettering
-from streaming.broker.deaths import headers_of
+from streaming.broker.deaths import matching_headers
 from streaming.broker.declared import Declared, TopologyCache, digest_of
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.events import CLOCK, Actor, Events, Kind
@@ -346,7 +346,7 @@ class Shard:
 
     def headers_of(self, envelope: Envelope) -> dict[str, Any] | None:
         """The headers that a headers exchange looks at."""
-        return headers_of(envelope)
+        return matching_headers(envelope)
 
     # -- queues
 
