@@ -21,7 +21,7 @@ from topology.names import RESERVED_PREFIX, too_long
 from topology.patterns import compile_pattern
 from topology.policy_keys import APPLY_TO, known_keys, unrecognised, value_faults
 from topology.queue_arguments import argument_faults, foreign_arguments, unsuitable_properties
-from topology.suggestions import did_you_mean
+from topology.suggestions import Hints, did_you_mean
 from topology.values import Compat
 
 Locate = Callable[[str, int], str]
@@ -59,7 +59,7 @@ def check_definitions(
     known |= {("exchange", exchange.name) for exchange in definitions.exchanges}
     known |= {("queue", queue.name) for queue in definitions.queues}
     types = {exchange.name: exchange.type for exchange in (*PREDECLARED, *definitions.exchanges)}
-    names = {kind: sorted(name for of, name in known if of == kind) for kind in _KINDS}
+    hints = Hints({kind: sorted(name for of, name in known if of == kind) for kind in _KINDS})
 
     def problems() -> Iterator[Problem]:
         for where, exchange in _located(definitions.exchanges, "exchanges", locate):
@@ -67,7 +67,7 @@ def check_definitions(
         for where, queue in _located(definitions.queues, "queues", locate):
             yield from _of_queue(where, queue, compat)
         for where, binding in _located(definitions.bindings, "bindings", locate):
-            yield from _unknown_ends(where, binding, known, names)
+            yield from _unknown_ends(where, binding, known, hints)
             yield from _of_binding(where, binding, types.get(binding.source))
         for where, policy in _located(definitions.policies, "policies", locate):
             yield from _of_policy(where, policy, compat, operator=False)
@@ -124,7 +124,7 @@ def _unknown_ends(
     where: str,
     binding: Binding,
     known: set[tuple[DestinationType, str]],
-    names: dict[DestinationType, list[str]],
+    hints: Hints,
 ) -> Iterator[Problem]:
     ends: tuple[tuple[str, DestinationType, str], ...] = (
         ("source", "exchange", binding.source),
@@ -134,7 +134,7 @@ def _unknown_ends(
         if kind == "exchange" and not name:
             yield Problem(f"{where}.{member}", "the default exchange cannot be bound")
         elif (kind, name) not in known:
-            what = f"no {kind} is named {name!r}{did_you_mean(name, names[kind])}"
+            what = f"no {kind} is named {name!r}{hints.hint(kind, name)}"
             yield Problem(f"{where}.{member}", what)
 
 

@@ -48,7 +48,8 @@ class Pattern:
 
     def search(self, name: str) -> bool:
         """Whether the pattern matches anywhere in the name."""
-        return any(alternative.search(name) for alternative in self._alternatives)
+        encoded = _encoded(name)
+        return any(alternative.search(encoded) for alternative in self._alternatives)
 
     def __reduce__(self) -> tuple[type["Pattern"], tuple[str]]:
         """Compile again where it is unpickled."""
@@ -74,13 +75,18 @@ class _Alternative:
         while text.startswith(_GUARD) and (end := _closing(text)) is not None:
             guards.append(text[len(_GUARD) : end])
             text = "^" + text[end + 1 :]
-        self._wanted = re2.compile(prefix + text, _QUIET)
-        self._guards = tuple(re2.compile(prefix + guard, _QUIET) for guard in guards)
+        self._wanted = re2.compile(_encoded(prefix + text), _QUIET)
+        self._guards = tuple(re2.compile(_encoded(prefix + guard), _QUIET) for guard in guards)
 
-    def search(self, name: str) -> bool:
-        if any(guard.match(name) is not None for guard in self._guards):
-            return False
-        return self._wanted.search(name) is not None
+    def search(self, name: bytes) -> bool:
+        return self._wanted.search(name) is not None and all(
+            guard.match(name) is None for guard in self._guards
+        )
+
+
+def _encoded(text: str) -> bytes:
+    """Text as RE2 matches it; bytes spare its wrapper from counting characters."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _split(text: str) -> list[str]:

@@ -1,9 +1,11 @@
 """`Did you mean`: the known name that is most like an unknown one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 
 MOST_CANDIDATES = 500
+MOST_HINTS = 100
 """Comparing is slow: a document may have thousands of names and as many mistakes."""
 
 _LENGTHS_APART = 3
@@ -12,6 +14,29 @@ _LIKENESS = 0.7
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean 'orders'?)`, to be put behind a message; empty if nothing is alike."""
+    return _hint(name, tuple(known))
+
+
+class Hints:
+    """Hints for many unknown names among many known ones, of several kinds; the first ones only."""
+
+    def __init__(self, known: Mapping[str, Sequence[str]]) -> None:
+        """Begin with the known names of each kind."""
+        self._known = known
+        self._given: dict[tuple[str, str], str] = {}
+
+    def hint(self, kind: str, name: str) -> str:
+        """As `did_you_mean`; always empty for new names once `MOST_HINTS` were looked for."""
+        hint = self._given.get((kind, name))
+        if hint is None:
+            enough = len(self._given) >= MOST_HINTS
+            hint = "" if enough else did_you_mean(name, self._known[kind])
+            self._given[kind, name] = hint
+        return hint
+
+
+@lru_cache(maxsize=256)
+def _hint(name: str, known: tuple[str, ...]) -> str:
     candidates: list[str] = []
     for candidate in known:
         if candidate and abs(len(candidate) - len(name)) <= _LENGTHS_APART:

@@ -13,7 +13,7 @@ from topology.errors import (
     precondition_failed,
     resource_locked,
 )
-from topology.suggestions import MOST_CANDIDATES, did_you_mean
+from topology.suggestions import MOST_CANDIDATES, MOST_HINTS, Hints, did_you_mean
 
 PROBLEMS = [Problem("queues[0].name", "is missing"), Problem("document", "is not JSON")]
 
@@ -64,3 +64,14 @@ def test_suggestions_stay_cheap_among_many_names():
     many = [f"name-{number:05}" for number in range(MOST_CANDIDATES + 1)]
 
     assert did_you_mean("name-00000x", many) == " (did you mean 'name-00000'?)"
+
+
+def test_only_the_first_of_many_unknown_names_get_a_hint():
+    hints = Hints({"queue": ["work"], "exchange": ["orders"]})
+
+    assert hints.hint("queue", "wrok") == " (did you mean 'work'?)"
+    assert hints.hint("exchange", "wrok") == ""
+    for number in range(MOST_HINTS):
+        hints.hint("queue", f"unlike {number}")
+    assert hints.hint("queue", "wrok") == " (did you mean 'work'?)"
+    assert hints.hint("queue", "workk") == ""

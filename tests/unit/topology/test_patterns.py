@@ -32,6 +32,8 @@ NOT_LINEAR = (
         ("(?i)abc", ["xABCx"], ["ab"]),
         ("^(?!.*test).*", ["orders"], ["a.test.b"]),
         ("[^(?!]", ["a"], ["!"]),
+        ("^größe.$", ["größeü"], ["größe"]),
+        ("a", ["a\ud800"], ["\ud800"]),
     ],
 )
 def test_a_pattern_matches_as_in_rabbitmq(pattern, matching, not_matching):
