@@ -15,6 +15,7 @@ PURE_COMMANDS = (
     ("route", DEFINITIONS, "orders", "order.eu.created"),
     ("diagram", DEFINITIONS),
     ("diagram", DEFINITIONS, "--format", "dot"),
+    ("config", "show"),
     ("test", "--help"),
 )
 SLOW_TO_IMPORT = {

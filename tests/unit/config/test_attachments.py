@@ -4,10 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from streaming.config import InvalidConfigError, JobConfig, VhostSettings, parse_config
+from streaming.config import (
+    InvalidConfigError,
+    JobConfig,
+    JobSettings,
+    VhostSettings,
+    parse_config,
+)
 from streaming.config.attachments import check_secrets, load_vhost_definitions
 from topology.declarations import Definitions, Queue
+from topology.values import Table
 
 
 def config_with(**files: Path) -> JobConfig:
@@ -88,6 +96,20 @@ def test_every_problem_of_every_file_is_named_under_its_setting(tmp_path: Path):
         "No such file or directory",
         f"vhosts.other.definitions: {tmp_path}/other.json declares nothing for this vhost, "
         "only for 'x'",
+    ]
+
+
+def test_what_is_right_for_one_rabbitmq_can_be_wrong_for_another(tmp_path: Path):
+    quorum: Table = {"x-queue-type": "quorum", "x-delivery-limit": -1}
+    export = written(tmp_path / "one.json", {"queues": [{"name": "q", "arguments": quorum}]})
+    config = config_with(shop=export)
+
+    assert load_vhost_definitions(config) == {
+        "shop": Definitions(queues=(Queue(name="q", arguments=quorum),))
+    }
+    assert problems_of(replace(config, job=JobSettings(compat="3.10"))) == [
+        "vhosts.shop.definitions: queues[0].arguments.x-delivery-limit: must not be negative, "
+        "but is -1"
     ]
 
 

@@ -1,0 +1,253 @@
+"""Memory and the marks of flow control, in the figures and words of RabbitMQ's guide.
+
+The guide is `Memory-based flow control` in reference document 001: each worked figure there is a
+test here.
+"""
+
+import logging
+import sys
+
+import pytest
+
+from streaming.config import Absolute, FlowSettings, Relative, parse_config
+from streaming.memory import (
+    Machine,
+    Memory,
+    MemoryMarks,
+    Note,
+    detect_memory,
+    memory_marks,
+    this_machine,
+)
+
+MEGABYTE = 1024 * 1024
+GIGABYTE = 1024 * MEGABYTE
+
+OFF = Note(logging.INFO, "Memory-based flow control is off: vm_memory_high_watermark is 0.")
+
+
+def a_machine(
+    installed_bytes: int | None = 16 * GIGABYTE,
+    *,
+    address_limit_bytes: int | None = None,
+    files: dict[str, str] | None = None,
+    family: str = "unix",
+    system: str = "linux",
+    pointer_bits: int = 64,
+) -> Machine:
+    return Machine(
+        family=family,
+        system=system,
+        pointer_bits=pointer_bits,
+        installed_bytes=lambda: installed_bytes,
+        address_limit_bytes=lambda: address_limit_bytes,
+        read_text=(files or {}).get,
+    )
+
+
+def unknown_machine() -> Machine:
+    return a_machine(None, system="magic_homebrew_os")
+
+
+def marks(mark: Relative | Absolute, machine: Machine) -> MemoryMarks:
+    return memory_marks(FlowSettings(vm_memory_high_watermark=mark), machine)
+
+
+def lines(found: MemoryMarks) -> list[str]:
+    return [note.text for note in found.notes]
+
+
+def test_the_default_is_40_percent_of_installed_memory_and_a_low_mark_of_80_percent_of_that():
+    assert memory_marks(FlowSettings(), a_machine(5 * GIGABYTE)) == MemoryMarks(
+        high_bytes=2 * GIGABYTE,
+        low_bytes=1_717_986_918,
+        notes=(Note(logging.INFO, "Memory limit set to 2048MB."),),
+    )
+
+
+def test_4_gb_on_32_bit_windows_are_2_gb_of_which_40_percent_are_820mb():
+    machine = a_machine(4 * GIGABYTE, family="win32", system="windows", pointer_bits=32)
+
+    assert detect_memory(machine) == Memory(2 * GIGABYTE, known=True)
+    assert lines(marks(Relative(0.4), machine)) == ["Memory limit set to 820MB."]
+
+
+def test_32_bit_elsewhere_means_4_gb():
+    assert detect_memory(a_machine(16 * GIGABYTE, pointer_bits=32)).total_bytes == 4 * GIGABYTE
+
+
+def test_40_percent_of_4_gb_are_1_6_gb():
+    assert marks(Relative(0.4), a_machine(4 * GIGABYTE)).high_bytes == int(1.6 * GIGABYTE)
+
+
+def test_an_unknown_system_is_warned_of_and_1024_mb_give_410mb():
+    assert marks(Relative(0.4), unknown_machine()) == MemoryMarks(
+        high_bytes=429_496_729,
+        low_bytes=343_597_383,
+        notes=(
+            Note(
+                logging.WARNING,
+                "Unknown total memory size for your OS {unix,magic_homebrew_os}. "
+                "Assuming memory size is 1024MB.",
+            ),
+            Note(logging.INFO, "Memory limit set to 410MB."),
+        ),
+    )
+
+
+def test_on_an_unknown_system_3_means_3_gb():
+    found = marks(Relative(3.0), unknown_machine())
+
+    assert found.high_bytes == 3 * GIGABYTE
+    assert lines(found)[-1] == "Memory limit set to 3072MB."
+
+
+def test_of_known_memory_there_is_no_more_than_the_whole():
+    assert marks(Relative(3.0), a_machine(8 * GIGABYTE)) == MemoryMarks(
+        high_bytes=8 * GIGABYTE,
+        low_bytes=6_871_947_673,
+        notes=(
+            Note(
+                logging.WARNING,
+                "vm_memory_high_watermark is 3, more than all of the memory there is: the limit "
+                "is all of it, 8192MB.",
+            ),
+            Note(logging.INFO, "Memory limit set to 8192MB."),
+        ),
+    )
+
+
+@pytest.mark.parametrize("mark", [Relative(0.0), Absolute(0)])
+def test_0_switches_flow_control_off_and_asks_nothing_of_the_machine(mark):
+    assert marks(mark, unknown_machine()) == MemoryMarks(None, None, (OFF,))
+
+
+@pytest.mark.parametrize(
+    ("written", "high_bytes", "line"),
+    [
+        ('"2GB"', 2_000_000_000, "Memory limit set to 2000MB."),
+        ('{ absolute = "64MB" }', 64_000_000, "Memory limit set to 64MB."),
+        ('{ absolute = "64MiB" }', 67_108_864, "Memory limit set to 64MB."),
+        ('{ absolute = "3GiB" }', 3_221_225_472, "Memory limit set to 3072MB."),
+        ("{ absolute = 1 }", 1, "Memory limit set to 1MB."),
+    ],
+)
+def test_a_size_counts_as_it_is_written_whatever_the_machine_has(written, high_bytes, line):
+    flow = parse_config(f"flow.vm_memory_high_watermark = {written}").flow
+
+    found = memory_marks(flow, unknown_machine())
+
+    assert found.high_bytes == high_bytes
+    assert lines(found) == [line]
+
+
+def test_the_low_mark_is_a_fraction_of_the_high_mark():
+    flow = FlowSettings(vm_memory_high_watermark=Absolute(1_000_000), low_mark_fraction=0.25)
+
+    assert memory_marks(flow, a_machine()).low_bytes == 250_000
+
+
+def test_an_empty_broker_is_below_the_lowest_of_low_marks():
+    assert marks(Absolute(1), a_machine()).low_bytes == 1
+    assert marks(Relative(1e-12), a_machine(1024)).high_bytes == 1
+
+
+def test_the_least_of_memory_control_group_and_address_limit_counts():
+    files = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{4 * GIGABYTE}\n"}
+
+    assert detect_memory(a_machine(16 * GIGABYTE)) == Memory(16 * GIGABYTE, known=True)
+    assert detect_memory(a_machine(16 * GIGABYTE, files=files)) == Memory(4 * GIGABYTE, known=True)
+    assert detect_memory(a_machine(2 * GIGABYTE, files=files)) == Memory(2 * GIGABYTE, known=True)
+    assert detect_memory(
+        a_machine(16 * GIGABYTE, files=files, address_limit_bytes=GIGABYTE)
+    ) == Memory(GIGABYTE, known=True)
+
+
+def test_a_control_groups_limit_is_enough_to_know():
+    files = {"/proc/self/cgroup": "0::/", "/sys/fs/cgroup/memory.max": str(GIGABYTE // 2)}
+
+    assert detect_memory(a_machine(None, files=files)) == Memory(GIGABYTE // 2, known=True)
+
+
+def test_an_address_limit_says_nothing_of_the_memory_there_is():
+    assert detect_memory(a_machine(None, address_limit_bytes=64 * GIGABYTE)) == Memory(
+        GIGABYTE, known=False
+    )
+    assert detect_memory(a_machine(None, address_limit_bytes=512 * MEGABYTE)) == Memory(
+        512 * MEGABYTE, known=False
+    )
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        # version 2: the own group, a group around it, the root as a container sees it
+        {"/proc/self/cgroup": "0::/a/b", "/sys/fs/cgroup/a/b/memory.max": str(GIGABYTE)},
+        {
+            "/proc/self/cgroup": "0::/a/b",
+            "/sys/fs/cgroup/a/b/memory.max": str(2 * GIGABYTE),
+            "/sys/fs/cgroup/a/memory.max": str(GIGABYTE),
+        },
+        {"/proc/self/cgroup": "0::/host/path", "/sys/fs/cgroup/memory.max": str(GIGABYTE)},
+        {"/proc/self/cgroup": "0::/../../x", "/sys/fs/cgroup/memory.max": str(GIGABYTE)},
+        # version 1, alone and beside version 2
+        {
+            "/proc/self/cgroup": "4:memory:/docker/1",
+            "/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes": str(GIGABYTE),
+        },
+        {
+            "/proc/self/cgroup": "9:name=systemd:/\n4:cpu,memory:/\n0::/\n",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes": str(GIGABYTE),
+        },
+    ],
+)
+def test_the_limits_of_both_kinds_of_control_groups_are_found(files):
+    assert detect_memory(a_machine(files=files)) == Memory(GIGABYTE, known=True)
+
+
+@pytest.mark.parametrize(
+    "limit", ["max", "9223372036854771712", "18446744073709551615", "0", "", "rubbish", "-1"]
+)
+def test_a_control_group_without_a_limit_limits_nothing(limit):
+    files = {
+        "/proc/self/cgroup": "4:memory:/\n0::/\nrubbish\n",
+        "/sys/fs/cgroup/memory.max": limit,
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes": limit,
+    }
+
+    assert detect_memory(a_machine(None, files=files)) == Memory(GIGABYTE, known=False)
+
+
+def test_this_machine_says_how_much_memory_it_has():
+    machine = this_machine()
+
+    memory = detect_memory(machine)
+
+    assert memory.known
+    assert 64 * MEGABYTE < memory.total_bytes < 2**48
+    assert machine.pointer_bits == 64
+    assert machine.read_text("/no/such/file") is None
+
+
+def test_a_limit_set_for_this_process_is_seen():
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = 2**46
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        assert this_machine().address_limit_bytes() == limit
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert (this_machine().address_limit_bytes() is None) == (soft == resource.RLIM_INFINITY)
+
+
+def test_a_system_that_does_not_say_is_unknown(monkeypatch):
+    def sysconf(name: str) -> int:
+        raise ValueError(name)
+
+    monkeypatch.setattr("os.sysconf", sysconf)
+    monkeypatch.setitem(sys.modules, "resource", None)
+
+    assert this_machine().installed_bytes() is None
+    assert this_machine().address_limit_bytes() is None
