@@ -135,7 +135,7 @@ class TopicMapping(Section, frozen=True, kw_only=True):
         Setting(
             SelectorKind(empty=True),
             f'The exchange to publish to: {_FORMS}; with otherwise = "text" for records that '
-            "lack it, which are quarantined else.",
+            "lack it; without that, such records are quarantined.",
             outcome=True,
             example='"orders"',
             stand_in="",
