@@ -25,6 +25,11 @@ Node = tuple[Literal["queue", "exchange"], str, Key]
 
 Edges = dict[Node, Sequence[Node]]
 
+MOST_LAPS = 100
+"""More rings than anybody reads at once; in a dense graph each costs a search of all of it."""
+
+MOST_STEPS_TOLD = 8
+
 
 class Lap(msgspec.Struct, frozen=True):
     """One ring of queues, from its first queue by name.
@@ -38,10 +43,14 @@ class Lap(msgspec.Struct, frozen=True):
     reasons: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        """The ring as one line: `work -(expired)-> retry -(expired)-> work`."""
-        steps = zip(self.queues, self.reasons, strict=True)
-        line = " ".join(f"{queue} -({' or '.join(reasons)})->" for queue, reasons in steps)
-        return f"{line} {self.queues[0]}"
+        """One line, `work -(expired)-> retry -(expired)-> work`; a long ring is cut short."""
+        steps = [
+            f"{queue} -({' or '.join(reasons)})->"
+            for queue, reasons in zip(self.queues, self.reasons, strict=True)
+        ]
+        if len(steps) > MOST_STEPS_TOLD:
+            steps[MOST_STEPS_TOLD:] = [f"({len(steps) - MOST_STEPS_TOLD} more queues) ->"]
+        return " ".join([*steps, self.queues[0]])
 
 
 def automatic_reasons(settings: QueueSettings) -> tuple[str, ...]:
@@ -59,8 +68,8 @@ def automatic_cycles(compiled: CompiledTopology) -> list[Lap]:
     """Rings in which messages may travel by automatic deaths alone, a shortest one for each queue.
 
     Returns:
-        Laps sorted by their queues, each ring once. A queue that is in several rings may appear in
-        one of them only: after a ring has been broken, ask again.
+        Laps sorted by their queues, each ring once, at most `MOST_LAPS`. A queue that is in several
+        rings may appear in one of them only: after a ring has been broken, ask again.
     """
     edges = _without_dead_ends(_edges(compiled))
     covered: set[str] = set()
@@ -77,6 +86,8 @@ def automatic_cycles(compiled: CompiledTopology) -> list[Lap]:
         queues = queues[first:] + queues[:first]
         reasons = tuple(automatic_reasons(compiled.settings[queue]) for queue in queues)
         laps[queues] = Lap(queues, reasons)
+        if len(laps) == MOST_LAPS:
+            break
     return [laps[queues] for queues in sorted(laps)]
 
 

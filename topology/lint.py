@@ -11,6 +11,7 @@ from topology.compilation import CompiledTopology, compile_topology
 from topology.cycles import automatic_cycles
 from topology.declarations import PREDECLARED, Definitions
 from topology.errors import Problem
+from topology.policies import QueueSettings
 from topology.policy_lint import lint_policies
 from topology.reach import Reach
 from topology.suggestions import did_you_mean
@@ -148,29 +149,36 @@ def _cycles(compiled: CompiledTopology) -> Iterator[Problem]:
 
 def _refusing_targets(compiled: CompiledTopology) -> Iterator[Problem]:
     """Dead-letter targets that refuse what arrives when they are full (R-LEN-12)."""
+    refusing = {queue for queue, limits in compiled.settings.items() if _refuses(limits)}
+    if not refusing:
+        return
     reach = Reach(compiled)
     for queue, settings in sorted(compiled.settings.items()):
         exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
         if exchange is None or settings.at_least_once or (not exchange and key is None):
             continue
-        for target in reach.from_exchange(exchange, key):
-            limits = compiled.settings[target]
-            bounded = limits.max_length is not None or limits.max_length_bytes is not None
-            if bounded and limits.overflow == "reject-publish":
-                yield Problem(
-                    f"queue {queue!r}",
-                    f"its dead letters may go to {target!r}, which refuses them when it is full "
-                    "(reject-publish): they are lost",
-                )
+        targets = sorted(refusing.intersection(reach.from_exchange(exchange, key)))
+        if targets:
+            others = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
+            yield Problem(
+                f"queue {queue!r}",
+                f"its dead letters that find {targets[0]!r}{others} full are refused there "
+                "(reject-publish) and lost",
+            )
+
+
+def _refuses(limits: QueueSettings) -> bool:
+    bounded = limits.max_length is not None or limits.max_length_bytes is not None
+    return bounded and limits.overflow == "reject-publish"
 
 
 def _settings_without_effect(compiled: CompiledTopology) -> Iterator[Problem]:
-    """Arguments that a queue's type, or another setting, makes inert (R-ALO-1, R-LEN-14)."""
+    """Settings that a queue's type, or another setting, makes inert (R-ALO-1, R-LEN-14)."""
+    policies = {policy.name: policy.definition for policy in compiled.policies.policies()}
     for name, queue in sorted(compiled.queues.items()):
         settings = compiled.settings[name]
-        policy = compiled.policies.policy_of_queue(queue)
-        wanted = {f"x-{key}": value for key, value in (policy.definition if policy else {}).items()}
-        wanted |= queue.arguments
+        by_policy = policies[settings.policy] if settings.policy is not None else {}
+        wanted = {f"x-{key}": value for key, value in by_policy.items()} | queue.arguments
         where = f"queue {name!r}"
         if wanted.get("x-dead-letter-strategy") == "at-least-once" and not settings.at_least_once:
             yield Problem(

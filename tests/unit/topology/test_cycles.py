@@ -3,7 +3,7 @@
 import pytest
 
 from topology.compilation import compile_topology
-from topology.cycles import Lap, automatic_cycles, automatic_reasons
+from topology.cycles import MOST_LAPS, Lap, automatic_cycles, automatic_reasons
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.policies import QueueSettings
 from topology.values import Table
@@ -161,10 +161,22 @@ def test_a_headers_exchange_may_send_a_dead_letter_to_any_of_its_queues():
     assert laps([dying("a", "x", "k")], exchanges, bindings) == ["a -(expired)-> a"]
 
 
-def test_a_long_ring_is_found():
-    count = 3000
-    queues = [dying(f"q{n:04}", "", f"q{(n + 1) % count:04}") for n in range(count)]
+def test_a_long_ring_is_found_and_told_in_short():
+    queues = [dying(f"q{n:04}", "", f"q{(n + 1) % 3000:04}") for n in range(3000)]
 
     (lap,) = laps(queues)
 
-    assert lap.count("->") == count
+    assert lap == (
+        "q0000 -(expired)-> q0001 -(expired)-> q0002 -(expired)-> q0003 -(expired)-> "
+        "q0004 -(expired)-> q0005 -(expired)-> q0006 -(expired)-> q0007 -(expired)-> "
+        "(2992 more queues) -> q0000"
+    )
+
+
+def test_no_more_rings_are_told_than_anybody_reads():
+    queues = [dying(f"q{n:04}", "", f"q{n:04}") for n in range(MOST_LAPS + 1)]
+
+    found = laps(queues)
+
+    assert len(found) == MOST_LAPS
+    assert found[-1] == f"q{MOST_LAPS - 1:04} -(expired)-> q{MOST_LAPS - 1:04}"

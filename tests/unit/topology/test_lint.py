@@ -2,7 +2,7 @@
 
 import pytest
 
-from topology.declarations import Binding, Definitions, Exchange, Queue
+from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
 from topology.lint import lint
 
@@ -288,9 +288,51 @@ def test_a_dead_letter_target_that_refuses_when_full_is_found():
     assert lint(topology) == (
         Problem(
             "queue 'work'",
-            "its dead letters may go to 'buried', which refuses them when it is full "
-            "(reject-publish): they are lost",
+            "its dead letters that find 'buried' full are refused there (reject-publish) and lost",
         ),
+    )
+
+
+def test_of_several_refusing_targets_one_is_named_and_the_rest_are_counted():
+    full = {"max_length": 5, "overflow": "reject-publish"}
+    topology = a_topology(
+        ORDERS,
+        WORK,
+        a_queue("work", dlx="dead"),
+        DEAD,
+        *(a_queue(name, **full) for name in ("b", "a", "c")),
+        *(Binding("dead", name) for name in ("a", "b", "c")),
+    )
+
+    (problem,) = lint(topology)
+
+    assert problem.what.startswith("its dead letters that find 'a' and 2 more full are refused")
+
+
+def test_a_refusing_queue_that_no_dead_letter_reaches_is_clean():
+    refusing = a_queue("limited", max_length=5, overflow="reject-publish")
+    topology = a_topology(
+        ORDERS,
+        WORK,
+        Binding("orders", "limited", routing_key="other"),
+        a_queue("work", dlx="dead"),
+        refusing,
+        *BURIED,
+    )
+
+    assert lint(topology) == ()
+
+
+def test_a_setting_by_policy_that_the_queue_type_makes_inert_is_found():
+    topology = a_topology(
+        ORDERS,
+        WORK,
+        a_queue("work", queue_type="quorum"),
+        policies=(Policy("p", "^work$", {"overflow": "reject-publish-dlx"}),),
+    )
+
+    assert lint(topology) == (
+        Problem("queue 'work'", "overflow reject-publish-dlx acts as drop-head on a quorum queue"),
     )
 
 
