@@ -1,0 +1,120 @@
+"""Lint and pictures on any topology: never a crash, and what lint says of dead letters is so."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.compilation import compile_topology
+from topology.cycles import automatic_cycles
+from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
+from topology.diagram import dot, draw, mermaid
+from topology.exchanges import EXCHANGE_TYPES
+from topology.lint import lint
+from topology.values import Table
+
+QUEUES = ("a", "b", "c")
+EXCHANGES = ("x", "y", "amq.topic")
+KEYS = ("", "a", "k", "k.l", "#", "*.l")
+
+exchange_names = st.sampled_from((*EXCHANGES, "", "missing"))
+keys = st.sampled_from(KEYS)
+sizes = st.integers(0, 3)
+queue_arguments: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "x-dead-letter-exchange": exchange_names,
+        "x-dead-letter-routing-key": keys,
+        "x-message-ttl": sizes,
+        "x-max-length": sizes,
+        "x-overflow": st.sampled_from(("drop-head", "reject-publish", "reject-publish-dlx")),
+        "x-queue-type": st.sampled_from(("classic", "quorum")),
+        "x-dead-letter-strategy": st.just("at-least-once"),
+        "x-alternate-exchange": exchange_names,
+    },
+)
+policies = st.lists(
+    st.tuples(
+        st.sampled_from(("", "^a$", "x|y", "^(?!a)")),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "dead-letter-exchange": exchange_names,
+                "alternate-exchange": exchange_names,
+                "max-length": sizes,
+            },
+        ),
+        st.integers(-1, 1),
+        st.sampled_from(("all", "queues", "exchanges", "quorum_queues", "streams")),
+    ),
+    max_size=3,
+)
+
+
+def named(drawn) -> tuple[Policy, ...]:
+    """Policies with names of their own."""
+    return tuple(Policy(f"p{number}", *each) for number, each in enumerate(drawn))
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Definitions:
+    alternates = st.none() | exchange_names
+    exchanges = []
+    for name in ("x", "y"):
+        alternate = draw(alternates)
+        arguments: Table = {} if alternate is None else {"alternate-exchange": alternate}
+        kind, internal = draw(st.sampled_from(EXCHANGE_TYPES)), draw(st.booleans())
+        exchanges.append(Exchange(name, kind, internal=internal, arguments=arguments))
+    ends = st.tuples(st.sampled_from(EXCHANGES), st.booleans(), st.integers(0, 2), keys)
+    bindings = [
+        Binding(source, QUEUES[index], "queue", key)
+        if to_queue
+        else Binding(source, EXCHANGES[index], "exchange", key)
+        for source, to_queue, index, key in draw(st.lists(ends, max_size=6))
+    ]
+    return Definitions(
+        tuple(exchanges),
+        tuple(Queue(name, arguments=draw(queue_arguments)) for name in QUEUES),
+        tuple(bindings),
+        named(draw(policies)),
+        named(draw(policies)),
+    )
+
+
+@given(topologies(), st.sampled_from(("4.0", "3.10")))
+def test_any_topology_can_be_linted_and_drawn_and_always_alike(definitions, compat):
+    first, again = (
+        (lint(definitions, compat), mermaid(draw(definitions, compat)), dot(draw(definitions)))
+        for _ in range(2)
+    )
+
+    assert first == again
+    assert all(problem.where and problem.what for problem in first[0])
+    assert len(set(first[0])) == len(first[0])
+
+
+@given(topologies())
+def test_dead_letters_with_a_key_of_their_own_are_called_lost_exactly_if_they_reach_nothing(
+    definitions,
+):
+    compiled = compile_topology(definitions)
+    said = {problem.where for problem in lint(definitions) if problem.what.endswith("are lost")} | {
+        problem.where for problem in lint(definitions) if "dead letters with" in problem.what
+    }
+
+    for queue, settings in compiled.settings.items():
+        exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
+        if exchange is not None and key is not None:
+            route = compiled.router.route(exchange, (key,))
+            if route.keyed_only:
+                assert (f"queue {queue!r}" in said) == (not route.queues)
+
+
+@given(topologies())
+def test_every_step_of_a_lap_is_a_way_that_dead_letters_may_take(definitions):
+    compiled = compile_topology(definitions)
+
+    for lap in automatic_cycles(compiled):
+        for queue in lap.queues:
+            exchange = compiled.settings[queue].dead_letter_exchange
+            assert exchange in compiled.router.exchanges
