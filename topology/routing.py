@@ -17,11 +17,10 @@ from typing import Literal
 
 import msgspec
 
-from topology.declarations import PREDECLARED, Binding, BindingKey, DestinationType, Exchange
+from topology.binding_table import BindingTable, End
+from topology.declarations import PREDECLARED, Binding, DestinationType, Exchange
 from topology.exchanges import Matcher, new_matcher
 from topology.values import AmqpValue, Compat
-
-Node = tuple[DestinationType, str]
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -73,8 +72,7 @@ class Router:
         self.queues: dict[str, None] = {}
         self._alternates: dict[str, str] = {}
         self._matchers: dict[str, Matcher] = {}
-        self._from: dict[str, dict[BindingKey, Binding]] = {}
-        self._to: dict[Node, dict[BindingKey, Binding]] = {}
+        self._bindings = BindingTable()
         for exchange in PREDECLARED:
             self.declare_exchange(exchange)
 
@@ -108,7 +106,7 @@ class Router:
         del self._matchers[name]
         self._alternates.pop(name, None)
         for binding in removed:
-            self._forget(binding)
+            self._bindings.remove(binding)
             if binding.source != name:
                 self._matchers[binding.source].remove(binding)
         return removed
@@ -122,48 +120,44 @@ class Router:
         del self.queues[name]
         removed = self.bindings_to(name)
         for binding in removed:
-            self._forget(binding)
+            self._bindings.remove(binding)
             self._matchers[binding.source].remove(binding)
         return removed
 
     def bind(self, binding: Binding) -> bool:
         """Add a binding between things that exist; False if there is an equal one already."""
-        key = binding.key
-        bindings = self._from.setdefault(binding.source, {})
-        if key in bindings:
+        if not self._bindings.add(binding):
             return False
-        bindings[key] = binding
-        self._to.setdefault((binding.destination_type, binding.destination), {})[key] = binding
         self._matchers[binding.source].add(binding)
         return True
 
     def unbind(self, binding: Binding) -> bool:
         """Remove a binding; False if there is none equal to it."""
-        if binding.key not in self._from.get(binding.source, {}):
+        if binding not in self._bindings:
             return False
-        self._forget(binding)
+        self._bindings.remove(binding)
         self._matchers[binding.source].remove(binding)
         return True
 
     def has_bindings_from(self, exchange: str) -> bool:
         """Whether any binding leaves the exchange."""
-        return exchange in self._from
+        return self._bindings.leave(exchange)
 
     def bindings(self) -> list[Binding]:
         """All bindings, ordered by source, destination type, destination, key and arguments."""
-        return _ordered(*self._from.values())
+        return self._bindings.all()
 
     def bindings_from(self, exchange: str) -> list[Binding]:
         """The bindings that leave an exchange, ordered as in `bindings`."""
-        return _ordered(self._from.get(exchange, {}))
+        return self._bindings.from_exchange(exchange)
 
     def bindings_to(self, name: str, destination_type: DestinationType = "queue") -> list[Binding]:
         """The bindings that lead to a queue or exchange, ordered as in `bindings`."""
-        return _ordered(self._to.get((destination_type, name), {}))
+        return self._bindings.to((destination_type, name))
 
     def bindings_of(self, exchange: str) -> list[Binding]:
         """The bindings that leave an exchange or lead to it, ordered as in `bindings`."""
-        return _ordered(self._from.get(exchange, {}), self._to.get(("exchange", exchange), {}))
+        return self._bindings.of_exchange(exchange)
 
     def route(
         self,
@@ -239,7 +233,7 @@ class Router:
             names = sorted({key for key in routing_keys if key in self.queues})
             return [Hop("", name, "queue", "default exchange") for name in names]
         hops: list[Hop] = []
-        seen: set[Node] = {("exchange", exchange)}
+        seen: set[End] = {("exchange", exchange)}
         work = [exchange] if exchange in self._matchers else []
         for source in work:
             for hop in self._hops_from(source, routing_keys, headers):
@@ -270,17 +264,6 @@ class Router:
                 hops.append(Hop(source, alternate, "exchange", "missing alternate exchange"))
         return hops
 
-    def _forget(self, binding: Binding) -> None:
-        """Take a binding out of the lists; its matcher is the caller's."""
-        key = binding.key
-        node: Node = (binding.destination_type, binding.destination)
-        del self._from[binding.source][key]
-        if not self._from[binding.source]:
-            del self._from[binding.source]
-        del self._to[node][key]
-        if not self._to[node]:
-            del self._to[node]
-
     def __getstate__(self) -> tuple[object, ...]:
         """What was declared; matchers are rebuilt, so that deep tries need no deep pickling."""
         exchanges = [self.exchanges[name] for name in sorted(self.exchanges)]
@@ -297,8 +280,7 @@ class Router:
         self.queues = dict.fromkeys(queues)
         self._alternates = {}
         self._matchers = {}
-        self._from = {}
-        self._to = {}
+        self._bindings = BindingTable()
         for exchange in exchanges:
             self.declare_exchange(exchange)
         for name, alternate in alternates:
@@ -308,11 +290,3 @@ class Router:
 
 
 _NOWHERE = Route()
-
-
-def _ordered(*groups: Mapping[BindingKey, Binding]) -> list[Binding]:
-    """Bindings of several groups, each once, by key."""
-    merged: dict[BindingKey, Binding] = {}
-    for group in groups:
-        merged.update(group)
-    return [merged[key] for key in sorted(merged)]

@@ -1,36 +1,13 @@
-"""The walk over exchanges: bindings between exchanges, alternates, and what changes do to it."""
+"""The walk over exchanges, and what changes do to it."""
 
 import pickle
 from typing import Any
 
 import pytest
 
+from tests.unit.topology.routers import a_router, reached
 from topology.declarations import PREDECLARED, Binding, Exchange
-from topology.routing import Hop, Route, Router
-
-
-def a_router(exchanges=(), queues=(), bindings=(), alternates=(), compat="4.0"):
-    """A router from short forms: exchange (name, type), binding (source, destination, key)."""
-    router = Router(compat)
-    for name, exchange_type in exchanges:
-        router.declare_exchange(Exchange(name, exchange_type))
-    for name in queues:
-        router.declare_queue(name)
-    for source, destination, key in bindings:
-        assert router.bind(bound(source, destination, key, router))
-    for name, alternate in alternates:
-        router.set_alternate(name, alternate)
-    return router
-
-
-def bound(source, destination, key, router):
-    if destination in router.queues:
-        return Binding(source, destination, "queue", key)
-    return Binding(source, destination, "exchange", key)
-
-
-def reached(router, exchange, *keys, headers=None):
-    return router.route(exchange, keys, headers).queues
+from topology.routing import Route, Router
 
 
 def test_a_new_router_has_the_exchanges_of_every_vhost():
@@ -125,140 +102,6 @@ def test_only_routes_without_headers_exchanges_depend_on_keys_alone():
     assert router.route("y", ("",), None) == Route(("q",), (), keyed_only=True)
 
 
-def test_an_alternate_exchange_takes_what_matches_nothing():
-    """R-AE-1."""
-    router = a_router(
-        [("x", "direct"), ("ae", "fanout")],
-        ["q", "rest"],
-        [("x", "q", "k"), ("ae", "rest", "")],
-        [("x", "ae")],
-    )
-
-    assert reached(router, "x", "k") == ("q",)
-    assert reached(router, "x", "other") == ("rest",)
-
-
-def test_one_matching_key_keeps_the_alternate_out_and_all_keys_go_to_it_otherwise():
-    """R-AE-6."""
-    router = a_router(
-        [("x", "direct"), ("ae", "direct")],
-        ["q", "r", "s"],
-        [("x", "q", "k"), ("ae", "r", "k1"), ("ae", "s", "k2")],
-        [("x", "ae")],
-    )
-
-    assert reached(router, "x", "k1", "k") == ("q",)
-    assert reached(router, "x", "k1", "k2") == ("r", "s")
-
-
-def test_alternates_form_chains():
-    """R-AE-2."""
-    router = a_router(
-        [("x", "direct"), ("y", "direct"), ("z", "fanout")],
-        ["q"],
-        [("z", "q", "")],
-        [("x", "y"), ("y", "z")],
-    )
-
-    assert reached(router, "x", "k") == ("q",)
-
-
-def test_of_a_chain_only_the_first_alternate_counts_if_asked_so():
-    """R-QPID-4."""
-    router = a_router(
-        [("x", "direct"), ("y", "direct"), ("z", "fanout")],
-        ["q"],
-        [("z", "q", "")],
-        [("x", "y"), ("y", "z")],
-    )
-
-    assert router.route("x", ("k",), None, one_alternate=True) == Route()
-    assert router.route("y", ("k",), None, one_alternate=True) == Route(("q",))
-
-
-def test_rings_of_alternates_end_unroutable():
-    """R-AE-3."""
-    router = a_router(
-        [("x", "direct"), ("y", "direct")], alternates=[("x", "y"), ("y", "x"), ("amq.topic", "x")]
-    )
-    router.set_alternate("amq.direct", "amq.direct")
-
-    assert router.route("amq.topic", ("k",), None) == Route()
-    assert router.route("amq.direct", ("k",), None) == Route()
-
-
-def test_a_missing_alternate_is_named_until_it_exists():
-    """R-AE-4."""
-    router = a_router([("x", "direct")], ["q"], alternates=[("x", "ghost")])
-    assert router.route("x", ("k",), None) == Route((), (("x", "ghost"),))
-
-    router.declare_exchange(Exchange("ghost", "fanout"))
-    router.bind(Binding("ghost", "q"))
-    assert router.route("x", ("k",), None) == Route(("q",))
-
-    router.delete_exchange("ghost")
-    assert router.route("x", ("k",), None) == Route((), (("x", "ghost"),))
-
-
-def test_an_alternate_can_be_set_and_taken_away():
-    """R-AE-5: the value in force is the caller's business."""
-    router = a_router([("x", "direct")], ["q"])
-    router.declare_exchange(Exchange("ae", "fanout"))
-    router.bind(Binding("ae", "q"))
-    assert router.alternate_of("x") is None
-
-    router.set_alternate("x", "ae")
-    assert (router.alternate_of("x"), reached(router, "x", "k")) == ("ae", ("q",))
-    router.set_alternate("x", None)
-    router.set_alternate("x", None)
-    assert (router.alternate_of("x"), reached(router, "x", "k")) == (None, ())
-
-
-def test_an_exchange_destination_keeps_the_alternate_out_although_it_routes_nowhere():
-    """R-AE-7."""
-    router = a_router(
-        [("x", "fanout"), ("inner", "direct"), ("ae", "fanout"), ("inner-ae", "fanout")],
-        ["q", "r"],
-        [("x", "inner", ""), ("ae", "q", ""), ("inner-ae", "r", "")],
-        [("x", "ae")],
-    )
-    assert reached(router, "x", "k") == ()
-
-    router.set_alternate("inner", "inner-ae")
-    assert reached(router, "x", "k") == ("r",)
-
-
-def test_a_branch_uses_its_alternate_although_another_branch_delivered():
-    """R-AE-7."""
-    router = a_router(
-        [("x", "fanout"), ("inner", "direct"), ("ae", "fanout")],
-        ["q", "r"],
-        [("x", "q", ""), ("x", "inner", ""), ("ae", "r", "")],
-        [("inner", "ae")],
-    )
-
-    assert reached(router, "x", "k") == ("q", "r")
-
-
-def test_the_default_exchange_as_an_alternate_routes_nothing():
-    """R-AE-9."""
-    router = a_router([("x", "direct")], ["k"], alternates=[("x", "")])
-
-    assert router.route("x", ("k",), None) == Route()
-
-
-def test_an_exchange_visited_as_a_destination_is_not_visited_as_an_alternate():
-    """R-AE-11."""
-    router = a_router(
-        [("x", "fanout"), ("a", "direct"), ("b", "fanout")],
-        ["q"],
-        [("x", "a", ""), ("x", "b", ""), ("b", "q", "")],
-        [("a", "b")],
-    )
-
-    assert router.route("x", ("k",), None) == Route(("q",))
-
-
 def test_a_repeated_bind_changes_nothing_and_other_arguments_make_another_binding():
     """R-ROUTE-12."""
     router = a_router([("x", "direct")], ["q"])
@@ -330,45 +173,6 @@ def test_deleting_a_queue_deletes_the_bindings_to_it():
     assert reached(router, "x", "a") == ("r",)
     assert router.delete_queue("r") == [Binding("x", "r", routing_key="a")]
     assert not router.has_bindings_from("x")
-
-
-def test_explain_tells_how_each_queue_is_reached():
-    router = a_router(
-        [("x", "topic"), ("inner", "direct"), ("ae", "fanout")],
-        ["q", "r"],
-        [
-            ("x", "q", "a.*"),
-            ("x", "q", "#"),
-            ("x", "r", "never"),
-            ("x", "inner", "#"),
-            ("ae", "r", ""),
-            ("ae", "x", ""),
-        ],
-        [("inner", "ae")],
-    )
-
-    assert router.explain("x", ("a.b",)) == [
-        Hop("x", "inner", "exchange", "binding", Binding("x", "inner", "exchange", "#")),
-        Hop("x", "q", "queue", "binding", Binding("x", "q", "queue", "#")),
-        Hop("x", "q", "queue", "binding", Binding("x", "q", "queue", "a.*"), again=True),
-        Hop("inner", "ae", "exchange", "alternate exchange"),
-        Hop("ae", "x", "exchange", "binding", Binding("ae", "x", "exchange"), again=True),
-        Hop("ae", "r", "queue", "binding", Binding("ae", "r", "queue")),
-    ]
-    assert reached(router, "x", "a.b") == ("q", "r")
-
-
-def test_explain_names_what_is_missing_and_what_the_default_exchange_does():
-    router = a_router([("x", "direct")], ["b", "a"], alternates=[("x", "ghost")])
-
-    assert router.explain("x", ("k",)) == [
-        Hop("x", "ghost", "exchange", "missing alternate exchange")
-    ]
-    assert router.explain("", ("b", "a", "ghost", "b")) == [
-        Hop("", "a", "queue", "default exchange"),
-        Hop("", "b", "queue", "default exchange"),
-    ]
-    assert router.explain("ghost", ("k",)) == []
 
 
 def test_a_router_survives_pickling_with_very_deep_keys():

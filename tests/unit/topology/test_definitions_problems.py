@@ -1,0 +1,109 @@
+"""Definitions documents that cannot be used."""
+
+import pytest
+
+from topology.definitions import load_definitions
+from topology.errors import InvalidTopologyError, Problem
+
+
+def problems_of(document):
+    with pytest.raises(InvalidTopologyError) as raised:
+        load_definitions(document)
+    return raised.value.problems
+
+
+def test_all_problems_are_listed_with_the_paths_of_the_document():
+    assert problems_of(
+        {
+            "vhosts": [{"name": "shop"}, {"tags": []}, {"name": "other"}],
+            "exchanges": [
+                {"name": "orders", "vhost": "shop", "type": "topic"},
+                {"vhost": "shop", "type": "topic"},
+                {"name": "orders", "vhost": "other"},
+                {"name": "orders", "vhost": "shop", "type": "fanout"},
+            ],
+            "queues": [
+                {"name": "work", "vhost": "shpo"},
+                {"name": "broken", "vhost": "shop", "durable": "yes"},
+                {"name": "ttl", "vhost": "shop", "arguments": {"x-message-ttl": "soon"}},
+                {"name": "vhost", "vhost": 1},
+                "queue",
+            ],
+            "bindings": [
+                {"source": "orders", "vhost": "shop", "destination": "broken"},
+                {"source": "orders", "vhost": "shop", "destination_type": "topic"},
+                {"source": "order", "vhost": "shop", "destination": "ttl"},
+            ],
+            "policies": [{"name": "p", "vhost": "shop", "pattern": "("}],
+            "permissions": [{"user": "app", "vhost": "shop", "configure": 1}],
+            "parameters": [
+                {"component": "operator_policy", "vhost": "shop", "value": {}},
+                {"component": "operator_policy", "name": "a", "vhost": "shop", "value": {}},
+                {"component": "operator_policy", "name": "b", "vhost": "none", "value": {}},
+                {
+                    "component": "operator_policy",
+                    "name": "c",
+                    "vhost": "shop",
+                    "value": {"pattern": "(", "definition": {"max-length": -1}},
+                },
+            ],
+            "operator_policies": {"name": "p"},
+            "users": [{}],
+        }
+    ) == (
+        Problem("vhosts[1].name", "is missing"),
+        Problem("exchanges[1].name", "is missing"),
+        Problem("queues[0].vhost", "no vhost is named 'shpo' (did you mean 'shop'?)"),
+        Problem("queues[1].durable", "expected a boolean, got a string"),
+        Problem("queues[3].vhost", "expected a string, got a number"),
+        Problem("queues[4]", "expected an object, got a string"),
+        Problem("bindings[1].destination_type", "must be one of queue, exchange, not 'topic'"),
+        Problem("bindings[1].destination", "is missing"),
+        Problem("policies[0].definition", "is missing"),
+        Problem("operator_policies", "expected an array, got an object"),
+        Problem("permissions[0].configure", "expected a string, got a number"),
+        Problem("permissions[0].write", "is missing"),
+        Problem("permissions[0].read", "is missing"),
+        Problem("parameters[0].name", "is missing"),
+        Problem("parameters[1].value.pattern", "is missing"),
+        Problem("parameters[1].value.definition", "is missing"),
+        Problem("parameters[2].vhost", "no vhost is named 'none'"),
+        Problem("users[0].name", "is missing"),
+        Problem("queues[2].arguments.x-message-ttl", "expected an integer, got longstr"),
+        Problem("bindings[2].source", "no exchange is named 'order' (did you mean 'orders'?)"),
+        Problem(
+            "parameters[3].value.pattern",
+            "pattern '(' is not a valid regular expression (missing ): ()",
+        ),
+        Problem("parameters[3].value.definition.max-length", "-1 is not a valid maximum length"),
+        Problem("exchanges[3]", "'orders' is declared differently at exchanges[0]"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "what"),
+    [
+        (b"", "is not JSON: Input data was truncated"),
+        ("{", "is not JSON: Input data was truncated"),
+        (b"{]", "is not JSON: JSON is malformed: object keys must be strings (byte 1)"),
+        (b"\xff", "is not JSON: JSON is malformed: invalid character (byte 0)"),
+        (
+            "[" * 100_000,
+            "is not JSON: maximum recursion depth exceeded while deserializing an object",
+        ),
+        ("[]", "expected an object, got an array"),
+        (None, "expected an object, got null"),
+        ("\ud800", "is not JSON: 'utf-8' codec can't encode character '\\ud800' in position 0:"
+                   " surrogates not allowed"),
+    ],
+)  # fmt: skip
+def test_what_is_no_json_object_is_one_problem(document, what):
+    assert problems_of(document) == (Problem("document", what),)
+
+
+def test_deep_arguments_are_a_problem_not_a_crash():
+    arguments = '{"a":' * 100 + "1" + "}" * 100
+
+    assert problems_of(f'{{"queues": [{{"name": "q", "arguments": {arguments}}}]}}') == (
+        Problem("queues[0].arguments", "is nested more than 64 levels deep"),
+    )

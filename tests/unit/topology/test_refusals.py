@@ -1,0 +1,46 @@
+"""Refusals that need no look at arguments."""
+
+from topology.errors import Refusal
+from topology.refusals import (
+    exchange_in_use,
+    exclusive_queue,
+    internal_exchange,
+    no_exchange,
+    no_queue,
+    queue_in_use,
+    queue_not_empty,
+    refuse_exchange_deletion,
+)
+
+
+def precondition(text):
+    return Refusal(406, f"PRECONDITION_FAILED - {text}")
+
+
+def test_refusals_that_need_no_arguments_read_as_rabbitmqs():
+    locked = (
+        "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'."
+        " It could be originally declared on another connection or the exclusive property value"
+        " does not match that of the original declaration."
+    )
+
+    assert no_exchange("x", "/") == Refusal(404, "NOT_FOUND - no exchange 'x' in vhost '/'")
+    assert no_queue("q", "/") == Refusal(404, "NOT_FOUND - no queue 'q' in vhost '/'")
+    assert internal_exchange("x", "/") == Refusal(
+        403, "ACCESS_REFUSED - cannot publish to internal exchange 'x' in vhost '/'"
+    )
+    assert exclusive_queue("q", "/") == Refusal(405, locked)
+    assert exchange_in_use("x", "/") == precondition("exchange 'x' in vhost '/' in use")
+    assert queue_in_use("q", "/") == precondition("queue 'q' in vhost '/' in use")
+    assert queue_not_empty("q", "/") == precondition("queue 'q' in vhost '/' not empty")
+
+
+def test_the_brokers_own_exchanges_cannot_be_deleted():
+    assert refuse_exchange_deletion("x", "/") is None
+    assert refuse_exchange_deletion("", "/") == Refusal(
+        403, "ACCESS_REFUSED - operation not permitted on the default exchange"
+    )
+    assert refuse_exchange_deletion("amq.topic", "/") == Refusal(
+        403,
+        "ACCESS_REFUSED - deletion of system exchange 'amq.topic' in vhost '/' not allowed",
+    )

@@ -1,0 +1,74 @@
+"""Which bindings there are, found from both ends."""
+
+from collections.abc import Mapping
+
+from topology.declarations import Binding, BindingKey, DestinationType
+
+End = tuple[DestinationType, str]
+
+
+class BindingTable:
+    """The bindings of one vhost; listed in order of source, destination type and so on."""
+
+    def __init__(self) -> None:
+        """No bindings."""
+        self._from: dict[str, dict[BindingKey, Binding]] = {}
+        self._to: dict[End, dict[BindingKey, Binding]] = {}
+
+    def __contains__(self, binding: Binding) -> bool:
+        """Whether there is an equal binding."""
+        return binding.key in self._from.get(binding.source, _NONE)
+
+    def add(self, binding: Binding) -> bool:
+        """Add a binding; False if there is an equal one already."""
+        key = binding.key
+        leaving = self._from.setdefault(binding.source, {})
+        if key in leaving:
+            return False
+        leaving[key] = binding
+        self._to.setdefault((binding.destination_type, binding.destination), {})[key] = binding
+        return True
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding that is there."""
+        key = binding.key
+        end: End = (binding.destination_type, binding.destination)
+        del self._from[binding.source][key]
+        if not self._from[binding.source]:
+            del self._from[binding.source]
+        del self._to[end][key]
+        if not self._to[end]:
+            del self._to[end]
+
+    def leave(self, exchange: str) -> bool:
+        """Whether any binding leaves the exchange."""
+        return exchange in self._from
+
+    def all(self) -> list[Binding]:
+        """All bindings."""
+        return _ordered(*self._from.values())
+
+    def from_exchange(self, exchange: str) -> list[Binding]:
+        """The bindings that leave an exchange."""
+        return _ordered(self._from.get(exchange, _NONE))
+
+    def to(self, end: End) -> list[Binding]:
+        """The bindings that lead to a queue or exchange."""
+        return _ordered(self._to.get(end, _NONE))
+
+    def of_exchange(self, exchange: str) -> list[Binding]:
+        """The bindings that leave an exchange or lead to it, each once."""
+        return _ordered(
+            self._from.get(exchange, _NONE), self._to.get(("exchange", exchange), _NONE)
+        )
+
+
+_NONE: dict[BindingKey, Binding] = {}
+
+
+def _ordered(*groups: Mapping[BindingKey, Binding]) -> list[Binding]:
+    """Bindings of several groups, each once, by key."""
+    merged: dict[BindingKey, Binding] = {}
+    for group in groups:
+        merged.update(group)
+    return [merged[key] for key in sorted(merged)]
