@@ -328,6 +328,14 @@ class Queue:
 
     # -- rest
 
+    def resident_messages(self) -> int:
+        """Copies that are in it in any way."""
+        return self.ready + self.unacked + self.held
+
+    def resident_bytes(self) -> int:
+        """The bytes of their bodies."""
+        return self.ready_bytes + self.unacked_bytes + self.held_bytes
+
     def next_timer_ms(self) -> int:
         """The earliest of its timers."""
         return min(self.timer_ms, self.expiry_timer_ms, self.retry_timer_ms)

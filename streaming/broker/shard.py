@@ -94,8 +94,10 @@ class _Header(msgspec.Struct, array_like=True):
     topology_digest: bytes
     queue_timers: dict[int, int]
     channel_timers: dict[int, int]
-    ready_bytes: int = 0
-    warned: list[tuple[str, str, int]] = []
+    next_outbound: int
+    resident_messages: int
+    resident_bytes: int
+    warned: list[tuple[str, str, int]]
 
 
 _header_decoder = msgspec.msgpack.Decoder(_Header)
@@ -106,8 +108,11 @@ class Batch(NamedTuple):
 
     events: Events
     outbound: list[Outbound]
+    first_outbound: int  # number of the first outbound record; they go up by one
     next_deadline_ms: int  # the earliest timer; NEVER for none
     now_ms: int  # the shard's clock
+    resident_messages: int  # ready, unacked and held copies
+    resident_bytes: int  # their bodies
 
 
 class Shard:
@@ -132,7 +137,7 @@ class Shard:
         self._cache = cache or TopologyCache()
         data = store.read(_HEADER)
         header = (
-            _Header(0, 1, b"", {}, {}) if data is None else _header_decoder.decode(unpack(data))
+            _Header(0, 1, b"", {}, {}, 1, 0, 0, []) if data is None else _header_decoder.decode(unpack(data))
         )
         self.now_ms = header.now_ms
         self.second = self.now_ms // 1000
@@ -141,6 +146,9 @@ class Shard:
         self.actor: Actor = CLOCK
         self.events = Events(header.next_seq)
         self.outbound: list[Outbound] = []
+        self._first_outbound = header.next_outbound
+        self._resident_messages = header.resident_messages
+        self._resident_bytes = header.resident_bytes
         self._digest = header.topology_digest
         self.topology = self._load_topology()
         self._changed_topology = False
@@ -234,7 +242,15 @@ class Shard:
             self._advance(self.batch_ms)
         next_deadline_ms = self.next_deadline_ms()
         self._save()
-        return Batch(self.events, self.outbound, next_deadline_ms, self.now_ms)
+        return Batch(
+            self.events,
+            self.outbound,
+            self._first_outbound,
+            next_deadline_ms,
+            self.now_ms,
+            self._resident_messages,
+            self._resident_bytes,
+        )
 
     # -- time
 
@@ -398,6 +414,8 @@ class Shard:
         record = EMPTY if data is None else _queue_decoder.decode(unpack(data))
         kind = QuorumQueue if declaration.queue_type == "quorum" else ClassicQueue
         queue = kind(self, number, declaration, self.settings_for(declaration), record)
+        self._resident_messages -= queue.resident_messages()
+        self._resident_bytes -= queue.resident_bytes()
         self._queues[number] = queue
         self._names[declaration.name] = queue
         for due_ms, timer in (
@@ -433,6 +451,8 @@ class Shard:
         self.channels.save()
         for number, queue in sorted(self._queues.items()):
             next_timer_ms = queue.next_timer_ms()
+            self._resident_messages += queue.resident_messages()
+            self._resident_bytes += queue.resident_bytes()
             self._queue_records.write(number, pack(_encoder.encode(queue.record())), next_timer_ms)
         self._queue_records.save()
         if self._changed_topology:
@@ -445,7 +465,9 @@ class Shard:
             self._digest,
             self._queue_records.timers,
             self.channels.records.timers,
-            0,
+            self._first_outbound + len(self.outbound),
+            self._resident_messages,
+            self._resident_bytes,
             [
                 (*pair, version)
                 for pair, version in self._warned.items()
