@@ -21,8 +21,8 @@ class Check(NamedTuple):
 
 
 STATIC_CHECKS = (
-    Check("format", ("-m", "ruff", "format", "--check", ".")),
-    Check("lint", ("-m", "ruff", "check", ".")),
+    Check("format", ("-m", "ruff", "format", "--check", "--output-format=concise", ".")),
+    Check("lint", ("-m", "ruff", "check", "--output-format=concise", ".")),
     Check("types", ("-m", "mypy")),
     Check("import rules", ("-c", LINT_IMPORTS)),
 )
