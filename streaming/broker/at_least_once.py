@@ -70,7 +70,7 @@ class AtLeastOnce:
         if fifo:
             heappush(self._shard.timers, (queue.retry_timer_ms, TimerKind.RETRY_HELD, queue.number))
         else:
-            queue.retry_timer_ms = self._NEVER
+            queue.retry_timer_ms = NEVER
 
     def fifo(self, queue: Queue) -> Fifo[Held]:
         """The buffer of a queue."""
