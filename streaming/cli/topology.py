@@ -86,11 +86,14 @@ def route(
 ) -> int:
     """Show which queues a message reaches, and how.
 
-    Each line is one step: through a binding, or from an exchange to its alternate exchange.
+    Each line is one step: through a binding, or from an exchange to its alternate exchange. The
+    headers CC and BCC, arrays of strings, hold further routing keys.
     """
     from topology.compilation import compile_topology
 
     headers = parse_headers(header or [])
+    keys = (routing_key, *further_keys(headers, "CC"), *further_keys(headers, "BCC"))
+    headers.pop("BCC", None)
     chosen = choose_vhost(load(file, compat.compat), vhost)
     router = compile_topology(chosen.definitions, compat.compat).router
     if exchange not in router.exchanges:
@@ -101,9 +104,9 @@ def route(
         print(
             f"note: exchange {exchange!r} is internal, no client may publish to it", file=sys.stderr
         )
-    for hop in router.explain(exchange, (routing_key,), headers):
+    for hop in router.explain(exchange, keys, headers):
         print(describe_hop(hop))
-    queues = router.route(exchange, (routing_key,), headers).queues
+    queues = router.route(exchange, keys, headers).queues
     print(
         f"queues: {', '.join(queues)}" if queues else "no queue: dropped, or returned if mandatory"
     )
@@ -151,6 +154,19 @@ def parse_headers(options: list[str]) -> Table:
         except ValueError as error:
             raise typer.BadParameter(f"{name}: {error}", param_hint="--header") from None
     return headers
+
+
+def further_keys(headers: Table, name: str) -> list[str]:
+    """The routing keys that a CC or BCC header adds; entries that are no strings add none (R-CC-5).
+
+    Raises:
+        typer.BadParameter: the header is no array (R-CC-4).
+    """
+    entries = headers.get(name, [])
+    if not isinstance(entries, list):
+        what = f"{name} must be an array, as in {name}='[\"key\"]'"
+        raise typer.BadParameter(what, param_hint="--header")
+    return [entry for entry in entries if isinstance(entry, str)]
 
 
 def _value(text: str) -> AmqpValue:

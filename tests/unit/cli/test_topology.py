@@ -217,6 +217,24 @@ def test_a_header_that_says_nothing_is_a_usage_error(dlx, write, header, complai
     assert complaint in err
 
 
+def test_cc_and_bcc_add_routing_keys_and_bcc_is_no_header_any_more(dlx, write):
+    definitions = write(DEFINITIONS)
+    everywhere = ("--header", 'CC=["order.1.created", 5]', "--header", 'BCC=["billing"]')
+
+    through_orders = dlx("route", definitions, "orders", "no", *everywhere)
+    by_name = dlx("route", definitions, "", "audit", *everywhere)
+
+    assert through_orders[1].endswith("queues: audit, billing\n")
+    assert by_name[1].endswith("queues: audit, billing\n")
+
+
+def test_a_cc_header_that_is_no_array_is_a_usage_error(dlx, write):
+    status, _, err = dlx("route", write(DEFINITIONS), "orders", "k", "--header", "CC=order")
+
+    assert status == 2
+    assert "CC must be an array, as in CC='[\"key\"]'" in err
+
+
 def test_an_unknown_exchange_is_refused_with_a_suggestion(dlx, write):
     assert dlx("route", write(DEFINITIONS), "ordres", "k") == (
         2,
