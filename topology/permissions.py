@@ -64,6 +64,10 @@ class PermissionTable:
         self._patterns.pop(user, None)
         return self._records.pop(user, None) is not None
 
+    def knows(self, user: str) -> bool:
+        """Whether a user has permissions on record."""
+        return user in self._records
+
     def permissions(self) -> list[Permission]:
         """The permissions, by user."""
         return [self._records[user] for user in sorted(self._records)]

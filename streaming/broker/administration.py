@@ -364,8 +364,9 @@ class Administration:
 
     def refuse_policy(self, actor: Actor, policy: Policy, *, operator: bool) -> Refusal | None:
         """Why the policy may not be set."""
-        del actor
-        return refuse_policy(policy, operator, self._vhost, self._shard.config.compat)
+        return self._not_administrator(actor) or refuse_policy(
+            policy, operator, self._vhost, self._shard.config.compat
+        )
 
     def set_policy(self, policy: Policy, *, operator: bool) -> None:
         """Put a policy in force at once (R-POL-8)."""
@@ -377,7 +378,9 @@ class Administration:
         self._apply_changed_settings(before)
 
     def _clear_policy(self, actor: Actor, name: str, *, operator: bool) -> Result:
-        del actor
+        refusal = self._not_administrator(actor)
+        if refusal is not None:
+            return refusal
         topology = self._shard.topology
         before = self._all_settings()
         if topology.policies.clear(name, operator=operator):
@@ -405,7 +408,9 @@ class Administration:
             shard.cascade()
 
     def _set_permissions(self, actor: Actor, command: commands.SetPermissions) -> Result:
-        del actor
+        refusal = self._not_administrator(actor)
+        if refusal is not None:
+            return refusal
         permission = Permission(command.user, command.configure, command.write, command.read)
         try:
             self.set_permission(permission)
@@ -419,12 +424,17 @@ class Administration:
         self._changed("permissions_set", "", {"user": permission.user})
 
     def _clear_permissions(self, actor: Actor, command: commands.ClearPermissions) -> Result:
-        del actor
+        refusal = self._not_administrator(actor)
+        if refusal is not None:
+            return refusal
         if self._shard.topology.permissions.clear(command.user):
             self._changed("permissions_cleared", "", {"user": command.user})
         return {}
 
     def _import(self, actor: Actor, command: commands.ImportDefinitions) -> Result:
+        refusal = self._not_administrator(actor)
+        if refusal is not None:
+            return refusal
         return import_definitions(self, actor, command.definitions, self._vhost)
 
     # -- common
@@ -435,6 +445,9 @@ class Administration:
 
     def _forbidden(self, actor: Actor, needs: list[Any]) -> Refusal | None:
         return self._shard.topology.refuse(actor.user, needs, self._vhost)
+
+    def _not_administrator(self, actor: Actor) -> Refusal | None:
+        return self._shard.topology.refuse_administration(actor.user, self._vhost)
 
     def _changed(self, what: str, name: str, detail: dict[str, Any]) -> None:
         self._shard.topology_changed()

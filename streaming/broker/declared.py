@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streaming.broker.encoding import decode_table, encode_table, pack, unpack
+from topology.errors import access_refused
 from topology.declarations import Binding, Exchange, Permission, Policy, Queue
 from topology.permissions import PermissionTable
 from topology.policies import PolicyTable, QueueSettings
@@ -64,6 +65,7 @@ class Declared:
         self.permissions = PermissionTable()
         self.queues: dict[str, tuple[int, Queue]] = {}
         self.names: dict[int, str] = {}
+        self.administrators: tuple[str, ...] = ()
         self.next_queue = 1
         self.version = 0
 
@@ -93,8 +95,24 @@ class Declared:
                 self.router.set_alternate(exchange.name, self.policies.exchange_alternate(exchange))
 
     def refuse(self, user: str | None, needs: list[Need], vhost: str) -> Refusal | None:
-        """403 if permissions count here and the user lacks one."""
-        return self.permissions.refuse(user, needs, vhost) if self.permissions.enforced else None
+        """403 if permissions count here and the user lacks one.
+
+        An administrator with no permissions on record lacks none.
+        """
+        if not self.permissions.enforced:
+            return None
+        if user in self.administrators and not self.permissions.knows(user):
+            return None
+        return self.permissions.refuse(user, needs, vhost)
+
+    def refuse_administration(self, user: str | None, vhost: str) -> Refusal | None:
+        """403 if the user may not set policies and permissions here."""
+        if not self.permissions.enforced or user is None or user in self.administrators:
+            return None
+        return access_refused(
+            f"user '{user}' is no administrator and may not change policies or permissions in "
+            f"vhost '{vhost}'"
+        )
 
     def encode(self) -> bytes:
         """As bytes; equal topologies give equal bytes."""

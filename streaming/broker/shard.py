@@ -70,6 +70,8 @@ class ShardConfig(msgspec.Struct, frozen=True):
         lane, lanes: which slice of the vhost this is, of how many (limits are divided).
         clock: `event`: only records move time; `wall`: see the module's text.
         enforce_permissions: whether users need permissions (a user of None never does).
+        administrators: users who may do everything where no permissions are recorded for them, and
+            alone may set policies and permissions and import definitions.
         consumer_timeout_ms: a channel with a delivery unacked for this long is closed; None: never.
         dead_letter_retry_ms: when at-least-once dead-lettering tries again (R-ALO-3).
         away_ms: with `clock = wall`, a shard called this late was away, and leases do not run (D4).
@@ -82,6 +84,7 @@ class ShardConfig(msgspec.Struct, frozen=True):
     compat: Compat = "4.0"
     clock: Literal["event", "wall"] = "event"
     enforce_permissions: bool = False
+    administrators: tuple[str, ...] = ()
     consumer_timeout_ms: int | None = 1_800_000
     dead_letter_retry_ms: int = 180_000
     away_ms: int = 30_000
@@ -445,6 +448,7 @@ class Shard:
             else:
                 declared = Declared.decode(data, self.config.compat)
         declared.permissions.enforced = self.config.enforce_permissions
+        declared.administrators = self.config.administrators
         return declared
 
     def _save(self) -> None:
