@@ -1,0 +1,1 @@
+"""The continuous job: Kafka -> Spark -> Delta. Begin at `job.py`."""

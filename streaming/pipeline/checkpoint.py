@@ -1,0 +1,135 @@
+"""The checkpoint's folder: one job at a time, the same job every time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from streaming.pipeline.numbers import FORMAT, JobFile, read_job_file, write_job_file
+from streaming.wire import WIRE_VERSION
+from topology.errors import DlxError
+
+CORE_VERSION = 1
+"""Raised with every change of what the broker does with the same log."""
+
+LOCK = "dlx.lock"
+
+
+class CheckpointError(DlxError):
+    """The checkpoint cannot be used by this job as it is configured."""
+
+
+class Offsets(NamedTuple):
+    """What Spark logged of a batch before it ran it: its instant, and where each partition ends."""
+
+    now_ms: int
+    ends: dict[str, Any]
+
+
+class Checkpoint:
+    """A checkpoint on a local disk.
+
+    Attributes:
+        job_file: the numbers beside it, once it is open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.job_file = JobFile()
+        self._lock: IO[str] | None = None
+
+    def lock(self) -> None:
+        """Keep other jobs away.
+
+        Raises:
+            CheckpointError: another job has it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = (self.path / LOCK).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise CheckpointError(
+                f"job.checkpoint_location: another job uses {self.path}; stop it, or give this one a "
+                "checkpoint and tables of its own"
+            ) from error
+        self._lock = lock
+
+    def unlock(self) -> None:
+        """Let other jobs have it."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def open(self, shuffle_partitions: int, outcome_hash: str, *, tables_empty: bool) -> None:
+        """Read what the checkpoint belongs to, and refuse what does not fit.
+
+        Raises:
+            CheckpointError: another partition count, version or configuration; or tables without it.
+        """
+        found = read_job_file(self.path)
+        if found is None:
+            if not tables_empty:
+                raise CheckpointError(
+                    f"job.tables_location: the tables there have batches, and {self.path} is not the "
+                    "checkpoint they were written with. Name that checkpoint; without it these tables "
+                    "can be read but not continued: give the job new ones"
+                )
+            found = JobFile(
+                shuffle_partitions=shuffle_partitions,
+                core_version=CORE_VERSION,
+                wire_version=WIRE_VERSION,
+            )
+        elif found.format > FORMAT or found.core_version > CORE_VERSION:
+            raise CheckpointError(
+                f"{self.path} was written by a newer version (core {found.core_version}); this is core "
+                f"{CORE_VERSION}: run that version"
+            )
+        elif found.shuffle_partitions != shuffle_partitions:
+            raise CheckpointError(
+                f"job.shuffle_partitions: {self.path} was made with {found.shuffle_partitions}, and the "
+                f"state is divided by it; this start has {shuffle_partitions}. Set it to "
+                f"{found.shuffle_partitions}"
+            )
+        elif found.outcome_hash != outcome_hash and self._has_unfinished_batch():
+            raise CheckpointError(
+                f"{self.path} has a batch that was begun with another configuration (hash "
+                f"{found.outcome_hash[:12]}, now {outcome_hash[:12]}). Start once with that "
+                "configuration and version to finish it, then change"
+            )
+        found.outcome_hash = outcome_hash
+        self.job_file = found
+
+    def save(self) -> None:
+        """Write the numbers down; before any batch runs with them."""
+        write_job_file(self.path, self.job_file)
+
+    def query_id(self) -> str:
+        """Spark's id of the query, the same for ever."""
+        metadata = json.loads((self.path / "metadata").read_text().splitlines()[-1])
+        return str(metadata["id"])
+
+    def offsets(self, batch_id: int) -> Offsets:
+        """What Spark logged of a batch."""
+        lines = (self.path / "offsets" / str(batch_id)).read_text().splitlines()
+        metadata = json.loads(lines[1])
+        ends: dict[str, Any] = {}
+        for line in lines[2:]:  # SOURCE:{"TOPIC":{"PARTITION":OFFSET}}
+            _source, _colon, offsets = line.partition(":")
+            if offsets.startswith("{"):
+                ends.update(json.loads(offsets))
+        return Offsets(int(metadata["batchTimestampMs"]), ends)
+
+    def _has_unfinished_batch(self) -> bool:
+        begun = _numbers(self.path / "offsets")
+        ended = _numbers(self.path / "commits")
+        return bool(begun) and max(begun) > max(ended, default=-1)
+
+
+def _numbers(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return [int(file.name) for file in folder.iterdir() if file.name.isdigit()]

@@ -1,0 +1,138 @@
+"""Rows of `dead_letters` from the deaths of one shard's batch: with body, properties, x-death, targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.broker.events import Events
+from streaming.broker.message import NO_COPY, Copy, Envelope
+from streaming.ledger.bodies import BodyReader
+from streaming.ledger.columns import Coded, Constant, Lists, build_table
+from streaming.ledger.schemas import DEAD_LETTERS
+from streaming.pipeline.body_places import places_of
+from streaming.pipeline.event_rows import times_of
+from streaming.pipeline.message_rows import headers_json, properties_columns
+
+_MICROS = 1_000_000
+
+
+def dead_letter_table(  # noqa: PLR0913 - what every row carries
+    events: Events, query_id: str, batch_id: int, vhost: str, lane: int, bodies: BodyReader
+) -> pa.Table | None:
+    """All deaths of a shard's batch; None if there was none.
+
+    `bodies` must read the columns body, kafka_headers and origin.
+    """
+    deaths = list(events.deaths())
+    if not deaths:
+        return None
+    count = len(deaths)
+    rows = np.array([death[0] for death in deaths], np.int64)
+    copies = [death[1] for death in deaths]
+    plans: dict[Any, int] = {}
+    plan_codes = np.array(
+        [plans.setdefault((id(death[3]), death[4], death[5]), len(plans)) for death in deaths], np.int32
+    )
+    first_of: dict[int, Any] = {}
+    for code, death in zip(plan_codes.tolist(), deaths, strict=True):
+        first_of.setdefault(code, death)
+    distinct = [first_of[code] for code in range(len(plans))]
+    after = [death[3].envelope for death in distinct]
+    stored = bodies.read(places_of([copy.message for copy in copies], query_id))
+    at_ms = times_of(events, len(events))[rows]
+    columns: dict[str, Any] = {
+        "query_id": Constant(query_id),
+        "batch_id": Constant(batch_id),
+        "vhost": Constant(vhost),
+        "lane": np.full(count, lane, np.int32),
+        "seq": rows + events.first_seq,
+        "at": pa.array(at_ms * 1000).cast(pa.timestamp("us", tz="UTC")),
+        "message_id.topic_number": [copy.message.topic_number for copy in copies],
+        "message_id.partition": [copy.message.partition for copy in copies],
+        "message_id.offset": [copy.message.offset for copy in copies],
+        "copy_id": [copy.copy_id for copy in copies],
+        "parent_copy_id": [_parent(copy) for copy in copies],
+        "queue": Coded(plan_codes, [death[2] for death in distinct]),
+        "reason": Coded(plan_codes, [death[3].reason for death in distinct]),
+        "count": np.array([_count(envelope) for envelope in after])[plan_codes],
+        "targets": _texts([list(death[5]) for death in distinct], plan_codes),
+        "outcome": Coded(plan_codes, [death[4] or None for death in distinct]),
+        "body_bytes": [copy.message.size for copy in copies],
+        "body": stored["body"],
+        "kafka_headers": stored["kafka_headers"],
+        "origin": stored["origin"],
+        "headers": Coded(plan_codes, [headers_json(envelope.headers) for envelope in after]),
+    }
+    before: dict[Envelope, int] = {}
+    before_codes = np.array(
+        [before.setdefault(copy.envelope, len(before)) for copy in copies], np.int32
+    )
+    columns["exchange"] = Coded(before_codes, [envelope.exchange for envelope in before])
+    columns["routing_key"] = Coded(before_codes, [envelope.routing_keys[0] for envelope in before])
+    columns["routing_keys"] = _texts([list(_keys(envelope)) for envelope in before], before_codes)
+    sent = [death[3].outcome != "no_exchange" for death in distinct]
+    columns["dead_letter_exchange"] = Coded(
+        plan_codes,
+        [envelope.exchange if known else None for envelope, known in zip(after, sent, strict=True)],
+    )
+    columns["dead_letter_routing_key"] = Coded(
+        plan_codes,
+        [envelope.routing_keys[0] if known else None for envelope, known in zip(after, sent, strict=True)],
+    )
+    properties = [dict(envelope.properties) for envelope in after]
+    columns.update(properties_columns(properties, plan_codes))
+    columns["x_death"] = _x_death(after, plan_codes)
+    for name, notes in (
+        ("first_death", [envelope.first_death for envelope in after]),
+        ("last_death", [envelope.last_death for envelope in after]),
+    ):
+        for place, member in enumerate(("reason", "queue", "exchange")):
+            columns[f"{name}.{member}"] = Coded(
+                plan_codes, [None if note is None else note[place] for note in notes]
+            )
+    return build_table(DEAD_LETTERS, columns, count)
+
+
+def _keys(envelope: Envelope) -> tuple[str, ...]:
+    if not envelope.bcc:
+        return envelope.routing_keys
+    keys = list(envelope.routing_keys)
+    for key in envelope.bcc:
+        if key in keys:
+            keys.remove(key)
+    return tuple(keys)
+
+
+def _parent(copy: Copy) -> int | None:
+    return None if copy.parent_copy_id == NO_COPY else copy.parent_copy_id
+
+
+def _count(envelope: Envelope) -> int:
+    return envelope.deaths[0].count if envelope.deaths else 0
+
+
+def _texts(distinct: list[list[str]], codes: Any) -> pa.Array:
+    return pa.array(distinct, pa.list_(pa.field("element", pa.string()))).take(pa.array(codes))
+
+
+def _x_death(distinct: list[Envelope], codes: Any) -> pa.Array:
+    offsets = np.concatenate(([0], np.cumsum([len(envelope.deaths) for envelope in distinct])))
+    deaths = [death for envelope in distinct for death in envelope.deaths]
+    times = pa.array([death.time_s * _MICROS for death in deaths], pa.int64())
+    lists = Lists(
+        offsets.astype(np.int32),
+        {
+            "count": [death.count for death in deaths],
+            "reason": [death.reason for death in deaths],
+            "queue": [death.queue for death in deaths],
+            "time": times.cast(pa.timestamp("us", tz="UTC")),
+            "exchange": [death.exchange for death in deaths],
+            "routing_keys": [list(death.routing_keys) for death in deaths],
+            "original_expiration": [death.original_expiration for death in deaths],
+        },
+    )
+    table = build_table(pa.schema([DEAD_LETTERS.field("x_death")]), {"x_death": lists}, len(distinct))
+    return table["x_death"].combine_chunks().take(pa.array(codes))

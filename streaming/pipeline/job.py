@@ -1,0 +1,252 @@
+"""The job, top to bottom: start, batch after batch, stop.
+
+    prepare: topics, numbers, tables, session
+    each batch (foreachBatch): run the stages, collect the reports, commit the ledger
+    between batches: the gate, ticks, contents, upkeep
+    stop: close the gate, let the batch finish, stop the query
+
+Replay: Spark runs a batch again whose end it did not log. The stages write the same files and say the
+same; tables that have the batch are skipped (`ledger/commit.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streaming.broker.shard import ShardConfig
+from streaming.config import JobConfig, jvm_properties, librdkafka_properties, outcome_hash
+from streaming.ledger.batches import BatchRow
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.storage import Place
+from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.intake import decode_files
+from streaming.pipeline.kafka_topics import KafkaTopics
+from streaming.pipeline.plan import streaming_plan
+from streaming.pipeline.processor import ShardReport
+from streaming.pipeline.tasks import FILES_KEY, OutboundTask, TaskSettings, TopicTask, VhostTask
+from streaming.pipeline.ticks import Ticks
+from streaming.session import SessionConfig, available_cores, make_session, stop_session
+from streaming.wire import WIRE_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_reports = msgspec.msgpack.Decoder(ShardReport)
+
+
+class BatchDone(msgspec.Struct, frozen=True):
+    """A batch that was committed."""
+
+    batch_id: int
+    now_ms: int
+    reports: list[ShardReport]
+    records: int
+    events: int
+    seconds: dict[str, float]
+
+
+class Job:
+    """A job from its configuration.
+
+    Args:
+        on_batch: called after each committed batch, on Spark's thread.
+    """
+
+    def __init__(
+        self, config: JobConfig, on_batch: Callable[[BatchDone], None] | None = None
+    ) -> None:
+        self.config = config
+        self._on_batch = on_batch
+        self._producer = librdkafka_properties(config.kafka, os.environ)
+        self._jvm = jvm_properties(config.kafka, os.environ)
+        self.tables = Place(config.job.tables_location)
+        self.checkpoint = Checkpoint(Path(config.job.checkpoint_location))
+        self._query: StreamingQuery | None = None
+        self._spark: SparkSession | None = None
+        self._ledger: Ledger | None = None
+        self._ticks: Ticks | None = None
+        self.committed = threading.Event()
+
+    # -- start
+
+    def start(self, spark: SparkSession | None = None) -> None:
+        """Prepare everything and start the query.
+
+        Args:
+            spark: a session to use; by default the job makes its own and stops it at the end.
+
+        Raises:
+            DlxError: something is not as it must be; in words.
+        """
+        self.checkpoint.lock()
+        topics = KafkaTopics(self.config, dict(self._producer))
+        topics.prepare()
+        partitions = self.config.job.shuffle_partitions or available_cores()
+        self._ledger = Ledger(self.tables)
+        self.checkpoint.open(
+            partitions,
+            outcome_hash(self.config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
+            tables_empty=self._ledger.is_empty(),
+        )
+        settings = self._task_settings(topics)
+        self.checkpoint.save()
+        if spark is None:
+            spark = self._spark = make_session(self._session())
+        self._ticks = Ticks(self.config, settings, dict(self._producer), topics.partitions)
+        plan = streaming_plan(spark, self.config, settings, dict(self._jvm))
+        self._query = (
+            plan.writeStream.foreachBatch(self._commit)
+            .outputMode("append")
+            .option("checkpointLocation", str(self.checkpoint.path))
+            .queryName("dlx")
+            .trigger(processingTime=f"{self.config.job.trigger_ms} milliseconds")
+            .start()
+        )
+
+    def _session(self) -> SessionConfig:
+        job = self.config.job
+        work = Path(job.log_dir)
+        return SessionConfig(
+            work_dir=work / "work",
+            log_dir=work,
+            master=job.master,
+            driver_memory=job.driver_memory,
+            shuffle_partitions=job.shuffle_partitions,
+        )
+
+    def _task_settings(self, topics: KafkaTopics) -> TaskSettings:
+        config = self.config
+        numbers = self.checkpoint.job_file
+        vhosts: dict[str, VhostTask] = {}
+        shards: dict[int, ShardConfig] = {}
+        administrators = tuple(sorted(name for name, user in config.users.items() if user.administrator))
+        for name, vhost in config.vhosts.items():
+            keys = tuple(numbers.shard_key(name, lane) for lane in range(vhost.lanes))
+            vhosts[name] = VhostTask(keys)
+            for lane, key in enumerate(keys):
+                shards[key] = ShardConfig(
+                    vhost=name,
+                    lane=lane,
+                    lanes=vhost.lanes,
+                    compat=config.job.compat,
+                    clock=config.job.clock,
+                    enforce_permissions=True,
+                    administrators=administrators,
+                    consumer_timeout_ms=vhost.consumer_timeout_ms or None,
+                )
+        return TaskSettings(
+            tables=self.tables,
+            topics={
+                each.topic: TopicTask(
+                    numbers.topic_number(topics.identities[each.topic], each.topic),
+                    each.user,
+                    each.mapping,
+                )
+                for each in config.inputs
+            },
+            vhosts=vhosts,
+            shards=shards,
+            outbound=OutboundTask(
+                config.outbound_topics(),
+                {**self._producer, "enable.idempotence": True, "linger.ms": 5, "log_level": 0},
+            ),
+            max_body_bytes=config.flow.max_body_bytes,
+            max_header_bytes=config.flow.max_header_bytes,
+        )
+
+    # -- a batch
+
+    def _commit(self, frame: DataFrame, batch_id: int) -> None:
+        """Run the stages of a batch and commit what came of them."""
+        started = time.perf_counter()
+        rows = frame.collect()
+        ran = time.perf_counter()
+        files = []
+        reports = []
+        for row in rows:
+            if row["shard"] == FILES_KEY:
+                files.extend(decode_files(bytes(row["report"])))
+            else:
+                reports.append(_reports.decode(bytes(row["report"])))
+        for report in reports:
+            files.extend(report.files)
+        assert self._query_id is not None  # noqa: S101
+        offsets = self.checkpoint.offsets(batch_id)
+        now_ms = offsets.now_ms
+        detail: dict[str, Any] = {
+            "offsets": offsets.ends,
+            "configuration": self.checkpoint.job_file.outcome_hash,
+            "core_version": CORE_VERSION,
+            "resident": {
+                str(report.shard): [report.resident_messages, report.resident_bytes] for report in reports
+            },
+            "next_deadline_ms": {str(report.shard): report.next_deadline_ms for report in reports},
+        }
+        assert self._ledger is not None  # noqa: S101
+        committed = self._ledger.commit(files, BatchRow(self._query_id, batch_id, now_ms, detail))
+        done = BatchDone(
+            batch_id,
+            now_ms,
+            reports,
+            sum(report.records for report in reports),
+            sum(report.events for report in reports),
+            {
+                "stages": round(ran - started, 4),
+                "commit": round(sum(committed.seconds.values()), 4),
+            },
+        )
+        if self._ticks is not None:
+            self._ticks.batch_done(reports)
+        if self._on_batch is not None:
+            self._on_batch(done)
+        self.committed.set()
+
+    @property
+    def _query_id(self) -> str:
+        return self.checkpoint.query_id()
+
+    # -- running and stopping
+
+    @property
+    def query(self) -> StreamingQuery:
+        """The running query."""
+        assert self._query is not None, "the job was not started"  # noqa: S101
+        return self._query
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; True if the query has ended.
+
+        Raises:
+            StreamingQueryException: it ended by a failure.
+        """
+        return bool(self.query.awaitTermination(seconds))
+
+    def stop(self) -> None:
+        """Stop the query between batches and give everything back; harmless if not started."""
+        if self._ticks is not None:
+            self._ticks.stop()
+        if self._query is not None:
+            self._wait_between_batches()
+            self._query.stop()
+        if self._spark is not None:
+            stop_session(self._spark)
+            self._spark = None
+        if self._ledger is not None:
+            self._ledger.close()
+        self.checkpoint.unlock()
+
+    def _wait_between_batches(self, seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        query = self.query
+        while time.monotonic() < deadline and query.isActive:
+            if not query.status["isTriggerActive"]:
+                return
+            time.sleep(0.02)

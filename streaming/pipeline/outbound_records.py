@@ -1,0 +1,200 @@
+"""Outbound Kafka records: deliveries, confirms, returns, answers (D3b), and their wire form.
+
+Every record is keyed by channel and carries `dlx-vhost`, `dlx-lane` and `dlx-seq`: a number that goes up
+by one with each record of that vhost and lane. A replayed batch sends the same records with the same
+numbers; a reader drops what is not above the highest it has seen.
+
+A delivery's value is the body, its AMQP attributes are headers as on publishes; every other record's
+value is a JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from confluent_kafka import Producer
+
+from streaming.broker.outbound import (
+    AnswerOut,
+    ConfirmOut,
+    DeliveryOut,
+    Outbound,
+    PublishErrorOut,
+    ReturnOut,
+)
+from streaming.broker.message import Envelope, Message
+from streaming.broker.shard import Batch, ShardConfig
+from streaming.ledger.bodies import BodyReader
+from streaming.pipeline.body_places import places_of
+from streaming.pipeline.message_rows import headers_json
+from streaming.pipeline.tasks import BatchContext, TaskSettings
+from streaming.scenario.messages import delivered_headers
+
+KIND = "dlx-kind"
+SEQ = "dlx-seq"
+LANE = "dlx-lane"
+
+Header = tuple[str, bytes]
+
+_producers: dict[str, Producer] = {}  # of this worker process, by their configuration
+FLUSH_TIMEOUT_S = 120
+
+
+class OutboundError(Exception):
+    """Kafka did not take the outbound records; the batch fails and is tried again."""
+
+
+def producer(settings: dict[str, Any]) -> Producer:
+    """This process's producer for a configuration."""
+    key = json.dumps(settings, sort_keys=True)
+    if key not in _producers:
+        _producers[key] = Producer(settings)
+    return _producers[key]
+
+
+class OutboundWriter:
+    """Writes what one shard's batch has to say."""
+
+    def __init__(self, settings: TaskSettings, config: ShardConfig, context: BatchContext) -> None:
+        self._outbound = settings.outbound
+        self._config = config
+        self._context = context
+
+    def write(self, batch: Batch, bodies: BodyReader) -> int:
+        """Send the records and wait until Kafka has them; returns how many.
+
+        Raises:
+            OutboundError: Kafka did not take them.
+        """
+        if not batch.outbound:
+            return 0
+        body_of = self._bodies(batch.outbound, bodies)
+        sender = producer(self._outbound.producer)
+        failures: list[str] = []
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is not None:
+                failures.append(str(error))
+
+        sent = 0
+        for place, out in enumerate(batch.outbound):
+            topic = self._outbound.topics.get((self._config.vhost, out.actor.user or ""))
+            if topic is None:
+                continue
+            kind, value, headers = self._record(out, body_of, batch.events.first_seq)
+            common: list[Header] = [
+                (KIND, kind.encode()),
+                ("dlx-vhost", self._config.vhost.encode()),
+                (LANE, str(self._config.lane).encode()),
+                (SEQ, str(batch.first_outbound + place).encode()),
+                ("dlx-channel", out.actor.channel.encode()),
+            ]
+            while True:
+                try:
+                    sender.produce(
+                        topic,
+                        value=value,
+                        key=out.actor.channel.encode(),
+                        headers=[*common, *headers],
+                        on_delivery=delivered,
+                    )
+                except BufferError:
+                    sender.poll(0.5)
+                    continue
+                break
+            sent += 1
+            sender.poll(0)
+        left = sender.flush(FLUSH_TIMEOUT_S)
+        if left or failures:
+            reason = failures[0] if failures else f"{left} records unsent after {FLUSH_TIMEOUT_S} s"
+            raise OutboundError(f"outbound records of vhost {self._config.vhost!r}: {reason}")
+        return sent
+
+    def _bodies(self, outbound: list[Outbound], bodies: BodyReader) -> dict[int, bytes]:
+        """Message (by identity) -> body, of everything that carries one."""
+        messages: dict[int, Message] = {}
+        for out in outbound:
+            match out:
+                case DeliveryOut():
+                    messages[id(out.copy.message)] = out.copy.message
+                case ReturnOut():
+                    messages[id(out.message)] = out.message
+        if not messages:
+            return {}
+        found = bodies.read(places_of(list(messages.values()), self._context.query_id))
+        return dict(zip(messages, found["body"].to_pylist(), strict=True))
+
+    def _record(
+        self, out: Outbound, body_of: dict[int, bytes], first_seq: int
+    ) -> tuple[str, bytes, list[Header]]:
+        match out:
+            case DeliveryOut():
+                headers = _attributes(
+                    out.copy.envelope, delivered_headers(out, self._config.compat)
+                )
+                redelivered = bool(out.returns or out.stale_count)
+                headers += [
+                    ("dlx-queue", out.queue.encode()),
+                    ("dlx-ref", out.ref.encode()),
+                    ("dlx-delivery-id", out.delivery_id.encode()),
+                    ("dlx-redelivered", b"true" if redelivered else b"false"),
+                    ("dlx-copy-id", str(out.copy.copy_id).encode()),
+                ]
+                return "delivery", body_of[id(out.copy.message)], headers
+            case ReturnOut():
+                headers = _attributes(out.envelope, out.envelope.headers)
+                headers += [
+                    ("dlx-reply-code", str(out.code).encode()),
+                    ("dlx-reply-text", out.text.encode()),
+                    *_origin_headers(out.message),
+                ]
+                return "return", body_of[id(out.message)], headers
+            case ConfirmOut():
+                return "confirm", _json({"ack": out.ack, **_origin(out.message)}), []
+            case PublishErrorOut():
+                error = {"code": out.refusal.code, "text": out.refusal.text}
+                return "publish_error", _json({"error": error, **_origin(out.message)}), []
+            case AnswerOut():
+                answer: dict[str, Any] = {"op": out.op, "reply_id": out.reply_id}
+                if out.refusal is None:
+                    answer["result"] = out.result
+                else:
+                    answer["error"] = {"code": out.refusal.code, "text": out.refusal.text}
+                answer["seq"] = first_seq + out.row
+                return "answer", _json(answer), []
+
+
+def _attributes(envelope: Envelope, headers: dict[str, Any] | None) -> list[Header]:
+    properties = dict(envelope.properties)
+    if envelope.expiration is not None:
+        properties["expiration"] = envelope.expiration
+    attributes: list[Header] = [
+        ("dlx-exchange", envelope.exchange.encode()),
+        ("dlx-routing-key", envelope.routing_keys[0].encode()),
+    ]
+    if properties:
+        attributes.append(("dlx-properties", _json(properties)))
+    text = headers_json(headers)
+    if text is not None:
+        attributes.append(("dlx-headers", text.encode()))
+    for name, value in (envelope.foreign or {}).items():
+        if value is not None:
+            attributes.append((name, value if isinstance(value, bytes) else str(value).encode()))
+    return attributes
+
+
+def _origin(message: Message) -> dict[str, int]:
+    return {
+        "topic_number": message.topic_number,
+        "partition": message.partition,
+        "offset": message.offset,
+    }
+
+
+def _origin_headers(message: Message) -> list[Header]:
+    return [(f"dlx-{name.replace('_', '-')}", str(value).encode()) for name, value in _origin(message).items()]
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()

@@ -1,0 +1,41 @@
+"""The streaming plan: two sources, the intake, the stateful broker."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from streaming.pipeline import intake, processor
+from streaming.pipeline.sources import COMMANDS, PUBLISHES, read_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.config import JobConfig
+    from streaming.pipeline.tasks import TaskSettings
+
+
+def streaming_plan(
+    spark: SparkSession, config: JobConfig, settings: TaskSettings, properties: dict[str, str]
+) -> DataFrame:
+    """The data frame whose batches the driver commits: rows of (shard, report).
+
+    Args:
+        properties: of the JVM's Kafka clients.
+    """
+    mapped = [name for name, topic in settings.topics.items() if topic.mapping is not None]
+    most = config.job.max_batch_rows
+    publishes = read_source(spark, PUBLISHES, config.topics_of("publishes"), mapped, properties, most)
+    limit = most if config.job.clock == "event" else None
+    commands = read_source(spark, COMMANDS, config.topics_of("commands"), mapped, properties, limit)
+    return (
+        publishes.union(commands)
+        .mapInArrow(partial(intake.run_intake, settings), intake.OUTPUT)
+        .groupBy("shard")
+        .transformWithState(
+            statefulProcessor=processor.BrokerProcessor(settings),
+            outputStructType=processor.OUTPUT,
+            outputMode="Append",
+            timeMode="None",
+        )
+    )

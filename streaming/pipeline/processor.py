@@ -1,0 +1,205 @@
+"""The stateful stage: the blobs of a shard in, the broker's fold, data files and outbound records out.
+
+Spark calls it once a batch and shard (transformWithState, timeMode None). It decides nothing about
+queueing: it unpacks, calls `streaming.broker.shard`, writes what came of it, and reports.
+
+Replay: the same blobs and state give the same events, the same files (found there and kept) and the
+same outbound records with the same numbers, which readers drop.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import msgspec
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from streaming.broker.declared import TopologyCache
+from streaming.broker.events import Kind
+from streaming.broker.message import Message
+from streaming.broker.shard import Batch, Shard, ShardConfig
+from streaming.command_documents import parse_command
+from streaming.ledger.bodies import BodyReader
+from streaming.ledger.files import DataFile, DataFileName, write_data_file
+from streaming.ledger.schemas import TABLES
+from streaming.pipeline import packing
+from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.event_rows import event_table
+from streaming.pipeline.outbound_records import OutboundWriter
+from streaming.pipeline.spark_state import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
+from streaming.pipeline.tasks import FILES_KEY, BatchContext, TaskSettings, batch_context
+
+OUTPUT = "shard int, report binary"
+
+_cache = TopologyCache()  # of this worker process
+_json = msgspec.json.Decoder()
+_encoder = msgspec.msgpack.Encoder()
+
+
+class ShardReport(msgspec.Struct, frozen=True):
+    """What a shard tells the driver of a batch.
+
+    Attributes:
+        seconds: spent unpacking, folding, writing rows, writing outbound records, saving state.
+        lowest: topic number, partition, lowest offset of a resident message there.
+    """
+
+    shard: int
+    vhost: str
+    lane: int
+    files: list[DataFile]
+    records: int
+    events: int
+    deaths: dict[str, int]
+    resident_messages: int
+    resident_bytes: int
+    state_bytes_read: int
+    state_bytes_written: int
+    now_ms: int
+    next_deadline_ms: int
+    outbound: int
+    seconds: dict[str, float]
+
+
+class BrokerProcessor(StatefulProcessor):
+    """Runs the broker for whichever shard Spark calls it with."""
+
+    def __init__(self, settings: TaskSettings) -> None:
+        self._settings = settings
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """See `StatefulProcessor`."""
+        self._state = handle.getMapState("shard", KEY_SCHEMA, VALUE_SCHEMA)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
+    ) -> Iterator[Row]:
+        """See `StatefulProcessor`."""
+        shard = key[0]
+        blobs = [bytes(row["blob"]) for row in rows]
+        if shard == FILES_KEY:
+            for blob in blobs:
+                yield Row(shard=shard, report=blob)
+            return
+        report = self._run(shard, blobs)
+        yield Row(shard=shard, report=_encoder.encode(report))
+
+    def close(self) -> None:
+        """See `StatefulProcessor`."""
+
+    def _run(self, shard_key: int, blobs: list[bytes]) -> ShardReport:
+        config = self._settings.shards[shard_key]
+        context = batch_context()
+        store = SparkStateStore(self._state)
+        started = time.perf_counter()
+        seconds: dict[str, float] = {}
+
+        def lap(name: str) -> None:
+            nonlocal started
+            now = time.perf_counter()
+            seconds[name] = round(now - started, 6)
+            started = now
+
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            records = packing.unpack(blobs)
+            lap("unpack")
+            batch = fold(config, store, records)
+            lap("fold")
+            files = self._write(shard_key, config, context, batch)
+            lap("rows")
+            with closing(BodyReader(self._settings.tables)) as bodies:
+                outbound = OutboundWriter(self._settings, config, context).write(batch, bodies)
+            lap("outbound")
+            store.flush()
+            lap("state")
+        finally:
+            if collecting:
+                gc.enable()
+        deaths: dict[str, int] = {}
+        for plan in batch.events.death_plans:
+            deaths[plan.reason] = deaths.get(plan.reason, 0) + 1
+        return ShardReport(
+            shard_key,
+            config.vhost,
+            config.lane,
+            files,
+            len(records.columns["offset"]),
+            len(batch.events),
+            deaths,
+            batch.resident_messages,
+            batch.resident_bytes,
+            store.bytes_read,
+            store.bytes_written,
+            batch.now_ms,
+            batch.next_deadline_ms,
+            outbound,
+            seconds,
+        )
+
+    def _write(
+        self, shard_key: int, config: ShardConfig, context: BatchContext, batch: Batch
+    ) -> list[DataFile]:
+        """Write the shard's rows of `events` and `dead_letters`."""
+        if not len(batch.events):
+            return []
+        query_id, batch_id = context.query_id, context.batch_id
+        tables = {"events": event_table(batch.events, query_id, batch_id, config.vhost, config.lane)}
+        if batch.events.death_rows:
+            columns = ("body", "kafka_headers", "origin")
+            with closing(BodyReader(self._settings.tables, columns)) as bodies:
+                dead = dead_letter_table(
+                    batch.events, query_id, batch_id, config.vhost, config.lane, bodies
+                )
+            if dead is not None:
+                tables["dead_letters"] = dead
+        files = []
+        for name, table in tables.items():
+            file_name = DataFileName(query_id, batch_id, name, shard_key, batch.events.first_seq)
+            storage = self._settings.tables.below(name).storage()
+            file = write_data_file(storage, TABLES[name], file_name, table)
+            if file is not None:
+                files.append(file)
+        return files
+
+
+def fold(config: ShardConfig, store: SparkStateStore, records: packing.Records) -> Batch:
+    """Run the broker over the records of a batch."""
+    shard = Shard(config, store, now_ms=records.now_ms, cache=_cache)
+    columns = records.columns
+    publications, actors = records.publications, records.actors
+    publish = shard.publish
+    rows = zip(
+        columns["at_ms"].tolist(),
+        columns["topic_number"].tolist(),
+        columns["partition"].tolist(),
+        columns["offset"].tolist(),
+        columns["body_file"].tolist(),
+        columns["body_row"].tolist(),
+        columns["size"].tolist(),
+        columns["publication"].tolist(),
+        columns["flags"].tolist(),
+        columns["actor"].tolist(),
+        strict=True,
+    )
+    commands = columns["command"]
+    for row, (at_ms, topic, partition, offset, file, place, size, code, flags, actor) in enumerate(rows):
+        if code >= 0:
+            message = Message(topic, partition, offset, file, place, size)
+            publish(at_ms, message, publications[code], flags, actors[actor])
+        else:
+            document = _json.decode(commands[row].as_py())
+            shard.command(at_ms, parse_command(document), actors[actor])
+    return shard.finish()
+
+
+__all__ = ["OUTPUT", "BrokerProcessor", "Kind", "ShardReport", "fold"]

@@ -1,0 +1,73 @@
+"""Rows of `quarantine`: records that could not be understood, whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.ledger.columns import Constant, build_table
+from streaming.ledger.files import DataFile, DataFileName, write_data_file
+from streaming.ledger.schemas import TABLES
+from streaming.pipeline.tasks import BatchContext, TaskSettings, TopicTask
+from streaming.wire import MalformedRecordError
+
+_SPEC = TABLES["quarantine"]
+Faults = list[tuple[int, MalformedRecordError]]
+
+
+class QuarantineRows:
+    """Collects the bad records of one task."""
+
+    def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
+        self._settings = settings
+        self._context = context
+        self._tables: list[pa.Table] = []
+
+    def add(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask, faults: Faults) -> None:
+        """Take bad records, named by row, each with what is wrong with it."""
+        bad = rows.take(pa.array([index for index, _fault in faults], pa.int64()))
+        count = bad.num_rows
+        self._tables.append(
+            build_table(
+                _SPEC.schema,
+                {
+                    "query_id": Constant(self._context.query_id),
+                    "batch_id": Constant(self._context.batch_id),
+                    "topic_number": np.full(count, topic.number, np.int32),
+                    "partition": bad["partition"],
+                    "offset": bad["offset"],
+                    "origin.topic": Constant(topic_name),
+                    "origin.topic_number": np.full(count, topic.number, np.int32),
+                    "origin.partition": bad["partition"],
+                    "origin.offset": bad["offset"],
+                    "origin.timestamp": instants(bad["at_ms"]),
+                    "cause": [fault.cause for _index, fault in faults],
+                    "detail": [fault.detail for _index, fault in faults],
+                    "record_key": bad["key"],
+                    "record_value": bad["value"],
+                    "kafka_headers": bad["headers"],
+                },
+                count,
+            )
+        )
+
+    def close(self) -> list[DataFile]:
+        """Write what was collected."""
+        if not self._tables:
+            return []
+        table = plain_concat(self._tables)
+        context = self._context
+        name = DataFileName(context.query_id, context.batch_id, "quarantine", context.partition)
+        storage = self._settings.tables.below(_SPEC.name).storage()
+        file = write_data_file(storage, _SPEC, name, table)
+        return [] if file is None else [file]
+
+
+def instants(at_ms: pa.Array) -> pa.Array:
+    """Epoch milliseconds as UTC microseconds."""
+    return at_ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us", tz="UTC"))
+
+
+def plain_concat(tables: list[pa.Table]) -> pa.Table:
+    """Tables one after the other, dictionaries unified."""
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
