@@ -13,29 +13,30 @@ every user of the machine can read. It ends with this process, however this proc
 """
 
 import os
-import signal
-import subprocess
 import sys
 import sysconfig
-import threading
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jars import resolve_jars
 from streaming.embedded.java import Java, find_java, spark_java_home
 from streaming.embedded.scratch import Scratch
+from streaming.embedded.spark_jvm import (
+    end_jvm,
+    environment,
+    launch_jvm,
+    make_context,
+    own_interrupt_handler,
+)
 from streaming.embedded.spark_settings import (
     delta_settings,
     driver_java_options,
@@ -50,8 +51,10 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[1]
 """The folder that `streaming` and `topology` are in: a checkout, or site-packages."""
 
+AT_LAUNCH = "spark.driver."
+"""What begins so is for the JVM's command line: a class path, for one. It holds no secrets."""
+
 PANDAS_WARNING = "PySpark does not yet fully support pandas"
-JVM_END_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +120,22 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
         ) from failure
     for name in ("spark", "tmp", "conf"):
         scratch.folder(name)
-    # Both are about pandas 3, which works for what dlx uses: Arrow, and no pandas API on Spark.
+    # pandas 3 works for what dlx uses: Arrow, and no pandas API on Spark.
     warnings.filterwarnings("ignore", PANDAS_WARNING, FutureWarning)
-    with _environment(_process_environment(config, java_home, scratch)), _own_interrupt_handler():
-        launch = SparkConf(loadDefaults=False).setAll(
-            list(_launch_settings(config, java, jars, scratch).items())
-        )
-        gateway = _launch(launch, config.log_dir.absolute() / "spark.out")
+    output = config.log_dir.absolute() / "spark.out"
+    variables = _process_environment(config, java_home, scratch)
+    with environment(variables), own_interrupt_handler():
+        try:
+            gateway = launch_jvm(_launch_settings(config, java, jars, scratch), output)
+        except BaseException:
+            scratch.remove()
+            raise
         _scratch[gateway.proc.pid] = scratch
-        conf = SparkConf(loadDefaults=False).setAll(list(_settings(config, scratch).items()))
-        context = SparkContext(conf=conf, gateway=gateway)
+        try:
+            context = make_context(_settings(config, scratch), gateway)
+        except BaseException:
+            _end(gateway)
+            raise
     if not config.is_local:
         context.addPyFile(str(_packages_as_zip(scratch.path / "dlx-packages.zip")))
     return SparkSession(context)
@@ -140,18 +149,8 @@ def stop_session(spark: SparkSession) -> None:
     """
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (pyspark keeps the JVM for ever otherwise)
     assert gateway is not None
-    process: subprocess.Popen[bytes] = gateway.proc
     spark.stop()
-    gateway.shutdown()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 (the same)
-    assert process.stdin is not None
-    process.stdin.close()  # tells the JVM to end
-    try:
-        process.wait(JVM_END_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    _scratch.pop(process.pid).remove()
+    _end(gateway)
 
 
 def available_cores() -> int:
@@ -174,16 +173,19 @@ def _launch_settings(
             scratch.path, log_file, log_level=config.log_level, java_major=java.major
         ),
         "spark.jars": ",".join(jar.as_uri() for jar in jars),
+        **{name: value for name, value in config.properties.items() if name.startswith(AT_LAUNCH)},
     }
 
 
 def _settings(config: SessionConfig, scratch: Scratch) -> dict[str, str]:
-    partitions = config.shuffle_partitions or available_cores()
+    cores = available_cores()
+    partitions = config.shuffle_partitions or cores
+    local = local_settings(scratch.path, scratch.sockets, cores) if config.is_local else {}
     return {
         **streaming_settings(partitions, local_checkpoints=config.local_checkpoints),
         **delta_settings(),
         **quiet_settings(scratch.path),
-        **(local_settings(scratch.path, scratch.sockets) if config.is_local else {}),
+        **local,
         **_worker_environment(config),
         **config.properties,
     }
@@ -219,50 +221,10 @@ def _process_environment(
     return variables
 
 
-@contextmanager
-def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Environment variables for a while: pyspark reads them, other programs should not."""
-    before = {name: os.environ.get(name) for name in variables}
-
-    def put(values: Mapping[str, str | None]) -> None:
-        for name, value in values.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    put(variables)
-    try:
-        yield
-    finally:
-        put(before)
-
-
-@contextmanager
-def _own_interrupt_handler() -> Iterator[None]:
-    """Keep our handler of Ctrl-C: pyspark puts one in its place that cancels all jobs."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
-
-
-def _launch(conf: SparkConf, output: Path) -> Any:  # noqa: ANN401 (py4j has no types)
-    """Start the JVM, all it prints going to a file."""
-    with output.open("wb") as log:
-        try:
-            return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
-        except PySparkRuntimeError as failure:
-            log.flush()
-            said = output.read_text("utf-8", errors="replace").strip().splitlines()[-4:]
-            raise EmbeddedError(
-                "Spark's JVM did not start:\n"
-                + "".join(f"  {line}\n" for line in said)
-                + f"All it printed is in {output}. Check the Java (JAVA_HOME) and the memory "
-                "(driver memory) it was given."
-            ) from failure
+def _end(gateway: Any) -> None:
+    """End the JVM and remove its temporary files."""
+    end_jvm(gateway)
+    _scratch.pop(gateway.proc.pid).remove()
 
 
 def _packages_as_zip(path: Path) -> Path:

@@ -75,9 +75,11 @@ def quiet_settings(scratch: Path) -> dict[str, str]:
     }
 
 
-def local_settings(scratch: Path, sockets: Path) -> dict[str, str]:
+def local_settings(scratch: Path, sockets: Path, cores: int) -> dict[str, str]:
     """What holds only where driver and executors are one process."""
     return {
+        # 50 tasks to read the log of a table otherwise: a small query takes a third of the time.
+        "spark.databricks.delta.snapshotPartitions": str(cores),
         # RocksDB's files and shuffles; after a kill -9 they stay, so the next start removes them.
         "spark.local.dir": str(scratch / "spark"),
         # Private, and short: a socket's path may have some hundred bytes.
