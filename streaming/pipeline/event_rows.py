@@ -128,7 +128,7 @@ def _runs(runs: list[tuple[int, int]], rows: int, first: int) -> Any:
     at = dict(runs)
     starts = [row for row in at if row < rows]
     column = np.full(rows, first, np.int64)
-    ends = [*starts[1:], rows]
+    ends = [*starts[1:], rows] if starts else []
     for start, end in zip(starts, ends, strict=True):
         column[start:end] = at[start]
     return column
