@@ -1,0 +1,190 @@
+"""What the broker is told, what its files say, and where it listens."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from streaming.embedded.broker_config import BrokerLimits, broker_properties, write_properties
+from streaming.embedded.broker_log import BrokerLog
+from streaming.embedded.directory import take_directory
+from streaming.embedded.errors import EmbeddedError
+from streaming.embedded.ports import LOOPBACK, RANGE, Ports, choose_ports, free_port, is_free
+from streaming.embedded.storage import cluster_id_of, new_cluster_id
+
+
+def listener(port: int = 0) -> socket.socket:
+    server = socket.socket()
+    server.bind((LOOPBACK, port))
+    server.listen(1)
+    return server
+
+
+def test_limits_and_own_properties_reach_the_broker():
+    limits = BrokerLimits(
+        max_message_bytes=60_000_000,
+        retention_ms=1000,
+        segment_bytes=2000,
+        properties={"num.io.threads": "9", "log.flush.interval.messages": "1"},
+    )
+    told = broker_properties(limits, port=1, controller_port=2, data_dir=Path("/d"))
+
+    wanted = {
+        "listeners": "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
+        "log.dirs": "/d",
+        "message.max.bytes": "60000000",
+        "fetch.max.bytes": "60000000",
+        "socket.request.max.bytes": "120000000",
+        "log.retention.ms": "1000",
+        "log.segment.bytes": "2000",
+        "auto.create.topics.enable": "false",
+        "transaction.state.log.replication.factor": "1",
+        "num.io.threads": "9",
+        "log.flush.interval.messages": "1",
+    }
+    assert {name: told[name] for name in wanted} == wanted
+
+
+def test_a_properties_file_keeps_what_java_would_read_otherwise(tmp_path):
+    write_properties(tmp_path / "p", {"a": "C:\\x", "b": "Größe 𝄞", "c": "two\nlines"})
+
+    assert (tmp_path / "p").read_bytes() == (
+        b"a=C:\\\\x\nb=Gr\\u00f6\\u00dfe \\ud834\\udd1e\nc=two\\nlines\n"
+    )
+
+
+def test_ports_of_last_time_are_used_again(tmp_path):
+    first = choose_ports(tmp_path / "ports.json", None)
+    second = choose_ports(tmp_path / "ports.json", None)
+
+    assert first == second
+    assert first.port != first.controller_port
+    assert {first.port, first.controller_port} <= set(RANGE)
+
+
+def test_a_port_of_last_time_that_was_taken_is_exchanged(tmp_path):
+    first = choose_ports(tmp_path / "ports.json", None)
+    with listener(first.port):
+        second = choose_ports(tmp_path / "ports.json", None)
+
+    assert second == Ports(second.port, first.controller_port)
+    assert second.port != first.port
+
+
+def test_damaged_memory_of_ports_is_no_obstacle(tmp_path):
+    (tmp_path / "ports.json").write_text("{")
+
+    assert choose_ports(tmp_path / "ports.json", None).port in RANGE
+
+
+def test_a_wanted_port_is_used_or_refused_in_words(tmp_path):
+    port = free_port()
+    ports = choose_ports(tmp_path / "ports.json", port)
+    with listener() as server:
+        taken = server.getsockname()[1]
+        with pytest.raises(EmbeddedError) as refused:
+            choose_ports(tmp_path / "ports.json", taken)
+
+    assert (ports.port, is_free(port)) == (port, True)
+    assert str(refused.value) == (
+        f"port {taken} on 127.0.0.1 is in use by another program. Stop that program, or name "
+        "another port."
+    )
+
+
+def test_a_directory_is_for_one_broker(tmp_path):
+    lock = take_directory(tmp_path / "k", tmp_path / "logs", patience_s=0)
+
+    with pytest.raises(EmbeddedError, match=f"another Kafka is running on {tmp_path}/k"):
+        take_directory(tmp_path / "k", tmp_path / "logs", patience_s=0)
+
+    os.close(lock)
+    os.close(take_directory(tmp_path / "k", tmp_path / "logs", patience_s=0))
+
+
+def test_a_directory_that_cannot_be_one_is_named(tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(EmbeddedError, match=rf"File exists \({tmp_path}/file\)"):
+        take_directory(tmp_path / "file", tmp_path, patience_s=0)
+    with pytest.raises(EmbeddedError, match="has a comma in its name"):
+        take_directory(tmp_path / "a,b", tmp_path, patience_s=0)
+
+
+def test_data_is_known_by_its_cluster_id(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("#\nnode.id=1\ncluster.id=abc\n")
+
+    assert cluster_id_of(tmp_path / "data") == "abc"
+    assert cluster_id_of(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(None, "No such file"), (b"node.id=1\n", "names no cluster"), (b"\xff\x00", "decode")],
+)
+def test_damaged_data_is_refused_with_the_way_out(tmp_path, content, what):
+    (tmp_path / "data").mkdir()
+    if content is not None:
+        (tmp_path / "data" / "meta.properties").write_bytes(content)
+
+    with pytest.raises(EmbeddedError) as refused:
+        cluster_id_of(tmp_path / "data")
+
+    assert what in str(refused.value)
+    assert str(refused.value).endswith(
+        "Move it away to start with an empty Kafka, or name another directory."
+    )
+
+
+def test_a_cluster_id_is_of_kafkas_form_and_no_option():
+    ids = {new_cluster_id() for _ in range(1000)}
+
+    assert len(ids) == 1000
+    assert {len(identifier) for identifier in ids} == {22}
+    assert not any(identifier.startswith("-") for identifier in ids)
+
+
+def a_log(directory: Path, before: str, after: str, printed: str) -> BrokerLog:
+    log = BrokerLog(directory)
+    log.file.write_text(before)
+    log.begin()
+    log.file.write_text(before + after)
+    log.output.write_text(printed)
+    return log
+
+
+def test_only_this_start_is_blamed_for_what_the_log_says(tmp_path):
+    log = a_log(tmp_path, "t ERROR Address already in use\n", "t INFO fine\n", "")
+
+    assert not log.says_port_taken()
+    assert log.since_begin() == "t INFO fine\n"
+
+
+def test_a_rolled_log_is_read_from_its_beginning(tmp_path):
+    log = a_log(tmp_path, "old " * 100, "", "")
+    log.file.write_text("new")
+
+    assert log.since_begin() == "new"
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("Caused by: Address already in use", "Its port is in use by another program"),
+        ("Exception in thread: java.lang.OutOfMemoryError", "It has too little memory"),
+        ("t ERROR No space left on device", "is full: make room."),
+        ("t ERROR CorruptRecordException", "move the directory away to start with an empty Kafka"),
+    ],
+)
+def test_an_end_is_explained_with_what_to_do(tmp_path, said, remedy):
+    log = a_log(tmp_path, "", "t INFO starting\n", said + "\n")
+
+    explained = log.explain_end(1, Path("/k"))
+
+    assert explained.startswith(f"Kafka ended while it was starting (exit status 1).\n  {said}\n")
+    assert remedy in explained
+    assert explained.endswith(
+        f"Its log is {log.file}, and what its JVM printed is in {log.output}."
+    )

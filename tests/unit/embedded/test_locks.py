@@ -1,0 +1,50 @@
+import re
+
+import pytest
+from jgo.env import LockFile
+
+from streaming.embedded.cache import user_cache_dir
+from streaming.embedded.locks import lock_file, read_lock
+
+BOTH = pytest.mark.parametrize("which", ["kafka", "spark"])
+
+
+@BOTH
+def test_a_lock_holds_no_address(which):
+    assert re.findall(r"://|\bwww\.|\.(?:com|net|io)/", lock_file(which).read_text()) == []
+
+
+@BOTH
+def test_a_lock_is_one_that_jgo_reads(which):
+    ours = read_lock(lock_file(which))
+    theirs = LockFile.load(lock_file(which)).dependencies
+
+    assert [(jar.group, jar.artifact, jar.version, jar.sha256) for jar in ours] == [
+        (jar.groupId, jar.artifactId, jar.version, jar.sha256) for jar in theirs
+    ]
+
+
+@BOTH
+def test_a_lock_pins_every_jar_once_and_to_the_byte(which):
+    jars = read_lock(lock_file(which))
+
+    assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
+    assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) and jar.size_bytes > 0 for jar in jars)
+
+
+def test_the_versions_are_those_that_belong_together():
+    kafka = {jar.artifact: jar.version for jar in read_lock(lock_file("kafka"))}
+    spark = {jar.artifact: jar.version for jar in read_lock(lock_file("spark"))}
+
+    ours = {version for name, version in kafka.items() if name.startswith("kafka")}
+    assert ours == {"4.3.1"}
+    assert (spark["spark-sql-kafka-0-10_2.13"], spark["kafka-clients"]) == ("4.2.0", "3.9.2")
+    assert {version for name, version in spark.items() if name.startswith("delta")} == {"4.4.0"}
+
+
+def test_the_cache_is_where_xdg_says_if_that_is_absolute(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert user_cache_dir({"XDG_CACHE_HOME": "/var/c"}).as_posix() == "/var/c/dlx-stream"
+    assert user_cache_dir({"XDG_CACHE_HOME": "c"}) == tmp_path / ".cache" / "dlx-stream"
+    assert user_cache_dir({}) == tmp_path / ".cache" / "dlx-stream"
