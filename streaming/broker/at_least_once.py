@@ -7,12 +7,13 @@ be consumed, and count towards the queue's limits (R-LEN-17).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from heapq import heappush
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from streaming.broker.dead_lettering import MAX_DESCENDANTS, identity_of
 from streaming.broker.encoding import PageCodec
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER, Copy
@@ -38,6 +39,9 @@ class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
 
 HELD = PageCodec(Held)
 
+Descendants = Counter[tuple[int, int, int]]
+"""By the identity of a message: how many dead letters it left in one instant."""
+
 
 class AtLeastOnce:
     """The buffers of one shard's quorum queues."""
@@ -52,21 +56,28 @@ class AtLeastOnce:
         queue.held_bytes += copy.message.size
         self._dying.append((queue, Held(copy, reason, self._shard.second)))
 
-    def deliver(self) -> bool:
-        """Try what has died since the last call; False if there was nothing."""
-        if not self._dying:
-            return False
-        while self._dying:
+    @property
+    def waiting(self) -> bool:
+        """Whether anything has died that was not tried yet."""
+        return bool(self._dying)
+
+    def deliver(self, descendants: Descendants) -> None:
+        """Try what has died since the last call.
+
+        Args:
+            descendants: what each message left behind in this instant (D11).
+        """
+        for _ in range(len(self._dying)):
             queue, held = self._dying.popleft()
-            self._try(queue, held)
-        return True
+            self._try(queue, held, descendants)
 
     def retry(self, queue: Queue) -> None:
         """Try everything in the buffer of a queue once."""
         queue.retry_timer_ms = self._shard.now_ms + self._shard.config.dead_letter_retry_ms
         fifo = self.fifo(queue)
+        descendants: Descendants = Counter()
         for _ in range(len(fifo)):
-            self._try(queue, fifo.popleft())
+            self._try(queue, fifo.popleft(), descendants)
         if fifo:
             heappush(self._shard.timers, (queue.retry_timer_ms, TimerKind.RETRY_HELD, queue.number))
         else:
@@ -80,41 +91,48 @@ class AtLeastOnce:
 
     def take_all(self, queue: Queue) -> Iterator[Copy]:
         """Empty the buffer of a queue that is being deleted (R-ALO-6)."""
-        dying = [held.copy for owner, held in self._dying if owner is queue]
-        self._dying = deque(entry for entry in self._dying if entry[0] is not queue)
-        for copy in (*(held.copy for held in self.fifo(queue).take_all()), *dying):
-            self._release(queue, copy)
-            yield copy
+        for held in self.fifo(queue).take_all():
+            self._release(queue, held.copy)
+            yield held.copy
 
     def _release(self, queue: Queue, copy: Copy) -> None:
         queue.held -= 1
         queue.held_bytes -= copy.message.size
 
-    def _try(self, queue: Queue, held: Held) -> None:
+    def _try(self, queue: Queue, held: Held, descendants: Descendants) -> None:
         shard = self._shard
         copy = held.copy
         size = copy.message.size
         plan = shard.dead_lettering.make_plan(queue, copy.envelope, held.reason, held.died_at_s)
-        unwilling = {
-            target.name
-            for target in plan.targets
-            if target.would_refuse(size) and target.settings.overflow != "reject-publish-dlx"
-        }
-        if plan.targets and not unwilling:
+        shard.warn_missing_alternates(plan.missing_alternates)
+        missing = [target for target in plan.targets if target.name not in held.accepted]
+        willing = [
+            target
+            for target in missing
+            if not target.would_refuse(size) or target.settings.overflow == "reject-publish-dlx"
+        ]
+        identity = identity_of(copy.message)
+        if descendants[identity] + len(willing) > MAX_DESCENDANTS:
+            plan = plan._replace(targets=(), outcome="cascade_limit")
+            missing = willing = []
+        descendants[identity] += len(willing)
+        done = plan.outcome == "cascade_limit" or (bool(plan.targets) and willing == missing)
+        if done:
             self._release(queue, copy)
             shard.dead_lettering.record_delivered(queue, copy, plan)
-        for target in plan.targets:
-            if target.name not in unwilling and target.name not in held.accepted:
-                target.arrive(copy.message, plan.envelope, copy.copy_id, shard.now_ms)
-        if plan.targets and not unwilling:
-            queue.settled()
-            return
-        held.accepted = tuple(
-            target.name for target in plan.targets if target.name not in unwilling
-        )
+        for target in willing:
+            target.arrive(copy.message, plan.envelope, copy.copy_id, shard.now_ms)
+        if not done:
+            held.accepted += tuple(target.name for target in willing)
+            self._keep(queue, held)
+        queue.settled()
+
+    def _keep(self, queue: Queue, held: Held) -> None:
+        """Put a copy that could not be delivered into the buffer."""
+        shard = self._shard
         if not held.held:
             held.held = True
-            shard.events.add(Kind.HELD, queue.name, copy, 0, {"reason": held.reason})
+            shard.events.add(Kind.HELD, queue.name, held.copy, 0, {"reason": held.reason})
         self.fifo(queue).append(held)
         if queue.retry_timer_ms == NEVER:
             queue.retry_timer_ms = shard.now_ms + shard.config.dead_letter_retry_ms

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streaming.broker.channels import Channel, ChannelRecord, Stream
+from streaming.broker.channels import Channel, ChannelRecord, Stream, is_number
 from streaming.broker.encoding import pack, unpack
+from streaming.broker.message import NEVER
 from streaming.broker.records import Records
 from streaming.broker.timers import TimerKind
 
@@ -77,6 +78,12 @@ class ChannelDirectory:
             assert data is not None, f"channel {number} is missing from the state"  # noqa: S101
             channel = Channel(self._shard.store, number, _record_decoder.decode(unpack(data)))
             self._loaded[number] = channel
+            for due_ms, timer in (
+                (channel.lease_timer_ms, TimerKind.LEASE),
+                (channel.timeout_timer_ms, TimerKind.CONSUMER_TIMEOUT),
+            ):
+                if due_ms != NEVER:
+                    heappush(self._shard.timers, (due_ms, timer, number))
         return channel
 
     def exists(self, number: int) -> bool:
@@ -126,7 +133,7 @@ class ChannelDirectory:
         self, user: str | None, channel_name: str | None, delivery_id: str
     ) -> tuple[Stream, int] | None:
         parts = delivery_id.split(".")
-        if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):  # noqa: PLR2004
+        if len(parts) != 3 or not all(is_number(part) for part in parts):  # noqa: PLR2004
             return None
         channel_number, stream_number, number = (int(part) for part in parts)
         if not self.exists(channel_number):

@@ -27,6 +27,15 @@ PAGE_BITS = 10
 """Deliveries 0..1023 of a stream are on page 0, and so on."""
 
 
+MOST_DIGITS = 18
+"""A longer number than any delivery has; Python reads no text of thousands of digits."""
+
+
+def is_number(text: str) -> bool:
+    """Whether a part of a ref or delivery id is a number."""
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
 class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
     """One unacked delivery. `tag` orders it in its channel; `at_ms` is when it was handed out."""
 
@@ -148,6 +157,11 @@ class Stream:
                 delivery = self.take(number)
                 assert delivery is not None  # noqa: S101 - it was just there
                 yield delivery
+
+    def tagged_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
+        """As `take_up_to`, each with this stream."""
+        for delivery in self.take_up_to(tag):
+            yield self, delivery
 
     def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
         """Take out the deliveries of one queue."""
@@ -274,31 +288,30 @@ class Channel:
         return stream
 
     def find(self, ref: str) -> tuple[Stream, int] | None:
-        """The stream and number that `label/n` means here, settled or not."""
-        label, slash, text = ref.rpartition("/")
-        if not slash or not (text.isascii() and text.isdigit()):
+        """The stream and number of the unacked delivery that `label/n` means here.
+
+        What is settled means nothing any more: when labels are forgotten must not show.
+        """
+        label, _slash, text = ref.rpartition("/")
+        if not is_number(text):
             return None
         number = int(text)
-        get = self.get_labels.get(label)
-        if get is not None:
-            first, count = get
-            return (self.gets, first + number) if number < count else None
-        stream_number = self.labels.get(label)
-        return None if stream_number is None else (self.streams[stream_number], number)
+        first, count = self.get_labels.get(label, (0, 0))
+        if number < count and self.gets.tag_of(first + number) is not None:
+            return (self.gets, first + number)
+        for stream in reversed(self.streams.values()):
+            if stream.label == label and stream.number and stream.tag_of(number) is not None:
+                return (stream, number)
+        return None
 
     def take_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
         """Take out every delivery with a tag up to this one, in order of tag (R-SET-3)."""
         streams = [stream for stream in self.streams.values() if stream.unacked]
         if len(streams) == 1:
-            for delivery in streams[0].take_up_to(tag):
-                yield streams[0], delivery
+            yield from streams[0].tagged_up_to(tag)
             return
-        tagged = [
-            ((delivery.tag, stream, delivery) for delivery in stream.take_up_to(tag))
-            for stream in streams
-        ]
-        for _tag, stream, delivery in merge(*tagged, key=lambda entry: entry[0]):
-            yield stream, delivery
+        tagged = [stream.tagged_up_to(tag) for stream in streams]
+        yield from merge(*tagged, key=lambda entry: entry[1].tag)
 
     def oldest_ms(self) -> int:
         """When its oldest unacked delivery was handed out; NEVER if there is none."""

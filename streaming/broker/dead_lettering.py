@@ -100,8 +100,8 @@ class DeadLettering:
 
         Its copy is born and dies with one event.
         """
-        copy = queue.unborn_copy(message, envelope, parent_copy_id)
-        self.die(queue, copy, "maxlen")
+        plan = self.plan(queue, envelope, "maxlen")  # may warn, and the death's event is the birth
+        self.record(queue, queue.unborn_copy(message, envelope, parent_copy_id), plan)
 
     def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
         """What becomes of such a death now; remembered."""
@@ -167,24 +167,31 @@ class DeadLettering:
         """Empty the outbox, hop by hop."""
         outbox = self.outbox
         first_hop: list[tuple[Message, int]] = []
-        count = len(outbox)
-        counted = count > MAX_DESCENDANTS
-        if not counted:
-            for _ in range(count):
-                copy, plan, row = outbox.popleft()
-                if len(plan.targets) > MAX_DESCENDANTS:
-                    outbox.appendleft((copy, plan, row))
-                    break
-                first_hop.append((copy.message, len(plan.targets)))
-                self._deliver_one(copy, plan, row)
-        if not outbox:
-            return
-        descendants: Counter[tuple[int, int, int]] = Counter()
-        for message, copies in first_hop:
-            descendants[_identity(message)] += copies
+        copies = 0
+        for _ in range(len(outbox)):
+            copy, plan, row = outbox.popleft()
+            copies += len(plan.targets)
+            if copies > MAX_DESCENDANTS:
+                outbox.appendleft((copy, plan, row))
+                break
+            first_hop.append((copy.message, len(plan.targets)))
+            self._deliver_one(copy, plan, row)
+        if outbox:
+            descendants: Counter[tuple[int, int, int]] = Counter()
+            for message, copies in first_hop:
+                descendants[identity_of(message)] += copies
+            self.deliver_counted(descendants)
+
+    def deliver_counted(self, descendants: Counter[tuple[int, int, int]]) -> None:
+        """Empty the outbox, no message leaving more than MAX_DESCENDANTS (D11).
+
+        Args:
+            descendants: what each message left behind so far in this instant; goes on counting.
+        """
+        outbox = self.outbox
         while outbox:
             copy, plan, row = outbox.popleft()
-            identity = _identity(copy.message)
+            identity = identity_of(copy.message)
             left = MAX_DESCENDANTS - descendants[identity]
             if left < len(plan.targets):
                 plan = plan._replace(
@@ -207,5 +214,6 @@ class DeadLettering:
                 shard.events.refused_deaths.setdefault(row, []).append(queue.name)
 
 
-def _identity(message: Message) -> tuple[int, int, int]:
+def identity_of(message: Message) -> tuple[int, int, int]:
+    """What tells a message from all others."""
     return (message.topic_number, message.partition, message.offset)

@@ -14,6 +14,8 @@ from streaming.broker.message import Death, DeathNote, Envelope
 from topology.values import Timestamp
 
 REJECTED = "rejected"
+_MOST_DEATHS = 1 << 62
+"""A client's count beyond this is no AMQP integer, or would soon be none."""
 X_DEATH = "x-death"
 FIRST_DEATH = ("x-first-death-reason", "x-first-death-queue", "x-first-death-exchange")
 LAST_DEATH = ("x-last-death-reason", "x-last-death-queue", "x-last-death-exchange")
@@ -57,7 +59,7 @@ def died(  # noqa: PLR0913 - the facts of one death
         keys = keys_with_cc_header(envelope)
         known, trusted = _known_3_10(envelope)
         first = envelope.first_death
-        if first is None and not trusted:
+        if first is None and not trusted and not envelope.deaths:
             first = note
         last = None
         if trusted:
@@ -136,7 +138,7 @@ def _given(entry: dict[str, Any]) -> Death:
     """An x-death entry from a client, kept whole."""
     count = entry.get("count")
     return Death(
-        count if isinstance(count, int) else 0,
+        count if isinstance(count, int) and abs(count) <= _MOST_DEATHS else 0,
         str(entry.get("reason", "")),
         str(entry.get("queue", "")),
         0,

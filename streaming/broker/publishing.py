@@ -27,6 +27,9 @@ MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4
 MAX_EXPIRATION_MS = 315_360_000_000
 """Ten years (R-TTL-6)."""
 
+MAX_PRIORITY = 255
+"""AMQP gives the priority one byte."""
+
 NO_ROUTE, NO_CONSUMERS = 312, 313
 
 MAX_PLANS = 50_000
@@ -86,6 +89,7 @@ class Publishing:
             row = events.add(Kind.PUBLISH_ERROR, detail=detail)
             events.messages[row] = (message, plan.envelope)
             shard.outbound.append(PublishErrorOut(row, shard.actor, message, plan.refusal))
+            shard.sessions.close_after_error(shard.actor)
             return
         shard.warn_missing_alternates(plan.missing_alternates)
         queues = plan.queues
@@ -206,7 +210,7 @@ def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal 
         headers,
         expiration,
         ttl_ms,
-        priority if isinstance(priority, int) else 0,
+        min(max(priority, 0), MAX_PRIORITY) if isinstance(priority, int) else 0,
         foreign=publication.foreign,
     )
     return envelope, refusal

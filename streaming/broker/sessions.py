@@ -85,18 +85,12 @@ class Sessions:
         return {}
 
     def _settle(self, actor: Actor, command: commands.Settlement) -> Result:
-        shard = self._shard
-        if command.channel is not None:
-            channel = shard.channels.get(actor.user, command.channel)
-            if channel is not None:
-                shard.channels.used(channel)
-        return shard.settlements.settle(actor, command)
+        return self._shard.settlements.settle(actor, command)
 
     def _recover(self, actor: Actor, command: commands.Recover) -> Result:
         channel = self._shard.channels.get(actor.user, command.channel)
         if channel is None:
             return {"requeued": 0}
-        self._shard.channels.used(channel)
         return {"requeued": self._shard.settlements.requeue_all(channel, explicitly=True)}
 
     # -- opening and closing
@@ -109,17 +103,19 @@ class Sessions:
         return {}
 
     def _renew(self, actor: Actor, command: commands.Renew) -> Result:
-        channel = self._shard.channels.get(actor.user, command.channel)
-        if channel is None:
-            return {"open": False}
-        self._shard.channels.used(channel)
-        return {"open": True}
+        return {"open": self._shard.channels.get(actor.user, command.channel) is not None}
 
     def _close(self, actor: Actor, command: commands.CloseChannel) -> Result:
         channel = self._shard.channels.get(actor.user, command.channel)
         if channel is not None:
             self.close(channel, "close_channel")
         return {}
+
+    def renew_lease(self, actor: Actor) -> None:
+        """Any command of a channel renews its lease."""
+        channel = self._shard.channels.get(actor.user, actor.channel)
+        if channel is not None:
+            self._shard.channels.used(channel)
 
     def close_after_error(self, actor: Actor) -> None:
         """R-ROUTE-10 and others: a channel error closes the channel it happened on."""

@@ -23,6 +23,7 @@ Rule 4: a refused command changes nothing but the channel that RabbitMQ would cl
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -52,6 +53,7 @@ from topology.errors import Refusal
 from topology.values import Compat
 
 if TYPE_CHECKING:
+    from streaming.broker.at_least_once import Descendants
     from streaming.broker.commands import Command
     from streaming.broker.outbound import Outbound
     from streaming.broker.pages import StateStore
@@ -140,7 +142,9 @@ class Shard:
         self._cache = cache or TopologyCache()
         data = store.read(_HEADER)
         header = (
-            _Header(0, 1, b"", {}, {}, 1, 0, 0, []) if data is None else _header_decoder.decode(unpack(data))
+            _Header(0, 1, b"", {}, {}, 1, 0, 0, [])
+            if data is None
+            else _header_decoder.decode(unpack(data))
         )
         self.now_ms = header.now_ms
         self.second = self.now_ms // 1000
@@ -219,6 +223,7 @@ class Shard:
         result: dict[str, Any] | Refusal = {}
         row = len(self.events)
         if handler is not None:
+            self.sessions.renew_lease(actor)
             result = handler(actor, command)
         if isinstance(result, Refusal):
             op = str(command.__struct_config__.tag)
@@ -337,8 +342,11 @@ class Shard:
         dead_lettering = self.dead_lettering
         if dead_lettering.outbox:
             dead_lettering.deliver()
-        while self.at_least_once.deliver():
-            dead_lettering.deliver()
+        if self.at_least_once.waiting:
+            descendants: Descendants = Counter()
+            while self.at_least_once.waiting:
+                self.at_least_once.deliver(descendants)
+                dead_lettering.deliver_counted(descendants)
 
     def _act(self, actor: Actor) -> None:
         if actor is not self.actor:

@@ -1,0 +1,168 @@
+"""At-least-once dead-lettering of quorum queues (SEMANTICS section 18)."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from tests.builders import Broker
+
+CUT = pytest.mark.parametrize("cut", [False, True])
+
+
+def a_broker(*, cut: bool = False, **arguments: object) -> Broker:
+    """A quorum queue `work` that dead-letters at least once to the exchange `dlx`."""
+    broker = Broker(cut=cut, dead_letter_retry_ms=1_000, consumer_timeout_ms=None)
+    broker.quorum(
+        "work",
+        dead_letter_exchange="dlx",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+        **arguments,
+    )
+    return broker
+
+
+def reject(broker: Broker, body: str) -> None:
+    broker.publish("", "work", body)
+    broker.get("work", "g")
+    broker.reject("g/0")
+
+
+@CUT
+def test_a_dead_letter_that_every_target_takes_leaves_at_once(cut):
+    """R-ALO-2."""
+    broker = a_broker(cut=cut)
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead")
+    broker.bind("dlx", "dead")
+
+    reject(broker, "m1")
+
+    assert broker.story() == [
+        "m1 enqueued in work",
+        "m1 delivered in work",
+        "m1 died in work, rejected, to dead",
+        "m1 enqueued in dead",
+    ]
+
+
+@CUT
+def test_a_dead_letter_without_exchange_is_held_until_a_retry_finds_one(cut):
+    """R-ALO-3; the buffer is empty after the retry, and no timer stays."""
+    broker = a_broker(cut=cut)
+    reject(broker, "m1")
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead")
+    broker.bind("dlx", "dead")
+
+    broker.at(999)
+    before = broker.story()
+    broker.at(1_000)
+
+    assert before == ["m1 enqueued in work", "m1 delivered in work", "m1 held in work"]
+    assert broker.story() == ["m1 died in work, rejected, to dead", "m1 enqueued in dead"]
+    assert broker.shard.next_deadline_ms() == 1 << 62
+
+
+@CUT
+def test_what_still_has_nowhere_to_go_is_tried_again(cut):
+    broker = a_broker(cut=cut)
+    reject(broker, "m1")
+    reject(broker, "m2")
+    broker.exchange("dlx", "direct")
+    broker.queue("dead")
+    broker.at(1_000)
+    broker.story()
+    broker.bind("dlx", "dead", "work")
+
+    broker.at(2_000)
+
+    assert broker.story() == [
+        "m1 died in work, rejected, to dead",
+        "m1 enqueued in dead",
+        "m2 died in work, rejected, to dead",
+        "m2 enqueued in dead",
+    ]
+
+
+@CUT
+def test_a_target_that_took_its_copy_is_not_asked_again_even_if_it_is_full_now(cut):
+    """R-ALO-2."""
+    broker = a_broker(cut=cut)
+    broker.exchange("dlx", "fanout")
+    for name in ("a", "b"):
+        broker.queue(name, max_length=1, overflow="reject-publish")
+        broker.bind("dlx", name)
+    broker.publish("", "b", "blocker")
+    reject(broker, "m1")
+    broker.drain("b")
+    broker.story()
+
+    broker.at(1_000)
+
+    assert broker.story() == ["m1 died in work, rejected, to a, b", "m1 enqueued in b"]
+
+
+@CUT
+def test_a_target_that_dead_letters_what_it_refuses_counts_as_willing(cut):
+    broker = a_broker(cut=cut)
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead", max_length=0, overflow="reject-publish-dlx")
+    broker.bind("dlx", "dead")
+
+    reject(broker, "m1")
+
+    assert broker.story()[2:] == [
+        "m1 died in work, rejected, to dead",
+        "m1 died in dead, maxlen, to nowhere: no_exchange",
+    ]
+
+
+def test_held_copies_count_towards_the_limits_as_soon_as_they_are_held():
+    """R-LEN-17, R-LEN-15: the message that crosses the limit is accepted, the next is not."""
+    broker = a_broker(max_length=1)
+    broker.publish("", "work", "m1")
+    broker.publish("", "work", "m2")
+    broker.get("work", "g", count=2)
+    broker.reject("g/0", "g/1")
+    broker.story()
+
+    broker.publish("", "work", "m3")
+
+    assert broker.story() == ["m3 refused by work"]
+
+
+def test_a_purge_leaves_the_buffer_and_a_deletion_discards_it():
+    """R-ALO-6."""
+    broker = a_broker()
+    reject(broker, "m1")
+    broker.publish("", "work", "m2")
+    broker.story()
+
+    purged = broker.answer(commands.Purge(queue="work"))
+    deleted = broker.answer(commands.DeleteQueue(queue="work"))
+
+    assert (purged, deleted) == ({"purged": 1}, {"deleted_ready": 0})
+    assert broker.story() == ["m2 purged in work", "m1 deleted in work"]
+
+
+def test_what_cycles_to_every_target_stays_held():
+    """R-ALO-5."""
+    broker = a_broker(message_ttl=0)
+    broker.exchange("dlx", "fanout")
+    broker.bind("dlx", "work")
+
+    broker.publish("", "work", "m1")
+
+    assert broker.story() == ["m1 enqueued in work", "m1 held in work"]
+
+
+def test_a_missing_alternate_exchange_on_the_way_is_warned_of():
+    broker = a_broker()
+    broker.exchange("dlx", "fanout", arguments={"alternate-exchange": "gone"})
+
+    reject(broker, "m1")
+
+    assert broker.of_kind(Kind.WARNING) == [
+        ("", {"exchange": "dlx", "missing_alternate_exchange": "gone"})
+    ]

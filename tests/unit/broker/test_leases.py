@@ -1,0 +1,148 @@
+"""Leases of channels and the consumer timeout: what time alone closes."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from tests.builders import Broker
+
+CUT = pytest.mark.parametrize("cut", [False, True])
+
+
+def what(broker: Broker) -> list[tuple[str, str]]:
+    """The events of channels: what, and why."""
+    return [(detail["what"], detail.get("cause", "")) for _, detail in broker.of_kind(Kind.CHANNEL)]
+
+
+@CUT
+def test_a_channel_without_commands_is_closed_when_its_lease_ends(cut):
+    broker = Broker(cut=cut)
+    broker.queue("work")
+    broker.publish("", "work", "m1")
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+    broker.get("work", "g")
+
+    broker.at(999)
+    before = broker.story()
+    broker.at(1_000)
+
+    assert before == ["m1 enqueued in work", "m1 delivered in work"]
+    assert broker.story() == ["m1 requeued in work"]
+    assert what(broker) == [("channel_opened", ""), ("channel_closed", "lease_expired")]
+
+
+@CUT
+@pytest.mark.parametrize(
+    "command",
+    [
+        commands.Renew(channel="c0"),
+        commands.Ack(refs=("g/9",), channel="c0"),
+        commands.Cancel(label="nobody", channel="c0"),
+        commands.Recover(channel="c0"),
+        commands.Depth(queue="work", channel="c0"),
+        commands.Get(queue="work", channel="c0"),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_every_command_of_a_channel_renews_its_lease(cut, command):
+    broker = Broker(cut=cut)
+    broker.queue("work")
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+
+    broker.at(900).do(command)
+    broker.at(1_899)
+    before = what(broker)
+    broker.at(1_900)
+
+    assert before == [("channel_opened", "")]
+    assert what(broker) == [("channel_opened", ""), ("channel_closed", "lease_expired")]
+
+
+@CUT
+def test_a_channel_opened_without_lease_lives_on(cut):
+    broker = Broker(cut=cut)
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+    broker.do(commands.OpenChannel(channel="c0"))
+
+    broker.at(1_000_000)
+
+    assert what(broker) == [("channel_opened", ""), ("channel_opened", "")]
+
+
+def test_renewing_says_whether_the_channel_is_open():
+    broker = Broker()
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+
+    assert broker.answer(commands.Renew(channel="c0")) == {"open": True}
+    assert broker.answer(commands.Renew(channel="other")) == {"open": False}
+
+
+@CUT
+def test_a_longer_lease_outlives_the_timer_of_the_shorter_one_before(cut):
+    broker = Broker(cut=cut)
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=100))
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+
+    broker.at(999)
+    before = what(broker)
+    broker.at(1_000)
+
+    assert before == [("channel_opened", ""), ("channel_opened", "")]
+    assert what(broker)[2:] == [("channel_closed", "lease_expired")]
+
+
+@CUT
+def test_a_channel_is_closed_when_a_delivery_is_unacked_for_too_long(cut):
+    broker = Broker(cut=cut, consumer_timeout_ms=1_000)
+    broker.queue("work")
+    broker.publish("", "work", "m1")
+    broker.publish("", "work", "m2")
+    broker.get("work", "g")
+    broker.at(600).get("work", "h")
+    broker.ack("g/0")
+
+    broker.at(1_599)
+    before = what(broker)
+    broker.at(1_600)
+
+    assert before == []
+    assert what(broker) == [("channel_closed", "consumer_timeout")]
+    assert broker.story()[-1] == "m2 requeued in work"
+
+
+@CUT
+def test_a_channel_with_nothing_unacked_has_no_timeout(cut):
+    broker = Broker(cut=cut, consumer_timeout_ms=1_000)
+    broker.queue("work")
+    broker.publish("", "work", "m1")
+    broker.get("work", "g")
+    broker.ack("g/0")
+
+    broker.at(10_000)
+
+    assert what(broker) == []
+
+
+def test_without_consumer_timeout_deliveries_stay_unacked():
+    broker = Broker(consumer_timeout_ms=None)
+    broker.queue("work")
+    broker.publish("", "work", "m1")
+    broker.get("work", "g")
+
+    broker.at(1_000_000_000)
+
+    assert what(broker) == []
+
+
+@CUT
+def test_a_closed_channel_leaves_its_timers_without_effect(cut):
+    broker = Broker(cut=cut, consumer_timeout_ms=1_000)
+    broker.queue("work")
+    broker.publish("", "work", "m1")
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=500))
+    broker.get("work", "g")
+    broker.close_channel("c0")
+
+    broker.at(10_000)
+
+    assert what(broker) == [("channel_opened", ""), ("channel_closed", "close_channel")]

@@ -1,0 +1,165 @@
+"""What the refs and delivery ids of a settlement mean."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from tests.builders import Broker
+
+
+def with_messages(*bodies: str, cut: bool = False) -> Broker:
+    broker = Broker(cut=cut)
+    broker.queue("work")
+    for body in bodies:
+        broker.publish("", "work", body)
+    broker.story()
+    return broker
+
+
+def test_a_ref_names_one_delivery_of_a_get():
+    broker = with_messages("m1", "m2")
+    broker.get("work", "g", count=2)
+
+    broker.ack("g/1")
+
+    assert broker.story() == ["m1 delivered in work", "m2 delivered in work", "m2 acked in work"]
+
+
+def test_a_delivery_id_names_a_delivery_without_label():
+    broker = with_messages("m1")
+    (given,) = broker.get("work")
+
+    broker.ack(given.delivery_id)
+
+    assert (given.ref, given.delivery_id) == ("", "1.0.0")
+    assert broker.story() == ["m1 delivered in work", "m1 acked in work"]
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "g/1",
+        "other/0",
+        "g",
+        "g/",
+        "g/x",
+        "g/-1",
+        "g/²",
+        "/0",
+        "",
+        "1.0.7",
+        "1.9.0",
+        "9.0.0",
+        "1.0",
+        "1.0.x",
+        "1..0",
+        "g/" + "9" * 5000,
+        "1.0." + "9" * 5000,
+    ],
+)
+def test_a_ref_of_nothing_unacked_is_reported_and_changes_nothing(ref):
+    broker = with_messages("m1")
+    broker.get("work", "g")
+
+    answer = broker.answer(commands.Ack(refs=(ref,)))
+
+    assert answer == {"missing": [ref]}
+    assert broker.story() == ["m1 delivered in work"]
+    assert broker.of_kind(Kind.SETTLE_MISSED) == [("", {"ref": ref})]
+
+
+def test_a_second_settlement_of_a_delivery_is_reported_as_missing():
+    broker = with_messages("m1")
+    broker.get("work", "g")
+    broker.ack("g/0")
+
+    assert broker.answer(commands.Reject(refs=("g/0",), requeue=True)) == {"missing": ["g/0"]}
+
+
+@pytest.mark.parametrize("multiple", [False, True])
+def test_nobody_settles_the_deliveries_of_another_user(multiple):
+    """D3b."""
+    broker = with_messages("m1")
+    (given,) = broker.get("work", "g", user="ann")
+
+    for ref in ("g/0", given.delivery_id):
+        command = commands.Nack(refs=(ref,), multiple=multiple)
+        assert broker.answer(command, user="bob") == {"missing": [ref]}
+    assert broker.story() == ["m1 delivered in work"]
+
+
+def test_a_settlement_that_names_a_channel_finds_deliveries_of_that_channel_only():
+    broker = with_messages("m1", "m2")
+    broker.get("work", "g", channel="c1")
+    (second,) = broker.get("work", "g", channel="c2")
+
+    assert broker.answer(commands.Ack(refs=(second.delivery_id,), channel="c1")) == {
+        "missing": [second.delivery_id]
+    }
+    assert broker.answer(commands.Ack(refs=("g/0",), channel="c3")) == {"missing": ["g/0"]}
+    assert broker.answer(commands.Ack(refs=("g/0",), channel="c1")) == {}
+    assert broker.story()[2:] == ["m1 acked in work"]
+
+
+def test_without_a_channel_a_ref_means_the_newest_channel_where_it_is_unacked():
+    broker = with_messages("m1", "m2")
+    broker.get("work", "g", channel="c1")
+    broker.get("work", "g", channel="c2")
+
+    broker.ack("g/0")
+    broker.ack("g/0")
+
+    assert broker.story()[2:] == ["m2 acked in work", "m1 acked in work"]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_settled_label_of_a_get_does_not_hide_a_consumer_of_that_label(cut):
+    """Labels are forgotten when a batch ends; that must not show."""
+    broker = with_messages("m1", "m2", cut=cut)
+    broker.get("work", "a")
+    broker.ack("a/0")
+    broker.consume("work", "a")
+
+    broker.ack("a/0")
+
+    assert broker.story() == [
+        "m1 delivered in work",
+        "m1 acked in work",
+        "m2 delivered in work",
+        "m2 acked in work",
+    ]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_cancelled_consumer_does_not_hide_an_older_one_of_its_label(cut):
+    broker = with_messages("m1", cut=cut)
+    broker.consume("work", "a")
+    broker.do(commands.Cancel(label="a"))
+    broker.consume("work", "a")
+    broker.do(commands.Cancel(label="a"))
+
+    broker.ack("a/0")
+
+    assert broker.story() == ["m1 delivered in work", "m1 acked in work"]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_label_used_again_by_a_get_means_the_later_get(cut):
+    broker = with_messages("m1", "m2", "m3", cut=cut)
+    broker.get("work", "g", count=2)
+    broker.get("work", "g")
+
+    broker.ack("g/0")
+
+    assert broker.answer(commands.Ack(refs=("g/1",))) == {"missing": ["g/1"]}
+    assert broker.story()[3:] == ["m3 acked in work"]
+
+
+def test_a_get_with_automatic_ack_leaves_nothing_to_settle():
+    """R-SET-5."""
+    broker = with_messages("m1")
+    (given,) = broker.get("work", "g", auto_ack=True)
+
+    assert (given.ref, given.delivery_id) == ("g/0", "")
+    assert broker.answer(commands.Reject(refs=("g/0",))) == {"missing": ["g/0"]}
+    assert broker.story() == ["m1 consumed in work"]
