@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from streaming.cli import config, suite, topology
+from streaming.cli import config, run, simulate, suite, topology
 from streaming.cli.exit_codes import EXIT_INVALID
 from topology.errors import DlxError
 
@@ -18,6 +18,8 @@ EXAMPLES = (
     "dlx check definitions.json --strict",
     "dlx route definitions.json orders order.eu.created --header priority=1",
     "dlx diagram definitions.json --format mermaid",
+    "dlx simulate examples/retry.json",
+    "dlx simulate --check examples",
     "dlx config show > dlx.toml",
     "dlx test",
 )
@@ -43,6 +45,8 @@ app = typer.Typer(
 app.command()(topology.check)
 app.command()(topology.route)
 app.command()(topology.diagram)
+app.command()(simulate.simulate)
+app.command()(run.run)
 app.add_typer(config.app)
 app.command("test")(suite.run_suite)
 

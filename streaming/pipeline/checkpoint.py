@@ -107,10 +107,12 @@ class Checkpoint:
         """Write the numbers down; before any batch runs with them."""
         write_job_file(self.path, self.job_file)
 
-    def query_id(self) -> str:
-        """Spark's id of the query, the same for ever."""
-        metadata = json.loads((self.path / "metadata").read_text().splitlines()[-1])
-        return str(metadata["id"])
+    def query_id(self) -> str | None:
+        """Spark's id of the query, the same for ever; None before the first start."""
+        path = self.path / "metadata"
+        if not path.exists():
+            return None
+        return str(json.loads(path.read_text().splitlines()[-1])["id"])
 
     def offsets(self, batch_id: int) -> Offsets:
         """What Spark logged of a batch."""

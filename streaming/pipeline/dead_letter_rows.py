@@ -34,7 +34,8 @@ def dead_letter_table(  # noqa: PLR0913 - what every row carries
     copies = [death[1] for death in deaths]
     plans: dict[Any, int] = {}
     plan_codes = np.array(
-        [plans.setdefault((id(death[3]), death[4], death[5]), len(plans)) for death in deaths], np.int32
+        [plans.setdefault((id(death[3]), death[4], death[5]), len(plans)) for death in deaths],
+        np.int32,
     )
     first_of: dict[int, Any] = {}
     for code, death in zip(plan_codes.tolist(), deaths, strict=True):
@@ -80,7 +81,10 @@ def dead_letter_table(  # noqa: PLR0913 - what every row carries
     )
     columns["dead_letter_routing_key"] = Coded(
         plan_codes,
-        [envelope.routing_keys[0] if known else None for envelope, known in zip(after, sent, strict=True)],
+        [
+            envelope.routing_keys[0] if known else None
+            for envelope, known in zip(after, sent, strict=True)
+        ],
     )
     properties = [dict(envelope.properties) for envelope in after]
     columns.update(properties_columns(properties, plan_codes))
@@ -134,5 +138,7 @@ def _x_death(distinct: list[Envelope], codes: Any) -> pa.Array:
             "original_expiration": [death.original_expiration for death in deaths],
         },
     )
-    table = build_table(pa.schema([DEAD_LETTERS.field("x_death")]), {"x_death": lists}, len(distinct))
+    table = build_table(
+        pa.schema([DEAD_LETTERS.field("x_death")]), {"x_death": lists}, len(distinct)
+    )
     return table["x_death"].combine_chunks().take(pa.array(codes))

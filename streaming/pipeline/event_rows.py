@@ -141,11 +141,17 @@ def _actors(events: Events, rows: int) -> tuple[list[str | None], Any, list[str]
     users: dict[str, int] = {}
     channels: dict[str, int] = {}
     user_of = np.array(
-        [-1 if actor.user is None else users.setdefault(actor.user, len(users)) for actor in numbers],
+        [
+            -1 if actor.user is None else users.setdefault(actor.user, len(users))
+            for actor in numbers
+        ],
         np.int32,
     )
     channel_of = np.array(
-        [channels.setdefault(actor.channel, len(channels)) if actor.channel else -1 for actor in numbers],
+        [
+            channels.setdefault(actor.channel, len(channels)) if actor.channel else -1
+            for actor in numbers
+        ],
         np.int32,
     )
     return list(users), user_of[codes], list(channels), channel_of[codes]

@@ -115,7 +115,9 @@ class Intake:
             | (sizes > self._settings.max_body_bytes)
             | (header_bytes > self._settings.max_header_bytes)
         ):
-            bad.append((int(index), self._fault(rows, int(index), codes, sizes, header_bytes, topic)))
+            bad.append(
+                (int(index), self._fault(rows, int(index), codes, sizes, header_bytes, topic))
+            )
         if bad:
             self._quarantine.add(rows, topic_name, topic, bad)
             keep = np.ones(rows.num_rows, bool)
@@ -182,7 +184,9 @@ class Intake:
         encoded = [column.dictionary_encode() for column in columns]
         for column in encoded:
             indices = pc.fill_null(column.indices, -1).to_numpy().astype(np.int64) + 1
-            combined = np.unique(combined, return_inverse=True)[1] * (len(column.dictionary) + 1) + indices
+            combined = (
+                np.unique(combined, return_inverse=True)[1] * (len(column.dictionary) + 1) + indices
+            )
         _values, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
         codes = [
             self._code((*(column[int(row)].as_py() for column in columns), None)) for row in first
@@ -192,7 +196,9 @@ class Intake:
     def _row_combinations(self, rows: pa.RecordBatch, topic: TopicTask) -> list[Combination]:
         """Header values and foreign headers, row by row."""
         foreign = [
-            None if headers is None else tuple((header["key"], header["value"]) for header in headers)
+            None
+            if headers is None
+            else tuple((header["key"], header["value"]) for header in headers)
             for headers in rows[FOREIGN].to_pylist()
         ]
         if topic.mapping is not None:
@@ -226,7 +232,13 @@ class Intake:
         return len(self._understood) - 1
 
     def _fault(  # noqa: PLR0913 - the columns that can be at fault
-        self, rows: pa.RecordBatch, index: int, codes: Any, sizes: Any, header_bytes: Any, topic: TopicTask
+        self,
+        rows: pa.RecordBatch,
+        index: int,
+        codes: Any,
+        sizes: Any,
+        header_bytes: Any,
+        topic: TopicTask,
     ) -> MalformedRecordError:
         if header_bytes[index] > self._settings.max_header_bytes:
             most = self._settings.max_header_bytes
@@ -239,7 +251,9 @@ class Intake:
             assert isinstance(fault, MalformedRecordError)  # noqa: S101
             return fault
         if sizes[index] < 0:
-            return MalformedRecordError("null_body", "a publish needs a value; it may be empty, not null")
+            return MalformedRecordError(
+                "null_body", "a publish needs a value; it may be empty, not null"
+            )
         most = self._settings.max_body_bytes
         return MalformedRecordError("body_too_large", f"{sizes[index]} bytes, more than {most}")
 
@@ -247,7 +261,10 @@ class Intake:
 
     def _take_commands(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
         bad: list[tuple[int, MalformedRecordError]] = []
-        columns = (rows[name].to_pylist() for name in ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value"))
+        columns = (
+            rows[name].to_pylist()
+            for name in ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
+        )
         for index, (partition, offset, at_ms, op, vhost_name, value) in enumerate(
             zip(*columns, strict=True)
         ):
@@ -289,7 +306,9 @@ class Intake:
                 self._understood[code].publication for code in shard.publications
             ]
             columns = _joined(shard.pieces)
-            blobs.append((key, packing.pack(columns, publications, list(shard.actors), self._now_ms)))
+            blobs.append(
+                (key, packing.pack(columns, publications, list(shard.actors), self._now_ms))
+            )
         return blobs
 
 
@@ -306,6 +325,9 @@ def _joined(pieces: list[dict[str, Any]]) -> dict[str, Any]:
             continue
         missing = -1 if field.name in {"publication", "body_file"} else 0
         joined[field.name] = np.concatenate(
-            [np.asarray(piece.get(field.name, np.full(len(piece["offset"]), missing))) for piece in pieces]
+            [
+                np.asarray(piece.get(field.name, np.full(len(piece["offset"]), missing)))
+                for piece in pieces
+            ]
         )
     return joined

@@ -11,33 +11,48 @@ same; tables that have the batch are skipped (`ledger/commit.py`).
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from confluent_kafka import Producer
 
 from streaming.broker.shard import ShardConfig
 from streaming.config import JobConfig, jvm_properties, librdkafka_properties, outcome_hash
 from streaming.ledger.batches import BatchRow
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
+from streaming.memory import memory_marks, this_machine
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.gate import Gate, SourceLimits
 from streaming.pipeline.intake import decode_files
 from streaming.pipeline.kafka_topics import KafkaTopics
+from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
 from streaming.pipeline.processor import ShardReport
 from streaming.pipeline.tasks import FILES_KEY, OutboundTask, TaskSettings, TopicTask, VhostTask
 from streaming.pipeline.ticks import Ticks
+from streaming.pipeline.upkeep import Upkeep
 from streaming.session import SessionConfig, available_cores, make_session, stop_session
-from streaming.wire import WIRE_VERSION
+from streaming.wire import OP, VHOST, WIRE_VERSION
+from topology.definitions import dump_definitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from topology.declarations import Definitions
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 120
+"""How long to wait for the batch that runs when the job is stopped."""
 
 _reports = msgspec.msgpack.Decoder(ShardReport)
 
@@ -73,14 +88,27 @@ class Job:
         self._spark: SparkSession | None = None
         self._ledger: Ledger | None = None
         self._ticks: Ticks | None = None
+        self.marks = memory_marks(config.flow, this_machine())
+        self.shards = ShardsSeen(None)
+        self._gate = Gate(self.marks, config.job.max_batch_rows)
+        self.gate_state = self._gate.decide(0, 0)
+        self._limits: SourceLimits | None = None
+        self._limits_ready = threading.RLock()
+        self._stopping = False
+        self._upkeep: Upkeep | None = None
         self.committed = threading.Event()
 
     # -- start
 
-    def start(self, spark: SparkSession | None = None) -> None:
+    def start(
+        self,
+        spark: SparkSession | None = None,
+        definitions: Mapping[str, Definitions] | None = None,
+    ) -> None:
         """Prepare everything and start the query.
 
         Args:
+            definitions: by vhost, to be imported before anything else; with the first start only.
             spark: a session to use; by default the job makes its own and stops it at the end.
 
         Raises:
@@ -98,10 +126,20 @@ class Job:
         )
         settings = self._task_settings(topics)
         self.checkpoint.save()
+        if self.checkpoint.query_id() is None and definitions:
+            self._import(definitions)
         if spark is None:
             spark = self._spark = make_session(self._session())
-        self._ticks = Ticks(self.config, settings, dict(self._producer), topics.partitions)
-        plan = streaming_plan(spark, self.config, settings, dict(self._jvm))
+        self._learn_of_last_batch()
+        for note in self.marks.notes:
+            logger.log(note.level, note.text)
+        self._ticks = Ticks(
+            self.config, settings, dict(self._producer), topics.partitions, self.shards.deadlines
+        )
+        self._start_upkeep()
+        plan = streaming_plan(
+            spark, self.config, settings, dict(self._jvm), self.gate_state.max_rows
+        )
         self._query = (
             plan.writeStream.foreachBatch(self._commit)
             .outputMode("append")
@@ -110,6 +148,36 @@ class Job:
             .trigger(processingTime=f"{self.config.job.trigger_ms} milliseconds")
             .start()
         )
+        with self._limits_ready:
+            self._limits = SourceLimits(spark, self._query)
+
+    def _import(self, definitions: Mapping[str, Definitions]) -> None:
+        """Write an import command for each vhost into the log, in front of everything."""
+        topic = self.config.topics_of("commands")[0]
+        producer = Producer({**self._producer, "log_level": 0})
+        for vhost, one in definitions.items():
+            document = dump_definitions({vhost: one})
+            command = {"op": "import_definitions", "definitions": document}
+            headers = [(OP, b"import_definitions"), (VHOST, vhost.encode())]
+            value = json.dumps(command).encode()
+            producer.produce(topic, value=value, headers=headers, partition=0)
+        producer.flush(30)
+
+    def _learn_of_last_batch(self) -> None:
+        """What the last batch row says: what is resident, deadlines, the gate."""
+        assert self._ledger is not None  # noqa: S101
+        query_id = self.checkpoint.query_id()
+        row = self._ledger.last_batch(query_id) if query_id else None
+        detail = row.detail if row is not None else {}
+        self.shards = ShardsSeen(detail)
+        is_open = bool(detail.get("gate", {}).get("open", True))
+        self._gate = Gate(self.marks, self.config.job.max_batch_rows, is_open=is_open)
+        self.gate_state = self._gate.decide(self.shards.resident_bytes, self.shards.mean_bytes)
+
+    def _start_upkeep(self) -> None:
+        """Contents and maintenance, off the batch path."""
+        self._upkeep = Upkeep(self.config, self.tables, self._ledger)
+        self._upkeep.start()
 
     def _session(self) -> SessionConfig:
         job = self.config.job
@@ -127,7 +195,9 @@ class Job:
         numbers = self.checkpoint.job_file
         vhosts: dict[str, VhostTask] = {}
         shards: dict[int, ShardConfig] = {}
-        administrators = tuple(sorted(name for name, user in config.users.items() if user.administrator))
+        administrators = tuple(
+            sorted(name for name, user in config.users.items() if user.administrator)
+        )
         for name, vhost in config.vhosts.items():
             keys = tuple(numbers.shard_key(name, lane) for lane in range(vhost.lanes))
             vhosts[name] = VhostTask(keys)
@@ -178,20 +248,21 @@ class Job:
                 reports.append(_reports.decode(bytes(row["report"])))
         for report in reports:
             files.extend(report.files)
-        assert self._query_id is not None  # noqa: S101
+        query_id = self.checkpoint.query_id()
+        assert query_id is not None, "a batch without a query"  # noqa: S101
         offsets = self.checkpoint.offsets(batch_id)
         now_ms = offsets.now_ms
+        self.shards.learn(reports)
+        self.gate_state = self._gate.decide(self.shards.resident_bytes, self.shards.mean_bytes)
         detail: dict[str, Any] = {
             "offsets": offsets.ends,
             "configuration": self.checkpoint.job_file.outcome_hash,
             "core_version": CORE_VERSION,
-            "resident": {
-                str(report.shard): [report.resident_messages, report.resident_bytes] for report in reports
-            },
-            "next_deadline_ms": {str(report.shard): report.next_deadline_ms for report in reports},
+            **self.shards.detail(),
+            "gate": msgspec.to_builtins(self.gate_state),
         }
         assert self._ledger is not None  # noqa: S101
-        committed = self._ledger.commit(files, BatchRow(self._query_id, batch_id, now_ms, detail))
+        committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         done = BatchDone(
             batch_id,
             now_ms,
@@ -203,15 +274,20 @@ class Job:
                 "commit": round(sum(committed.seconds.values()), 4),
             },
         )
+        self._set_gate()
         if self._ticks is not None:
             self._ticks.batch_done(reports)
+        if self._upkeep is not None:
+            self._upkeep.batch_done(batch_id)
         if self._on_batch is not None:
             self._on_batch(done)
         self.committed.set()
 
-    @property
-    def _query_id(self) -> str:
-        return self.checkpoint.query_id()
+    def _set_gate(self) -> None:
+        """Tell the publishes source how much the next batch may read."""
+        with self._limits_ready:
+            if self._limits is not None and not self._stopping:
+                self._limits.set(self.config.topics_of("publishes"), self.gate_state.max_rows)
 
     # -- running and stopping
 
@@ -234,8 +310,10 @@ class Job:
         if self._ticks is not None:
             self._ticks.stop()
         if self._query is not None:
-            self._wait_between_batches()
+            self._end_batches()
             self._query.stop()
+        if self._upkeep is not None:
+            self._upkeep.stop()
         if self._spark is not None:
             stop_session(self._spark)
             self._spark = None
@@ -243,10 +321,16 @@ class Job:
             self._ledger.close()
         self.checkpoint.unlock()
 
-    def _wait_between_batches(self, seconds: float = 60) -> None:
+    def _end_batches(self, seconds: float = STOP_TIMEOUT_S) -> None:
+        """Close all sources and wait until the batch that runs has ended."""
         deadline = time.monotonic() + seconds
         query = self.query
+        with self._limits_ready:
+            self._stopping = True
+            if self._limits is not None and query.isActive:
+                self._limits.close_all()
         while time.monotonic() < deadline and query.isActive:
-            if not query.status["isTriggerActive"]:
+            status = query.status
+            if not status["isTriggerActive"] and not status["isDataAvailable"]:
                 return
             time.sleep(0.02)

@@ -92,7 +92,9 @@ class KafkaTopics:
 
     def _new(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:
         factor = self._config.kafka.replication_factor
-        return NewTopic(name, num_partitions=partitions, replication_factor=factor, config=properties)
+        return NewTopic(
+            name, num_partitions=partitions, replication_factor=factor, config=properties
+        )
 
     def _make(self, topics: list[NewTopic]) -> None:
         if not topics:

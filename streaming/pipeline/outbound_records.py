@@ -193,7 +193,10 @@ def _origin(message: Message) -> dict[str, int]:
 
 
 def _origin_headers(message: Message) -> list[Header]:
-    return [(f"dlx-{name.replace('_', '-')}", str(value).encode()) for name, value in _origin(message).items()]
+    return [
+        (f"dlx-{name.replace('_', '-')}", str(value).encode())
+        for name, value in _origin(message).items()
+    ]
 
 
 def _json(document: Any) -> bytes:

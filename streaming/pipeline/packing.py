@@ -78,7 +78,9 @@ def pack(
     }
     rows = len(columns["offset"])
     arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else _missing(field, rows)
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else _missing(field, rows)
         for field in SCHEMA
     ]
     batch = pa.record_batch(arrays, schema=SCHEMA.with_metadata(metadata))
@@ -92,7 +94,9 @@ def pack(
 def _missing(field: pa.Field, rows: int) -> pa.Array:
     if pa.types.is_binary(field.type):
         return pa.nulls(rows, field.type)
-    return pa.array(np.full(rows, -1 if field.name in {"publication", "body_file"} else 0), field.type)
+    return pa.array(
+        np.full(rows, -1 if field.name in {"publication", "body_file"} else 0), field.type
+    )
 
 
 def unpack(blobs: list[bytes]) -> Records:
@@ -136,7 +140,9 @@ def unpack(blobs: list[bytes]) -> Records:
         table["at_ms"].to_numpy(),
     )
     columns = {
-        name: table[name].take(pa.array(order)) if name == "command" else table[name].to_numpy()[order]
+        name: table[name].take(pa.array(order))
+        if name == "command"
+        else table[name].to_numpy()[order]
         for name in SCHEMA.names
     }
     return Records(now_ms, columns, publications, actors)
@@ -153,8 +159,6 @@ def effect_order(topic: Any, partition: Any, offset: Any, at_ms: Any) -> Any:
     )
     if len(starts) == 1:
         return by_offset
-    running = np.concatenate(
-        [np.maximum.accumulate(part) for part in np.split(at_ms, starts[1:])]
-    )
+    running = np.concatenate([np.maximum.accumulate(part) for part in np.split(at_ms, starts[1:])])
     merged = np.argsort(running, kind="stable")
     return by_offset[merged]

@@ -16,17 +16,23 @@ if TYPE_CHECKING:
 
 
 def streaming_plan(
-    spark: SparkSession, config: JobConfig, settings: TaskSettings, properties: dict[str, str]
+    spark: SparkSession,
+    config: JobConfig,
+    settings: TaskSettings,
+    properties: dict[str, str],
+    publishes_rows: int,
 ) -> DataFrame:
     """The data frame whose batches the driver commits: rows of (shard, report).
 
     Args:
         properties: of the JVM's Kafka clients.
+        publishes_rows: most publishes in the first batch; the gate sets those of the others.
     """
     mapped = [name for name, topic in settings.topics.items() if topic.mapping is not None]
-    most = config.job.max_batch_rows
-    publishes = read_source(spark, PUBLISHES, config.topics_of("publishes"), mapped, properties, most)
-    limit = most if config.job.clock == "event" else None
+    publishes = read_source(
+        spark, PUBLISHES, config.topics_of("publishes"), mapped, properties, publishes_rows
+    )
+    limit = config.job.max_batch_rows if config.job.clock == "event" else None
     commands = read_source(spark, COMMANDS, config.topics_of("commands"), mapped, properties, limit)
     return (
         publishes.union(commands)

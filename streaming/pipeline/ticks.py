@@ -26,14 +26,17 @@ class Ticks:
         settings: TaskSettings,
         producer: dict[str, str],
         partitions: dict[str, int],
+        deadlines: dict[int, int],
     ) -> None:
         self._wall = config.job.clock == "wall"
         self._settings = settings
         commands = [each for each in config.inputs if each.source == "commands"]
         self._topic = commands[0].topic if commands else None
         self._partitions = partitions.get(self._topic or "", 1)
-        self._producer = Producer({**producer, "log_level": 0, "linger.ms": 0}) if self._wall else None
-        self._deadlines: dict[int, int] = {}
+        self._producer = (
+            Producer({**producer, "log_level": 0, "linger.ms": 0}) if self._wall else None
+        )
+        self._deadlines: dict[int, int] = dict(deadlines)
         self._changed = threading.Condition()
         self._stopping = False
         if self._wall:
@@ -75,5 +78,7 @@ class Ticks:
         config = self._settings.shards[shard]
         partition = config.lane % self._partitions
         headers = [(OP, b"tick"), (VHOST, config.vhost.encode())]
-        self._producer.produce(self._topic, value=b'{"op":"tick"}', partition=partition, headers=headers)
+        self._producer.produce(
+            self._topic, value=b'{"op":"tick"}', partition=partition, headers=headers
+        )
         self._producer.flush(10)

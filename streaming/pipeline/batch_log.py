@@ -1,0 +1,41 @@
+"""One structured line a batch, for logs that machines read."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streaming.pipeline.gate import GateState
+    from streaming.pipeline.job import BatchDone
+    from streaming.pipeline.memory_of_shards import ShardsSeen
+
+
+def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:
+    """The line: JSON of batch, rows, durations, what is resident, deaths by reason, lag and gate."""
+    deaths: Counter[str] = Counter()
+    for report in done.reports:
+        deaths.update(report.deaths)
+    slowest = {
+        name: round(max(report.seconds.get(name, 0.0) for report in done.reports), 4)
+        for name in ("unpack", "fold", "rows", "outbound", "state")
+        if done.reports
+    }
+    return json.dumps(
+        {
+            "event": "batch",
+            "batch_id": done.batch_id,
+            "records": done.records,
+            "publishes": sum(report.publishes for report in done.reports),
+            "events": done.events,
+            "seconds": {**done.seconds, **slowest},
+            "resident_messages": shards.resident_messages,
+            "resident_bytes": shards.resident_bytes,
+            "dead_letters": dict(sorted(deaths.items())),
+            "lag_ms": max(0, time.time_ns() // 1_000_000 - done.now_ms),
+            "gate": "open" if gate.open else "closed",
+            "gate_cause": gate.cause,
+        }
+    )

@@ -1,0 +1,83 @@
+"""What keeps the tables healthy and `queue_contents` current, on a thread beside the batches (D8b)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from streaming.ledger.maintenance import Maintenance
+
+if TYPE_CHECKING:
+    from streaming.config import JobConfig
+    from streaming.ledger.ledger import Ledger
+    from streaming.ledger.storage import Place
+
+logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Runs the maintenance of the ledger, and updates `queue_contents` when there is something new."""
+
+    def __init__(self, config: JobConfig, tables: Place, ledger: Ledger | None) -> None:
+        self._config = config
+        self._tables = tables
+        self._ledger = ledger
+        self._changed = threading.Condition()
+        self._new_batch = False
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._maintenance: Maintenance | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        assert self._ledger is not None  # noqa: S101
+        self._maintenance = Maintenance(self._tables, writers=self._ledger.writers)
+        self._maintenance.start()
+        self._thread = threading.Thread(target=self._run, name="contents", daemon=True)
+        self._thread.start()
+
+    def batch_done(self, batch_id: int) -> None:
+        """There are new events."""
+        del batch_id
+        with self._changed:
+            self._new_batch = True
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Bring the contents up to date and end."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        if self._maintenance is not None:
+            self._maintenance.stop()
+
+    def _run(self) -> None:
+        interval_s = self._config.tables.contents_lag_ms / 1000 / 2
+        while True:
+            with self._changed:
+                while not self._new_batch and not self._stopping:
+                    self._changed.wait()
+                new, self._new_batch = self._new_batch, False
+                stopping = self._stopping
+            if new:
+                self._update_contents()
+            if stopping:
+                return
+            with self._changed:
+                if not self._stopping:
+                    self._changed.wait(interval_s)
+
+    def _update_contents(self) -> None:
+        from streaming.tables.contents import ContentsUpdater  # noqa: PLC0415 - DuckDB, with the job
+
+        started = time.perf_counter()
+        try:
+            ContentsUpdater(self._tables).update()
+        except Exception:  # noqa: BLE001 - the batches go on; the next round tries again, and says so again
+            logger.exception("queue_contents could not be updated")
+            return
+        logger.debug("queue_contents updated in %.3f s", time.perf_counter() - started)
