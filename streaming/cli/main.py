@@ -20,6 +20,8 @@ EXAMPLES = (
     "dlx diagram definitions.json --format mermaid",
     "dlx simulate examples/retry.json",
     "dlx simulate --check examples",
+    "dlx simulate examples/retry.json",
+    "dlx simulate --check examples",
     "dlx config show > dlx.toml",
     "dlx test",
 )
@@ -45,6 +47,7 @@ app = typer.Typer(
 app.command()(topology.check)
 app.command()(topology.route)
 app.command()(topology.diagram)
+app.command()(simulate.simulate)
 app.command()(simulate.simulate)
 app.command()(run.run)
 app.add_typer(config.app)

@@ -1,1 +1,1 @@
-"""Scenario files: a topology, timed steps, and what comes of them. See `document.py` for the format."""
+"""Scenario files: a topology, timed steps, what comes of them; the format is in `document.py`."""

@@ -8,7 +8,7 @@ from typing import Any
 from streaming.broker.deaths import headers_of
 from streaming.broker.message import Envelope
 from streaming.broker.outbound import DeliveryOut
-from streaming.scenario.document import PROPERTIES
+from streaming.scenario.steps import PROPERTIES
 from topology.values import Timestamp
 
 DELIVERY_COUNT = "x-delivery-count"

@@ -1,13 +1,18 @@
-"""Playing a scenario on the broker core: steps in, outcome out, as a recording of RabbitMQ would have it."""
+"""Playing a scenario on the broker core: steps in, outcome out, as recordings of RabbitMQ have it.
+
+    definitions -> wait -> step -> wait -> step ... -> wait until end_ms -> look -> empty the queues
+
+The outcome is what clients see; whoever wants to know why watches, and reads the events.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor
-from streaming.broker.message import Message, Publication
+from streaming.broker.message import Message
 from streaming.broker.outbound import (
     AnswerOut,
     ConfirmOut,
@@ -19,8 +24,9 @@ from streaming.broker.outbound import (
 from streaming.broker.pages import MemoryStore
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard, ShardConfig
-from streaming.scenario.document import Publish, Scenario, Sleep, Step
+from streaming.scenario.document import VERSIONS, Scenario
 from streaming.scenario.messages import delivery_record, envelope_record
+from streaming.scenario.steps import Publish, Sleep, Step
 from topology.errors import Refusal
 from topology.values import Compat
 
@@ -32,10 +38,24 @@ START_MS = 1_600_000_000_000
 
 DRAIN_GAP_MS = 60
 SECOND_PASS_MS = 200
-VERSIONS: dict[Compat, str] = {"4.0": "4.0.5", "3.10": "3.10.8"}
-"""Which recorded version a compat stands for."""
+DRAIN_CHANNEL = "drain"
+DRAIN_COUNT = 1 << 30
 
 Outcome = dict[str, Any]
+Phase = Literal["declared", "waited", "stepped", "ended", "emptied"]
+"""What has just happened to the broker, in the order of the play."""
+
+
+class Watcher(Protocol):
+    """Somebody who is told of each phase when it is over, while the broker is as it left it."""
+
+    def saw(self, phase: Phase, result: dict[str, Any], step: int | None) -> None:
+        """A phase is over.
+
+        Args:
+            result: a step's, as recorded; `error` if the definitions were refused; else empty.
+            step: its index.
+        """
 
 
 class Player:
@@ -44,15 +64,18 @@ class Player:
     Attributes:
         shard: the broker, for whoever wants to look at its events.
         bodies: body of each message, by offset.
+        refs: what the deliveries are called, by row of their event.
     """
 
-    def __init__(self, scenario: Scenario, compat: Compat) -> None:
+    def __init__(self, scenario: Scenario, compat: Compat, watcher: Watcher | None = None) -> None:
         self.scenario = scenario
         self.compat = compat
-        config = ShardConfig(vhost=VHOST, compat=compat)
-        self.shard = Shard(config, MemoryStore())
+        self.shard = Shard(ShardConfig(vhost=VHOST, compat=compat), MemoryStore())
         self.bodies: list[str] = []
+        self.refs: dict[int, str] = {}
+        self._watcher = watcher
         self._actors: dict[str, Actor] = {}
+        self._queues = {queue.name for queue in scenario.definitions.queues}
         self._consumers: dict[str, dict[str, Any]] = {}
         self._given: list[DeliveryOut] = []  # not acked automatically, in order
 
@@ -61,35 +84,43 @@ class Player:
         self._at(0)
         refusal = self._set_up()
         if refusal is not None:
-            return {"setup_error": {"code": refusal.code, "text": refusal.text}}
+            error = _error(refusal)
+            self._saw("declared", {"error": error})
+            return {"setup_error": error}
+        self._saw("declared")
         outcome: Outcome = {"steps": [], "depths": {}, "unacked": {}, "queues": {}}
         for index, step in enumerate(self.scenario.steps):
+            self._at(step.at_ms)
+            self._saw("waited")
             result = self._step(step)
+            self._saw("stepped", result, index)
             if result:
                 outcome["steps"].append({"step": index, "op": step.op, **result})
         self._at(self.scenario.end_ms)
-        names = self._queue_names()
+        self._saw("waited")
+        names = sorted(self._queues)
         for name in names:
-            result = self._ask(commands.Depth(queue=name))
-            outcome["depths"][name] = result.get("ready")
+            outcome["depths"][name] = self._ask(commands.Depth(queue=name)).get("ready")
         self._collect_unacked(outcome)
         if self._consumers:
             outcome["consumers"] = {
                 label: consumer["messages"][:] for label, consumer in self._consumers.items()
             }
+        self._saw("ended")
         self._drain(outcome, names)
+        self._saw("emptied")
         return outcome
 
     # -- steps
 
     def _set_up(self) -> Refusal | None:
-        scenario = self.scenario
+        declared = self.scenario.definitions
         orders: list[Command] = [
-            *(commands.SetPolicy(policy=policy) for policy in scenario.policies),
-            *(commands.SetOperatorPolicy(policy=policy) for policy in scenario.operator_policies),
-            *(commands.DeclareExchange(exchange=exchange) for exchange in scenario.exchanges),
-            *(commands.DeclareQueue(queue=queue) for queue in scenario.queues),
-            *(commands.Bind(binding=binding) for binding in scenario.bindings),
+            *(commands.SetPolicy(policy=policy) for policy in declared.policies),
+            *(commands.SetOperatorPolicy(policy=policy) for policy in declared.operator_policies),
+            *(commands.DeclareExchange(exchange=exchange) for exchange in declared.exchanges),
+            *(commands.DeclareQueue(queue=queue) for queue in declared.queues),
+            *(commands.Bind(binding=binding) for binding in declared.bindings),
         ]
         for command in orders:
             for out in self._do(command):
@@ -98,14 +129,19 @@ class Player:
         return None
 
     def _step(self, step: Step) -> dict[str, Any]:
-        self._at(step.at_ms)
-        if isinstance(step.action, Sleep):
-            return {}
-        if isinstance(step.action, Publish):
-            return self._publish(step.action)
-        if isinstance(step.action, commands.Consume):
-            self._consumers[step.action.label] = {"messages": [], "channel": step.action.channel}
-        return self._ask(step.action)
+        match step.action:
+            case Sleep():
+                return {}
+            case Publish():
+                return self._publish(step.action)
+            case commands.Consume(label=label, channel=channel):
+                self._consumers[label] = {"messages": [], "channel": channel}
+            case commands.DeclareQueue(queue=queue):
+                self._queues.add(queue.name)
+        result = self._ask(step.action)
+        if isinstance(step.action, commands.ImportDefinitions):
+            self._queues.update(self.shard.topology.queues)
+        return result
 
     def _publish(self, publish: Publish) -> dict[str, Any]:
         message = self._message(publish.body)
@@ -128,7 +164,7 @@ class Player:
                         "message": envelope_record(envelope, publish.body, envelope.headers),
                     }
                 case PublishErrorOut():
-                    return {"error": {"code": out.refusal.code, "text": out.refusal.text}}
+                    return {"error": _error(out.refusal)}
         return result
 
     def _ask(self, command: Command) -> dict[str, Any]:
@@ -138,13 +174,10 @@ class Player:
         for out in self._do(command):
             match out:
                 case DeliveryOut() if isinstance(command, commands.Get):
-                    record = delivery_record(out, self._body(out), self.compat)
-                    messages.append(
-                        {**record, "ref": out.ref} if command.label != _DRAIN else record
-                    )
+                    messages.append(self._record(out))
                 case AnswerOut():
                     if out.refusal is not None:
-                        return {"error": {"code": out.refusal.code, "text": out.refusal.text}}
+                        return {"error": _error(out.refusal)}
                     result = out.result
         match command:
             case commands.Get():
@@ -179,18 +212,19 @@ class Player:
             outcome["second_pass"] = second
 
     def _empty(self, name: str) -> list[dict[str, Any]] | None:
-        get = commands.Get(queue=name, count=1 << 30, label=_DRAIN, auto_ack=True, channel=_DRAIN)
-        result = self._ask(get)
-        return result.get("messages")
-
-    def _queue_names(self) -> list[str]:
-        names = {queue.name for queue in self.scenario.queues}
-        for step in self.scenario.steps:
-            if isinstance(step.action, commands.DeclareQueue):
-                names.add(step.action.queue.name)
-        return sorted(names)
+        get = commands.Get(queue=name, count=DRAIN_COUNT, auto_ack=True, channel=DRAIN_CHANNEL)
+        messages = self._ask(get).get("messages")
+        for message in messages or ():
+            del message["ref"]
+        return messages
 
     # -- the shard
+
+    def _saw(
+        self, phase: Phase, result: dict[str, Any] | None = None, step: int | None = None
+    ) -> None:
+        if self._watcher is not None:
+            self._watcher.saw(phase, result or {}, step)
 
     def _at(self, at_ms: int) -> None:
         self.shard.advance(START_MS + at_ms)
@@ -207,13 +241,16 @@ class Player:
         for one in out:
             if not isinstance(one, DeliveryOut):
                 continue
+            self.refs[one.row] = one.ref
             if one.delivery_id:
                 self._given.append(one)
             consumer = self._consumers.get(one.ref.rpartition("/")[0])
             if consumer is not None and consumer["channel"] == one.actor.channel:
-                record = delivery_record(one, self._body(one), self.compat)
-                consumer["messages"].append({**record, "ref": one.ref})
+                consumer["messages"].append(self._record(one))
         return out
+
+    def _record(self, out: DeliveryOut) -> dict[str, Any]:
+        return {**delivery_record(out, self._body(out), self.compat), "ref": out.ref}
 
     def _actor(self, channel: str) -> Actor:
         return self._actors.setdefault(channel, Actor(None, channel))
@@ -227,7 +264,8 @@ class Player:
         return self.bodies[out.copy.message.offset]
 
 
-_DRAIN = "drain"
+def _error(refusal: Refusal) -> dict[str, Any]:
+    return {"code": refusal.code, "text": refusal.text}
 
 
 def play(scenario: Scenario, compat: Compat = "4.0") -> Outcome:
@@ -235,4 +273,4 @@ def play(scenario: Scenario, compat: Compat = "4.0") -> Outcome:
     return Player(scenario, compat).play()
 
 
-__all__ = ["VERSIONS", "Outcome", "Player", "Publication", "play"]
+__all__ = ["START_MS", "VERSIONS", "VHOST", "Outcome", "Phase", "Player", "Watcher", "play"]

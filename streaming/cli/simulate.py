@@ -1,0 +1,165 @@
+"""`dlx simulate`: scenario files on the broker core: told as a story, as JSON, or tested."""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.topology import CompatChoice, CompatOption
+from topology.values import Compat
+
+if TYPE_CHECKING:
+    from streaming.scenario.compare import Verdict
+    from streaming.scenario.document import Scenario
+    from streaming.scenario.files import Read
+    from streaming.scenario.story import Line
+
+Engine = Callable[["Scenario", Compat], dict[str, Any]]
+"""Plays a scenario and gives its outcome."""
+
+MOST_DIFFERENCES = 20
+"""Printed of one scenario."""
+
+
+def simulate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|DIR...",
+            help="Scenario files; of a directory its *.json, without its folders.",
+        ),
+    ],
+    *,
+    compat: CompatOption = CompatChoice.RABBITMQ_4_0,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare with the recorded outcome and with `expect`."),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print outcomes on stdout, one a line; all else on stderr."),
+    ] = False,
+) -> int:
+    """Play scenarios: a topology, timed steps, and what comes of them.
+
+    Tells what happened to each message. With --check it tests instead: each scenario against the
+    outcome recorded from RabbitMQ (`outcomes`) and against what its author expects (`expect`).
+
+    Exit status: 2 if a file cannot be used (the others are played all the same), else 1 if a
+    scenario differed, else 0.
+    """
+    from streaming.scenario.files import read_files
+    from streaming.scenario.play import play
+
+    _survive_any_text()
+    run = _Run(play, compat.compat, check=check, as_json=as_json)
+    for read in read_files(files):
+        run.file(read)
+    return run.finish()
+
+
+class _Run:
+    """One run over many files.
+
+    Args:
+        engine: what plays the scenarios, but for their story.
+    """
+
+    def __init__(self, engine: Engine, compat: Compat, *, check: bool, as_json: bool) -> None:
+        self._engine = engine
+        self._compat: Compat = compat
+        self._check = check
+        self._as_json = as_json
+        self._malformed = False
+        self._played = 0
+        self._equal = 0
+        self._differed = 0
+        self._not_checked = 0
+        self._files_of_ids: dict[str, str] = {}
+
+    def file(self, read: "Read") -> None:
+        """Say what is wrong with a file, and play what is not."""
+        for problem in read.file.problems:
+            self._malformed = True
+            print(f"{read.name}: {problem}", file=sys.stderr)
+        for scenario in read.file.scenarios:
+            for problem in scenario.left_out:
+                print(f"{read.name}: left out: {problem}", file=sys.stderr)
+            before = self._files_of_ids.setdefault(scenario.id, read.name)
+            if before != read.name:
+                what = f"the id {scenario.id!r} was used before, in {before}"
+                print(f"{read.name}: {what}", file=sys.stderr)
+            self._scenario(scenario, read.name)
+
+    def _scenario(self, scenario: "Scenario", name: str) -> None:
+        from streaming.scenario.story import tell
+
+        self._played += 1
+        if not (self._check or self._as_json):
+            if self._played > 1:
+                print()
+            _print_story(tell(scenario, self._compat))
+            return
+        outcome = self._engine(scenario, self._compat)
+        if self._as_json:
+            print(json.dumps({"id": scenario.id, "outcome": outcome}))
+        if self._check:
+            self._judge(scenario, name, outcome)
+
+    def _judge(self, scenario: "Scenario", name: str, outcome: dict[str, Any]) -> None:
+        from streaming.scenario.compare import judge
+
+        verdict = judge(scenario, outcome, self._compat)
+        if not verdict.against:
+            self._not_checked += 1
+        elif verdict.differences:
+            self._differed += 1
+            self._report(f"{name}: {scenario.id!r} differs", *_differences(verdict))
+        else:
+            self._equal += 1
+
+    def _report(self, *lines: str) -> None:
+        for line in lines:
+            print(line, file=sys.stderr if self._as_json else sys.stdout)
+
+    def finish(self) -> int:
+        """The last words, and the exit status."""
+        if self._check:
+            checked = self._equal + self._differed
+            self._report(f"{self._equal} of {checked} scenarios equal")
+            if self._not_checked:
+                self._report(f"{self._not_checked} not checked: nothing to compare them with")
+        if self._malformed:
+            return EXIT_INVALID
+        return EXIT_FINDINGS if self._differed else EXIT_OK
+
+
+def _differences(verdict: "Verdict") -> Iterable[str]:
+    for against, where, wanted, found in verdict.differences[:MOST_DIFFERENCES]:
+        yield f"  {where}"
+        yield f"    {against}: {wanted}"
+        yield f"    {'here':>{len(against)}}: {found}"
+    if len(verdict.differences) > MOST_DIFFERENCES:
+        yield f"  ... and {len(verdict.differences) - MOST_DIFFERENCES} more differences"
+
+
+def _print_story(lines: "Iterable[Line]") -> None:
+    """Colours are for terminals; loading what makes them takes longer than the story."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            print(line.text)
+        return
+    from streaming.cli.colours import print_in_colour
+
+    print_in_colour((line.text, line.tone) for line in lines)
+
+
+def _survive_any_text() -> None:
+    """A body that the terminal's encoding does not have is escaped, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

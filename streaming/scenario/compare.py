@@ -1,0 +1,224 @@
+"""How an outcome differs from a recording, and from what the scenario's author expects.
+
+Lists of messages that differ in their bodies differ once, as lists of bodies; only equal lists are
+compared message by message. A list of deaths likewise. Error texts are informative: RabbitMQ words
+them differently from version to version, so codes are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from streaming.scenario.document import VERSIONS, Scenario
+from streaming.scenario.expectations import Expectations, Expected, reasons_of
+from topology.suggestions import did_you_mean
+from topology.values import Compat
+
+
+class Difference(NamedTuple):
+    """One place where an outcome is not as it should be, in words.
+
+    Attributes:
+        against: whose word `wanted` is: `recorded` or `expected`.
+    """
+
+    against: str
+    where: str
+    wanted: str
+    found: str
+
+
+class Verdict(NamedTuple):
+    """What became of comparing one scenario.
+
+    Attributes:
+        against: what the outcome was compared with, in words; empty if there was nothing.
+    """
+
+    against: tuple[str, ...]
+    differences: tuple[Difference, ...]
+
+
+def judge(scenario: Scenario, outcome: dict[str, Any], compat: Compat) -> Verdict:
+    """Compare an outcome with everything that the scenario says about it."""
+    version = VERSIONS[compat]
+    against: list[str] = []
+    differences: list[Difference] = []
+    recorded = scenario.outcomes.get(version)
+    if recorded is not None:
+        against.append(f"the record of RabbitMQ {version}")
+        differences += compare(recorded, outcome, _step_names(scenario))
+    if scenario.expect is not None:
+        against.append("what it expects")
+        differences += _unexpected(scenario.expect, outcome)
+    return Verdict(tuple(against), tuple(differences))
+
+
+def _step_names(scenario: Scenario) -> dict[int, str]:
+    return {
+        index: f"steps[{index}] {step.op} at {step.at_ms} ms"
+        for index, step in enumerate(scenario.steps)
+    }
+
+
+# -- with a recording
+
+
+def compare(
+    recorded: dict[str, Any], outcome: dict[str, Any], step_names: dict[int, str] | None = None
+) -> list[Difference]:
+    """The differences of an outcome from a recorded one, in the order of the outcome's members.
+
+    Args:
+        step_names: how to call the steps, by index.
+    """
+    names = step_names or {}
+    differences: list[Difference] = []
+    for member in _members(outcome, recorded):
+        if member == "steps" and _has_steps(recorded) and _has_steps(outcome):
+            differences += _of_steps(recorded["steps"], outcome["steps"], names)
+        else:
+            wanted, found = recorded.get(member, _ABSENT), outcome.get(member, _ABSENT)
+            differences += _of_values(member, wanted, found)
+    return differences
+
+
+class _Absent:
+    """What is not there."""
+
+
+_ABSENT = _Absent()
+_WORD_LENGTH = 200
+
+
+def _has_steps(outcome: dict[str, Any]) -> bool:
+    steps = outcome.get("steps")
+    return isinstance(steps, list) and all(
+        isinstance(result, dict) and isinstance(result.get("step"), int) for result in steps
+    )
+
+
+def _of_steps(
+    recorded: list[dict[str, Any]], found: list[dict[str, Any]], names: dict[int, str]
+) -> Iterator[Difference]:
+    """Results of steps, found by the step's index: a missing one must not displace the rest."""
+    ours = {result["step"]: result for result in found}
+    theirs = {result["step"]: result for result in recorded}
+    for index in sorted(ours.keys() | theirs.keys()):
+        where = names.get(index, f"steps[{index}]")
+        yield from _of_values(where, theirs.get(index, _ABSENT), ours.get(index, _ABSENT))
+
+
+def _of_values(where: str, wanted: Any, found: Any) -> Iterator[Difference]:
+    if type(wanted) is not type(found):
+        yield Difference("recorded", where, _words(wanted), _words(found))
+    elif isinstance(wanted, dict):
+        for member in _members(found, wanted):
+            if member == "text" and _is_error(wanted) and _is_error(found):
+                continue
+            inner = (wanted.get(member, _ABSENT), found.get(member, _ABSENT))
+            yield from _of_values(f"{where}.{member}", *inner)
+    elif isinstance(wanted, list):
+        yield from _of_lists(where, wanted, found)
+    elif wanted != found:
+        yield Difference("recorded", where, _words(wanted), _words(found))
+
+
+def _is_error(value: dict[str, Any]) -> bool:
+    return value.keys() == {"code", "text"}
+
+
+def _of_lists(where: str, wanted: list[Any], found: list[Any]) -> Iterator[Difference]:
+    wanted_gist, found_gist = _gist(wanted), _gist(found)
+    if len(wanted) != len(found) or wanted_gist != found_gist:
+        yield Difference("recorded", where, wanted_gist, found_gist)
+        return
+    for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
+        yield from _of_values(f"{where}[{index}]", one, other)
+
+
+def _gist(items: list[Any]) -> str:
+    """A list in words: of messages the bodies, of deaths who, why and how often."""
+    return ", ".join(_item_gist(item) for item in items) or "nothing"
+
+
+def _item_gist(item: Any) -> str:
+    match item:
+        case {"ref": str(ref), "body": str(body)}:
+            return f"{body!r} as {ref}"
+        case {"body": str(body)}:
+            return repr(body)
+        case {"reason": str(reason), "queue": str(queue)}:
+            return f"{reason} in {queue!r}"
+        case _:
+            return _words(item)
+
+
+def _words(value: Any) -> str:
+    match value:
+        case _Absent():
+            return "nothing"
+        case list():
+            return _gist(value)
+        case _:
+            text = repr(value)
+            return text if len(text) <= _WORD_LENGTH else f"{text[:_WORD_LENGTH]}..."
+
+
+def _members(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
+    """The names of the members of both, each once."""
+    return list({**first, **second})
+
+
+# -- with expectations
+
+
+def _unexpected(expect: Expectations, outcome: dict[str, Any]) -> Iterator[Difference]:
+    if "setup_error" in outcome:
+        error = outcome["setup_error"]
+        yield Difference("expected", "definitions", "accepted", f"{error['code']} {error['text']}")
+        return
+    queues = outcome["queues"]
+    for queue, wanted in expect.items():
+        found = queues.get(queue)
+        if queue not in queues:
+            declared = f"was never declared{did_you_mean(queue, queues)}"
+            yield Difference("expected", f"queues.{queue}", _wanted(wanted), declared)
+        elif not _fit(wanted, found):
+            yield Difference("expected", f"queues.{queue}", _wanted(wanted), _found(found))
+
+
+def _fit(wanted: list[Expected] | None, found: list[dict[str, Any]] | None) -> bool:
+    if wanted is None or found is None:
+        return wanted is None and found is None
+    return len(wanted) == len(found) and all(map(_fits, wanted, found))
+
+
+def _fits(expected: Expected, message: dict[str, Any]) -> bool:
+    return expected.body in {None, message["body"]} and (
+        expected.reasons is None or expected.reasons == reasons_of(message)
+    )
+
+
+def _wanted(messages: list[Expected] | None) -> str:
+    return _listed(messages if messages is None else [_expected(*message) for message in messages])
+
+
+def _found(messages: list[dict[str, Any]] | None) -> str:
+    return _listed(
+        messages
+        if messages is None
+        else [_expected(message["body"], reasons_of(message)) for message in messages]
+    )
+
+
+def _listed(messages: list[str] | None) -> str:
+    return "no such queue" if messages is None else ", ".join(messages) or "nothing"
+
+
+def _expected(body: str | None, reasons: list[str] | None) -> str:
+    words = "any message" if body is None else repr(body)
+    if reasons is None:
+        return words
+    return f"{words} dead: {', '.join(reasons)}" if reasons else f"{words} never dead"

@@ -1,0 +1,117 @@
+"""From the bytes of a scenario file to a JSON document that can be played.
+
+Python reads more than JSON and AMQP have: NaN, numbers beyond 64 bits and beyond a double, text
+that UTF-8 cannot express, objects that name a member twice, nesting without end. None of it would
+come back unchanged from a broker, so each is a problem, named with its place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from topology.errors import Problem
+
+MAX_DEPTH = 200
+"""Levels of arrays and objects; headers may have 64, and stand some levels deep themselves."""
+
+DOCUMENT = "document"
+"""The path of the whole document, as in definitions files."""
+
+_INTEGERS = range(-(2**63), 2**63)
+_DIGITS = 20
+_TOO_BIG = 2**64
+
+
+def decode(text: bytes | str) -> tuple[Any, list[Problem]]:
+    """The document that JSON text stands for, and everything that is wrong with its values.
+
+    With problems, what the document holds at their places is not to be used.
+    """
+    repeated: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _value in pairs]
+            repeated.extend(name for name in found if names.count(name) > 1)
+        return found
+
+    try:
+        document = json.loads(text, parse_int=_integer, object_pairs_hook=members)
+    except UnicodeDecodeError as error:
+        what = f"is not UTF-8: byte {error.object[error.start]:#04x} at position {error.start}"
+        return None, [Problem(DOCUMENT, what)]
+    except RecursionError:
+        return None, [Problem(DOCUMENT, f"is nested more than {MAX_DEPTH} levels deep")]
+    except ValueError as error:
+        return None, [Problem(DOCUMENT, f"is not JSON: {error}")]
+    problems = [
+        Problem(DOCUMENT, f"an object names its member {name!r} twice")
+        for name in dict.fromkeys(repeated)
+    ]
+    return document, [*problems, *_unusable(document)]
+
+
+def _integer(digits: str) -> int:
+    """Python counts the digits of a number before it reads it; any that is too big will do."""
+    return int(digits) if len(digits) <= _DIGITS else _TOO_BIG
+
+
+def _unusable(document: Any) -> Iterator[Problem]:
+    """The values that neither JSON nor AMQP has, in the order of the document."""
+    work: list[tuple[str, int, Any]] = [("", 0, document)]
+    while work:
+        where, depth, value = work.pop()
+        if isinstance(value, list | dict):
+            if depth == MAX_DEPTH:
+                yield Problem(where, f"is nested more than {MAX_DEPTH} levels deep")
+                continue
+            inner = [(at, depth + 1, item) for at, item in _inner(where, value)]
+            work.extend(reversed(inner))
+            if isinstance(value, dict):
+                yield from (
+                    Problem(where or DOCUMENT, f"the name {name!r} {_NO_TEXT}")
+                    for name in value
+                    if not _is_text(name)
+                )
+        elif what := _complaint(value):
+            yield Problem(where or DOCUMENT, what)
+
+
+def _inner(where: str, value: list[Any] | dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        yield from ((f"{where}[{index}]", item) for index, item in enumerate(value))
+        return
+    for name, item in value.items():
+        yield _member(where, name), item
+
+
+def _member(where: str, name: str) -> str:
+    if not name.isprintable():
+        return f"{where}[{name!r}]"
+    return f"{where}.{name}" if where else name
+
+
+def _complaint(value: Any) -> str:
+    """What is wrong with a single value; empty if nothing is."""
+    if isinstance(value, str):
+        return "" if _is_text(value) else _NO_TEXT
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is no finite number"
+    if isinstance(value, int) and value not in _INTEGERS:
+        return "is a number beyond 64 bits"
+    return ""
+
+
+_NO_TEXT = "holds half of a surrogate pair, which is no text"
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""The `definitions` of a scenario: what is declared before the first step.
+
+They are written as in RabbitMQ's definitions files, and an export may be pasted in. What is not
+modelled (streams, exchange types of plugins, parameters of plugins, unknown members) is left out,
+with a note and with all bindings to it. Everything else is declared as a client would declare it:
+what RabbitMQ refuses is no malformed file, but an outcome, `setup_error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from topology.declarations import Binding, DestinationType, Exchange, Policy, Queue
+from topology.documents import (
+    read_binding,
+    read_exchange,
+    read_operator_policy,
+    read_policy,
+    read_queue,
+)
+from topology.exchanges import EXCHANGE_TYPES
+from topology.fields import Fields, Report
+from topology.policy_keys import INERT, known_keys, unrecognised
+from topology.queue_arguments import EVERY_ARGUMENT
+from topology.suggestions import did_you_mean
+from topology.values import json_type
+
+Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)
+
+UNMODELLED_QUEUE_TYPES = ("stream", "mqtt_qos0")
+"""Queue types that RabbitMQ has and this broker does not; any other is refused when declared."""
+
+_SILENT = (
+    "bindings_count",
+    "explanation",
+    "metadata",
+    "original_cluster_name",
+    "original_vhost_name",
+    "product_name",
+    "product_version",
+    "rabbit_version",
+    "rabbitmq_definition_format",
+    "rabbitmq_version",
+    "vhosts",
+)
+"""Members of an export that change nothing here."""
+
+_ELSEWHERE = {
+    "global_parameters": "parameters of plugins are not modelled",
+    "permissions": "a scenario runs as the operator, whom permissions do not bind",
+    "topic_permissions": "topic permissions are not modelled",
+    "users": "a scenario runs as the operator",
+}
+"""Members of an export that have no place in a scenario, and why."""
+
+
+class Declarations(msgspec.Struct, frozen=True):
+    """What is declared, each kind in the order of the document."""
+
+    policies: tuple[Policy, ...] = ()
+    operator_policies: tuple[Policy, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+
+
+def read_definitions(document: object, where: str, report: Report) -> Declarations:
+    """The declarations of a document; what is wrong with it, or left out, goes to the report."""
+    if document is None:
+        return Declarations()
+    if not isinstance(document, dict):
+        report.problem(where, f"expected an object, got {json_type(document)}")
+        return Declarations()
+    return _Reader(Fields(document, where, report)).read()
+
+
+class _Reader:
+    """One document in the course of being read."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self._report = fields.report
+        self._left_out: set[tuple[DestinationType, str]] = set()
+        self._vhost: str | None = None
+
+    def read(self) -> Declarations:
+        exchanges = self._each("exchanges", read_exchange, self._keep_exchange)
+        queues = self._each("queues", _read_queue, self._keep_queue)
+        bindings = self._each("bindings", read_binding, self._keep_binding)
+        policies = self._each("policies", read_policy, _keep)
+        operator_policies = self._each("operator_policies", read_operator_policy, _keep)
+        for fields in self._objects("parameters"):
+            self._parameter(fields, policies, operator_policies)
+        for name, why in _ELSEWHERE.items():
+            if self._fields.value(name):
+                self._report.leave_out(self._fields.at(name), why)
+        self._note_unknown(self._fields, _SILENT)
+        return Declarations(
+            tuple(self._recognised(*found, operator=False) for found in policies),
+            tuple(self._recognised(*found, operator=True) for found in operator_policies),
+            tuple(exchange for exchange, _fields in exchanges),
+            tuple(queue for queue, _fields in queues),
+            tuple(binding for binding, _fields in bindings),
+        )
+
+    # -- any kind
+
+    def _objects(self, member: str) -> Iterator[Fields]:
+        """The objects of an array that belong to the scenario's vhost."""
+        items = self._fields.value(member)
+        where = self._fields.at(member)
+        if items is not None and not isinstance(items, list):
+            self._report.problem(where, f"expected an array, got {json_type(items)}")
+            return
+        for index, item in enumerate(items or ()):
+            fields = Fields(item, f"{where}[{index}]", self._report)
+            vhost = fields.value("vhost")
+            if self._vhost is None and isinstance(vhost, str):
+                self._vhost = vhost
+            if vhost in {None, self._vhost}:
+                yield fields
+            else:
+                what = f"a scenario has one vhost, here {self._vhost!r}"
+                self._report.leave_out(fields.at("vhost"), what)
+
+    def _each(
+        self,
+        member: str,
+        read: Callable[[Fields], Declaration],
+        keep: Callable[[Declaration, Fields], bool],
+    ) -> list[tuple[Declaration, Fields]]:
+        """The readable declarations of an array that are to be kept."""
+        declarations: list[tuple[Declaration, Fields]] = []
+        for fields in self._objects(member):
+            declaration = read(fields)
+            self._note_unknown(fields)
+            if fields.sound and keep(declaration, fields):
+                declarations.append((declaration, fields))
+        return declarations
+
+    def _note_unknown(self, fields: Fields, also_known: tuple[str, ...] = ()) -> None:
+        for path, what in fields.unknown(also_known):
+            self._report.leave_out(path, what)
+
+    def _leave_out(self, kind: DestinationType, name: str, where: str, what: str) -> bool:
+        self._left_out.add((kind, name))
+        self._report.leave_out(where, what)
+        return False
+
+    # -- each kind
+
+    def _keep_exchange(self, exchange: Exchange, fields: Fields) -> bool:
+        if exchange.type in EXCHANGE_TYPES:
+            return True
+        hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
+        what = f"exchange type {exchange.type!r} is not modelled{hint}"
+        return self._leave_out("exchange", exchange.name, fields.at("type"), what)
+
+    def _keep_queue(self, queue: Queue, fields: Fields) -> bool:
+        if queue.queue_type in UNMODELLED_QUEUE_TYPES:
+            what = f"queue type {queue.queue_type!r} is not modelled"
+            return self._leave_out("queue", queue.name, fields.where, what)
+        for name in queue.arguments:
+            if name not in EVERY_ARGUMENT:
+                hint = did_you_mean(name, EVERY_ARGUMENT)
+                what = f"is no argument that has an effect{hint}"
+                self._report.leave_out(f"{fields.where}.arguments.{name}", what)
+        return True
+
+    def _keep_binding(self, binding: Binding, fields: Fields) -> bool:
+        ends: tuple[tuple[DestinationType, str], ...] = (
+            ("exchange", binding.source),
+            (binding.destination_type, binding.destination),
+        )
+        for kind, name in ends:
+            if (kind, name) in self._left_out:
+                self._report.leave_out(fields.where, f"the {kind} {name!r} was left out")
+                return False
+        return True
+
+    def _parameter(
+        self,
+        fields: Fields,
+        policies: list[tuple[Policy, Fields]],
+        operator_policies: list[tuple[Policy, Fields]],
+    ) -> None:
+        """RabbitMQ exports operator policies as parameters."""
+        component, name = fields.text("component"), fields.text("name")
+        if not fields.sound:
+            return
+        if component not in {"policy", "operator_policy"}:
+            self._report.leave_out(fields.where, f"a {component!r} parameter is not modelled")
+            return
+        value = Fields(fields.value("value"), fields.at("value"), self._report)
+        if component == "policy":
+            policy, into = read_policy(value, name), policies
+        else:
+            policy, into = read_operator_policy(value, name), operator_policies
+        self._note_unknown(value)
+        if value.sound:
+            into.append((policy, value))
+
+    def _recognised(self, policy: Policy, fields: Fields, *, operator: bool) -> Policy:
+        """A policy without the keys that nobody knows; keys without an effect here are noted."""
+        unknown = [key for key, _value in unrecognised(policy, operator=operator)]
+        for key in sorted(policy.definition):
+            where = f"{fields.where}.definition.{key}"
+            if key in unknown:
+                hint = did_you_mean(key, known_keys(operator=operator))
+                self._report.leave_out(where, f"is not modelled{hint}")
+            elif key in INERT:
+                self._report.leave_out(where, "has no effect here")
+        kept = {key: value for key, value in policy.definition.items() if key not in unknown}
+        return msgspec.structs.replace(policy, definition=kept)
+
+
+def _keep(policy: Policy, fields: Fields) -> bool:
+    """Policies are all kept."""
+    del policy, fields
+    return True
+
+
+def _read_queue(fields: Fields) -> Queue:
+    """A queue; exports of RabbitMQ 4 give its type outside the arguments too."""
+    queue = read_queue(fields)
+    queue_type = fields.text("type", "classic").removeprefix("rabbit_").removesuffix("_queue")
+    if queue_type == "classic" or "x-queue-type" in queue.arguments:
+        return queue
+    arguments = {"x-queue-type": queue_type, **queue.arguments}
+    return msgspec.structs.replace(queue, arguments=arguments)

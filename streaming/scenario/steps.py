@@ -1,0 +1,187 @@
+"""The steps of a scenario: publishes, the commands of `command_documents.py`, and waiting.
+
+Each has a virtual time, `at_ms`, in milliseconds since the scenario began; steps at equal times
+happen in the order in which they stand. A `comment` may say what a step is for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from streaming.broker.commands import Command, Get
+from streaming.broker.message import Publication
+from streaming.command_documents import READERS, CommandFields, read_command
+from topology.fields import Fields, Report
+from topology.names import too_long
+from topology.suggestions import did_you_mean
+from topology.values import Table, json_type, table_from_json
+
+PROPERTIES = (
+    "content_type",
+    "content_encoding",
+    "delivery_mode",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "timestamp",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+"""The AMQP basic properties, in the order of the protocol; headers apart."""
+
+MOST_MS = 315_360_000_000
+"""Ten years, the longest time RabbitMQ lets anything take."""
+
+_WHOLE = {"delivery_mode": 255, "priority": 255, "timestamp": 2**63 - 1}
+"""The properties that are numbers, and the largest each may be."""
+
+_ALSO_KNOWN = ("op", "at_ms", "comment")
+_GET_LABEL = "g"
+"""What a get is called that has no `as`: its deliveries are `g/0`, `g/1`, ..."""
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """A confirmed publish."""
+
+    publication: Publication
+    body: str
+    mandatory: bool = False
+    immediate: bool = False
+    channel: str = "pub"
+
+
+class Sleep(msgspec.Struct, frozen=True):
+    """Nothing but the passing of time."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """At a virtual time, in milliseconds since the beginning, do something."""
+
+    at_ms: int
+    op: str
+    action: Publish | Command | Sleep
+    comment: str = ""
+
+
+def read_steps(value: object, where: str, report: Report) -> tuple[Step, ...]:
+    """The steps of a scenario; what is wrong with them goes to the report."""
+    if not isinstance(value, list):
+        what = "is missing" if value is None else f"expected an array, got {json_type(value)}"
+        report.problem(where, what)
+        return ()
+    steps: list[Step] = []
+    before_ms = 0
+    for index, item in enumerate(value):
+        fields = CommandFields(item, f"{where}[{index}]", report)
+        if not isinstance(item, dict):
+            continue
+        at_ms = _at_ms(fields, before_ms)
+        before_ms = max(before_ms, at_ms)
+        comment = fields.text("comment", "")
+        action = _action(item, fields)
+        if action is not None:
+            steps.append(Step(at_ms, item["op"], action, comment))
+    return tuple(steps)
+
+
+def _at_ms(fields: CommandFields, before_ms: int) -> int:
+    if fields.value("at_ms") is None:
+        fields.report.problem(fields.at("at_ms"), "is missing")
+        return before_ms
+    at_ms = fields.whole("at_ms", before_ms, 0, MOST_MS)
+    if at_ms < before_ms:
+        fields.report.problem(fields.at("at_ms"), f"is before the step in front, at {before_ms}")
+    return at_ms
+
+
+def _action(item: dict[str, Any], fields: CommandFields) -> Publish | Command | Sleep | None:
+    report, where = fields.report, fields.where
+    op = fields.text("op")
+    if op == "publish":
+        return _publish(item, where, report)
+    if op == "sleep":
+        _note_unknown(fields)
+        return Sleep()
+    if op and op not in READERS:
+        hint = did_you_mean(op, [*READERS, "publish", "sleep"])
+        report.problem(f"{where}.op", f"unknown op {op!r}{hint}")
+    if op not in READERS:
+        return None
+    if op in {"get", "consume"} and item.get("as") == "":
+        report.problem(f"{where}.as", "must not be empty")
+    command = read_command(item, where, report, _ALSO_KNOWN)
+    if isinstance(command, Get) and command.label is None:
+        return msgspec.structs.replace(command, label=_GET_LABEL)
+    return command
+
+
+def _publish(item: dict[str, Any], where: str, report: Report) -> Publish:
+    fields = CommandFields(item, where, report)
+    for name in ("exchange", "routing_key"):
+        value = item.get(name)
+        if isinstance(value, str) and (complaint := too_long(value)):
+            report.problem(fields.at(name), complaint)
+    publish = Publish(
+        Publication(
+            fields.text("exchange", ""),
+            fields.text("routing_key", ""),
+            *_properties(fields),
+        ),
+        fields.text("body", ""),
+        fields.flag("mandatory", default=False),
+        fields.flag("immediate", default=False),
+        fields.text("channel", "pub"),
+    )
+    _note_unknown(fields)
+    return publish
+
+
+def _properties(publish: Fields) -> tuple[Table, Table | None]:
+    """The AMQP properties and the headers of a publish."""
+    value, where, report = publish.value("properties"), publish.at("properties"), publish.report
+    if value is None:
+        return {}, None
+    if not isinstance(value, dict):
+        report.problem(where, f"expected an object, got {json_type(value)}")
+        return {}, None
+    properties: Table = {}
+    headers = None
+    for name, member in value.items():
+        if member is None:
+            continue
+        if name == "headers":
+            try:
+                headers = table_from_json(member)
+            except ValueError as error:
+                report.problem(f"{where}.headers", str(error))
+        elif name not in PROPERTIES:
+            hint = did_you_mean(name, [*PROPERTIES, "headers"])
+            report.problem(f"{where}.{name}", f"is not an AMQP property{hint}")
+        elif complaint := _complaint(name, member):
+            report.problem(f"{where}.{name}", complaint)
+        else:
+            properties[name] = member
+    return properties, headers
+
+
+def _complaint(name: str, value: object) -> str | None:
+    """What is wrong with a property's value."""
+    most = _WHOLE.get(name)
+    if most is None:
+        if isinstance(value, str):
+            return too_long(value)
+        return f"expected a string, got {json_type(value)}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"expected a whole number, got {json_type(value)}"
+    return None if 0 <= value <= most else f"must be from 0 to {most}, not {value}"
+
+
+def _note_unknown(fields: Fields) -> None:
+    for path, what in fields.unknown(_ALSO_KNOWN):
+        fields.report.problem(path, what)
