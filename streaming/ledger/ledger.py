@@ -1,0 +1,117 @@
+"""The ledger: messages, quarantine, dead letters and events, committed together batch by batch.
+
+Delta commits one table at a time. The order makes a batch one thing: its messages, then what was
+quarantined, its dead letters, and last its events with the row of kind `batch`. With that last
+commit the batch has happened. A crash anywhere before is healed by the replay, which commits what
+is missing and skips the rest.
+"""
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from streaming.ledger.batches import BatchRow, last_batch_row, write_batch_row
+from streaming.ledger.commit import Outcome, TableWriter
+from streaming.ledger.files import DataFile
+from streaming.ledger.schemas import LEDGER
+from streaming.ledger.storage import Place
+from streaming.ledger.tables import Retention
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """What became of a batch.
+
+    Attributes:
+        outcomes: by table, in the order of the commits; "skipped" also where there were no rows.
+        seconds: spent on each table.
+    """
+
+    outcomes: dict[str, Outcome]
+    seconds: dict[str, float]
+
+
+class Ledger:
+    """The driver's way into the ledger. Not for two threads at once; close it at the end."""
+
+    def __init__(self, root: Place, retention: Retention | None = None) -> None:
+        """Open the tables below a root; make those that are not there.
+
+        Raises:
+            TableMismatchError: a table is not one of this version.
+        """
+        self.root = root
+        self.writers = {name: TableWriter(root, name, retention) for name in LEDGER}
+        self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")
+        self._refreshing: Future[None] | None = None
+
+    def commit(
+        self, files: Iterable[DataFile], batch: BatchRow, *, even_if_empty: bool = False
+    ) -> Committed:
+        """Commit a batch.
+
+        Replay: tables that have the batch are skipped; the result is the same tables.
+
+        Args:
+            files: of all tables, in any order, published before.
+            batch: its row, published here. Its ids are those of the commits.
+            even_if_empty: record a batch that has no files. Otherwise nothing is committed for it.
+
+        Raises:
+            CommitError: Delta refused a commit for good.
+            DataFileConflictError: the file of the batch's row holds something else.
+        """
+        by_table: dict[str, list[DataFile]] = {name: [] for name in LEDGER}
+        for file in files:
+            by_table[file.table].append(file)
+        if self._refreshing is not None:
+            self._refreshing.result()
+        outcomes: dict[str, Outcome] = {}
+        seconds: dict[str, float] = {}
+        occurred = even_if_empty or any(by_table.values())
+        for name in LEDGER:
+            started = time.perf_counter()
+            if name == LEDGER[-1] and occurred:
+                by_table[name].append(write_batch_row(self._events.storage, batch))
+            outcomes[name] = self.writers[name].commit_batch(
+                batch.query_id, batch.batch_id, by_table[name]
+            )
+            seconds[name] = time.perf_counter() - started
+        self._refreshing = self._refresher.submit(self._refresh)
+        return Committed(outcomes, seconds)
+
+    def last_batch(self, query_id: str) -> BatchRow | None:
+        """The row of the last batch that happened under a query id; None if there was none."""
+        events = self._events
+        return last_batch_row(events.table(), events.storage, query_id)
+
+    def is_empty(self) -> bool:
+        """Whether no batch of any query was ever committed, not even in part."""
+        return all(writer.table().version() == 0 for writer in self.writers.values())
+
+    def close(self) -> None:
+        """Wait for what runs in the background."""
+        self._refresher.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _events(self) -> TableWriter:
+        return self.writers[LEDGER[-1]]
+
+    def _refresh(self) -> None:
+        """While Spark prepares the next batch, learn of the last commits."""
+        for writer in self.writers.values():
+            writer.refresh()

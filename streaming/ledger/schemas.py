@@ -1,0 +1,277 @@
+"""The tables: their columns, their keys, and what Delta keeps statistics of.
+
+Everything else in this package is written against these definitions; a new column is added here and
+nowhere else. A column that is added later must be nullable: rows already there have no value for
+it.
+
+Names are snake_case; instants are UTC microseconds; texts that hold JSON use the typed form of the
+wire page (`{"$bytes": ...}`, `{"$timestamp": ...}`, `{"$decimal": ...}`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+COMMENT: Final = b"comment"
+"""Metadata key under which Arrow and Delta keep what a column means."""
+
+TEXT: Final = pa.string()
+LONG: Final = pa.int64()
+INT: Final = pa.int32()
+BINARY: Final = pa.binary()
+BOOL: Final = pa.bool_()
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+TEXTS: Final = pa.list_(pa.field("element", TEXT))
+
+MESSAGE_ID: Final = pa.struct(
+    [pa.field("topic_number", INT), pa.field("partition", INT), pa.field("offset", LONG)]
+)
+ORIGIN: Final = pa.struct(
+    [
+        pa.field("topic", TEXT),
+        pa.field("topic_number", INT),
+        pa.field("partition", INT),
+        pa.field("offset", LONG),
+        pa.field("timestamp", INSTANT),
+    ]
+)
+PROPERTIES: Final = pa.struct(
+    [
+        pa.field("content_type", TEXT),
+        pa.field("content_encoding", TEXT),
+        pa.field("delivery_mode", INT),
+        pa.field("priority", INT),
+        pa.field("correlation_id", TEXT),
+        pa.field("reply_to", TEXT),
+        pa.field("expiration", TEXT),
+        pa.field("message_id", TEXT),
+        pa.field("timestamp", LONG),  # epoch seconds, as AMQP has it: a client may send any number
+        pa.field("type", TEXT),
+        pa.field("user_id", TEXT),
+        pa.field("app_id", TEXT),
+        pa.field("cluster_id", TEXT),
+    ]
+)
+KAFKA_HEADERS: Final = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", TEXT), pa.field("value", BINARY)]))
+)
+X_DEATH: Final = pa.list_(
+    pa.field(
+        "element",
+        pa.struct(
+            [
+                pa.field("count", LONG),
+                pa.field("reason", TEXT),
+                pa.field("queue", TEXT),
+                pa.field("time", INSTANT),
+                pa.field("exchange", TEXT),
+                pa.field("routing_keys", TEXTS),
+                pa.field("original_expiration", TEXT),
+            ]
+        ),
+    )
+)
+DEATH_NOTE: Final = pa.struct(
+    [pa.field("reason", TEXT), pa.field("queue", TEXT), pa.field("exchange", TEXT)]
+)
+
+
+def _column(name: str, kind: pa.DataType, comment: str, *, required: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=not required, metadata={COMMENT: comment.encode()})
+
+
+_BATCH: Final = [
+    _column("query_id", TEXT, "the checkpoint's Spark query id", required=True),
+    _column("batch_id", LONG, "the micro-batch that wrote the row", required=True),
+]
+_RECORD: Final = [
+    _column("topic_number", INT, "number of the Kafka topic, see origin.topic", required=True),
+    _column("partition", INT, "Kafka partition", required=True),
+    _column("offset", LONG, "Kafka offset", required=True),
+]
+_MESSAGE_ID: Final = _column("message_id", MESSAGE_ID, "the message: its key in `messages`")
+_ORIGIN: Final = _column("origin", ORIGIN, "the Kafka record it came from")
+_KAFKA_HEADERS: Final = _column(
+    "kafka_headers", KAFKA_HEADERS, "headers of the record that are not ours, repeats included"
+)
+_COPY: Final = [
+    _column("copy_id", LONG, "seq of the event that enqueued the copy; with vhost and lane its id"),
+    _column("parent_copy_id", LONG, "the copy whose death made this one; null for a publish"),
+]
+
+
+def _position(*, required: bool) -> list[pa.Field]:
+    return [
+        _column("vhost", TEXT, "virtual host", required=required),
+        _column("lane", INT, "lane of the virtual host", required=required),
+        _column("seq", LONG, "place in the total order of (vhost, lane)", required=required),
+        _column("at", INSTANT, "when it took effect, by the clock of the shard", required=required),
+    ]
+
+
+MESSAGES: Final = pa.schema(
+    [
+        *_BATCH,
+        _column("vhost", TEXT, "virtual host", required=True),
+        _column("lane", INT, "lane of the virtual host", required=True),
+        *_RECORD,
+        _ORIGIN,
+        _column("record_key", BINARY, "key of the Kafka record"),
+        _column("user", TEXT, "RabbitMQ user of the input"),
+        _column("channel", TEXT, "channel of the publisher"),
+        _column("exchange", TEXT, "exchange it was published to"),
+        _column("routing_key", TEXT, "routing key it was published with"),
+        _column("mandatory", BOOL, "returned if no queue took it"),
+        _column("immediate", BOOL, "returned if no consumer could take it at once"),
+        _column("confirm", BOOL, "its publisher asked for a confirm"),
+        _column("properties", PROPERTIES, "AMQP basic properties"),
+        _column("headers", TEXT, "AMQP headers as typed JSON; null when there were none at all"),
+        _KAFKA_HEADERS,
+        _column("body_bytes", LONG, "length of the body"),
+        _column("body", BINARY, "the body, as it arrived"),
+    ]
+)
+
+EVENTS: Final = pa.schema(
+    [
+        *_BATCH,
+        *_position(required=False),  # the row of kind batch belongs to no shard
+        _column("kind", TEXT, "what happened", required=True),
+        _MESSAGE_ID,
+        *_COPY,
+        _column("queue", TEXT, "the queue it happened in"),
+        _column("reason", TEXT, "why, where kind alone does not say"),
+        _column("number", LONG, "a count or position, by kind"),
+        _column("position", LONG, "sort key of the copy in its queue"),
+        _column("expires_at", INSTANT, "when the copy expires; null: never"),
+        _column("body_bytes", LONG, "length of the body"),
+        _column("exchange", TEXT, "exchange last published or dead-lettered to"),
+        _column("routing_key", TEXT, "first routing key"),
+        _column("user", TEXT, "the RabbitMQ user who caused it; null: the operator, or time"),
+        _column("channel", TEXT, "the channel that caused it"),
+        _column("detail", TEXT, "the rest, as JSON"),
+    ]
+)
+
+DEAD_LETTERS: Final = pa.schema(
+    [
+        *_BATCH,
+        *_position(required=True),
+        _MESSAGE_ID,
+        *_COPY,
+        _column("queue", TEXT, "where it died"),
+        _column("reason", TEXT, "rejected, expired, maxlen or delivery_limit"),
+        _column(
+            "count", LONG, "deaths of the message for this queue and reason, this one included"
+        ),
+        _column("exchange", TEXT, "exchange last published or dead-lettered to before this death"),
+        _column("routing_key", TEXT, "first routing key before this death"),
+        _column("routing_keys", TEXTS, "routing keys before this death, without BCC"),
+        _column("dead_letter_exchange", TEXT, "where it was sent; null: the queue names none"),
+        _column("dead_letter_routing_key", TEXT, "first routing key it was sent with"),
+        _column("targets", TEXTS, "queues that took it"),
+        _column("outcome", TEXT, "why there are no (or fewer) targets; null when all went well"),
+        _column("x_death", X_DEATH, "the death records after this death, most recent first"),
+        _column("first_death", DEATH_NOTE, "x-first-death-*"),
+        _column("last_death", DEATH_NOTE, "x-last-death-*"),
+        _column("properties", PROPERTIES, "AMQP basic properties"),
+        _column("headers", TEXT, "AMQP headers as typed JSON, without the death records"),
+        _KAFKA_HEADERS,
+        _ORIGIN,
+        _column("body_bytes", LONG, "length of the body"),
+        _column("body", BINARY, "the body, as it arrived"),
+    ]
+)
+
+QUEUE_CONTENTS: Final = pa.schema(
+    [
+        *_BATCH,
+        _column("vhost", TEXT, "virtual host", required=True),
+        _column("lane", INT, "lane of the virtual host", required=True),
+        _column("copy_id", LONG, "with vhost and lane the id of the copy", required=True),
+        _column("parent_copy_id", LONG, "the copy whose death made this one"),
+        _MESSAGE_ID,
+        _column("queue", TEXT, "the queue it is in", required=True),
+        _column("state", TEXT, "ready or unacked", required=True),
+        _column("position", LONG, "sort key in its queue, never renumbered"),
+        _column("enqueued_at", INSTANT, "when it entered the queue"),
+        _column("expires_at", INSTANT, "when it expires; null: never"),
+        _column("exchange", TEXT, "exchange last published or dead-lettered to"),
+        _column("routing_key", TEXT, "first routing key"),
+        _column("returns", LONG, "how often it came back to the queue"),
+        _column("body_bytes", LONG, "length of the body"),
+        _column("user", TEXT, "who holds it unacked"),
+        _column("channel", TEXT, "the channel that holds it unacked"),
+    ]
+)
+
+QUARANTINE: Final = pa.schema(
+    [
+        *_BATCH,
+        *_RECORD,
+        _column(
+            "end_offset", LONG, "end, not included, of a range lost in Kafka; null: one record"
+        ),
+        _ORIGIN,
+        _column("cause", TEXT, "what is wrong with it", required=True),
+        _column("detail", TEXT, "the same in words"),
+        _column("record_key", BINARY, "key of the Kafka record"),
+        _column("record_value", BINARY, "value of the Kafka record"),
+        _column("kafka_headers", KAFKA_HEADERS, "all headers of the record, repeats included"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One table.
+
+    Attributes:
+        name: its folder below the tables' root.
+        schema: its columns.
+        stats_columns: the top-level columns whose least and greatest value Delta keeps for each
+            file. Nested columns are left out: rewriting a file would lose their statistics.
+        order: the columns that give files their order when small ones are joined.
+        append_only: rows are never changed or removed.
+    """
+
+    name: str
+    schema: pa.Schema
+    stats_columns: tuple[str, ...]
+    order: tuple[str, ...]
+    append_only: bool = True
+
+
+_RECORD_KEY: Final = ("topic_number", "partition", "offset")
+
+TABLES: Final = {
+    spec.name: spec
+    for spec in (
+        TableSpec("messages", MESSAGES, ("batch_id", "vhost", "lane", *_RECORD_KEY), _RECORD_KEY),
+        TableSpec("quarantine", QUARANTINE, ("batch_id", *_RECORD_KEY), _RECORD_KEY),
+        TableSpec(
+            "dead_letters",
+            DEAD_LETTERS,
+            ("batch_id", "vhost", "lane", "seq", "at"),
+            ("batch_id", "lane", "seq"),
+        ),
+        TableSpec(
+            "events",
+            EVENTS,
+            ("batch_id", "vhost", "lane", "seq", "at", "kind"),
+            ("batch_id", "lane", "seq"),
+        ),
+        TableSpec(
+            "queue_contents",
+            QUEUE_CONTENTS,
+            ("vhost", "lane", "copy_id", "queue"),
+            ("lane", "copy_id"),
+            append_only=False,
+        ),
+    )
+}
+"""By name. The first four are the ledger, in the order in which a batch is committed."""
+
+LEDGER: Final = ("messages", "quarantine", "dead_letters", "events")
+"""The order of a batch's commits; with the last one the batch has happened."""

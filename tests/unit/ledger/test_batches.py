@@ -1,0 +1,109 @@
+"""One row of kind batch for every batch that happened, found fast."""
+
+import pytest
+
+from streaming.ledger.batches import BatchRow, batch_rows, last_batch_row, write_batch_row
+from streaming.ledger.commit import TableWriter
+from streaming.ledger.errors import DataFileConflictError
+from tests.unit.ledger.builders import (
+    QUERY,
+    a_batch_row,
+    a_place,
+    events,
+    local,
+    publish,
+    rows_of,
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return a_place(tmp_path)
+
+
+@pytest.fixture
+def writer(root):
+    return TableWriter(root, "events")
+
+
+def commit(root, writer, row):
+    some_events = publish(
+        root, "events", events([1, 2], batch_id=row.batch_id, query_id=row.query_id)
+    )
+    files = [some_events, write_batch_row(writer.storage, row)]
+    writer.commit_batch(row.query_id, row.batch_id, files)
+
+
+def test_a_batch_row_is_an_event_that_belongs_to_no_shard(root, writer):
+    row = a_batch_row(4, now_ms=1_700_000_000_123, offsets={"orders-0": [0, 10]}, gate="open")
+    writer.commit_batch(QUERY, 4, [write_batch_row(writer.storage, row)])
+
+    (found,) = rows_of(root, "events")
+    given = {name: value for name, value in found.items() if value is not None}
+    assert given.pop("at").isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert given == {
+        "query_id": QUERY,
+        "batch_id": 4,
+        "kind": "batch",
+        "detail": '{"gate":"open","offsets":{"orders-0":[0,10]}}',
+    }
+
+
+def test_the_last_batch_row_is_read_back(root, writer):
+    for batch in range(3):
+        commit(root, writer, a_batch_row(batch, offset=batch))
+    commit(root, writer, a_batch_row(9, query_id="other-query"))
+
+    last = last_batch_row(writer.table(), writer.storage, QUERY)
+
+    assert last == BatchRow(QUERY, 2, 2_000, {"offset": 2})
+
+
+def test_a_query_without_batches_has_no_last_one(writer):
+    assert last_batch_row(writer.table(), writer.storage, QUERY) is None
+
+
+def test_a_row_that_was_written_and_not_committed_did_not_happen(root, writer):
+    commit(root, writer, a_batch_row(0))
+    write_batch_row(writer.storage, a_batch_row(1))
+
+    assert last_batch_row(writer.table(), writer.storage, QUERY) == a_batch_row(0)
+
+
+def test_a_replay_keeps_the_row_of_the_first_attempt(root, writer):
+    first = write_batch_row(writer.storage, a_batch_row(0, gate="closed"))
+
+    second = write_batch_row(writer.storage, a_batch_row(0, gate="open"))
+
+    writer.commit_batch(QUERY, 0, [second])
+    assert first == second
+    assert last_batch_row(writer.table(), writer.storage, QUERY) == a_batch_row(0, gate="closed")
+
+
+def test_a_row_of_the_same_batch_at_another_instant_is_refused(writer):
+    write_batch_row(writer.storage, a_batch_row(0, now_ms=1))
+
+    with pytest.raises(DataFileConflictError):
+        write_batch_row(writer.storage, a_batch_row(0, now_ms=2))
+
+
+def test_something_else_under_the_name_of_a_row_is_refused(root, writer):
+    file = write_batch_row(writer.storage, a_batch_row(0))
+    (local(root, "events").root / file.path).write_bytes(b"no Parquet")
+
+    with pytest.raises(DataFileConflictError, match="no whole Parquet file"):
+        write_batch_row(writer.storage, a_batch_row(0))
+
+
+def test_rows_of_a_range_of_batches_come_in_order(root, writer):
+    for batch in (0, 1, 2, 3, 5):
+        commit(root, writer, a_batch_row(batch))
+    commit(root, writer, a_batch_row(2, query_id="other-query"))
+
+    found = list(batch_rows(writer.table(), writer.storage, QUERY, 1, 4))
+
+    assert found == [a_batch_row(batch) for batch in (1, 2, 3)]
+
+
+def test_an_empty_table_has_no_rows(writer):
+    assert list(batch_rows(writer.table(), writer.storage, QUERY, 0, 9)) == []

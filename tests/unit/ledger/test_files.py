@@ -1,0 +1,253 @@
+"""A data file holds exactly the rows its name stands for, however often it is written."""
+
+import pickle
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.ledger.errors import DataFileConflictError
+from streaming.ledger.files import ColumnRange, DataFile, DataFileName, write_data_file
+from streaming.ledger.fingerprint import fingerprint
+from streaming.ledger.layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
+from streaming.ledger.schemas import TABLES
+from streaming.ledger.storage import LocalStorage
+from tests.unit.ledger.builders import QUERY, dead_letters, events, messages
+
+MESSAGES = TABLES["messages"]
+NAME = DataFileName(QUERY, 7, "messages", 3, 4711)
+
+
+def test_a_data_file_is_described_by_what_the_driver_needs(tmp_path):
+    table = messages(range(10, 14), batch_id=7, partition=3)
+
+    written = write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, table)
+
+    path = "0f8d2c1e-query.000000000007.messages.00003.00000000000000004711.parquet"
+    assert written == DataFile(
+        table="messages",
+        path=path,
+        size=(tmp_path / path).stat().st_size,
+        rows=4,
+        fingerprint=fingerprint(table),
+        ranges={
+            "batch_id": ColumnRange(7, 7, 0),
+            "vhost": ColumnRange("/", "/", 0),
+            "lane": ColumnRange(0, 0, 0),
+            "topic_number": ColumnRange(1, 1, 0),
+            "partition": ColumnRange(3, 3, 0),
+            "offset": ColumnRange(10, 13, 0),
+        },
+    )
+    assert pickle.loads(pickle.dumps(written)) == written  # noqa: S301 - our own bytes
+    assert msgspec.json.decode(msgspec.json.encode(written), type=DataFile) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("messages", messages([5, 2])),
+        ("events", events([1, 2])),
+        ("dead_letters", dead_letters([1])),
+    ],
+)
+def test_the_rows_of_a_file_are_the_rows_given(tmp_path, name, table):
+    written = write_data_file(
+        LocalStorage(tmp_path), TABLES[name], DataFileName(QUERY, 0, name, 0), table
+    )
+
+    assert written is not None
+    read = pq.read_table(tmp_path / written.path)
+    assert read.to_pylist() == table.to_pylist()
+    assert read.schema.types == [field.type for field in TABLES[name].schema]
+
+
+def test_no_rows_make_no_file(tmp_path):
+    written = write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, messages([]))
+
+    assert (written, list(tmp_path.iterdir())) == (None, [])
+
+
+def test_writing_the_same_rows_again_keeps_the_file(tmp_path):
+    storage = LocalStorage(tmp_path)
+    first = write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+    (file,) = tmp_path.iterdir()
+    before = file.stat()
+
+    second = write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+
+    assert first == second
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def other_rows(path):
+    pq.write_table(pq.read_table(path).slice(0, 4), path)
+
+
+def other_body(path):
+    table = pq.read_table(path)
+    index = table.schema.get_field_index("body")
+    changed = table.set_column(index, "body", pa.array([b"tampered"] * 5, pa.binary()))
+    pq.write_table(changed, path)
+
+
+def other_writer(path):
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+
+
+def flipped_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 8] ^= 1
+    path.write_bytes(content)
+
+
+def other_columns(path):
+    pq.write_table(pq.read_table(path).drop_columns(["body"]), path)
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "words"),
+    [
+        (other_rows, "has 4 rows where the batch writes 5"),
+        (other_body, "holds rows with fingerprint [0-9a-f]{64}, not [0-9a-f]{64}"),
+        (other_writer, "claims fingerprint none, not [0-9a-f]{64}"),
+        (flipped_bit, "holds rows with fingerprint|is no whole Parquet file"),
+        (other_columns, "has other columns than the table"),
+        (cut_short, "is no whole Parquet file"),
+        (emptied, "is no whole Parquet file"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused_in_words_and_kept(tmp_path, tamper, words):
+    storage = LocalStorage(tmp_path)
+    write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+    (file,) = tmp_path.iterdir()
+    tamper(file)
+    tampered = file.read_bytes()
+
+    with pytest.raises(DataFileConflictError, match=words) as refusal:
+        write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+
+    assert f"messages/{NAME} exists and" in str(refusal.value)
+    assert "it is kept as it is" in str(refusal.value)
+    assert file.read_bytes() == tampered
+
+
+def test_a_replay_with_other_rows_is_refused(tmp_path):
+    storage = LocalStorage(tmp_path)
+    write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+
+    with pytest.raises(DataFileConflictError, match="claims fingerprint"):
+        write_data_file(storage, MESSAGES, NAME, messages(range(5), body=lambda _: b"other"))
+
+
+class VanishingStorage(LocalStorage):
+    def size(self, path):
+        return None
+
+
+def test_a_file_that_vanishes_is_reported(tmp_path):
+    with pytest.raises(DataFileConflictError, match="was written and is gone"):
+        write_data_file(VanishingStorage(tmp_path), MESSAGES, NAME, messages([1]))
+
+
+def test_rows_of_another_table_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="not the columns of messages"):
+        write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, events([1]))
+
+
+def test_a_null_in_a_required_column_is_refused(tmp_path):
+    table = messages([1, 2])
+    broken = table.set_column(
+        table.schema.get_field_index("offset"),
+        table.schema.field("offset"),
+        pa.array([1, None], pa.int64()),
+    )
+
+    with pytest.raises(ValueError, match=r"messages.offset is null in 1 rows"):
+        write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, broken)
+
+
+def group_sizes(folder):
+    (path,) = folder.iterdir()
+    footer = pq.read_metadata(path)
+    return [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
+
+
+def test_row_groups_hold_few_rows(tmp_path):
+    table = messages(range(2 * ROW_GROUP_ROWS + 1), body=lambda _: b"x")
+
+    write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, table)
+
+    assert group_sizes(tmp_path) == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 1]
+
+
+def test_row_groups_of_large_bodies_hold_few_bytes(tmp_path):
+    sizes = {0: 10, 1: ROW_GROUP_BYTES - 10, 2: 1, 3: 2 * ROW_GROUP_BYTES, 4: 5, 5: 5}
+    table = messages(range(6), body=lambda offset: bytes(sizes[offset]))
+
+    write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, table)
+
+    assert group_sizes(tmp_path) == [2, 1, 1, 2]
+
+
+def test_a_column_without_any_value_has_no_bounds(tmp_path):
+    table = events([1, 2])
+    index = table.schema.get_field_index("lane")
+    without = table.set_column(index, table.schema.field("lane").name, pa.nulls(2, pa.int32()))
+
+    written = write_data_file(
+        LocalStorage(tmp_path), TABLES["events"], DataFileName(QUERY, 0, "events", 0), without
+    )
+
+    assert written is not None
+    assert written.ranges["lane"] == ColumnRange(None, None, 2)
+    assert written.ranges["at"] == ColumnRange(1500, 3000, 0)
+    assert written.ranges["kind"] == ColumnRange("died", "enqueued", 0)
+
+
+@given(
+    st.builds(
+        DataFileName,
+        st.from_regex(r"[A-Za-z0-9-]{1,64}", fullmatch=True),
+        st.integers(0, 10**19 - 1),
+        st.from_regex(r"[a-z][a-z0-9_]{0,31}", fullmatch=True),
+        st.integers(0, 2**31),
+        st.integers(0, 2**63 - 1),
+    )
+)
+def test_a_name_says_what_made_it(name):
+    assert DataFileName.parse(str(name)) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["part-00000-abc.parquet", "joined-12.parquet", "", f"{NAME}.crc", f".{NAME}"]
+)
+def test_other_names_are_not_ours(name):
+    assert DataFileName.parse(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        DataFileName("a/b", 1, "events", 0),
+        DataFileName("", 1, "events", 0),
+        DataFileName("q", -1, "events", 0),
+        DataFileName("q", 1, "Events", 0),
+        DataFileName("q", 1, "events", 0, -5),
+    ],
+)
+def test_parts_that_make_no_name_are_refused(name):
+    with pytest.raises(ValueError, match="makes no file name"):
+        str(name)

@@ -1,0 +1,70 @@
+"""Four tables, one batch, committed in order."""
+
+import pytest
+
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.schemas import LEDGER
+from tests.unit.ledger.builders import (
+    QUERY,
+    a_batch_row,
+    a_place,
+    messages,
+    publish,
+    rows_of,
+    tables_of,
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return a_place(tmp_path)
+
+
+def test_a_batch_is_committed_to_every_table_in_order(root):
+    with Ledger(root) as ledger:
+        files = [publish(root, name, rows) for name, rows in tables_of(0).items()]
+
+        committed = ledger.commit(reversed(files), a_batch_row(0))
+
+        assert list(committed.outcomes.items()) == [(name, "committed") for name in LEDGER]
+        assert list(committed.seconds) == list(LEDGER)
+        assert ledger.last_batch(QUERY) == a_batch_row(0)
+
+
+def test_tables_without_rows_are_left_alone(root):
+    with Ledger(root) as ledger:
+        files = [publish(root, "messages", messages([1]))]
+
+        committed = ledger.commit(files, a_batch_row(0))
+
+        assert committed.outcomes == {
+            "messages": "committed",
+            "quarantine": "skipped",
+            "dead_letters": "skipped",
+            "events": "committed",
+        }
+    assert [row["kind"] for row in rows_of(root, "events")] == ["batch"]
+
+
+def test_a_batch_without_input_or_events_commits_nothing(root):
+    with Ledger(root) as ledger:
+        committed = ledger.commit([], a_batch_row(0))
+
+        assert set(committed.outcomes.values()) == {"skipped"}
+        assert (ledger.last_batch(QUERY), ledger.is_empty()) == (None, True)
+
+
+def test_an_empty_batch_is_recorded_where_that_is_asked_for(root):
+    with Ledger(root) as ledger:
+        ledger.commit([], a_batch_row(3, gate="closed"), even_if_empty=True)
+
+        assert ledger.last_batch(QUERY) == a_batch_row(3, gate="closed")
+        assert not ledger.is_empty()
+
+
+def test_a_batch_that_was_committed_in_part_makes_the_ledger_not_empty(root):
+    with Ledger(root) as ledger:
+        file = publish(root, "messages", messages([1]))
+        ledger.writers["messages"].commit_batch(QUERY, 0, [file])
+
+        assert (ledger.is_empty(), ledger.last_batch(QUERY)) == (False, None)

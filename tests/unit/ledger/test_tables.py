@@ -1,0 +1,166 @@
+"""The Delta tables have the columns and properties that a stream of small commits needs."""
+
+import json
+import time
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from streaming.ledger.errors import TableMismatchError
+from streaming.ledger.schemas import LEDGER, TABLES
+from streaming.ledger.tables import Retention, delta_schema, load_table, open_table, table_exists
+from tests.unit.ledger.builders import a_place
+
+NAMES = list(TABLES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_is_made_with_its_columns_their_comments_and_no_version_of_readers_is_shut_out(
+    tmp_path, name
+):
+    table = open_table(a_place(tmp_path), name)
+
+    spec = TABLES[name]
+    fields = table.schema().fields
+    assert pa.schema(table.schema().to_arrow()).names == spec.schema.names
+    assert all(field.metadata["comment"] for field in fields)
+    assert [field.nullable for field in fields] == [field.nullable for field in spec.schema]
+    assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
+
+
+def test_every_table_says_which_batch_wrote_a_row():
+    assert all(spec.schema.names[:2] == ["query_id", "batch_id"] for spec in TABLES.values())
+
+
+def test_statistics_are_kept_of_top_level_columns_that_exist():
+    for spec in TABLES.values():
+        assert set(spec.stats_columns) <= set(spec.schema.names)
+        assert set(spec.order) <= set(spec.stats_columns)
+
+
+def test_the_properties_are_those_of_a_ledger(tmp_path):
+    table = open_table(a_place(tmp_path), "events", Retention(log_ms=90_000, removed_file_ms=1_000))
+
+    assert table.metadata().configuration == {
+        "delta.appendOnly": "true",
+        "delta.dataSkippingStatsColumns": "batch_id,vhost,lane,seq,at,kind",
+        "delta.setTransactionRetentionDuration": "interval 36500 days",
+        "delta.logRetentionDuration": "interval 90000 milliseconds",
+        "delta.deletedFileRetentionDuration": "interval 1000 milliseconds",
+        "delta.enableExpiredLogCleanup": "false",
+        "delta.checkpointInterval": "100",
+    }
+
+
+def test_only_queue_contents_may_be_changed(tmp_path):
+    append_only = {
+        name: open_table(a_place(tmp_path), name).metadata().configuration["delta.appendOnly"]
+        for name in NAMES
+    }
+
+    assert append_only == {**dict.fromkeys(LEDGER, "true"), "queue_contents": "false"}
+
+
+def test_opening_again_changes_nothing(tmp_path):
+    open_table(a_place(tmp_path), "messages")
+
+    assert open_table(a_place(tmp_path), "messages").version() == 0
+
+
+def test_another_retention_is_taken_over_by_a_table_that_is_there(tmp_path):
+    open_table(a_place(tmp_path), "messages")
+
+    table = open_table(a_place(tmp_path), "messages", Retention(log_ms=120_000))
+
+    properties = table.metadata().configuration
+    assert properties["delta.logRetentionDuration"] == "interval 120000 milliseconds"
+    assert properties["delta.appendOnly"] == "true"
+
+
+def test_a_table_from_before_a_column_was_added_gets_it(tmp_path):
+    place = a_place(tmp_path)
+    spec = TABLES["events"]
+    older = pa.schema([field for field in spec.schema if field.name != "channel"])
+    DeltaTable.create(place.below("events").url, older)
+
+    table = open_table(place, "events")
+
+    assert set(pa.schema(table.schema().to_arrow()).names) == set(spec.schema.names)
+    (added,) = [field for field in table.schema().fields if field.name == "channel"]
+    assert added.metadata["comment"] == "the channel that caused it"
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (
+            pa.schema([f for f in TABLES["events"].schema if f.name != "kind"]),
+            "column 'kind' is missing and cannot be added",
+        ),
+        (
+            pa.schema(
+                [
+                    f.with_type(pa.int64()) if f.name == "lane" else f
+                    for f in TABLES["events"].schema
+                ]
+            ),
+            "column 'lane' is int64, not int32",
+        ),
+        (
+            TABLES["events"].schema.append(pa.field("colour", pa.string())),
+            "column 'colour' is not known to this version",
+        ),
+    ],
+)
+def test_a_table_of_another_kind_is_refused_in_words(tmp_path, schema, words):
+    place = a_place(tmp_path)
+    DeltaTable.create(place.below("events").url, schema)
+
+    with pytest.raises(TableMismatchError, match=words) as refusal:
+        open_table(place, "events")
+
+    assert "give the job another folder" in str(refusal.value)
+
+
+def test_a_folder_with_other_files_is_no_table_yet(tmp_path):
+    place = a_place(tmp_path).below("events")
+    (tmp_path / "tables" / "events").mkdir(parents=True)
+    (tmp_path / "tables" / "events" / "notes.txt").write_text("mine")
+
+    before = table_exists(place)
+    open_table(a_place(tmp_path), "events")
+
+    assert (before, table_exists(place)) == (False, True)
+
+
+def test_the_log_retention_is_understood_by_the_clean_up(tmp_path):
+    place = a_place(tmp_path)
+    table = open_table(place, "quarantine", Retention(log_ms=50))
+    for note in ("a", "b", "c"):
+        table.alter.set_table_description(note)
+    table.create_checkpoint()
+    time.sleep(0.1)
+
+    load_table(place.below("quarantine")).cleanup_metadata()
+
+    log = tmp_path / "tables" / "quarantine" / "_delta_log"
+    assert sorted(path.name for path in log.iterdir()) == [
+        "00000000000000000003.checkpoint.parquet",
+        "00000000000000000003.json",
+        "_last_checkpoint",
+    ]
+
+
+def test_the_schema_survives_the_log(tmp_path):
+    open_table(a_place(tmp_path), "dead_letters")
+
+    log = tmp_path / "tables" / "dead_letters" / "_delta_log" / f"{0:020}.json"
+    (metadata,) = [
+        json.loads(line)["metaData"]
+        for line in log.read_text().splitlines()
+        if "metaData" in line and "schemaString" in json.loads(line).get("metaData", {})
+    ]
+    assert json.loads(metadata["schemaString"]) == json.loads(
+        delta_schema(TABLES["dead_letters"]).to_json()
+    )
