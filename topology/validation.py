@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+_PRIORITIES = range(-(2**63), 2**63)
+
+
 def refuse_exchange(exchange: Exchange, vhost: str) -> Refusal | None:
     """Why an exchange that does not exist yet may not be declared so; None if it may."""
     if exchange.type not in EXCHANGE_TYPES:
@@ -118,6 +121,8 @@ def _policy_complaints(policy: Policy, compat: Compat, *, operator: bool) -> Ite
         compile_pattern(policy.pattern)
     except UnsupportedPatternError as error:
         yield str(error)
+    if policy.priority not in _PRIORITIES:
+        yield f"priority {policy.priority} is not a 64-bit integer"
     if policy.apply_to not in APPLY_TO:
         yield (
             f"apply-to '{policy.apply_to}' unrecognised; should be one of: {', '.join(APPLY_TO)}"

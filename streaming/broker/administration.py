@@ -11,7 +11,7 @@ import msgspec
 from streaming.broker import commands
 from streaming.broker.definitions_import import import_definitions
 from streaming.broker.events import Actor, Kind
-from streaming.broker.lanes import refuse_on_lanes
+from streaming.broker.lanes import not_on_lanes, refuse_on_lanes, refuse_policy_on_lanes
 from streaming.broker.message import NEVER
 from streaming.broker.timers import TimerKind
 from topology.declarations import Binding, Exchange, Permission, Policy
@@ -23,6 +23,7 @@ from topology.permissions import (
     needs_to_declare_queue,
 )
 from topology.refusals import (
+    default_exchange,
     exchange_in_use,
     exclusive_queue,
     no_exchange,
@@ -102,7 +103,9 @@ class Administration:
         """Why the exchange may not be declared by this user; None if it may, or is declared so."""
         known = self._shard.topology.router.exchanges.get(exchange.name)
         if known is not None:
-            return inequivalent_exchange(known, exchange, self._vhost)
+            return self._forbidden(
+                actor, [("configure", "exchange", exchange.name)]
+            ) or inequivalent_exchange(known, exchange, self._vhost)
         return refuse_exchange(exchange, self._vhost) or self._forbidden(
             actor, needs_to_declare_exchange(exchange)
         )
@@ -161,11 +164,13 @@ class Administration:
     def _declare_queue(self, actor: Actor, command: commands.DeclareQueue) -> Result:
         shard = self._shard
         declaration = command.queue
-        if not declaration.name and not command.passive:
-            place = f"{shard.config.lane}-{shard.events.first_seq + len(shard.events)}"
-            declaration = msgspec.structs.replace(declaration, name=f"gen-{place}")
+        unnamed = not declaration.name and not command.passive
+        if unnamed:
+            name = f"amq.gen-{shard.events.first_seq + len(shard.events)}"
+            declaration = msgspec.structs.replace(declaration, name=name)
         if command.passive or declaration.name in shard.topology.queues:
-            queue = self.usable_queue(actor, declaration.name, None)
+            access: Access | None = None if command.passive else "configure"
+            queue = self.usable_queue(actor, declaration.name, access)
             if isinstance(queue, Refusal):
                 return queue
             if not command.passive:
@@ -173,7 +178,7 @@ class Administration:
                 if refusal is not None:
                     return refusal
         else:
-            refusal = self.refuse_queue(actor, declaration)
+            refusal = self.refuse_queue(actor, declaration, unnamed=unnamed)
             if refusal is not None:
                 return refusal
             queue = self.declare_queue(declaration)
@@ -182,14 +187,25 @@ class Administration:
         queue.touch()
         return {"queue": queue.name, "ready": queue.ready, "consumers": len(queue.consumers)}
 
-    def refuse_queue(self, actor: Actor, declaration: Declaration) -> Refusal | None:
-        """Why the queue may not be declared by this user; None if it may, or is declared so."""
+    def refuse_queue(
+        self, actor: Actor, declaration: Declaration, *, unnamed: bool = False
+    ) -> Refusal | None:
+        """Why the queue may not be declared by this user; None if it may, or is declared so.
+
+        Args:
+            unnamed: the name is of the broker's making, and may be one of the broker's own.
+        """
         shard = self._shard
         known = shard.topology.queues.get(declaration.name)
         if known is not None:
-            return inequivalent_queue(known[1], declaration, self._vhost)
+            return self._forbidden(
+                actor, [("configure", "queue", declaration.name)]
+            ) or inequivalent_queue(known[1], declaration, self._vhost)
+        if unnamed and shard.config.lanes > 1:
+            return not_on_lanes(shard.config, "server-named queues")
+        named = msgspec.structs.replace(declaration, name="(new)") if unnamed else declaration
         return (
-            refuse_queue(declaration, self._vhost, shard.config.compat)
+            refuse_queue(named, self._vhost, shard.config.compat)
             or self._forbidden(actor, needs_to_declare_queue(declaration))
             or refuse_on_lanes(shard.topology.settings(declaration), declaration, shard.config)
         )
@@ -224,9 +240,12 @@ class Administration:
 
     def _delete_queue(self, actor: Actor, command: commands.DeleteQueue) -> Result:
         name = command.queue
+        forbidden = self._forbidden(actor, [("configure", "queue", name)])
+        if forbidden is not None:
+            return forbidden
         if name not in self._shard.topology.queues:
             return {"deleted_ready": 0}
-        queue = self.usable_queue(actor, name, "configure")
+        queue = self.usable_queue(actor, name, None)
         if isinstance(queue, Refusal):
             return queue
         if command.if_unused and queue.consumers:
@@ -253,13 +272,12 @@ class Administration:
                 for delivery in stream.take_of_queue(queue.number):
                     queue.reclaim(channel_number, delivery.copy)
                     copies.append(delivery.copy)
-        copies.sort(key=lambda copy: copy.position)
+        copies.sort(key=queue.place)
         copies.extend(shard.at_least_once.take_all(queue))
         for channel_number, stream_number in queue.consumers:
             stream = shard.channels.by_number(channel_number).streams[stream_number]
             stream.active = False
-            detail = {"what": "consumer_cancelled", "consumer": stream.label}
-            shard.events.add(Kind.CHANNEL, queue.name, detail=detail)
+            shard.sessions.note_cancelled(queue, stream)
         queue.consumers.clear()
         queue.waiting.clear()
         removed = shard.topology.remove_queue(queue.name)
@@ -268,6 +286,7 @@ class Administration:
         self._note("queue_deleted", queue.name, {"cause": cause, "ready": ready})
         shard.drop_queue(queue)
         self._auto_delete_sources(removed)
+        shard.cascade()  # orphans arrive before anything else is deleted
         return ready
 
     def _let_go(self, queue: Queue, copies: list[Copy]) -> None:
@@ -327,6 +346,8 @@ class Administration:
         refusal = self._forbidden(actor, needs_to_bind(binding))
         if refusal is not None:
             return refusal
+        if _touches_default_exchange(binding):
+            return default_exchange()
         source = router.exchanges.get(binding.source)
         if source is None:
             return no_exchange(binding.source, self._vhost)
@@ -348,6 +369,8 @@ class Administration:
         refusal = self._forbidden(actor, needs_to_bind(binding))
         if refusal is not None:
             return refusal
+        if _touches_default_exchange(binding):
+            return default_exchange()
         if self._shard.topology.router.unbind(binding):
             self._changed("unbound", binding.destination, _binding_detail(binding))
             self._auto_delete_sources([binding])
@@ -364,8 +387,11 @@ class Administration:
 
     def refuse_policy(self, actor: Actor, policy: Policy, *, operator: bool) -> Refusal | None:
         """Why the policy may not be set."""
-        return self._not_administrator(actor) or refuse_policy(
-            policy, operator, self._vhost, self._shard.config.compat
+        config = self._shard.config
+        return (
+            self._not_administrator(actor)
+            or refuse_policy(policy, operator, self._vhost, config.compat)
+            or refuse_policy_on_lanes(policy, config)
         )
 
     def set_policy(self, policy: Policy, *, operator: bool) -> None:
@@ -463,3 +489,9 @@ def _binding_detail(binding: Binding) -> dict[str, Any]:
         "destination_type": binding.destination_type,
         "routing_key": binding.routing_key,
     }
+
+
+def _touches_default_exchange(binding: Binding) -> bool:
+    return not binding.source or (
+        binding.destination_type == "exchange" and not binding.destination
+    )

@@ -99,10 +99,15 @@ class ClassicQueue(Queue):
         self.sweep()
         self.shard.consumers.serve(self)
 
+    def place(self, copy: Copy) -> tuple[int, int]:
+        """See `Queue`."""
+        top = self.settings.max_priority
+        return (0 if top is None else -min(copy.envelope.priority, top), copy.position)
+
     def settings_changed(self) -> None:
-        """R-POL-8: trim at once; deadlines stay."""
+        """R-POL-8: trim at once; deadlines stay; the lease of `expires` starts anew."""
         if self.drops_head:
             self._drop_head()
         self.timer_ms = NEVER
         self.sweep()
-        self.arm_expiry()
+        self.touch()

@@ -55,6 +55,7 @@ class Declared:
 
     Attributes:
         queues: by name: the number it is known by in the state, and its declaration.
+        exclusive: names of those that go with their channel.
         version: grows with every change.
     """
 
@@ -65,6 +66,7 @@ class Declared:
         self.permissions = PermissionTable()
         self.queues: dict[str, tuple[int, Queue]] = {}
         self.names: dict[int, str] = {}
+        self.exclusive: set[str] = set()
         self.administrators: tuple[str, ...] = ()
         self.next_queue = 1
         self.version = 0
@@ -73,15 +75,21 @@ class Declared:
         """Declare a queue; returns its number, never used before."""
         number = self.next_queue
         self.next_queue += 1
+        self._know(number, queue)
+        return number
+
+    def _know(self, number: int, queue: Queue) -> None:
         self.queues[queue.name] = (number, queue)
         self.names[number] = queue.name
+        if queue.exclusive:
+            self.exclusive.add(queue.name)
         self.router.declare_queue(queue.name)
-        return number
 
     def remove_queue(self, name: str) -> list[Binding]:
         """Forget a queue and its bindings."""
         number, _queue = self.queues.pop(name)
         del self.names[number]
+        self.exclusive.discard(name)
         return self.router.delete_queue(name)
 
     def settings(self, queue: Queue) -> QueueSettings:
@@ -169,9 +177,7 @@ class Declared:
         declared.renew_alternates()
         for number, name, durable, auto_delete, exclusive, arguments in record.queues:
             queue = Queue(name, durable, auto_delete, exclusive, _table(arguments))
-            declared.queues[name] = (number, queue)
-            declared.names[number] = name
-            router.declare_queue(name)
+            declared._know(number, queue)
         for source, destination, kind, routing_key, arguments in record.bindings:
             router.bind(Binding(source, destination, kind, routing_key, _table(arguments)))
         declared.next_queue = record.next_queue

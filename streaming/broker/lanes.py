@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from topology.errors import Refusal
 
 if TYPE_CHECKING:
     from streaming.broker.shard import ShardConfig
-    from topology.declarations import Queue
+    from topology.declarations import Policy, Queue
     from topology.policies import QueueSettings
 
 NOT_IMPLEMENTED = 540
@@ -24,11 +25,24 @@ def refuse_on_lanes(settings: QueueSettings, queue: Queue, config: ShardConfig) 
         return not_on_lanes(config, "auto-delete queues")
     if queue.exclusive:
         return not_on_lanes(config, "exclusive queues")
-    for limit, name in (
-        (settings.max_length, "max-length"),
-        (settings.max_length_bytes, "max-length-bytes"),
-    ):
-        if limit is not None and limit < config.lanes:
+    return _refuse_limits(
+        {"max-length": settings.max_length, "max-length-bytes": settings.max_length_bytes}, config
+    )
+
+
+def refuse_policy_on_lanes(policy: Policy, config: ShardConfig) -> Refusal | None:
+    """Why a policy cannot be in a vhost with this number of lanes, whatever it may match."""
+    if config.lanes == 1:
+        return None
+    if "expires" in policy.definition:
+        return not_on_lanes(config, "queue expiry")
+    return _refuse_limits(policy.definition, config)
+
+
+def _refuse_limits(limits: Mapping[str, object], config: ShardConfig) -> Refusal | None:
+    for name in ("max-length", "max-length-bytes"):
+        limit = limits.get(name)
+        if isinstance(limit, int) and limit < config.lanes:
             return not_on_lanes(config, f"a {name} of {limit}, smaller than the number of lanes,")
     return None
 

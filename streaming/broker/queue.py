@@ -218,7 +218,7 @@ class Queue:
             message,
             envelope,
             position,
-            NEVER if ttl_ms is None else base_ms + ttl_ms,
+            NEVER if ttl_ms is None else base_ms + ttl_ms if ttl_ms else self.shard.now_ms,
             parent_copy_id,
         )
         kinds.append(Kind.ENQUEUED)
@@ -271,6 +271,10 @@ class Queue:
         copies = list(self.order.take_all())
         self.ready = self.ready_bytes = 0
         return copies
+
+    def place(self, copy: Copy) -> tuple[int, int]:
+        """What orders the copies of the queue, ready or not (R-QPID-10)."""
+        return (0, copy.position)
 
     # -- unacked copies, by the channel that has them
 

@@ -147,10 +147,10 @@ class QuorumQueue(Queue):
         self._settle_down()
 
     def settings_changed(self) -> None:
-        """R-POL-8."""
+        """R-POL-8; the lease of `expires` starts anew."""
         self.settled()
         self.sweep()
-        self.arm_expiry()
+        self.touch()
 
     def record(self) -> QueueRecord:
         """See `Queue`."""

@@ -32,6 +32,7 @@ class Rerouting:
             reason: `rejected` or `orphaned`.
         """
         plan = self._plan(queue, copy.envelope, reason)
+        self._shard.warn_missing_alternates(plan.missing_alternates)
         row = self._shard.dead_lettering.record(queue, copy, plan)
         self._shard.events.kinds[row] = Kind.REROUTED
 
@@ -62,4 +63,5 @@ class Rerouting:
             exchange, after.routing_keys, shard.headers_of(after), one_alternate=True
         )
         targets = tuple(shard.queue(name) for name in route.queues)
-        return DeathPlan(reason, after, targets, "" if targets else "no_route")
+        outcome = "" if targets else "no_route"
+        return DeathPlan(reason, after, targets, outcome, (), route.missing_alternates)

@@ -126,11 +126,13 @@ class Sessions:
     def close(self, channel: Channel, cause: str) -> None:
         """Consumers end, exclusive queues go, unacked deliveries are requeued (R-SET-4)."""
         shard = self._shard
-        self._note("channel_closed", "", {"name": channel.name, "cause": cause})
+        self._note(
+            "channel_closed", "", {"name": channel.name, "user": channel.user, "cause": cause}
+        )
         for stream in channel.consumers():
             self._stop(stream)
-        for name, (_number, declaration) in sorted(shard.topology.queues.items()):
-            if declaration.exclusive and shard.queue(name).owner == channel.number:
+        for name in sorted(shard.topology.exclusive):
+            if shard.queue(name).owner == channel.number:
                 shard.administration.delete_queue(shard.queue(name), "exclusive")
         shard.settlements.requeue_all(channel, explicitly=False)
         shard.channels.remove(channel)
@@ -143,9 +145,15 @@ class Sessions:
         if queue is None:
             return
         queue.remove_consumer(stream)
-        self._note("consumer_cancelled", queue.name, {"consumer": stream.label})
+        self.note_cancelled(queue, stream)
         if queue.declaration.auto_delete and not queue.consumers:
             shard.administration.delete_queue(queue, "auto_delete")
+
+    def note_cancelled(self, queue: Queue, stream: Stream) -> None:
+        """Say that a consumer ended, and whose it was."""
+        channel = stream.channel
+        detail = {"consumer": stream.label, "name": channel.name, "user": channel.user}
+        self._note("consumer_cancelled", queue.name, detail)
 
     # -- time
 

@@ -27,7 +27,7 @@ def test_a_refused_publish_closes_its_channel_and_requeues_what_was_unacked_ther
     assert error_of(out) == NO_EXCHANGE
     assert broker.story() == ["m2 publish_error", "m1 requeued in work"]
     assert broker.of_kind(Kind.CHANNEL) == [
-        ("", {"what": "channel_closed", "name": "c0", "cause": "channel_error"})
+        ("", {"what": "channel_closed", "name": "c0", "user": None, "cause": "channel_error"})
     ]
 
 
