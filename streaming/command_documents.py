@@ -203,7 +203,6 @@ READERS: dict[str, Reader] = {
     "clear_operator_policy": lambda fields: commands.ClearOperatorPolicy(
         name=fields.text("name"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
-    "set_permissions": lambda fields: _set_permissions(fields),
     "clear_permissions": lambda fields: commands.ClearPermissions(
         user=fields.text("user"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
@@ -227,6 +226,9 @@ def _set_permissions(fields: CommandFields) -> Command:
         channel=_admin(fields),
         reply_id=fields.reply_id(),
     )
+
+
+READERS["set_permissions"] = _set_permissions
 
 
 def _object(fields: CommandFields, name: str) -> dict[str, Any]:

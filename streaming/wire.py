@@ -1,7 +1,7 @@
-"""The wire format: what the headers of a Kafka record say, and what is wrong when they say nonsense.
+"""The wire format: what the headers of a Kafka record say, or why they say nothing.
 
-A record with the header `dlx-op` is a command, any other a publish (D3). A publish's value is its body,
-never parsed; its AMQP attributes are in headers:
+A record with the header `dlx-op` is a command, any other a publish (D3). A publish's value is its
+body, never parsed; its AMQP attributes are in headers:
 
     dlx-vhost, dlx-exchange, dlx-routing-key   text; default "/", "" and ""
     dlx-properties                             JSON object of AMQP basic properties
@@ -9,8 +9,9 @@ never parsed; its AMQP attributes are in headers:
     dlx-flags                                  any of mandatory, immediate, confirm; with commas
     dlx-channel                                text; the publisher's channel, default "pub"
 
-A command's value is a JSON object with the vocabulary of `command_documents`; `dlx-op` repeats its op,
-or is empty. Headers that do not begin with `dlx-` are the publisher's own: carried as bytes.
+A command's value is a JSON object with the vocabulary of `command_documents`; `dlx-op` repeats
+its op, or is empty. Headers that do not begin with `dlx-` are the publisher's own: carried as
+bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ MAX_NESTING = 64
 
 FLAG_BITS = {"mandatory": MANDATORY, "immediate": IMMEDIATE, "confirm": CONFIRM}
 
-WHOLE_PROPERTIES = {"delivery_mode": (0, 255), "priority": (0, 255), "timestamp": (0, (1 << 63) - 1)}
+WHOLE_PROPERTIES = {
+    "delivery_mode": (0, 255),
+    "priority": (0, 255),
+    "timestamp": (0, (1 << 63) - 1),
+}
 TEXT_PROPERTIES = frozenset(
     {
         "content_type",
@@ -111,7 +116,8 @@ def text(header: str, value: bytes | None, default: str) -> str:
         return default
     if len(value) > MAX_SHORT_STRING_BYTES:
         raise MalformedRecordError(
-            "header_too_long", f"{header} has {len(value)} bytes, more than {MAX_SHORT_STRING_BYTES}"
+            "header_too_long",
+            f"{header} has {len(value)} bytes, more than {MAX_SHORT_STRING_BYTES}",
         )
     try:
         return bytes(value).decode()
@@ -130,11 +136,15 @@ def json_object(where: str, value: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRecordError("bad_json", f"{where} is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise MalformedRecordError("wrong_type", f"{where}: expected an object, got {json_type(document)}")
+        raise MalformedRecordError(
+            "wrong_type", f"{where}: expected an object, got {json_type(document)}"
+        )
     return document
 
 
-def publish_headers(values: Iterable[bytes | None], foreign: dict[str, Any] | None = None) -> PublishHeaders:
+def publish_headers(
+    values: Iterable[bytes | None], foreign: dict[str, Any] | None = None
+) -> PublishHeaders:
     """Read the headers of a publish.
 
     Args:
@@ -170,7 +180,9 @@ def _properties(value: bytes) -> dict[str, Any]:
                 detail = f"{where}: expected a whole number, got {json_type(member)}"
                 raise MalformedRecordError("wrong_type", detail)
             if not least <= member <= most:
-                raise MalformedRecordError("out_of_range", f"{where}: must be from {least} to {most}")
+                raise MalformedRecordError(
+                    "out_of_range", f"{where}: must be from {least} to {most}"
+                )
         elif name in TEXT_PROPERTIES:
             if not isinstance(member, str):
                 detail = f"{where}: expected a string, got {json_type(member)}"
@@ -200,7 +212,9 @@ def _flags(value: bytes) -> int:
             flags |= bit
         elif name.strip():
             hint = did_you_mean(name.strip(), FLAG_BITS)
-            raise MalformedRecordError("unknown_flag", f"{FLAGS}: {name.strip()!r} is no flag{hint}")
+            raise MalformedRecordError(
+                "unknown_flag", f"{FLAGS}: {name.strip()!r} is no flag{hint}"
+            )
     return flags
 
 
@@ -234,8 +248,11 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
 
 
 def foreign_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:
-    """A publisher's own Kafka headers as an AMQP table, for matching: the last value of a name counts,
-    as long string if it is UTF-8, else as byte array."""
+    """A publisher's own Kafka headers as an AMQP table, for matching.
+
+    The last value of a name counts, as long string if it is UTF-8, else as byte array.
+
+    """
     table: dict[str, Any] = {}
     for name, value in headers:
         if value is None:

@@ -20,19 +20,21 @@ def run(
         Path, typer.Option("--config", "-c", help="The job's dlx.toml.", metavar="FILE")
     ] = Path("dlx.toml"),
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Show a live view instead of log lines.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show a live view instead of log lines.")
+    ] = False,
 ) -> int:
     """Run the job until it is stopped: Kafka in, Delta tables and Kafka out.
 
     SIGTERM and Ctrl-C let the running batch finish. Started again, the job goes on where it was.
     """
+    import os
+
     from streaming.config import load_config
     from streaming.config.attachments import check_secrets, load_vhost_definitions
     from streaming.pipeline.batch_log import batch_line
     from streaming.pipeline.job import BatchDone, Job
     from streaming.pipeline.watching import LiveView
-
-    import os
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -59,14 +61,18 @@ def run(
         signal.signal(number, stop)
     try:
         job.start(definitions=definitions)
-        logger.info("running: tables in %s, checkpoint in %s", settings.job.tables_location, job.checkpoint.path)
+        logger.info(
+            "running: tables in %s, checkpoint in %s",
+            settings.job.tables_location,
+            job.checkpoint.path,
+        )
         while not stopping.wait(0.2):
             if job.wait(0.01):
                 return EXIT_FINDINGS
     except Exception as error:
         if type(error).__name__ != "StreamingQueryException":
             raise
-        logger.error("the stream has failed: %s", first_lines(str(error)))
+        logger.error("the stream has failed: %s", first_lines(str(error)))  # noqa: TRY400 - in words
         return EXIT_FINDINGS
     finally:
         if view is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:
-    """The line: JSON of batch, rows, durations, what is resident, deaths by reason, lag and gate."""
+    """The line: JSON of rows, durations, what is resident, deaths by reason, lag and gate."""
     deaths: Counter[str] = Counter()
     for report in done.reports:
         deaths.update(report.deaths)

@@ -53,8 +53,8 @@ class Checkpoint:
         except OSError as error:
             lock.close()
             raise CheckpointError(
-                f"job.checkpoint_location: another job uses {self.path}; stop it, or give this one a "
-                "checkpoint and tables of its own"
+                f"job.checkpoint_location: another job uses {self.path}; stop it, or give this "
+                "one a checkpoint and tables of its own"
             ) from error
         self._lock = lock
 
@@ -68,15 +68,16 @@ class Checkpoint:
         """Read what the checkpoint belongs to, and refuse what does not fit.
 
         Raises:
-            CheckpointError: another partition count, version or configuration; or tables without it.
+            CheckpointError: another partition count, version or configuration; or tables without
+            it.
         """
         found = read_job_file(self.path)
         if found is None:
             if not tables_empty:
                 raise CheckpointError(
-                    f"job.tables_location: the tables there have batches, and {self.path} is not the "
-                    "checkpoint they were written with. Name that checkpoint; without it these tables "
-                    "can be read but not continued: give the job new ones"
+                    f"job.tables_location: the tables there have batches, and {self.path} is "
+                    "not the checkpoint they were written with. Name that checkpoint; without it "
+                    "these tables can be read but not continued: give the job new ones"
                 )
             found = JobFile(
                 shuffle_partitions=shuffle_partitions,
@@ -85,13 +86,14 @@ class Checkpoint:
             )
         elif found.format > FORMAT or found.core_version > CORE_VERSION:
             raise CheckpointError(
-                f"{self.path} was written by a newer version (core {found.core_version}); this is core "
+                f"{self.path} was written by a newer version (core {found.core_version}); this is "
+                "core "
                 f"{CORE_VERSION}: run that version"
             )
         elif found.shuffle_partitions != shuffle_partitions:
             raise CheckpointError(
-                f"job.shuffle_partitions: {self.path} was made with {found.shuffle_partitions}, and the "
-                f"state is divided by it; this start has {shuffle_partitions}. Set it to "
+                f"job.shuffle_partitions: {self.path} was made with {found.shuffle_partitions}, "
+                f"and the state is divided by it; this start has {shuffle_partitions}. Set it to "
                 f"{found.shuffle_partitions}"
             )
         elif found.outcome_hash != outcome_hash and self._has_unfinished_batch():

@@ -1,4 +1,4 @@
-"""Rows of `dead_letters` from the deaths of one shard's batch: with body, properties, x-death, targets."""
+"""Rows of `dead_letters` from the deaths of one shard's batch, bodies included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streaming.pipeline.message_rows import headers_json, properties_columns
 _MICROS = 1_000_000
 
 
-def dead_letter_table(  # noqa: PLR0913 - what every row carries
+def dead_letter_table(
     events: Events, query_id: str, batch_id: int, vhost: str, lane: int, bodies: BodyReader
 ) -> pa.Table | None:
     """All deaths of a shard's batch; None if there was none.

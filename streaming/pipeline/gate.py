@@ -1,7 +1,8 @@
 """The gate: publishes are held back while too much is resident; commands never are (D9).
 
-Spark asks each source before every batch how much it may read. The limit of the publishes source is
-set from here, between batches; the next batch obeys it. Between the marks the limit is what still fits.
+Spark asks each source before every batch how much it may read. The limit of the publishes source
+is set from here, between batches; the next batch obeys it. Between the marks the limit is what
+still fits.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ TESTED_SPARK = "4.2."
 class GateState(msgspec.Struct, frozen=True):
     """Where the gate stands and why."""
 
-    open: bool
     resident_bytes: int
     max_rows: int
     cause: Literal["off", "below", "between", "above"]
+    open: bool
 
 
 class Gate:
@@ -56,17 +57,17 @@ class Gate:
             recent_mean_bytes: of the messages that arrived lately; what the next ones may weigh.
         """
         if self._high_bytes is None or self._low_bytes is None:
-            return GateState(True, resident_bytes, self._max_rows, "off")
+            return GateState(resident_bytes, self._max_rows, "off", open=True)
         if resident_bytes > self._high_bytes:
             self._open = False
         elif resident_bytes < self._low_bytes:
             self._open = True
         if not self._open:
-            return GateState(False, resident_bytes, 0, "above")
+            return GateState(resident_bytes, 0, "above", open=False)
         headroom = max(self._high_bytes - resident_bytes, 0)
         fits = int(headroom / max(recent_mean_bytes, 1.0)) or 1
         cause: Literal["below", "between"] = "below" if fits >= self._max_rows else "between"
-        return GateState(True, resident_bytes, min(self._max_rows, fits), cause)
+        return GateState(resident_bytes, min(self._max_rows, fits), cause, open=True)
 
 
 class SourceLimits:
@@ -78,13 +79,13 @@ class SourceLimits:
         self._works = spark.version.startswith(TESTED_SPARK)
         if not self._works:
             logger.warning(
-                "flow control cannot work: Spark %s is not one of the versions it is tested with (%sx)",
-                spark.version,
+                "flow control cannot work: it is tested with Spark %sx, and this is %s",
                 TESTED_SPARK,
+                spark.version,
             )
 
-    def set(self, topics: Iterable[str], max_rows: int) -> None:
-        """Let the next batches read at most so many rows from the source of these topics; 0: none."""
+    def set_rows(self, topics: Iterable[str], max_rows: int) -> None:
+        """Let the next batches read at most so many rows from the source of these topics."""
         if not self._works:
             return
         source = self._source(set(topics))
@@ -110,7 +111,7 @@ class SourceLimits:
 
     def _source(self, topics: set[str]) -> Any:
         matching = [source for source in self._sources() if _topics_of(source.toString()) == topics]
-        assert len(matching) == 1, f"{len(matching)} Kafka sources read {sorted(topics)}"  # noqa: S101
+        assert len(matching) == 1, f"{len(matching)} Kafka sources read {sorted(topics)}"
         return matching[0]
 
 

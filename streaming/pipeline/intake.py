@@ -1,11 +1,11 @@
 """The first stage: Kafka records in, bodies written to `messages`, metadata out (D6, D7).
 
-Runs as `mapInArrow` over Kafka's partitions. Out come rows of (grouping key, blob): one blob a shard
-(`packing.py`), and one with the descriptions of the data files written (key FILES_KEY). Records that
-cannot be understood go to `quarantine`; nothing here raises because of a record.
+Runs as `mapInArrow` over Kafka's partitions. Out come rows of (grouping key, blob): one blob a
+shard (`packing.py`), and one with the descriptions of the data files written (key FILES_KEY).
+Records that cannot be understood go to `quarantine`; nothing here raises because of a record.
 
-Replay: file names and contents follow from the batch and the offsets, so a second run finds its files
-there and writes the same blobs.
+Replay: file names and contents follow from the batch and the offsets, so a second run finds its
+files there and writes the same blobs.
 """
 
 from __future__ import annotations

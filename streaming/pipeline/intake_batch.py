@@ -1,7 +1,8 @@
 """The work of the first stage on one task's records, batch by batch of Arrow rows.
 
 Alike publishes are understood once: the header columns are dictionary-encoded, and each distinct
-combination is read by `wire.py`. Only commands, foreign headers and bad records cost work by the row.
+combination is read by `wire.py`. Only commands, foreign headers and bad records cost work by the
+row.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.ledger.files import DataFile
 from streaming.pipeline import packing
+from streaming.pipeline.intake_commands import read_commands
 from streaming.pipeline.message_rows import MessageRows
 from streaming.pipeline.quarantine_rows import QuarantineRows
 from streaming.pipeline.selectors import mapped_headers
@@ -24,31 +26,9 @@ from streaming.wire import (
     INBOUND,
     MalformedRecordError,
     PublishHeaders,
-    command_record,
     foreign_table,
     publish_headers,
 )
-
-BROADCAST_OPS = frozenset(
-    {
-        "declare_exchange",
-        "declare_queue",
-        "delete_exchange",
-        "delete_queue",
-        "bind",
-        "unbind",
-        "set_policy",
-        "set_operator_policy",
-        "clear_policy",
-        "clear_operator_policy",
-        "set_permissions",
-        "clear_permissions",
-        "import_definitions",
-        "purge",
-        "tick",
-    }
-)
-"""Commands that go to every lane of a vhost (D2)."""
 
 HEADER_COLUMNS = tuple(name.replace("-", "_") for name in INBOUND)
 FOREIGN = "foreign"
@@ -108,16 +88,16 @@ class Intake:
         codes = self._codes(rows, topic)
         sizes = pc.fill_null(pc.binary_length(rows["value"]), -1).to_numpy()
         header_bytes = rows["header_bytes"].to_numpy()
-        bad: list[tuple[int, MalformedRecordError]] = []
-        for index in np.flatnonzero(
+        suspects = np.flatnonzero(
             (codes < 0)
             | (sizes < 0)
             | (sizes > self._settings.max_body_bytes)
             | (header_bytes > self._settings.max_header_bytes)
-        ):
-            bad.append(
-                (int(index), self._fault(rows, int(index), codes, sizes, header_bytes, topic))
-            )
+        ).tolist()
+        bad = [
+            (index, self._fault(rows, index, codes, sizes, header_bytes, topic))
+            for index in suspects
+        ]
         if bad:
             self._quarantine.add(rows, topic_name, topic, bad)
             keep = np.ones(rows.num_rows, bool)
@@ -231,7 +211,7 @@ class Intake:
         self._understood.append(understood)
         return len(self._understood) - 1
 
-    def _fault(  # noqa: PLR0913 - the columns that can be at fault
+    def _fault(
         self,
         rows: pa.RecordBatch,
         index: int,
@@ -248,7 +228,7 @@ class Intake:
         if codes[index] < 0:
             combination = self._row_combinations(rows.slice(index, 1), topic)[0]
             fault = self._known[combination]
-            assert isinstance(fault, MalformedRecordError)  # noqa: S101
+            assert isinstance(fault, MalformedRecordError)
             return fault
         if sizes[index] < 0:
             return MalformedRecordError(
@@ -257,40 +237,20 @@ class Intake:
         most = self._settings.max_body_bytes
         return MalformedRecordError("body_too_large", f"{sizes[index]} bytes, more than {most}")
 
-    # -- commands
-
     def _take_commands(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
-        bad: list[tuple[int, MalformedRecordError]] = []
-        columns = (
-            rows[name].to_pylist()
-            for name in ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
-        )
-        for index, (partition, offset, at_ms, op, vhost_name, value) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            try:
-                record = command_record(op, vhost_name, value)
-                vhost = self._settings.vhosts.get(record.vhost)
-                if vhost is None:
-                    detail = f"vhost {record.vhost!r} is not one of this job's"
-                    raise MalformedRecordError("unlisted_vhost", detail)
-            except MalformedRecordError as error:
-                bad.append((index, error))
-                continue
-            keys = vhost.keys
-            if str(record.command.__struct_config__.tag) not in BROADCAST_OPS:
-                keys = (keys[partition % len(keys)],)
-            for key in keys:
+        understood, bad = read_commands(rows, self._settings.vhosts)
+        for one in understood:
+            actor = Actor(topic.user, one.channel)
+            for key in one.keys:
                 shard = self._shards.setdefault(key, _ShardRows())
-                actor = Actor(topic.user, record.channel)
                 shard.pieces.append(
                     {
                         "topic_number": [topic.number],
-                        "partition": [partition],
-                        "offset": [offset],
-                        "at_ms": [at_ms],
+                        "partition": [one.partition],
+                        "offset": [one.offset],
+                        "at_ms": [one.at_ms],
                         "actor": [shard.actors.setdefault(actor, len(shard.actors))],
-                        "command": [value],
+                        "command": [one.value],
                     }
                 )
         if bad:

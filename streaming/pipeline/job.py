@@ -5,13 +5,12 @@
     between batches: the gate, ticks, contents, upkeep
     stop: close the gate, let the batch finish, stop the query
 
-Replay: Spark runs a batch again whose end it did not log. The stages write the same files and say the
-same; tables that have the batch are skipped (`ledger/commit.py`).
+Replay: Spark runs a batch again whose end it did not log. The stages write the same files and say
+the same; tables that have the batch are skipped (`ledger/commit.py`).
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -21,9 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from confluent_kafka import Producer
 
-from streaming.broker.shard import ShardConfig
 from streaming.config import JobConfig, jvm_properties, librdkafka_properties, outcome_hash
 from streaming.ledger.batches import BatchRow
 from streaming.ledger.ledger import Ledger
@@ -31,17 +28,18 @@ from streaming.ledger.storage import Place
 from streaming.memory import memory_marks, this_machine
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.gate import Gate, SourceLimits
+from streaming.pipeline.imports import write_imports
 from streaming.pipeline.intake import decode_files
 from streaming.pipeline.kafka_topics import KafkaTopics
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
 from streaming.pipeline.processor import ShardReport
-from streaming.pipeline.tasks import FILES_KEY, OutboundTask, TaskSettings, TopicTask, VhostTask
+from streaming.pipeline.task_settings import task_settings
+from streaming.pipeline.tasks import FILES_KEY
 from streaming.pipeline.ticks import Ticks
 from streaming.pipeline.upkeep import Upkeep
 from streaming.session import SessionConfig, available_cores, make_session, stop_session
-from streaming.wire import OP, VHOST, WIRE_VERSION
-from topology.definitions import dump_definitions
+from streaming.wire import WIRE_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,10 +122,10 @@ class Job:
             outcome_hash(self.config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
             tables_empty=self._ledger.is_empty(),
         )
-        settings = self._task_settings(topics)
+        settings = task_settings(self.config, self.checkpoint.job_file, topics, self._producer)
         self.checkpoint.save()
         if self.checkpoint.query_id() is None and definitions:
-            self._import(definitions)
+            write_imports(self.config, definitions, self._producer)
         if spark is None:
             spark = self._spark = make_session(self._session())
         self._learn_of_last_batch()
@@ -151,21 +149,9 @@ class Job:
         with self._limits_ready:
             self._limits = SourceLimits(spark, self._query)
 
-    def _import(self, definitions: Mapping[str, Definitions]) -> None:
-        """Write an import command for each vhost into the log, in front of everything."""
-        topic = self.config.topics_of("commands")[0]
-        producer = Producer({**self._producer, "log_level": 0})
-        for vhost, one in definitions.items():
-            document = dump_definitions({vhost: one})
-            command = {"op": "import_definitions", "definitions": document}
-            headers = [(OP, b"import_definitions"), (VHOST, vhost.encode())]
-            value = json.dumps(command).encode()
-            producer.produce(topic, value=value, headers=headers, partition=0)
-        producer.flush(30)
-
     def _learn_of_last_batch(self) -> None:
         """What the last batch row says: what is resident, deadlines, the gate."""
-        assert self._ledger is not None  # noqa: S101
+        assert self._ledger is not None
         query_id = self.checkpoint.query_id()
         row = self._ledger.last_batch(query_id) if query_id else None
         detail = row.detail if row is not None else {}
@@ -190,48 +176,6 @@ class Job:
             shuffle_partitions=job.shuffle_partitions,
         )
 
-    def _task_settings(self, topics: KafkaTopics) -> TaskSettings:
-        config = self.config
-        numbers = self.checkpoint.job_file
-        vhosts: dict[str, VhostTask] = {}
-        shards: dict[int, ShardConfig] = {}
-        administrators = tuple(
-            sorted(name for name, user in config.users.items() if user.administrator)
-        )
-        for name, vhost in config.vhosts.items():
-            keys = tuple(numbers.shard_key(name, lane) for lane in range(vhost.lanes))
-            vhosts[name] = VhostTask(keys)
-            for lane, key in enumerate(keys):
-                shards[key] = ShardConfig(
-                    vhost=name,
-                    lane=lane,
-                    lanes=vhost.lanes,
-                    compat=config.job.compat,
-                    clock=config.job.clock,
-                    enforce_permissions=True,
-                    administrators=administrators,
-                    consumer_timeout_ms=vhost.consumer_timeout_ms or None,
-                )
-        return TaskSettings(
-            tables=self.tables,
-            topics={
-                each.topic: TopicTask(
-                    numbers.topic_number(topics.identities[each.topic], each.topic),
-                    each.user,
-                    each.mapping,
-                )
-                for each in config.inputs
-            },
-            vhosts=vhosts,
-            shards=shards,
-            outbound=OutboundTask(
-                config.outbound_topics(),
-                {**self._producer, "enable.idempotence": True, "linger.ms": 5, "log_level": 0},
-            ),
-            max_body_bytes=config.flow.max_body_bytes,
-            max_header_bytes=config.flow.max_header_bytes,
-        )
-
     # -- a batch
 
     def _commit(self, frame: DataFrame, batch_id: int) -> None:
@@ -249,7 +193,7 @@ class Job:
         for report in reports:
             files.extend(report.files)
         query_id = self.checkpoint.query_id()
-        assert query_id is not None, "a batch without a query"  # noqa: S101
+        assert query_id is not None, "a batch without a query"
         offsets = self.checkpoint.offsets(batch_id)
         now_ms = offsets.now_ms
         self.shards.learn(reports)
@@ -261,7 +205,7 @@ class Job:
             **self.shards.detail(),
             "gate": msgspec.to_builtins(self.gate_state),
         }
-        assert self._ledger is not None  # noqa: S101
+        assert self._ledger is not None
         committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         done = BatchDone(
             batch_id,
@@ -287,14 +231,14 @@ class Job:
         """Tell the publishes source how much the next batch may read."""
         with self._limits_ready:
             if self._limits is not None and not self._stopping:
-                self._limits.set(self.config.topics_of("publishes"), self.gate_state.max_rows)
+                self._limits.set_rows(self.config.topics_of("publishes"), self.gate_state.max_rows)
 
     # -- running and stopping
 
     @property
     def query(self) -> StreamingQuery:
         """The running query."""
-        assert self._query is not None, "the job was not started"  # noqa: S101
+        assert self._query is not None, "the job was not started"
         return self._query
 
     def wait(self, seconds: float) -> bool:
@@ -303,7 +247,8 @@ class Job:
         Raises:
             StreamingQueryException: it ended by a failure.
         """
-        return bool(self.query.awaitTermination(seconds))
+        ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type] # takes fractions
+        return bool(ended)
 
     def stop(self) -> None:
         """Stop the query between batches and give everything back; harmless if not started."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from topology.errors import DlxError
 
@@ -39,7 +39,8 @@ class KafkaTopics:
         """Make what is missing and learn the rest.
 
         Raises:
-            KafkaUnreachableError: no broker answers, a foreign topic is missing, or one cannot be made.
+            KafkaUnreachableError: no broker answers, a foreign topic is missing, or one cannot be
+            made.
         """
         try:
             known = self._admin.list_topics(timeout=self._timeout_s).topics
@@ -55,8 +56,8 @@ class KafkaTopics:
                 continue
             if each.mapping is not None:
                 raise KafkaUnreachableError(
-                    f"inputs: the topic {each.topic!r} does not exist; a mapped topic is never made "
-                    "by the job: make it, or correct its name"
+                    f"inputs: the topic {each.topic!r} does not exist; a mapped topic is never "
+                    "made by the job: make it, or correct its name"
                 )
             missing.append(self._input_topic(each.topic, self._config.partitions_of(each)))
         missing += [

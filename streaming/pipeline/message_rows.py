@@ -36,7 +36,7 @@ class MessageRows:
         self._index = 0
         self._files: list[DataFile] = []
 
-    def add(  # noqa: PLR0913 - the columns of one batch
+    def add(
         self,
         rows: pa.RecordBatch,
         topic_name: str,

@@ -1,11 +1,11 @@
 """Outbound Kafka records: deliveries, confirms, returns, answers (D3b), and their wire form.
 
-Every record is keyed by channel and carries `dlx-vhost`, `dlx-lane` and `dlx-seq`: a number that goes up
-by one with each record of that vhost and lane. A replayed batch sends the same records with the same
-numbers; a reader drops what is not above the highest it has seen.
+Every record is keyed by channel and carries `dlx-vhost`, `dlx-lane` and `dlx-seq`: a number that
+goes up by one with each record of that vhost and lane. A replayed batch sends the same records
+with the same numbers; a reader drops what is not above the highest it has seen.
 
-A delivery's value is the body, its AMQP attributes are headers as on publishes; every other record's
-value is a JSON object.
+A delivery's value is the body, its AMQP attributes are headers as on publishes; every other
+record's value is a JSON object.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from streaming.broker.message import Envelope, Message
 from streaming.broker.outbound import (
     AnswerOut,
     ConfirmOut,
@@ -23,7 +24,6 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
-from streaming.broker.message import Envelope, Message
 from streaming.broker.shard import Batch, ShardConfig
 from streaming.ledger.bodies import BodyReader
 from streaming.pipeline.body_places import places_of

@@ -1,6 +1,6 @@
 """Records on their way from the first stage to their shard: one Arrow blob a task and shard.
 
-    row: topic_number, partition, offset, at_ms | publication, actor, flags | size, body file and row
+    row: topic_number, partition, offset, at_ms | publication, actor, flags | size, file and row
     or:  topic_number, partition, offset, at_ms | command (JSON), actor
 
 Publications and actors are few and stand once, in the blob's metadata.
@@ -102,8 +102,9 @@ def _missing(field: pa.Field, rows: int) -> pa.Array:
 def unpack(blobs: list[bytes]) -> Records:
     """The records of all blobs of a shard, in the order of D4.
 
-    The partitions are merged by the running maximum of their timestamps, then by topic, partition and
-    offset; so no partition is reordered, and the order does not depend on how they came in blobs.
+    The partitions are merged by the running maximum of their timestamps, then by topic, partition
+    and offset; so no partition is reordered, and the order does not depend on how they came in
+    blobs.
     """
     tables = []
     publications: list[Publication] = []

@@ -1,4 +1,4 @@
-"""The stateful stage: the blobs of a shard in, the broker's fold, data files and outbound records out.
+"""The stateful stage: a shard's blobs in, the fold, data files and outbound records out.
 
 Spark calls it once a batch and shard (transformWithState, timeMode None). It decides nothing about
 queueing: it unpacks, calls `streaming.broker.shard`, writes what came of it, and reports.

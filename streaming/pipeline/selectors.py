@@ -1,10 +1,10 @@
-"""Foreign records: vhost, exchange and routing key from literals, the record key, or a header (D3)."""
+"""Foreign records: vhost, exchange and routing key from literals, record key or header (D3)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streaming.config.inputs import RecordHeader, RecordKey, Selector, TopicMapping
+from streaming.config.inputs import RecordKey, Selector, TopicMapping
 from streaming.wire import MalformedRecordError
 
 ForeignHeaders = tuple[tuple[str, bytes | None], ...]
@@ -15,7 +15,8 @@ def mapped_headers(
 ) -> tuple[Any, ...]:
     """The header values (as in `wire.INBOUND`) that a foreign record stands for, and its headers.
 
-    Where a selector finds nothing, the headers are replaced by the error that quarantines the record.
+    Where a selector finds nothing, the headers are replaced by the error that quarantines the
+    record.
     """
     last = dict(headers)
     try:
@@ -30,15 +31,14 @@ def mapped_headers(
 def _select(
     selector: Selector, what: str, record_key: bytes | None, headers: dict[str, bytes | None]
 ) -> bytes:
-    match selector:
-        case RecordKey(otherwise):
-            value, place = record_key, "the record key"
-        case RecordHeader(name, otherwise):
-            value, place = headers.get(name), f"the header {name!r}"
-        case str():
-            return selector.encode()
+    if isinstance(selector, str):
+        return selector.encode()
+    if isinstance(selector, RecordKey):
+        value, place = record_key, "the record key"
+    else:
+        value, place = headers.get(selector.name), f"the header {selector.name!r}"
     if value is None:
-        if otherwise is None:
+        if selector.otherwise is None:
             raise MalformedRecordError("unmapped", f"{what} comes from {place}, and there is none")
-        return otherwise.encode()
+        return selector.otherwise.encode()
     return bytes(value)

@@ -15,7 +15,15 @@ PUBLISHES = "publishes"
 COMMANDS = "commands"
 
 
-def read_source(  # noqa: PLR0913 - a source has that many settings
+_HEADER_BYTES = (
+    "cast(coalesce(aggregate(headers, 0L, (total, header) -> total + length(header.key) "
+    "+ coalesce(length(header.value), 0)), 0L) as int) as header_bytes"
+)
+_FOREIGN = f"exists(headers, header -> not startswith(header.key, '{OURS}'))"
+_OWN = f"filter(headers, header -> not startswith(header.key, '{OURS}'))"
+
+
+def read_source(
     spark: SparkSession,
     name: str,
     topics: Iterable[str],
@@ -64,11 +72,8 @@ def _columns(mapped: Iterable[str]) -> list[str]:
         "value",
         "headers",
         "unix_millis(current_timestamp()) as now_ms",
-        "cast(coalesce(aggregate(headers, 0L, (total, header) -> "
-        "total + length(header.key) + coalesce(length(header.value), 0)), 0L) as int) as header_bytes",
-        f"case when {is_mapped} then headers "
-        f"when exists(headers, header -> not startswith(header.key, '{OURS}')) "
-        f"then filter(headers, header -> not startswith(header.key, '{OURS}')) end as foreign",
+        _HEADER_BYTES,
+        f"case when {is_mapped} then headers when {_FOREIGN} then {_OWN} end as foreign",
     ]
     columns += [
         f"case when not {is_mapped} and headers is not null then {by_name}['{name}'] end "

@@ -1,4 +1,4 @@
-"""What Spark's tasks are told: plain values that pickle, made by the driver from the configuration."""
+"""What Spark's tasks are told: plain values that pickle, made by the driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES_KEY = 0
 
 
 class TopicTask(msgspec.Struct, frozen=True):
-    """One input topic: its number (D3), the user its records act for, how foreign records are mapped."""
+    """One input topic: its number (D3), whom its records act for, how they are mapped."""
 
     number: int
     user: str
@@ -62,11 +62,11 @@ class BatchContext(msgspec.Struct, frozen=True):
 def batch_context() -> BatchContext:
     """The batch this task belongs to, from Spark's local properties."""
     context = TaskContext.get()
-    assert context is not None, "outside a Spark task"  # noqa: S101
+    assert context is not None, "outside a Spark task"
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch_id = context.getLocalProperty("streaming.sql.batchId")
-    assert query_id is not None, "the task has no query id"  # noqa: S101
-    assert batch_id is not None, "the task has no batch id"  # noqa: S101
+    assert query_id is not None, "the task has no query id"
+    assert batch_id is not None, "the task has no batch id"
     return BatchContext(query_id, int(batch_id), context.partitionId())
 
 

@@ -1,4 +1,4 @@
-"""Time for idle shards: when the earliest deadline is due, a `tick` is written into the log (D4)."""
+"""Time for idle shards: when a deadline is due, a `tick` is written into the log (D4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ticks:
-    """Knows each shard's next deadline and wakes it; a thread of its own, with `clock = wall` only."""
+    """Knows each shard's next deadline and wakes it, with `clock = wall` only."""
 
     def __init__(
         self,
@@ -77,7 +77,10 @@ class Ticks:
             return
         config = self._settings.shards[shard]
         partition = config.lane % self._partitions
-        headers = [(OP, b"tick"), (VHOST, config.vhost.encode())]
+        headers: list[tuple[str, str | bytes | None]] = [
+            (OP, b"tick"),
+            (VHOST, config.vhost.encode()),
+        ]
         self._producer.produce(
             self._topic, value=b'{"op":"tick"}', partition=partition, headers=headers
         )

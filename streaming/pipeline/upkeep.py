@@ -1,13 +1,13 @@
-"""What keeps the tables healthy and `queue_contents` current, on a thread beside the batches (D8b)."""
+"""What keeps the tables healthy and `queue_contents` current, beside the batches (D8b)."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from streaming.ledger.maintenance import Maintenance
+from streaming.tables.contents import ContentsUpdater
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Runs the maintenance of the ledger, and updates `queue_contents` when there is something new."""
+    """Runs the maintenance of the ledger; updates `queue_contents` when there is something new."""
 
     def __init__(self, config: JobConfig, tables: Place, ledger: Ledger | None) -> None:
         self._config = config
@@ -29,10 +29,11 @@ class Upkeep:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._maintenance: Maintenance | None = None
+        self._contents = ContentsUpdater(tables)
 
     def start(self) -> None:
         """Begin."""
-        assert self._ledger is not None  # noqa: S101
+        assert self._ledger is not None
         self._maintenance = Maintenance(self._tables, writers=self._ledger.writers)
         self._maintenance.start()
         self._thread = threading.Thread(target=self._run, name="contents", daemon=True)
@@ -72,12 +73,7 @@ class Upkeep:
                     self._changed.wait(interval_s)
 
     def _update_contents(self) -> None:
-        from streaming.tables.contents import ContentsUpdater  # noqa: PLC0415 - DuckDB, with the job
-
-        started = time.perf_counter()
         try:
-            ContentsUpdater(self._tables).update()
-        except Exception:  # noqa: BLE001 - the batches go on; the next round tries again, and says so again
+            self._contents.step()
+        except Exception:  # the batches go on; the next round tries again, and says so again
             logger.exception("queue_contents could not be updated")
-            return
-        logger.debug("queue_contents updated in %.3f s", time.perf_counter() - started)

@@ -1,0 +1,64 @@
+"""From the configuration to what the tasks are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.broker.shard import ShardConfig
+from streaming.ledger.storage import Place
+from streaming.pipeline.tasks import OutboundTask, TaskSettings, TopicTask, VhostTask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streaming.config import JobConfig
+    from streaming.pipeline.kafka_topics import KafkaTopics
+    from streaming.pipeline.numbers import JobFile
+
+
+def task_settings(
+    config: JobConfig, numbers: JobFile, topics: KafkaTopics, producer: Mapping[str, str]
+) -> TaskSettings:
+    """What the stages of this job need; new topics and shards get their numbers.
+
+    Args:
+        producer: librdkafka properties of the outbound producer; may hold secrets.
+    """
+    vhosts: dict[str, VhostTask] = {}
+    shards: dict[int, ShardConfig] = {}
+    administrators = tuple(
+        sorted(name for name, user in config.users.items() if user.administrator)
+    )
+    for name, vhost in config.vhosts.items():
+        keys = tuple(numbers.shard_key(name, lane) for lane in range(vhost.lanes))
+        vhosts[name] = VhostTask(keys)
+        for lane, key in enumerate(keys):
+            shards[key] = ShardConfig(
+                vhost=name,
+                lane=lane,
+                lanes=vhost.lanes,
+                compat=config.job.compat,
+                clock=config.job.clock,
+                enforce_permissions=True,
+                administrators=administrators,
+                consumer_timeout_ms=vhost.consumer_timeout_ms or None,
+            )
+    return TaskSettings(
+        tables=Place(config.job.tables_location),
+        topics={
+            each.topic: TopicTask(
+                numbers.topic_number(topics.identities[each.topic], each.topic),
+                each.user,
+                each.mapping,
+            )
+            for each in config.inputs
+        },
+        vhosts=vhosts,
+        shards=shards,
+        outbound=OutboundTask(
+            config.outbound_topics(),
+            {**producer, "enable.idempotence": True, "linger.ms": 5, "log_level": 0},
+        ),
+        max_body_bytes=config.flow.max_body_bytes,
+        max_header_bytes=config.flow.max_header_bytes,
+    )
