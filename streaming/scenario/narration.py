@@ -13,9 +13,10 @@ from streaming.broker.dead_lettering import DeathPlan
 from streaming.broker.deaths import matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Copy, Envelope
+from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.lives import READY, Lives
 from streaming.scenario.phrases import exchange_words, keys_words, quoted, ways
-from streaming.scenario.play import START_MS, Player
+from streaming.scenario.replies import START_MS
 from topology.policies import QueueSettings
 
 Tone = Literal["title", "head", "plain", "good", "bad", "moved", "quiet"]
@@ -36,14 +37,14 @@ class News(NamedTuple):
 
 
 class Narration:
-    """What happens on a player's broker, told once.
+    """What happens on a broker, told once.
 
     Args:
         names: what the messages are called, in the order of their publishing.
     """
 
-    def __init__(self, player: Player, names: list[str]) -> None:
-        self._player = player
+    def __init__(self, broker: CoreBroker, names: list[str]) -> None:
+        self._broker = broker
         self._names = names
         self.lives = Lives()
         self._row = 0
@@ -53,7 +54,7 @@ class Narration:
 
     def news(self) -> list[News]:
         """What happened since the last call."""
-        events = self._player.shard.events
+        events = self._broker.shard.events
         plans = self._new_plans()
         told: list[News] = []
         while self._row < len(events):
@@ -68,7 +69,7 @@ class Narration:
         return told
 
     def _new_plans(self) -> dict[int, DeathPlan]:
-        events = self._player.shard.events
+        events = self._broker.shard.events
         rows, plans = events.death_rows[self._deaths :], events.death_plans[self._deaths :]
         self._deaths += len(rows)
         cut = events.cut_deaths
@@ -77,7 +78,7 @@ class Narration:
         }
 
     def _sentences(self, row: int, plans: dict[int, DeathPlan]) -> Iterator[Sentence]:
-        events = self._player.shard.events
+        events = self._broker.shard.events
         kind, queue, copy = Kind(events.kinds[row]), events.queues[row], events.copies[row]
         detail = self._detail(row)
         if copy is not None:
@@ -94,7 +95,7 @@ class Narration:
         self, row: int, kind: Kind, queue: str, copy: Copy, plans: dict[int, DeathPlan]
     ) -> Iterator[Sentence]:
         name, there = self._names[copy.message.offset], f"queue {quoted(queue)}"
-        ref = self._player.refs.get(row, "")
+        ref = self._broker.refs.get(row, "")
         match kind:
             case Kind.ENQUEUED:
                 self.lives.born(copy, queue, self._now_ms)
@@ -125,14 +126,14 @@ class Narration:
                 yield f"{MORE}kept there until its dead letter is accepted (at least once)", "bad"
             case _:
                 yield from self._death(kind, queue, copy, plans[row])
-                for target in self._player.shard.events.refused_deaths.get(row, ()):
+                for target in self._broker.shard.events.refused_deaths.get(row, ()):
                     self.lives.refused(copy, target)
 
     def _detail(self, row: int) -> dict[str, Any]:
-        return self._player.shard.events.details.get(row, {})
+        return self._broker.shard.events.details.get(row, {})
 
     def _arrival(self, name: str, queue: str, copy: Copy) -> Sentence:
-        router = self._player.shard.topology.router
+        router = self._broker.shard.topology.router
         envelope = copy.envelope
         how = ways(router, envelope, matching_headers(envelope)).get(queue)
         by = f", {how}" if how else ""
@@ -204,7 +205,7 @@ class Narration:
 
     def _settings(self, queue: str) -> QueueSettings | None:
         """What is in force for a queue, if it still exists."""
-        shard = self._player.shard
+        shard = self._broker.shard
         known = shard.topology.queues.get(queue)
         return None if known is None else shard.settings_for(known[1])
 

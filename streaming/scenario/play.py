@@ -1,8 +1,11 @@
-"""Playing a scenario on the broker core: steps in, outcome out, as recordings of RabbitMQ have it.
+"""Playing a scenario on a broker: steps in, outcome out, as recordings of RabbitMQ have it.
 
     definitions -> wait -> step -> wait -> step ... -> wait until end_ms -> look -> empty the queues
 
-The outcome is what clients see; whoever wants to know why watches, and reads the events.
+The outcome is what clients see; whoever wants to know why watches, and reads the events. What is
+asked of the broker follows from the scenario alone, never from what the broker replied (but for
+refused definitions, which end the play): so a play can also be written down and its replies read
+later.
 """
 
 from __future__ import annotations
@@ -11,35 +14,28 @@ from typing import Any, Literal, Protocol
 
 from streaming.broker import commands
 from streaming.broker.commands import Command
-from streaming.broker.events import Actor
-from streaming.broker.message import Message
-from streaming.broker.outbound import (
-    AnswerOut,
-    ConfirmOut,
-    DeliveryOut,
-    Outbound,
-    PublishErrorOut,
-    ReturnOut,
-)
-from streaming.broker.pages import MemoryStore
-from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
-from streaming.broker.shard import Shard, ShardConfig
+from streaming.command_documents import MAX_COUNT
+from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import VERSIONS, Scenario
-from streaming.scenario.messages import delivery_record, envelope_record
+from streaming.scenario.replies import (
+    START_MS,
+    VHOST,
+    Answered,
+    Broker,
+    Confirmed,
+    Delivered,
+    Refused,
+    Reply,
+    Returned,
+)
 from streaming.scenario.steps import Publish, Sleep, Step
-from topology.errors import Refusal
+from topology.definitions import load_definitions
+from topology.errors import InvalidTopologyError
 from topology.values import Compat
-
-VHOST = "<vhost>"
-"""What recorded error texts call the virtual host."""
-
-START_MS = 1_600_000_000_000
-"""The instant of `at_ms` 0; any would do."""
 
 DRAIN_GAP_MS = 60
 SECOND_PASS_MS = 200
 DRAIN_CHANNEL = "drain"
-DRAIN_COUNT = 1 << 30
 
 Outcome = dict[str, Any]
 Phase = Literal["declared", "waited", "stepped", "ended", "emptied"]
@@ -59,32 +55,21 @@ class Watcher(Protocol):
 
 
 class Player:
-    """One scenario on one shard.
+    """One scenario on one broker."""
 
-    Attributes:
-        shard: the broker, for whoever wants to look at its events.
-        bodies: body of each message, by offset.
-        refs: what the deliveries are called, by row of their event.
-    """
-
-    def __init__(self, scenario: Scenario, compat: Compat, watcher: Watcher | None = None) -> None:
+    def __init__(self, scenario: Scenario, broker: Broker, watcher: Watcher | None = None) -> None:
         self.scenario = scenario
-        self.compat = compat
-        self.shard = Shard(ShardConfig(vhost=VHOST, compat=compat), MemoryStore())
-        self.bodies: list[str] = []
-        self.refs: dict[int, str] = {}
+        self._broker = broker
         self._watcher = watcher
-        self._actors: dict[str, Actor] = {}
         self._queues = {queue.name for queue in scenario.definitions.queues}
         self._consumers: dict[str, dict[str, Any]] = {}
-        self._given: list[DeliveryOut] = []  # not acked automatically, in order
+        self._given: list[Delivered] = []  # not acked automatically, in order
 
     def play(self) -> Outcome:
         """Everything, the final drain included."""
         self._at(0)
-        refusal = self._set_up()
-        if refusal is not None:
-            error = _error(refusal)
+        error = self._set_up()
+        if error is not None:
             self._saw("declared", {"error": error})
             return {"setup_error": error}
         self._saw("declared")
@@ -113,7 +98,8 @@ class Player:
 
     # -- steps
 
-    def _set_up(self) -> Refusal | None:
+    def _set_up(self) -> dict[str, Any] | None:
+        """Declare the topology; gives the error of what was refused."""
         declared = self.scenario.definitions
         orders: list[Command] = [
             *(commands.SetPolicy(policy=policy) for policy in declared.policies),
@@ -123,9 +109,9 @@ class Player:
             *(commands.Bind(binding=binding) for binding in declared.bindings),
         ]
         for command in orders:
-            for out in self._do(command):
-                if isinstance(out, AnswerOut) and out.refusal is not None:
-                    return out.refusal
+            for reply in self._do(command):
+                if isinstance(reply, Answered) and reply.error is not None:
+                    return reply.error
         return None
 
     def _step(self, step: Step) -> dict[str, Any]:
@@ -138,47 +124,40 @@ class Player:
                 self._consumers[label] = {"messages": [], "channel": channel}
             case commands.DeclareQueue(queue=queue):
                 self._queues.add(queue.name)
-        result = self._ask(step.action)
-        if isinstance(step.action, commands.ImportDefinitions):
-            self._queues.update(self.shard.topology.queues)
-        return result
+            case commands.ImportDefinitions(definitions=document):
+                self._queues.update(_queues_of(document))
+        return self._ask(step.action)
 
     def _publish(self, publish: Publish) -> dict[str, Any]:
-        message = self._message(publish.body)
-        flags = CONFIRM | (MANDATORY if publish.mandatory else 0)
-        flags |= IMMEDIATE if publish.immediate else 0
-        actor = self._actor(publish.channel)
-        self.shard.publish(self.shard.now_ms, message, publish.publication, flags, actor)
         result: dict[str, Any] = {"confirm": "ack"}
-        for out in self._outbound():
-            match out:
-                case ConfirmOut():
-                    result["confirm"] = "ack" if out.ack else "nack"
-                case ReturnOut():
-                    envelope = out.envelope
+        for reply in self._heard(self._broker.publish(publish)):
+            match reply:
+                case Confirmed():
+                    result["confirm"] = "ack" if reply.ack else "nack"
+                case Returned():
                     result["returned"] = {
-                        "reply_code": out.code,
-                        "reply_text": out.text,
-                        "exchange": envelope.exchange,
-                        "routing_key": envelope.routing_keys[0],
-                        "message": envelope_record(envelope, publish.body, envelope.headers),
+                        "reply_code": reply.code,
+                        "reply_text": reply.text,
+                        "exchange": reply.message["exchange"],
+                        "routing_key": reply.message["routing_key"],
+                        "message": reply.message,
                     }
-                case PublishErrorOut():
-                    return {"error": _error(out.refusal)}
+                case Refused():
+                    return {"error": reply.error}
         return result
 
     def _ask(self, command: Command) -> dict[str, Any]:
         """Do a command and give its result as recorded; empty for one that has none."""
         messages: list[dict[str, Any]] = []
         result: dict[str, Any] = {}
-        for out in self._do(command):
-            match out:
-                case DeliveryOut() if isinstance(command, commands.Get):
-                    messages.append(self._record(out))
-                case AnswerOut():
-                    if out.refusal is not None:
-                        return {"error": _error(out.refusal)}
-                    result = out.result
+        for reply in self._do(command):
+            match reply:
+                case Delivered() if isinstance(command, commands.Get) and _is_of(reply, command):
+                    messages.append(_record(reply))
+                case Answered():
+                    if reply.error is not None:
+                        return {"error": reply.error}
+                    result = reply.result
         match command:
             case commands.Get():
                 return {"messages": messages}
@@ -192,11 +171,11 @@ class Player:
     # -- the end
 
     def _collect_unacked(self, outcome: Outcome) -> None:
-        for out in self._given:
-            if not self.shard.channels.is_unacked(out.delivery_id):
-                continue
-            entry = {"ref": out.ref, "body": self._body(out)}
-            outcome["unacked"].setdefault(out.queue, []).append(entry)
+        unacked = self._broker.unacked([delivery.delivery_id for delivery in self._given])
+        for delivery in self._given:
+            if delivery.delivery_id in unacked:
+                entry = {"ref": delivery.ref, "body": delivery.message["body"]}
+                outcome["unacked"].setdefault(delivery.queue, []).append(entry)
 
     def _drain(self, outcome: Outcome, names: list[str]) -> None:
         for label, consumer in self._consumers.items():
@@ -212,13 +191,13 @@ class Player:
             outcome["second_pass"] = second
 
     def _empty(self, name: str) -> list[dict[str, Any]] | None:
-        get = commands.Get(queue=name, count=DRAIN_COUNT, auto_ack=True, channel=DRAIN_CHANNEL)
+        get = commands.Get(queue=name, count=MAX_COUNT, auto_ack=True, channel=DRAIN_CHANNEL)
         messages = self._ask(get).get("messages")
         for message in messages or ():
             del message["ref"]
         return messages
 
-    # -- the shard
+    # -- the broker
 
     def _saw(
         self, phase: Phase, result: dict[str, Any] | None = None, step: int | None = None
@@ -227,50 +206,47 @@ class Player:
             self._watcher.saw(phase, result or {}, step)
 
     def _at(self, at_ms: int) -> None:
-        self.shard.advance(START_MS + at_ms)
-        self._outbound()
+        self._heard(self._broker.advance(at_ms))
 
-    def _do(self, command: Command) -> list[Outbound]:
-        channel = getattr(command, "channel", None) or ""
-        self.shard.command(self.shard.now_ms, command, self._actor(channel))
-        return self._outbound()
+    def _do(self, command: Command) -> list[Reply]:
+        return self._heard(self._broker.command(command))
 
-    def _outbound(self) -> list[Outbound]:
-        """What came out since the last call; consumers keep theirs."""
-        out, self.shard.outbound = self.shard.outbound, []
-        for one in out:
-            if not isinstance(one, DeliveryOut):
+    def _heard(self, replies: list[Reply]) -> list[Reply]:
+        """Note the deliveries; consumers keep theirs."""
+        for one in replies:
+            if not isinstance(one, Delivered):
                 continue
-            self.refs[one.row] = one.ref
             if one.delivery_id:
                 self._given.append(one)
             consumer = self._consumers.get(one.ref.rpartition("/")[0])
-            if consumer is not None and consumer["channel"] == one.actor.channel:
-                consumer["messages"].append(self._record(one))
-        return out
-
-    def _record(self, out: DeliveryOut) -> dict[str, Any]:
-        return {**delivery_record(out, self._body(out), self.compat), "ref": out.ref}
-
-    def _actor(self, channel: str) -> Actor:
-        return self._actors.setdefault(channel, Actor(None, channel))
-
-    def _message(self, body: str) -> Message:
-        offset = len(self.bodies)
-        self.bodies.append(body)
-        return Message(0, 0, offset, 0, offset, len(body.encode()))
-
-    def _body(self, out: DeliveryOut) -> str:
-        return self.bodies[out.copy.message.offset]
+            if consumer is not None and consumer["channel"] == one.channel:
+                consumer["messages"].append(_record(one))
+        return replies
 
 
-def _error(refusal: Refusal) -> dict[str, Any]:
-    return {"code": refusal.code, "text": refusal.text}
+def _is_of(delivery: Delivered, get: commands.Get) -> bool:
+    """Whether a get brought this; dead letters that it caused can have gone to consumers."""
+    label = delivery.ref.rpartition("/")[0]
+    return delivery.channel == get.channel and label == (get.label or "")
+
+
+def _record(delivery: Delivered) -> dict[str, Any]:
+    return {**delivery.message, "ref": delivery.ref}
+
+
+def _queues_of(document: dict[str, Any]) -> list[str]:
+    """The queues that an import would declare."""
+    try:
+        loaded = load_definitions(document, default_vhost=VHOST)
+    except InvalidTopologyError:
+        return []
+    definitions = loaded.vhosts.get(VHOST)
+    return [] if definitions is None else [queue.name for queue in definitions.queues]
 
 
 def play(scenario: Scenario, compat: Compat = "4.0") -> Outcome:
-    """The outcome of a scenario: the document that recorded files have it in."""
-    return Player(scenario, compat).play()
+    """The outcome of a scenario on the core: the document that recorded files have it in."""
+    return Player(scenario, CoreBroker(compat)).play()
 
 
 __all__ = ["START_MS", "VERSIONS", "VHOST", "Outcome", "Phase", "Player", "Watcher", "play"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from streaming.broker.events import Kind
+from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import VERSIONS, Scenario
 from streaming.scenario.narration import MORE, Narration, News, Tone
 from streaming.scenario.phrases import queue_words, quoted, step_words
@@ -45,8 +46,9 @@ class Story:
         self._scenario = scenario
         self._compat = compat
         self._names = _names(scenario)
-        self._player = Player(scenario, compat, self)
-        self._narration = Narration(self._player, self._names)
+        self._broker = CoreBroker(compat)
+        self._player = Player(scenario, self._broker, self)
+        self._narration = Narration(self._broker, self._names)
         self._lines: list[Line] = []
         self._lives: list[Line] = []
         self._published = 0
@@ -88,7 +90,7 @@ class Story:
             what = f"the broker refuses the definitions: {error['code']} {error['text']}"
             self._say(what, "bad")
             return
-        shard = self._player.shard
+        shard = self._broker.shard
         for name, (_number, declaration) in sorted(shard.topology.queues.items()):
             rules = queue_words(shard.settings_for(declaration))
             self._say(f"{MORE}queue {quoted(name)}: {rules}", "quiet")
