@@ -4,7 +4,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -85,14 +85,14 @@ class _Run:
         """Say what is wrong with a file, and play what is not."""
         for problem in read.file.problems:
             self._malformed = True
-            print(f"{read.name}: {problem}", file=sys.stderr)
+            _print(f"{read.name}: {problem}", sys.stderr)
         for scenario in read.file.scenarios:
             for problem in scenario.left_out:
-                print(f"{read.name}: left out: {problem}", file=sys.stderr)
-            before = self._files_of_ids.setdefault(scenario.id, read.name)
-            if before != read.name:
+                _print(f"{read.name}: left out: {problem}", sys.stderr)
+            if (before := self._files_of_ids.get(scenario.id)) is not None:
                 what = f"the id {scenario.id!r} was used before, in {before}"
-                print(f"{read.name}: {what}", file=sys.stderr)
+                _print(f"{read.name}: {what}", sys.stderr)
+            self._files_of_ids[scenario.id] = read.name
             self._scenario(scenario, read.name)
 
     def _scenario(self, scenario: "Scenario", name: str) -> None:
@@ -124,7 +124,7 @@ class _Run:
 
     def _report(self, *lines: str) -> None:
         for line in lines:
-            print(line, file=sys.stderr if self._as_json else sys.stdout)
+            _print(line, sys.stderr if self._as_json else sys.stdout)
 
     def finish(self) -> int:
         """The last words, and the exit status."""
@@ -151,11 +151,24 @@ def _print_story(lines: "Iterable[Line]") -> None:
     """Colours are for terminals; loading what makes them takes longer than the story."""
     if not sys.stdout.isatty():
         for line in lines:
-            print(line.text)
+            _print(line.text, sys.stdout)
         return
     from streaming.cli.colours import print_in_colour
 
-    print_in_colour((line.text, line.tone) for line in lines)
+    print_in_colour((_printable(line.text), line.tone) for line in lines)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    print(_printable(text), file=stream)
+
+
+def _printable(text: str) -> str:
+    """A line without anything that a terminal would obey; names and bodies may hold anything."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )
 
 
 def _survive_any_text() -> None:

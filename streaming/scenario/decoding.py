@@ -20,6 +20,7 @@ MAX_DEPTH = 200
 DOCUMENT = "document"
 """The path of the whole document, as in definitions files."""
 
+_LONGEST_PATH = 200
 _INTEGERS = range(-(2**63), 2**63)
 _DIGITS = 20
 _TOO_BIG = 2**64
@@ -40,6 +41,8 @@ def decode(text: bytes | str) -> tuple[Any, list[Problem]]:
         return found
 
     try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
         document = json.loads(text, parse_int=_integer, object_pairs_hook=members)
     except UnicodeDecodeError as error:
         what = f"is not UTF-8: byte {error.object[error.start]:#04x} at position {error.start}"
@@ -67,7 +70,8 @@ def _unusable(document: Any) -> Iterator[Problem]:
         where, depth, value = work.pop()
         if isinstance(value, list | dict):
             if depth == MAX_DEPTH:
-                yield Problem(where, f"is nested more than {MAX_DEPTH} levels deep")
+                path = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}..."
+                yield Problem(path, f"is nested more than {MAX_DEPTH} levels deep")
                 continue
             inner = [(at, depth + 1, item) for at, item in _inner(where, value)]
             work.extend(reversed(inner))

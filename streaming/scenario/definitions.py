@@ -117,12 +117,12 @@ class _Reader:
             return
         for index, item in enumerate(items or ()):
             fields = Fields(item, f"{where}[{index}]", self._report)
-            vhost = fields.value("vhost")
-            if self._vhost is None and isinstance(vhost, str):
+            vhost = fields.text("vhost", self._vhost or "") or None
+            if self._vhost is None:
                 self._vhost = vhost
-            if vhost in {None, self._vhost}:
+            if vhost == self._vhost:
                 yield fields
-            else:
+            elif vhost is not None:
                 what = f"a scenario has one vhost, here {self._vhost!r}"
                 self._report.leave_out(fields.at("vhost"), what)
 

@@ -1,0 +1,165 @@
+"""Comparing an outcome with a recording, and with expectations."""
+
+from typing import Any
+
+import pytest
+
+from streaming.scenario.compare import Difference, Verdict, compare, judge
+from streaming.scenario.definitions import Declarations
+from streaming.scenario.document import Scenario
+from streaming.scenario.expectations import Expected
+from streaming.scenario.steps import Sleep, Step
+
+OUTCOME: dict[str, Any] = {
+    "steps": [{"step": 1, "op": "get", "messages": [{"body": "a", "ref": "g/0"}]}],
+    "depths": {"q": 1, "gone": None},
+    "unacked": {},
+    "queues": {
+        "q": [{"body": "b", "headers": {"x-death": [{"reason": "expired", "queue": "w"}], "n": 1}}],
+        "gone": None,
+    },
+}
+STEPS = (Step(0, "sleep", Sleep()), Step(20, "get", Sleep()))
+
+
+def scenario(outcomes=None, expect=None):
+    """A scenario that says so much about its outcome."""
+    return Scenario("s", "", Declarations(), STEPS, 30, outcomes or {}, expect)
+
+
+def changed(path, value):
+    """The outcome with another value at a path."""
+
+    def replaced(document, keys):
+        if not keys:
+            return value
+        key, *rest = keys
+        copy = dict(document) if isinstance(document, dict) else list(document)
+        copy[key] = replaced(document[key] if rest else None, rest)
+        return copy
+
+    return replaced(OUTCOME, path)
+
+
+def recorded(*lines):
+    """A difference from the record, alone."""
+    return [Difference("recorded", *lines)]
+
+
+def test_equal_outcomes_have_no_differences():
+    assert compare(OUTCOME, changed([], OUTCOME)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "difference"),
+    [
+        (["depths", "q"], 2, ("depths.q", "2", "1")),
+        (["depths", "q"], None, ("depths.q", "None", "1")),
+        (["depths", "more"], 1, ("depths.more", "1", "nothing")),
+        (["queues", "gone"], [], ("queues.gone", "nothing", "None")),
+        (["queues", "q"], [], ("queues.q", "nothing", "'b'")),
+        (["queues", "q"], [{"body": "x"}, {"body": "b"}], ("queues.q", "'x', 'b'", "'b'")),
+        (["queues", "q", 0, "headers", "n"], True, ("queues.q[0].headers.n", "True", "1")),
+        (["queues", "q", 0, "headers", "n"], 1.0, ("queues.q[0].headers.n", "1.0", "1")),
+        (
+            ["queues", "q", 0, "headers", "x-death"],
+            [{"reason": "maxlen", "queue": "w"}, {"reason": "expired", "queue": "w"}],
+            ("queues.q[0].headers.x-death", "maxlen in 'w', expired in 'w'", "expired in 'w'"),
+        ),
+        (["steps", 0, "messages"], [], ("steps[1].messages", "nothing", "'a' as g/0")),
+        (["steps", 0, "op"], "x" * 300, ("steps[1].op", "'" + "x" * 199 + "...", "'get'")),
+        (["consumers"], {"c": []}, ("consumers", "{'c': []}", "nothing")),
+        (["steps"], 3, ("steps", "3", repr(OUTCOME["steps"][0]))),
+    ],
+)
+def test_a_difference_names_its_place_and_both_sides(path, value, difference):
+    assert compare(changed(path, value), OUTCOME) == recorded(*difference)
+
+
+def test_results_of_steps_are_found_by_the_number_of_the_step():
+    extra = {"step": 0, "op": "depth", "ready": 5}
+
+    assert compare({**OUTCOME, "steps": [extra, *OUTCOME["steps"]]}, OUTCOME) == recorded(
+        "steps[0]", "{'step': 0, 'op': 'depth', 'ready': 5}", "nothing"
+    )
+
+
+def test_lists_of_other_things_are_compared_whole():
+    assert compare({"a": [1, "x"]}, {"a": [1, "y"]}) == recorded("a", "1, 'x'", "1, 'y'")
+
+
+def test_error_texts_are_informative_and_codes_count():
+    def failed(code, text):
+        return {"setup_error": {"code": code, "text": text}}
+
+    assert compare(failed(406, "so"), failed(406, "or so")) == []
+    assert compare(failed(406, "so"), failed(404, "so")) == recorded(
+        "setup_error.code", "406", "404"
+    )
+
+
+def test_without_a_record_of_the_version_or_expectations_there_is_nothing_to_compare():
+    assert judge(scenario({"3.10.8": OUTCOME}), OUTCOME, "4.0") == Verdict((), ())
+
+
+def test_the_record_of_the_version_counts_and_steps_are_called_by_what_they_do():
+    other = changed(["steps", 0, "messages"], [])
+    both = scenario({"4.0.5": OUTCOME, "3.10.8": other})
+
+    assert judge(both, OUTCOME, "4.0") == Verdict(("the record of RabbitMQ 4.0.5",), ())
+    assert judge(both, OUTCOME, "3.10") == Verdict(
+        ("the record of RabbitMQ 3.10.8",),
+        (Difference("recorded", "steps[1] get at 20 ms.messages", "nothing", "'a' as g/0"),),
+    )
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        {},
+        {"q": [Expected("b", None)]},
+        {"q": [Expected(None, ["expired"])]},
+        {"q": [Expected("b", ["expired"])], "gone": None},
+    ],
+)
+def test_an_expectation_that_is_met_is_no_difference(expect):
+    assert judge(scenario(None, expect), OUTCOME, "4.0") == Verdict(("what it expects",), ())
+
+
+@pytest.mark.parametrize(
+    ("expect", "difference"),
+    [
+        ({"q": []}, ("queues.q", "nothing", "'b' dead: expired")),
+        ({"q": None}, ("queues.q", "no such queue", "'b' dead: expired")),
+        ({"gone": []}, ("queues.gone", "nothing", "no such queue")),
+        ({"q": [Expected("c", None)]}, ("queues.q", "'c'", "'b' dead: expired")),
+        ({"q": [Expected("b", [])]}, ("queues.q", "'b' never dead", "'b' dead: expired")),
+        (
+            {"q": [Expected(None, ["expired", "maxlen"])]},
+            ("queues.q", "any message dead: expired, maxlen", "'b' dead: expired"),
+        ),
+        (
+            {"gnoe": None},
+            ("queues.gnoe", "no such queue", "was never declared (did you mean 'gone'?)"),
+        ),
+    ],
+)
+def test_an_expectation_that_is_not_met_is_a_difference(expect, difference):
+    assert judge(scenario(None, expect), OUTCOME, "4.0") == Verdict(
+        ("what it expects",), (Difference("expected", *difference),)
+    )
+
+
+def test_a_refused_topology_meets_no_expectation():
+    outcome = {"setup_error": {"code": 404, "text": "NOT_FOUND - no queue"}}
+
+    assert judge(scenario(None, {"q": []}), outcome, "4.0").differences == (
+        Difference("expected", "definitions", "accepted", "404 NOT_FOUND - no queue"),
+    )
+
+
+def test_record_and_expectations_are_both_compared():
+    verdict = judge(scenario({"4.0.5": OUTCOME}, {"q": []}), OUTCOME, "4.0")
+
+    assert verdict.against == ("the record of RabbitMQ 4.0.5", "what it expects")
+    assert [difference.against for difference in verdict.differences] == ["expected"]

@@ -1,0 +1,194 @@
+"""The topology of a scenario: declared as a client would, but for what is not modelled."""
+
+from streaming.scenario.definitions import Declarations, read_definitions
+from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.errors import Problem
+from topology.fields import Report
+from topology.values import Table
+
+
+def read(document):
+    """The declarations, the problems, and what was left out."""
+    report = Report()
+    declarations = read_definitions(document, "definitions", report)
+    return declarations, report.problems, report.left_out
+
+
+def test_every_kind_is_read_in_the_order_of_the_document():
+    document = {
+        "exchanges": [{"name": "x", "type": "topic"}, {"name": "y"}],
+        "queues": [{"name": "q", "arguments": {"x-max-length": 1}}],
+        "bindings": [{"source": "x", "destination": "q", "routing_key": "#"}],
+        "policies": [{"name": "p", "pattern": "q", "definition": {"expires": 5}, "priority": 2}],
+        "operator_policies": [{"name": "o", "pattern": "q", "definition": {"max-length": 3}}],
+    }
+
+    assert read(document) == (
+        Declarations(
+            policies=(Policy("p", "q", {"expires": 5}, 2, "all"),),
+            operator_policies=(Policy("o", "q", {"max-length": 3}, 0, "queues"),),
+            exchanges=(Exchange("x", "topic"), Exchange("y", "direct")),
+            queues=(Queue("q", arguments={"x-max-length": 1}),),
+            bindings=(Binding("x", "q", "queue", "#"),),
+        ),
+        [],
+        [],
+    )
+
+
+def test_no_definitions_declare_nothing():
+    assert read(None) == (Declarations(), [], [])
+    assert read({}) == (Declarations(), [], [])
+
+
+def test_what_is_not_modelled_is_left_out_with_its_bindings():
+    document = {
+        "exchanges": [
+            {"name": "later", "type": "x-delayed-message"},
+            {"name": "x", "type": "topik"},
+        ],
+        "queues": [
+            {"name": "log", "arguments": {"x-queue-type": "stream"}},
+            {"name": "q", "colour": "red", "arguments": {"x-mesage-ttl": 5, "mine": True}},
+        ],
+        "bindings": [
+            {"source": "later", "destination": "q"},
+            {"source": "amq.topic", "destination": "log"},
+            {"source": "amq.topic", "destination": "x", "destination_type": "exchange"},
+            {"source": "amq.topic", "destination": "q"},
+        ],
+        "policies": [
+            {"name": "p", "pattern": "", "definition": {"max-lenght": 1, "ha-mode": "all"}}
+        ],
+        "shovels": [{}],
+    }
+
+    declarations, problems, left_out = read(document)
+
+    assert declarations == Declarations(
+        policies=(Policy("p", "", {"ha-mode": "all"}),),
+        queues=(Queue("q", arguments={"x-mesage-ttl": 5, "mine": True}),),
+        bindings=(Binding("amq.topic", "q"),),
+    )
+    assert problems == []
+    assert left_out == [
+        Problem(
+            "definitions.exchanges[0].type", "exchange type 'x-delayed-message' is not modelled"
+        ),
+        Problem(
+            "definitions.exchanges[1].type",
+            "exchange type 'topik' is not modelled (did you mean 'topic'?)",
+        ),
+        Problem("definitions.queues[0]", "queue type 'stream' is not modelled"),
+        Problem("definitions.queues[1].colour", "is not a known member"),
+        Problem(
+            "definitions.queues[1].arguments.x-mesage-ttl",
+            "is no argument that has an effect (did you mean 'x-message-ttl'?)",
+        ),
+        Problem("definitions.queues[1].arguments.mine", "is no argument that has an effect"),
+        Problem("definitions.bindings[0]", "the exchange 'later' was left out"),
+        Problem("definitions.bindings[1]", "the queue 'log' was left out"),
+        Problem("definitions.bindings[2]", "the exchange 'x' was left out"),
+        Problem("definitions.shovels", "is not a known member"),
+        Problem("definitions.policies[0].definition.ha-mode", "has no effect here"),
+        Problem(
+            "definitions.policies[0].definition.max-lenght",
+            "is not modelled (did you mean 'max-length'?)",
+        ),
+    ]
+
+
+def test_an_export_of_a_cluster_may_be_pasted_in():
+    document = {
+        "rabbit_version": "4.0.5",
+        "rabbitmq_version": "4.0.5",
+        "users": [{"name": "guest"}],
+        "vhosts": [{"name": "shop"}, {"name": "bank"}],
+        "permissions": [{"user": "guest"}],
+        "topic_permissions": [],
+        "parameters": [
+            {
+                "vhost": "shop",
+                "component": "operator_policy",
+                "name": "o",
+                "value": {"pattern": "q", "definition": {"max-length": 3}, "apply-to": "queues"},
+            },
+            {
+                "vhost": "shop",
+                "component": "policy",
+                "name": "p",
+                "value": {"pattern": "q", "definition": {}, "odd": 1},
+            },
+            {"vhost": "shop", "component": "shovel", "name": "s", "value": {}},
+        ],
+        "global_parameters": [{"name": "cluster_name"}],
+        "queues": [
+            {"vhost": "shop", "name": "q", "type": "quorum"},
+            {
+                "vhost": "shop",
+                "name": "r",
+                "type": "rabbit_quorum_queue",
+                "arguments": {"x-queue-type": "quorum"},
+            },
+            {"vhost": "bank", "name": "vault"},
+        ],
+    }
+
+    declarations, problems, left_out = read(document)
+
+    quorum: Table = {"x-queue-type": "quorum"}
+    assert declarations == Declarations(
+        policies=(Policy("p", "q", {}),),
+        operator_policies=(Policy("o", "q", {"max-length": 3}, 0, "queues"),),
+        queues=(Queue("q", arguments=quorum), Queue("r", arguments=quorum)),
+    )
+    assert problems == []
+    assert left_out == [
+        Problem("definitions.queues[2].vhost", "a scenario has one vhost, here 'shop'"),
+        Problem("definitions.parameters[1].value.odd", "is not a known member"),
+        Problem("definitions.parameters[2]", "a 'shovel' parameter is not modelled"),
+        Problem("definitions.global_parameters", "parameters of plugins are not modelled"),
+        Problem(
+            "definitions.permissions",
+            "a scenario runs as the operator, whom permissions do not bind",
+        ),
+        Problem("definitions.users", "a scenario runs as the operator"),
+    ]
+
+
+def test_what_rabbitmq_would_refuse_is_kept_because_the_refusal_is_an_outcome():
+    document = {
+        "queues": [
+            {"name": "q", "arguments": {"x-queue-type": "clasic"}},
+            {"name": "q", "arguments": {"x-message-ttl": -1}},
+        ],
+        "bindings": [{"source": "", "destination": "nowhere"}],
+    }
+
+    declarations, problems, left_out = read(document)
+
+    assert (len(declarations.queues), len(declarations.bindings)) == (2, 1)
+    assert (problems, left_out) == ([], [])
+
+
+def test_wrong_types_are_problems():
+    document = {
+        "exchanges": {},
+        "queues": [3, {"name": 4}, {"name": "q", "vhost": []}],
+        "bindings": [{"source": "x"}],
+        "policies": [{"name": "p", "pattern": "q", "definition": 1}],
+        "parameters": [{"component": "policy"}],
+    }
+
+    _, problems, _ = read(document)
+
+    assert problems == [
+        Problem("definitions.exchanges", "expected an array, got an object"),
+        Problem("definitions.queues[0]", "expected an object, got a number"),
+        Problem("definitions.queues[1].name", "expected a string, got a number"),
+        Problem("definitions.queues[2].vhost", "expected a string, got an array"),
+        Problem("definitions.bindings[0].destination", "is missing"),
+        Problem("definitions.policies[0].definition", "expected an object, got a number"),
+        Problem("definitions.parameters[0].name", "is missing"),
+    ]
+    assert read([])[1] == [Problem("definitions", "expected an object, got an array")]
