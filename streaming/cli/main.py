@@ -9,17 +9,16 @@ import sys
 
 import typer
 
-from streaming.cli import config, run, simulate, suite, topology
+from streaming.cli import config, demo, run, simulate, sql, suite, topology
 from streaming.cli.exit_codes import EXIT_INVALID
 from topology.errors import DlxError
 
 EXAMPLES = (
     "Examples:",
+    "dlx demo --seconds 30",
     "dlx check definitions.json --strict",
     "dlx route definitions.json orders order.eu.created --header priority=1",
     "dlx diagram definitions.json --format mermaid",
-    "dlx simulate examples/retry.json",
-    "dlx simulate --check examples",
     "dlx simulate examples/retry.json",
     "dlx simulate --check examples",
     "dlx config show > dlx.toml",
@@ -48,8 +47,9 @@ app.command()(topology.check)
 app.command()(topology.route)
 app.command()(topology.diagram)
 app.command()(simulate.simulate)
-app.command()(simulate.simulate)
+app.command()(demo.demo)
 app.command()(run.run)
+app.command()(sql.sql)
 app.add_typer(config.app)
 app.command("test")(suite.run_suite)
 

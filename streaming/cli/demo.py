@@ -1,0 +1,138 @@
+"""`dlx demo`: a real Kafka, a real Spark and real Delta tables at work on an order process."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from topology.errors import DlxError
+
+DEFAULT_SECONDS: Final = 45.0
+EXIT_INTERRUPTED: Final = 130
+
+
+def demo(
+    *,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="How long messages flow, from the first committed batch.  [default: 45; "
+            "with --traffic-only until stopped]",
+            show_default=False,
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            help="Where everything is kept; the same one continues.  [default: demo in the "
+            "user's cache]",
+            show_default=False,
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="After the report, keep Kafka and the job running till Ctrl-C."
+        ),
+    ] = False,
+    traffic_only: Annotated[
+        bool,
+        typer.Option("--traffic-only", help="Only publish and consume, for a job that runs."),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="With --traffic-only: that job's dlx.toml."
+        ),
+    ] = None,
+) -> int:
+    """Show everything at work, with nothing to set up.
+
+    Starts a Kafka and the job, declares the queues of an order process (retry with a TTL, a parking
+    lot, an alternate exchange, a length limit), lets a publisher and three consumers work, and
+    shows it live. Then it prints the dead letters with their history, the balance, and how to
+    query them.
+
+    Exit status: 0 with a closed balance, 1 if it is not closed or the job failed, 2 if it could not
+    start, 130 after Ctrl-C.
+    """
+    if config is not None and not traffic_only:
+        raise typer.BadParameter(
+            "goes with --traffic-only: the demo makes its own", param_hint="--config"
+        )
+    if traffic_only and (keep or directory is not None):
+        raise typer.BadParameter(
+            "keeps nothing here: leave --dir and --keep out", param_hint="--traffic-only"
+        )
+    if traffic_only:
+        return _traffic(config or Path("dlx.toml"), seconds)
+    return _show(directory, DEFAULT_SECONDS if seconds is None else seconds, keep=keep)
+
+
+def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+        from rich.console import Console
+
+        from streaming.demo.show import Show
+        from streaming.embedded.cache import user_cache_dir
+
+        folder = (directory or user_cache_dir() / "demo").expanduser().absolute()
+        show = Show(
+            folder,
+            seconds,
+            keep=keep,
+            console=Console(highlight=False, markup=False, emoji=False),
+            progress=Console(stderr=True),
+        )
+        try:
+            return EXIT_OK if show.run() else EXIT_FINDINGS
+        except (PySparkException, Py4JError) as failure:
+            print(f"dlx demo: the job has failed: {str(failure)[:2000]}", file=sys.stderr)
+            print(f"Spark's log is {folder / 'logs' / 'spark.log'}", file=sys.stderr)
+            return EXIT_FINDINGS
+    except KeyboardInterrupt:
+        print("\ndlx demo: stopped; nothing is left running", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Stop in good order; the next signal does not wait for that (children end with us)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise KeyboardInterrupt
+
+
+def _traffic(file: Path, seconds: float | None) -> int:
+    from rich.console import Console
+
+    from streaming.config import load_config
+    from streaming.demo.addresses import addresses_of
+    from streaming.demo.traffic_only import drive
+
+    addresses = addresses_of(load_config(file), os.environ)
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        drive(addresses, seconds, stopping, Console(highlight=False, markup=False, emoji=False))
+    except DlxError as error:
+        print(f"dlx demo: {error}", file=sys.stderr)
+        return EXIT_INVALID
+    return EXIT_OK
