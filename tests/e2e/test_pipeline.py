@@ -1,4 +1,4 @@
-"""The job on real Kafka, Spark and Delta: what goes in comes out, is in the tables, and stays there."""
+"""The job on real Kafka, Spark and Delta: what goes in comes out and is in the tables."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 from deltalake import DeltaTable
 
 from streaming.config import JobConfig
@@ -59,11 +59,13 @@ class Pipeline:
             self.job.stop()
 
     def command(self, **members: Any) -> None:
-        headers = [("dlx-op", members["op"].encode())]
+        headers: list[tuple[str, str | bytes | None]] = [("dlx-op", members["op"].encode())]
         self.producer.produce(self.commands, json.dumps(members).encode(), headers=headers)
 
     def publish(self, body: bytes | None, **headers: bytes) -> None:
-        named = [(f"dlx-{name.replace('_', '-')}", value) for name, value in headers.items()]
+        named: list[tuple[str, str | bytes | None]] = [
+            (f"dlx-{name.replace('_', '-')}", value) for name, value in headers.items()
+        ]
         self.producer.produce(self.publishes, body, headers=named)
 
     def until(self, condition: Any) -> None:
@@ -79,9 +81,11 @@ class Pipeline:
         files = DeltaTable(str(self.tables / table)).file_uris()
         if not files:
             return []
-        return duckdb.sql(
+        relation = duckdb.sql(
             f"select {columns} from read_parquet({files!r}, union_by_name=true) order by {order}"  # noqa: S608
-        ).fetchall()
+        )
+        assert relation is not None
+        return relation.fetchall()
 
     def outbound(self, count: int) -> list[tuple[dict[str, bytes], bytes]]:
         """The first records of the user's topic: headers and value."""
@@ -98,7 +102,7 @@ class Pipeline:
         while len(found) < count and time.monotonic() < deadline:
             message = consumer.poll(0.5)
             if message is not None and message.error() is None:
-                found.append((dict(message.headers() or []), message.value() or b""))
+                found.append((_headers(message), message.value() or b""))
         consumer.close()
         return found
 
@@ -113,6 +117,12 @@ class Pipeline:
         self.command(op="bind", binding=key)
         self.command(op="bind", binding={"source": "dlx", "destination": "dlq"})
         self.until(lambda: sum(batch.events for batch in self.batches) >= 6)
+
+
+def _headers(message: Message) -> dict[str, bytes]:
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    return {name: bytes(value) for name, value in headers if isinstance(value, bytes)}
 
 
 @pytest.fixture
@@ -146,9 +156,12 @@ def test_a_rejected_message_is_in_dead_letters_with_its_body_and_x_death(pipelin
         "x_death[1].queue, x_death[1].reason, x_death[1].count, first_death.exchange",
         "seq",
     ) == [
-        ("work", "rejected", "orders", "order.eu", "dlx", ["dlq"], b"body 0", "work", "rejected", 1, "orders")
+        (
+            *("work", "rejected", "orders", "order.eu", "dlx", ["dlq"], b"body 0"),
+            *("work", "rejected", 1, "orders"),
+        )
     ]
-    assert pipeline.query("messages", "\"offset\", body, confirm", '"offset"') == [
+    assert pipeline.query("messages", '"offset", body, confirm', '"offset"') == [
         (0, b"body 0", True),
         (1, b"body 1", True),
         (2, b"body 2", True),

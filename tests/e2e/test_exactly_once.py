@@ -1,0 +1,15 @@
+"""Kill -9 at random instants: tables and outbound records equal those of an undisturbed run."""
+
+import pytest
+
+from streaming.bench.chaos import run_chaos
+
+
+@pytest.mark.long
+def test_a_killed_job_leaves_what_an_undisturbed_one_leaves(embedded_kafka, tmp_path):
+    result = run_chaos(tmp_path, embedded_kafka.bootstrap_servers, messages=6000, kills=4)
+
+    assert result.differences == []
+    assert result.kills == 4
+    assert result.rows["dead_letters"] > 2000
+    assert result.rows["messages"] == 6000
