@@ -139,7 +139,8 @@ class Narration:
         by = f", {how}" if how else ""
         if copy.parent_copy_id == NO_COPY:
             return f"{name} -> queue {quoted(queue)}{by}", "plain"
-        return f"{name} -> queue {quoted(queue)}, as a dead letter{by}", "moved"
+        letter = "as a dead letter" if envelope.deaths else "rerouted"
+        return f"{name} -> queue {quoted(queue)}, {letter}{by}", "moved"
 
     # -- deaths
 
@@ -219,7 +220,7 @@ class Narration:
             case Kind.REFUSED:
                 letter = ""
                 if envelope is not None and (envelope.deaths or envelope.rerouted):
-                    letter = ", as a dead letter,"
+                    letter = ", as a dead letter," if envelope.deaths else ", rerouted,"
                 else:
                     self.lives.no_queue(offset, f"{quoted(queue)} (refused)")
                 yield f"{name}{letter} is refused by queue {quoted(queue)}, which is full", "bad"

@@ -122,8 +122,10 @@ def _administration(step: Step) -> str:
             exchange = action.exchange
             what = f"declare {exchange.type} exchange {quoted(exchange.name)}"
             return f"{what} {table_words(exchange.arguments)}" if exchange.arguments else what
-        case commands.Bind() | commands.Unbind():
-            return f"{step.op} {_binding(action.binding)}"
+        case commands.Bind():
+            return f"bind {_binding(action.binding, 'to')}"
+        case commands.Unbind():
+            return f"unbind {_binding(action.binding, 'from')}"
         case commands.SetPolicy() | commands.SetOperatorPolicy():
             return f"{_spaced(step.op)} {_policy(action.policy)}"
         case commands.Purge() | commands.DeleteQueue():
@@ -140,11 +142,11 @@ def _spaced(op: str) -> str:
     return op.replace("_", " ")
 
 
-def _binding(binding: Binding) -> str:
+def _binding(binding: Binding, preposition: str) -> str:
     arguments = f" {table_words(binding.arguments)}" if binding.arguments else ""
     destination = f"{binding.destination_type} {quoted(binding.destination)}"
     source = exchange_words(binding.source)
-    return f"{destination} to {source} with key {quoted(binding.routing_key)}{arguments}"
+    return f"{destination} {preposition} {source} with key {quoted(binding.routing_key)}{arguments}"
 
 
 def _policy(policy: Policy) -> str:

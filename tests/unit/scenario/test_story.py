@@ -1,0 +1,219 @@
+"""The story from end to end: its frame, its steps, what is left."""
+
+import json
+
+import pytest
+
+from streaming.scenario.document import parse_scenario
+from streaming.scenario.story import tell
+from tests.unit.scenario.stories import publish, queue, story
+
+
+def test_a_whole_story():
+    document = {
+        "id": "rejected",
+        "title": "a rejected message is kept",
+        "definitions": {
+            "exchanges": [{"name": "failed", "type": "fanout"}],
+            "queues": [queue("work", dead_letter_exchange="failed"), queue("parking")],
+            "bindings": [{"source": "failed", "destination": "parking"}],
+        },
+        "steps": [
+            {"at_ms": 0, "op": "publish", "routing_key": "work", "body": "order 1"},
+            {"at_ms": 50, "op": "get", "queue": "work", "as": "worker", "comment": "the worker"},
+            {"at_ms": 1200, "op": "reject", "refs": ["worker/0"]},
+        ],
+        "end_ms": 2000,
+    }
+
+    lines = tell(parse_scenario(json.dumps(document), "file"), "4.0")
+
+    assert (
+        "\n".join(line.text for line in lines)
+        == """\
+rejected: a rejected message is kept
+as RabbitMQ 4.0.5 does it
+    queue 'parking': classic
+    queue 'work': classic, dead letters go to exchange 'failed'
+
+      0 ms  publish 'order 1' to the default exchange with key 'work'
+            'order 1' -> queue 'work', by its name
+     50 ms  get a message from queue 'work'
+            # the worker
+            'order 1' is handed out of queue 'work' as worker/0, and is unacked
+   1200 ms  reject worker/0 without requeue
+            'order 1' dies in queue 'work': rejected without requeue
+                its dead letter goes to exchange 'failed' with key 'work'
+            'order 1' -> queue 'parking', as a dead letter, by fanout binding
+
+   2000 ms  the end
+    queue 'parking': 1 message
+        'order 1'
+            x-death[0]: rejected in queue 'work', once; came there through the default exchange \
+with key 'work'
+            x-first-death-reason, -queue, -exchange: rejected, 'work', ''
+            x-last-death-reason, -queue, -exchange: rejected, 'work', ''
+    queue 'work': empty
+
+the life of each message
+    'order 1': 'work' (rejected) -> 'parking' (still ready)"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"op": "recover"}, "recover: requeue everything unacked on channel 'c0'"),
+        ({"op": "close_channel"}, "close channel 'c0'"),
+        (
+            {"op": "declare_queue", "queue": queue("n", max_length=1)},
+            "declare queue 'n' {\"x-max-length\":1}",
+        ),
+        ({"op": "declare_exchange", "exchange": {"name": "e"}}, "declare direct exchange 'e'"),
+        (
+            {"op": "declare_exchange", "exchange": {"name": "e", "arguments": {"a": {"b": 1}}}},
+            'declare direct exchange \'e\' {"a":{"b":1}}',
+        ),
+        (
+            {
+                "op": "bind",
+                "binding": {"source": "amq.topic", "destination": "q", "arguments": {"a": 1}},
+            },
+            "bind queue 'q' to exchange 'amq.topic' with key '' {\"a\":1}",
+        ),
+        (
+            {"op": "unbind", "binding": {"source": "amq.topic", "destination": "q"}},
+            "unbind queue 'q' from exchange 'amq.topic' with key ''",
+        ),
+        (
+            {
+                "op": "set_policy",
+                "policy": {"name": "p", "pattern": "q", "definition": {"expires": 9}},
+            },
+            "set policy 'p' for names like 'q': {\"expires\":9}",
+        ),
+        ({"op": "clear_operator_policy", "name": "p"}, "clear operator policy 'p'"),
+        ({"op": "delete_exchange", "exchange": "e"}, "delete exchange 'e'"),
+        ({"op": "tick"}, "tick"),
+    ],
+)
+def test_every_step_has_words(step, words):
+    assert story(step, queues=[queue()])[0] == f"      0 ms  {words}"
+
+
+def test_what_is_in_force_for_a_queue_is_told_first():
+    document = {
+        "id": "s",
+        "definitions": {
+            "queues": [
+                queue(
+                    "full",
+                    message_ttl=5,
+                    expires=9,
+                    max_length=1,
+                    max_length_bytes=20,
+                    overflow="reject-publish",
+                    max_priority=3,
+                    dead_letter_exchange="",
+                    dead_letter_routing_key="k",
+                    alternate_exchange="amq.fanout",
+                ),
+                queue(
+                    "safe",
+                    queue_type="quorum",
+                    overflow="reject-publish",
+                    dead_letter_exchange="x",
+                    dead_letter_strategy="at-least-once",
+                ),
+            ]
+        },
+        "steps": [],
+        "end_ms": 0,
+    }
+
+    lines = [line.text for line in tell(parse_scenario(json.dumps(document), "s"), "3.10")]
+
+    assert lines[:5] == [
+        "s",
+        "as RabbitMQ 3.10.8 does it",
+        "    queue 'full': classic, messages expire after 5 ms, at most 1 message and 20 bytes "
+        "ready, then reject-publish, priorities up to 3, deleted when unused for 9 ms, "
+        "dead letters go to the default exchange with key 'k', "
+        "rejected and orphaned go to exchange 'amq.fanout'",
+        "    queue 'safe': quorum, dead letters go to exchange 'x', at least once",
+        "",
+    ]
+
+
+def test_refused_definitions_are_the_whole_story():
+    lines = story(publish("a"), queues=[queue(message_ttl=-1)])
+
+    assert lines == [
+        "s",
+        "as RabbitMQ 4.0.5 does it",
+        "the broker refuses the definitions: 406 PRECONDITION_FAILED - invalid arg 'x-message-ttl' "
+        "for queue 'q' in vhost '<vhost>': {value_negative,-1}",
+    ]
+
+
+def test_equal_bodies_are_told_apart_and_long_ones_cut():
+    lines = story(publish("a"), publish("a"), publish("b" * 100), queues=[queue()])
+
+    assert lines[-3:] == [
+        "    'a' #1: 'q' (still ready)",
+        "    'a' #2: 'q' (still ready)",
+        f"    '{'b' * 60}...': 'q' (still ready)",
+    ]
+
+
+def test_a_body_cannot_command_the_terminal():
+    lines = story(publish("\x1b[2J"), queues=[queue()])
+
+    assert lines[1] == r"            '\x1b[2J' -> queue 'q', by its name"
+
+
+def test_what_the_final_observation_moves_is_told():
+    """A head that is taken exposes the expired message behind it: R-TTL-4."""
+    lines = story(
+        publish("head", "z"),
+        publish("behind", "z", properties={"expiration": "50"}),
+        queues=[
+            queue("z", dead_letter_exchange="", dead_letter_routing_key="a"),
+            queue("a"),
+        ],
+    )
+
+    end = lines.index("   1000 ms  the end")
+    assert lines[end + 1 : end + 9] == [
+        "            the queues are emptied one by one; each head that is taken exposes the next",
+        "            'behind' dies in queue 'z': expired, 50 ms after it came",
+        "                its dead letter goes to the default exchange with key 'a'",
+        "            'behind' -> queue 'a', as a dead letter, by its name",
+        "    queue 'a': empty",
+        "    queue 'z': 1 message",
+        "        'head'",
+        "    queue 'a', a little later: 1 message",
+    ]
+    assert lines[-2:] == ["    'head': 'z' (still ready)", "    'behind': 'z' (still ready)"]
+
+
+def test_a_made_up_x_death_is_shown_as_it_is():
+    made_up = {"x-death": [{"count": 7, "reason": 1, "queue": [], "routing-keys": [2]}, "no"]}
+    lines = story(publish("a", properties={"headers": made_up}), queues=[queue()], compat="3.10")
+
+    assert "            x-death[0]: 1 in queue '[]', 7 times with key '2'" in lines
+
+
+def test_a_fan_out_in_circles_is_cut_short():
+    names = [f"q{index}" for index in range(12)]
+    lines = story(
+        publish("a", exchange="amq.fanout"),
+        queues=[queue(name) for name in names],
+        bindings=[{"source": "amq.fanout", "destination": name} for name in names],
+    )
+
+    assert lines[-12:] == [
+        "    'a'",
+        *(f"        '{name}' (still ready)" for name in sorted(names)[:10]),
+        "        ... and 2 more ways",
+    ]
