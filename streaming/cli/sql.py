@@ -1,0 +1,180 @@
+"""`dlx sql`: Spark's own SQL shell, with the tables of a job as views.
+
+    dlx.toml --> which tables there are --> one temporary view each
+             --> Spark's shell, with the pinned jars, a Java that works and Delta's settings
+
+What the shell is told stands in files that only this user can read, for some of it may be secret;
+they are gone when it ends. The shell is a program of its own: its JVM is not the job's.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from streaming.cli.config import DEFAULT_FILE
+from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
+
+if TYPE_CHECKING:
+    from streaming.config import JobConfig
+    from streaming.embedded.java import Java
+    from streaming.embedded.scratch import Scratch
+
+DRIVER_MEMORY: Final = "1g"
+
+
+def sql(
+    *,
+    config: Annotated[
+        Path, typer.Option("--config", "-c", help="The job's dlx.toml.", metavar="FILE")
+    ] = DEFAULT_FILE,
+    execute: Annotated[
+        str | None,
+        typer.Option(
+            "--execute", "-e", metavar="SQL", help="Run this and end; several with ';' between."
+        ),
+    ] = None,
+) -> int:
+    """Open Spark's SQL shell on the tables of a job.
+
+    Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine. A
+    query sees what was committed when it starts. The job need not run. `exit;` ends the shell, and
+    statements can also come from stdin.
+
+    Exit status: 0, or 2 if a statement of --execute failed or there are no tables.
+    """
+    from streaming.config import load_config
+
+    job = load_config(config)
+    tables = existing_tables(job)
+    if not tables:
+        where = job.job.tables_location
+        print(
+            f"{config}: job.tables_location: there are no tables in {where}; a job makes them "
+            "when it starts (dlx run)",
+            file=sys.stderr,
+        )
+        return EXIT_INVALID
+    arguments = () if execute is None else ("-e", execute)
+    return EXIT_OK if run_shell(job, tables, arguments) == 0 else EXIT_INVALID
+
+
+def existing_tables(config: "JobConfig") -> dict[str, str]:
+    """Name -> path or URL of the tables that a job has made."""
+    from deltalake import DeltaTable
+
+    from streaming.config import reveal
+    from streaming.ledger.schemas import TABLES
+
+    options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
+    places = {name: f"{config.job.tables_location}/{name}" for name in TABLES}
+    return {
+        name: place for name, place in places.items() if DeltaTable.is_deltatable(place, options)
+    }
+
+
+def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequence[str]) -> int:
+    """Run the shell to its end; its stdin, stdout and stderr are ours.
+
+    Returns:
+        Its exit status; 0 is success.
+
+    Raises:
+        EmbeddedError: no Java, or no jars.
+        InvalidConfigError: a secret is not to be had.
+    """
+    import pyspark
+
+    from streaming.embedded.java import find_java, spark_java_home
+    from streaming.embedded.scratch import Scratch
+
+    java = find_java()
+    spark_home = Path(pyspark.__file__).parent
+    scratch = Scratch.make(Path(tempfile.gettempdir()) / f"dlx-sql-{os.getuid()}")
+    try:
+        for name in ("spark", "tmp", "conf"):
+            scratch.folder(name)
+        properties = scratch.path / "sql.properties"
+        properties.write_text(write_properties(shell_settings(config, scratch, java)), "utf-8")
+        views = scratch.path / "views.sql"
+        views.write_text("".join(create_views(tables)), "utf-8")
+        environment = {
+            **{name: text for name, text in os.environ.items() if name != "SPARK_LOCAL_DIRS"},
+            "JAVA_HOME": str(spark_java_home(java)),
+            "SPARK_HOME": str(spark_home),
+            "SPARK_CONF_DIR": str(scratch.path / "conf"),  # empty: no defaults but ours
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        files = ("--properties-file", str(properties), "-i", str(views))
+        return wait_for([str(spark_home / "bin" / "spark-sql"), *files, *arguments], environment)
+    finally:
+        scratch.remove()
+
+
+def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dict[str, str]:
+    """The Spark properties of the shell. They may hold secrets: the job's go along."""
+    from rich.console import Console
+
+    from streaming.config import reveal
+    from streaming.embedded.jars import resolve_jars
+    from streaming.embedded.spark_settings import (
+        delta_settings,
+        driver_java_options,
+        local_settings,
+        quiet_settings,
+    )
+    from streaming.session import available_cores
+
+    cores = available_cores()
+    jars = resolve_jars("spark", progress=Console(stderr=True))
+    log = scratch.path / "spark.log"
+    return {
+        "spark.master": "local[*]",
+        "spark.app.name": "dlx sql",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": driver_java_options(
+            scratch.path, log, log_level="warn", java_major=java.major
+        ),
+        "spark.jars": ",".join(jar.as_uri() for jar in jars),
+        "spark.sql.shuffle.partitions": str(cores),  # 200 by default: for clusters
+        "spark.sql.session.timeZone": "UTC",
+        # Each statement that makes a view has a header too: bearable on a screen, not in a pipe.
+        "spark.sql.cli.print.header": str(sys.stdout.isatty()).lower(),
+        **delta_settings(),
+        **quiet_settings(scratch.path),
+        **local_settings(scratch.path, scratch.sockets, cores),
+        **reveal(config.job.spark_properties, "job.spark_properties", os.environ),
+    }
+
+
+def write_properties(settings: Mapping[str, str]) -> str:
+    r"""Settings as a Java properties file: what a value may not hold as it is, as `\uXXXX`."""
+    lines = (f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
+    return "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    utf16 = memoryview(text.encode("utf-16-le")).cast("H")
+    plain = {ord(character) for character in map(chr, range(0x20, 0x7F))} - set(b"\\:=#! ")
+    return "".join(chr(unit) if unit in plain else f"\\u{unit:04x}" for unit in utf16)
+
+
+def create_views(tables: Mapping[str, str]) -> Iterable[str]:
+    """One statement a table. The view's text is read anew for each query, hence the latest rows."""
+    for name, place in tables.items():
+        table = "delta.`" + place.replace("`", "``") + "`"
+        yield f"CREATE TEMPORARY VIEW {name} AS SELECT * FROM {table};\n"  # noqa: S608 (quoted above)
+
+
+def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program of the terminal: Ctrl-C is for it alone, and it ends when we are told to."""
+    with subprocess.Popen(command, env=environment) as program:
+        signal.signal(signal.SIGINT, lambda *_: None)  # the shell cancels its statement
+        signal.signal(signal.SIGTERM, lambda *_: program.terminate())
+        return program.wait()

@@ -1,0 +1,75 @@
+"""`dlx sql` as a user meets it: a program of its own, with Spark's shell inside."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from streaming.ledger.schemas import TABLES
+from streaming.ledger.storage import Place
+from streaming.ledger.tables import open_table
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 240
+
+
+def run_sql(folder, config, statements):
+    """Run statements in `dlx sql`, with a secret in the environment."""
+    command = [sys.executable, "-P", "-m", "streaming.cli", "sql", "--config", str(config)]
+    return subprocess.run(
+        [*command, "-e", statements],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT), "SOME_SECRET": "hunter2=\\ü"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_the_tables_of_a_job_are_views_and_delta_statements_work(tmp_path):
+    folder = tmp_path / "with space"
+    config = folder / "dlx.toml"
+    for name in TABLES:
+        open_table(Place(str(folder / "tables")), name)
+    config.write_text('[job.spark_properties]\n"spark.app.word" = { env = "SOME_SECRET" }\n')
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    statements = (
+        "SHOW VIEWS",
+        "SELECT count(*) FROM events",
+        "SELECT queue, reason FROM dead_letters",
+        f"DESCRIBE HISTORY delta.`{folder}/tables/events`",
+        "SET spark.app.word",
+    )
+    finished = run_sql(elsewhere, config, "; ".join(statements))
+
+    assert finished.returncode == 0, finished.stderr
+    views, (count, *history, word) = (
+        finished.stdout.splitlines()[: len(TABLES)],
+        finished.stdout.splitlines()[len(TABLES) :],
+    )
+    assert [line.strip() for line in views] == [*sorted(TABLES)]
+    assert count == "0"
+    assert len(history) == 1
+    assert history[0].split("\t")[4] == "CREATE TABLE"
+    assert word == "spark.app.word\thunter2=\\ü"
+    assert not any(elsewhere.iterdir()), "Hive and Derby leave files where they start"
+    left = Path(tempfile.gettempdir()) / f"dlx-sql-{os.getuid()}"
+    assert not any(left.iterdir())
+
+
+@pytest.mark.long
+def test_a_statement_that_fails_is_an_error_of_the_command(tmp_path):
+    open_table(Place(str(tmp_path / "tables")), "events")
+    (tmp_path / "dlx.toml").write_text('[job.spark_properties]\n"spark.a" = "b"\n')
+
+    finished = run_sql(tmp_path, tmp_path / "dlx.toml", "SELECT no_such_column FROM events")
+
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "UNRESOLVED_COLUMN" in finished.stderr

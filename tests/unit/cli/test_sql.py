@@ -1,0 +1,26 @@
+"""`dlx sql`: what the shell is told. That it works: tests/spark/test_sql_shell.py."""
+
+from streaming.cli.sql import create_views, write_properties
+
+
+def test_without_tables_the_shell_says_where_it_looked(dlx, tmp_path):
+    (tmp_path / "dlx.toml").write_text("")
+    status, out, err = dlx("sql", "--config", tmp_path / "dlx.toml")
+    assert (status, out) == (2, "")
+    assert err == (
+        f"{tmp_path}/dlx.toml: job.tables_location: there are no tables in {tmp_path}/tables; "
+        "a job makes them when it starts (dlx run)\n"
+    )
+
+
+def test_each_table_becomes_a_view_and_its_place_is_quoted():
+    assert list(create_views({"events": "/a b/it`s", "messages": "s3://bucket/messages"})) == [
+        "CREATE TEMPORARY VIEW events AS SELECT * FROM delta.`/a b/it``s`;\n",
+        "CREATE TEMPORARY VIEW messages AS SELECT * FROM delta.`s3://bucket/messages`;\n",
+    ]
+
+
+def test_java_reads_any_value_back_from_the_properties():
+    assert write_properties({"spark.a": "1g", "b c": " x=\\n:ü\n😀"}) == (
+        "spark.a=1g\nb\\u0020c=\\u0020x\\u003d\\u005cn\\u003a\\u00fc\\u000a\\ud83d\\ude00\n"
+    )
