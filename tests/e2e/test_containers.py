@@ -1,0 +1,90 @@
+"""The scripts of the image, as Docker runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from streaming.embedded.ports import LOOPBACK
+from streaming.ledger.schemas import TABLES
+from streaming.ledger.storage import Place
+from streaming.ledger.tables import open_table
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NOWHERE = f"{LOOPBACK}:1"
+
+
+def run_script(name, *arguments):
+    """Exit status and lines on stdout of a script of the image."""
+    finished = subprocess.run(
+        [sys.executable, str(CHECKOUT / "docker" / name), *map(str, arguments)],
+        env={"PYTHONPATH": str(CHECKOUT), "HOME": str(Path.home())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.stderr == ""
+    return finished.returncode, finished.stdout.splitlines()
+
+
+def config_for(folder, address, publishes, commands):
+    """A configuration file for a Kafka and two topics."""
+    file = folder / "dlx.toml"
+    file.write_text(
+        f"[kafka]\nbootstrap_servers = [{json.dumps(address)}]\n"
+        f'[[inputs]]\nsource = "publishes"\ntopic = "{publishes}"\n'
+        f'[[inputs]]\nsource = "commands"\ntopic = "{commands}"\n'
+    )
+    return file
+
+
+def test_the_job_is_healthy_once_its_topics_and_tables_are_there(
+    embedded_kafka, new_topic, tmp_path
+):
+    address = embedded_kafka.bootstrap_servers
+    missing = f"{new_topic()}-missing"
+    config = config_for(tmp_path, address, new_topic(), missing)
+    tables = [f"there is no table {tmp_path}/tables/{name}" for name in TABLES]
+
+    assert run_script("health.py", "job", config) == (1, [f"there is no topic {missing}", *tables])
+    assert run_script("health.py", "tables", config) == (1, tables)
+
+    for name in TABLES:
+        open_table(Place(str(tmp_path / "tables")), name)
+    config = config_for(tmp_path, address, new_topic(), new_topic())
+
+    assert run_script("health.py", "job", config) == (0, [])
+    assert run_script("health.py", "tables", config) == (0, [])
+
+
+def test_traffic_is_healthy_while_somebody_publishes(embedded_kafka, new_topic, tmp_path):
+    address = embedded_kafka.bootstrap_servers
+    publishes = new_topic(partitions=2)
+    config = config_for(tmp_path, address, publishes, new_topic())
+    producer = Producer({"bootstrap.servers": address})
+
+    assert run_script("health.py", "traffic", config) == (1, ["nothing was published yet"])
+
+    producer.produce(publishes, b"old", partition=0, timestamp=1_000)
+    producer.flush()
+    status, (said,) = run_script("health.py", "traffic", config)
+    assert (status, said.startswith("nothing was published for ")) == (1, True)
+
+    producer.produce(publishes, b"new", partition=1)
+    producer.flush()
+    assert run_script("health.py", "traffic", config) == (0, [])
+
+
+def test_without_kafka_a_container_is_unhealthy_and_says_why(tmp_path):
+    config = config_for(tmp_path, NOWHERE, "publishes", "commands")
+
+    status, (said,) = run_script("health.py", "job", config)
+
+    assert status == 1
+    assert said.startswith("Kafka: ")
+
+
+def test_what_the_image_needs_at_run_time_is_fetched_while_it_is_built():
+    assert run_script("fill_cache.py") == (0, [])

@@ -1,0 +1,202 @@
+"""docker-compose.yml names nothing that the project does not have.
+
+What it says of Kafka is held against the embedded broker, commands against the command line, paths
+against each other. A Compose that is installed here must take the file too.
+"""
+
+import base64
+import os
+import runpy
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+import yaml  # type: ignore[import-untyped]
+
+from streaming.cli.main import app
+from streaming.config import load_config
+from streaming.config.attachments import load_vhost_definitions
+from streaming.embedded.broker_config import BrokerLimits, broker_properties
+from streaming.embedded.locks import lock_file, read_lock
+from tests.unit.container_files import (
+    CHECKOUT,
+    COMPOSE,
+    in_checkout,
+    instructions,
+    mounts,
+    pinned,
+    size_bytes,
+)
+
+SERVICES = COMPOSE["services"]
+KAFKA = SERVICES["kafka"]
+OURS = {name: each for name, each in SERVICES.items() if "build" in each}
+CONFIG = CHECKOUT / "docker" / "dlx.toml"
+KAFKA_PROGRAMS = {"/opt/kafka/bin/kafka-broker-api-versions.sh"}
+"""Of the distribution that the official image is made of."""
+
+
+def kafka_properties():
+    """The broker's properties, as the official image reads them from its environment."""
+    names = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for name, value in KAFKA["environment"].items()
+        if name.startswith("KAFKA_")
+    }
+    del names["heap.opts"]  # of the JVM
+    return names
+
+
+def listeners(text):
+    """Listener name -> address."""
+    return dict(each.split("://") for each in text.split(","))
+
+
+def test_kafka_has_the_version_and_the_settings_of_the_embedded_broker():
+    (version,) = {
+        jar.version for jar in read_lock(lock_file("kafka")) if jar.artifact == "kafka_2.13"
+    }
+    embedded = broker_properties(
+        BrokerLimits(), port=1, controller_port=2, data_dir=Path("/var/lib/kafka/data")
+    )
+    of_the_network = {
+        "controller.quorum.voters",
+        "listeners",
+        "advertised.listeners",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+    }
+    rest = {name: value for name, value in kafka_properties().items() if name not in of_the_network}
+
+    assert pinned(KAFKA["image"]) == ("apache/kafka", version)
+    assert rest == {name: embedded[name] for name in rest if name in embedded}
+    assert kafka_properties().keys() >= of_the_network
+    assert len(base64.urlsafe_b64decode(KAFKA["environment"]["CLUSTER_ID"] + "==")) == 16
+
+
+def test_kafka_is_reached_by_containers_as_the_job_is_told_and_by_the_host_as_published():
+    settings = kafka_properties()
+    opened = listeners(settings["listeners"])
+    advertised = listeners(settings["advertised.listeners"])
+    protocols = dict(
+        each.split(":") for each in settings["listener.security.protocol.map"].split(",")
+    )
+    (published,) = KAFKA["ports"]
+    host, host_port, port = published.split(":")
+
+    assert opened.keys() == protocols.keys() == {*advertised, "CONTROLLER"}
+    assert [advertised["INSIDE"]] == [*load_config(CONFIG).kafka.bootstrap_servers]
+    assert opened["INSIDE"].rpartition(":")[2] == advertised["INSIDE"].rpartition(":")[2]
+    assert advertised["INSIDE"].partition(":")[0] in SERVICES
+    assert advertised["HOST"] == f"localhost:{host_port}"
+    assert host == "127.0.0.1", "it takes everybody for an administrator"
+    assert opened["HOST"].rpartition(":")[2] == port
+    assert settings["controller.quorum.voters"] == (
+        f"{settings['node.id']}@{opened[settings['controller.listener.names']]}"
+    )
+    assert settings["log.dirs"] in mounts(KAFKA)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_command_of_a_container_is_one_of_dlx_with_options_it_has(name):
+    command, *arguments = OURS[name]["command"]
+    group = typer.main.get_group(app)
+    found = group.get_command(group.make_context("dlx", [command]), command)
+
+    assert found is not None, command
+    parsed = found.make_context(command, arguments).params
+    assert str(parsed["config"]) in mounts(OURS[name])
+    if name == "demo":
+        assert parsed["traffic_only"] is True
+
+
+def test_the_configuration_is_valid_by_itself_and_what_the_containers_mount():
+    config = load_config(CONFIG)
+
+    load_vhost_definitions(config)
+    for name, service in OURS.items():
+        assert mounts(service)["/etc/dlx/dlx.toml"] == ("./docker/dlx.toml", True), name
+    job, sql = mounts(OURS["job"]), mounts(OURS["sql"])
+    folders = {config.job.checkpoint_location, config.job.tables_location, config.job.log_dir}
+    assert job.keys() == {*folders, "/etc/dlx/dlx.toml"}
+    assert not any(read_only for target, (_, read_only) in job.items() if target in folders)
+    assert sql[config.job.tables_location] == (job[config.job.tables_location][0], True)
+    (making,) = [rest for _, rest in instructions() if "install -d" in rest]
+    assert folders <= set(making.split()), "a volume takes over the owner of the image's folder"
+    assert config.job.shuffle_partitions is not None, "else a volume is tied to a machine's cores"
+
+
+def test_volumes_are_declared_and_used_and_files_that_are_mounted_exist():
+    used = {source for service in SERVICES.values() for source, _ in mounts(service).values()}
+    files = {source for source in used if source.startswith(".")}
+
+    assert used - files == COMPOSE["volumes"].keys()
+    assert [file for file in files if not (CHECKOUT / file).is_file()] == []
+
+
+def test_every_container_has_limits_and_a_health_check_that_others_can_wait_for():
+    started = {name for name, each in SERVICES.items() if "profiles" not in each}
+
+    assert started == {"kafka", "job", "demo"}
+    assert SERVICES["sql"]["profiles"] == ["tools"]
+    for name, service in SERVICES.items():
+        assert service["healthcheck"]["test"][0] == "CMD", name
+        assert size_bytes(service["mem_limit"]) >= 512 * 2**20, name
+        assert service["logging"]["driver"] == "local", name
+        assert ("restart" in service) == (name in started), name
+        for other, wish in service.get("depends_on", {}).items():
+            assert wish == {"condition": "service_healthy"}
+            assert other in started
+    heap = size_bytes(load_config(CONFIG).job.driver_memory)
+    assert size_bytes(SERVICES["job"]["mem_limit"]) >= 2 * heap
+    kafka_heap = size_bytes(KAFKA["environment"]["KAFKA_HEAP_OPTS"].removeprefix("-Xmx"))
+    assert size_bytes(KAFKA["mem_limit"]) >= 2 * kafka_heap
+
+
+def test_programs_of_health_checks_are_in_the_images():
+    health = in_checkout("/opt/dlx/docker/health.py")
+    checks = runpy.run_path(str(health))["CHECKS"]
+
+    assert KAFKA["healthcheck"]["test"][1] in KAFKA_PROGRAMS
+    assert KAFKA["healthcheck"]["test"][2:] == [
+        "--bootstrap-server",
+        *load_config(CONFIG).kafka.bootstrap_servers,
+    ]
+    asked = set()
+    for name, service in OURS.items():
+        python, script, what, config = service["healthcheck"]["test"][1:]
+        assert python == "/opt/dlx/.venv/bin/python", "as streaming/cli/environment.py makes it"
+        assert in_checkout(script) == health
+        assert config in mounts(service), name
+        asked.add(what)
+    assert asked == checks.keys()
+
+
+def compose_tools():
+    """The Composes that are installed: a plugin of docker, or a program of its own."""
+    for tool in (["docker", "compose"], ["docker-compose"]):
+        try:
+            asked = subprocess.run([*tool, "version"], capture_output=True, check=False)
+        except FileNotFoundError:
+            continue
+        if asked.returncode == 0:
+            yield tool
+
+
+def test_each_compose_that_is_installed_here_takes_the_file():
+    """Without one, the tests above stand alone; they hold the same file against the project."""
+    for tool in compose_tools():
+        finished = subprocess.run(
+            [*tool, "--file", str(CHECKOUT / "docker-compose.yml"), "config"],
+            env=os.environ | {"COMPOSE_PROFILES": "tools"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        understood = yaml.safe_load(finished.stdout)
+        assert understood["services"].keys() == SERVICES.keys()
+        assert understood["volumes"].keys() == COMPOSE["volumes"].keys()
+        for name, service in understood["services"].items():
+            assert service.get("command") == SERVICES[name].get("command")
