@@ -1,0 +1,42 @@
+"""The gate between the two marks (D9)."""
+
+import pytest
+
+from streaming.memory import MemoryMarks
+from streaming.pipeline.gate import Gate, GateState
+
+MARKS = MemoryMarks(high_bytes=1000, low_bytes=800, notes=())
+
+
+@pytest.mark.parametrize(
+    ("resident_bytes", "was_open", "state"),
+    [
+        (0, True, GateState(0, 50, "below", open=True)),
+        (950, True, GateState(950, 5, "between", open=True)),
+        (1000, True, GateState(1000, 1, "between", open=True)),
+        (1001, True, GateState(1001, 0, "above", open=False)),
+        (900, False, GateState(900, 0, "above", open=False)),
+        (800, False, GateState(800, 0, "above", open=False)),
+        (799, False, GateState(799, 20, "between", open=True)),
+    ],
+)
+def test_the_gate_closes_above_the_high_mark_and_opens_below_the_low_one(
+    resident_bytes, was_open, state
+):
+    gate = Gate(MARKS, 50, is_open=was_open)
+
+    assert gate.decide(resident_bytes, 10.0) == state
+
+
+def test_without_marks_nothing_is_held_back():
+    gate = Gate(MemoryMarks(high_bytes=None, low_bytes=None, notes=()), 50)
+
+    assert gate.decide(1 << 60, 10.0) == GateState(1 << 60, 50, "off", open=True)
+
+
+def test_inside_the_band_the_gate_does_not_flap():
+    gate = Gate(MARKS, 50)
+
+    opened = [gate.decide(size, 10.0).open for size in (900, 1001, 990, 810, 799, 950, 1000)]
+
+    assert opened == [True, False, False, False, True, True, True]

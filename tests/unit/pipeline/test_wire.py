@@ -1,0 +1,121 @@
+"""What headers and commands say, and what is wrong with those that say nothing."""
+
+import pytest
+
+from streaming.broker.commands import Get
+from streaming.wire import (
+    CommandRecord,
+    MalformedRecordError,
+    command_record,
+    foreign_table,
+    publish_headers,
+)
+from topology.values import Timestamp
+
+NOTHING = (None,) * 8
+
+
+def headers(**named: bytes) -> list[bytes | None]:
+    names = ("op", "vhost", "exchange", "routing_key", "properties", "headers", "flags", "channel")
+    return [named.get(name) for name in names]
+
+
+def test_a_record_without_our_headers_goes_to_the_default_exchange_of_the_default_vhost():
+    said = publish_headers(NOTHING)
+
+    publication = said.publication
+    assert (said.vhost, said.flags, said.channel) == ("/", 0, "pub")
+    assert (publication.exchange, publication.routing_key) == ("", "")
+    assert (publication.properties, publication.headers, publication.foreign) == ({}, None, None)
+
+
+def test_everything_a_publisher_can_say_is_read():
+    said = publish_headers(
+        headers(
+            vhost=b"shop",
+            exchange=b"orders",
+            routing_key="größe".encode(),
+            properties=b'{"priority": 3, "expiration": "500", "message_id": "m"}',
+            headers=b'{"t": {"$timestamp": 7}, "b": {"$bytes": "/w=="}, "n": null}',
+            flags=b"mandatory, confirm",
+            channel=b"c7",
+        )
+    )
+
+    publication = said.publication
+    assert (said.vhost, said.flags, said.channel) == ("shop", 5, "c7")
+    assert (publication.exchange, publication.routing_key) == ("orders", "größe")
+    assert publication.properties == {"priority": 3, "expiration": "500", "message_id": "m"}
+    assert publication.headers == {"t": Timestamp(7), "b": b"\xff", "n": None}
+
+
+@pytest.mark.parametrize(
+    ("named", "cause"),
+    [
+        ({"exchange": b"\xff"}, "not_utf8"),
+        ({"exchange": b"x" * 256}, "header_too_long"),
+        ({"properties": b"{"}, "bad_json"),
+        ({"properties": b"[]"}, "wrong_type"),
+        ({"properties": b'{"priority": "3"}'}, "wrong_type"),
+        ({"properties": b'{"priority": true}'}, "wrong_type"),
+        ({"properties": b'{"priority": 256}'}, "out_of_range"),
+        ({"properties": b'{"message_id": 1}'}, "wrong_type"),
+        ({"properties": b'{"prioritty": 1}'}, "unknown_property"),
+        ({"headers": b"7"}, "wrong_type"),
+        ({"headers": b'{"a": {"$bytes": 1}}'}, "wrong_type"),
+        ({"headers": b"[" * 2000}, "bad_json"),
+        ({"flags": b"mandatroy"}, "unknown_flag"),
+    ],
+)
+def test_a_header_that_says_nothing_names_the_cause(named, cause):
+    with pytest.raises(MalformedRecordError) as caught:
+        publish_headers(headers(**named))
+
+    assert caught.value.cause == cause
+
+
+def test_a_hint_names_the_property_that_was_meant():
+    with pytest.raises(MalformedRecordError, match="did you mean 'priority'"):
+        publish_headers(headers(properties=b'{"prioritty": 1}'))
+
+
+def test_a_command_is_read_with_its_vhost_and_channel():
+    record = command_record(b"get", b"shop", b'{"op":"get","queue":"q","channel":"c"}')
+
+    assert record == CommandRecord("shop", Get(queue="q", channel="c"), "c")
+
+
+def test_the_op_may_stand_in_the_header_alone():
+    record = command_record(b"get", None, b'{"queue":"q"}')
+
+    assert record == CommandRecord("/", Get(queue="q"), "c0")
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "cause"),
+    [
+        (b"get", None, "null_body"),
+        (b"get", b"{", "bad_json"),
+        (b"get", b"[]", "wrong_type"),
+        (b"ack", b'{"op":"get","queue":"q"}', "op_mismatch"),
+        (b"", b'{"op":"publish"}', "unknown_op"),
+        (b"", b'{"op":"gett"}', "unknown_op"),
+        (b"", b"{}", "bad_command"),
+        (b"", b'{"op":"get"}', "bad_command"),
+        (b"", b'{"op":"get","queue":1}', "bad_command"),
+        (b"", b'{"op":"get","queue":"q","count":-1}', "bad_command"),
+        (b"", b'{"op":"ack","refs":"a/0"}', "bad_command"),
+        (b"\xff", b'{"op":"get","queue":"q"}', "not_utf8"),
+    ],
+)
+def test_a_command_that_says_nothing_names_the_cause(op, value, cause):
+    with pytest.raises(MalformedRecordError) as caught:
+        command_record(op, None, value)
+
+    assert caught.value.cause == cause
+
+
+def test_of_foreign_headers_the_last_value_counts_as_text_where_it_is_text():
+    table = foreign_table([("a", b"1"), ("b", b"\xff"), ("a", b"2"), ("c", None)])
+
+    assert table == {"a": "2", "b": b"\xff", "c": None}
