@@ -15,6 +15,8 @@ PURE_COMMANDS = (
     ("route", DEFINITIONS, "orders", "order.eu.created"),
     ("diagram", DEFINITIONS),
     ("diagram", DEFINITIONS, "--format", "dot"),
+    ("simulate", "examples/retry.json"),
+    ("simulate", "--check", "examples"),
     ("config", "show"),
     ("test", "--help"),
 )
