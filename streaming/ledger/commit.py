@@ -3,7 +3,7 @@
     files published --> commit (query id, batch id) --> part of the table
                           |  the table has the batch: skipped
                           |  another driver was first: reload, skipped
-                          |  anything else in between (joined files, new properties): once more
+                          |  anything else (new properties, a log that was cut): once more
 
 The batch's number travels in the same log entry as its files (a Delta transaction identifier), so
 the table itself knows which batches it has.
@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import CommitProperties, Transaction
 
 from streaming.ledger.actions import QUIETLY, add_action
@@ -72,15 +72,28 @@ class TableWriter:
         """
         if not files:
             return "skipped"
+        refused: DeltaError | None = None
         with self._lock:
-            table = self._current()
-            if _has(table, query_id, batch_id):
-                return "skipped"
-            return self._commit(table, query_id, batch_id, files)
+            for _ in range(_TRIES):
+                try:
+                    table = self._current()
+                    if _has(table, query_id, batch_id):
+                        return "skipped"
+                    self._commit(table, query_id, batch_id, files)
+                except DeltaError as error:  # whatever happened, the log knows: load it and look
+                    refused, self._table = error, None
+                    continue
+                self._behind = True
+                self._commits += 1
+                return "committed"
+        raise CommitError(
+            f"{self.place.url}: batch {batch_id} could not be committed in {_TRIES} tries: "
+            f"{refused}"
+        ) from refused
 
     def _commit(
         self, table: DeltaTable, query_id: str, batch_id: int, files: Sequence[DataFile]
-    ) -> Outcome:
+    ) -> None:
         now_ms = time.time_ns() // 1_000_000
         actions = [
             add_action(
@@ -93,41 +106,22 @@ class TableWriter:
             )
             for file in files
         ]
-        properties = CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
-        refused: CommitFailedError | None = None
-        for _ in range(_TRIES):
-            self._table = None  # until it is known what happened, the next call loads it anew
-            try:
-                table.create_write_transaction(
-                    list(actions),
-                    "append",
-                    self._schema,
-                    commit_properties=properties,
-                    post_commithook_properties=QUIETLY,
-                )
-            except CommitFailedError as error:
-                refused = error
-                table = self._load()
-                if _has(table, query_id, batch_id):
-                    return "skipped"
-                continue
-            self._table, self._behind = table, True
-            self._commits += 1
-            return "committed"
-        raise CommitError(
-            f"{self.place.url}: batch {batch_id} could not be committed in {_TRIES} tries: "
-            f"{refused}"
+        table.create_write_transaction(
+            list(actions),
+            "append",
+            self._schema,
+            commit_properties=CommitProperties(app_transactions=[Transaction(query_id, batch_id)]),
+            post_commithook_properties=QUIETLY,
         )
 
     def last_batch(self, query_id: str) -> int | None:
         """The highest batch of a query that the table has; None if it has none."""
-        with self._lock:
-            return self._current().transaction_version(query_id)
+        return self.table().transaction_version(query_id)
 
     def table(self) -> DeltaTable:
-        """The table as of now, for reading. Not to be kept: the next commit moves it on."""
+        """The table at its latest version, loaded for reading."""
         with self._lock:
-            return self._current()
+            return self._load()
 
     def offer(self, table: DeltaTable) -> None:
         """Hand over a freshly loaded handle; it is taken up with the next call."""
@@ -136,7 +130,10 @@ class TableWriter:
     def refresh(self) -> None:
         """Learn of what was committed; done between batches, it makes the next commit shorter."""
         with self._lock:
-            self._current()
+            try:
+                self._current()
+            except DeltaError:  # the next commit tries again, and says what is wrong
+                self._table = None
 
     def _current(self) -> DeltaTable:
         """The handle at the latest version this writer knows of, renewed where it is due."""
@@ -146,10 +143,7 @@ class TableWriter:
         if self._table is None or self._commits >= _RELOAD_AFTER_COMMITS:
             return self._load()
         if self._behind:
-            try:
-                self._table.update_incremental()
-            except DeltaError:  # the log was cleaned up beneath a handle that is too old
-                return self._load()
+            self._table.update_incremental()
             self._behind = False
         return self._table
 

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from streaming.ledger.actions import add_action, removal
+from streaming.ledger.active_files import ActiveFiles
 from streaming.ledger.compaction_plan import Small
 from streaming.ledger.rewrite import Rewrite
 from streaming.ledger.schemas import TableSpec
 from streaming.ledger.storage import Place
 from streaming.ledger.swap import swap
+from streaming.ledger.tables import load_table
 
 JOINED_START: Final = "joined-"
 
@@ -45,9 +47,14 @@ def join(place: Place, spec: TableSpec, group: Sequence[Small]) -> Joined | None
     digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
     path = f"{JOINED_START}{digest[:32]}.parquet"
     rewritten = Rewrite(storage, spec, paths, digest)
-    if not storage.create(path, rewritten.write):
-        with storage.open(path) as file:
-            rewritten.describe(file)
+    try:
+        if not storage.create(path, rewritten.write):
+            with storage.open(path) as file:
+                rewritten.describe(file)
+    except FileNotFoundError:
+        if set(paths) <= set(ActiveFiles(load_table(place)).paths):
+            raise
+        return None
     size = storage.size(path)
     expected = sum(file.rows for file in group)
     assert size is not None, path

@@ -5,6 +5,8 @@ commits go on meanwhile, and one that overlaps with another is tried again by wh
 all of this stops, the tables stay right and get slower.
 """
 
+import atexit
+import contextlib
 import logging
 import threading
 import time
@@ -150,8 +152,9 @@ class TableMaintenance:
 
     def _clean_log(self) -> int:
         before = self._log_files()
-        load_table(self._place).cleanup_metadata()
-        return before - self._log_files()
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            load_table(self._place).cleanup_metadata()
+        return max(before - self._log_files(), 0)
 
     def _log_files(self) -> int:
         return sum(1 for _ in self._place.below("_delta_log").storage().files())
@@ -178,6 +181,7 @@ class Maintenance:
         writers: by table, who commits in this process.
         lowest_resident: asked before each vacuum of `messages`.
         names: of the tables.
+        pause_seconds: between two rounds of the thread.
     """
 
     def __init__(
@@ -187,12 +191,14 @@ class Maintenance:
         writers: Mapping[str, TableWriter] | None = None,
         lowest_resident: Callable[[], LowestResident] | None = None,
         names: tuple[str, ...] = LEDGER,
+        pause_seconds: float = 0.5,
     ) -> None:
         self._lowest_resident = lowest_resident
         self._tables = [
             TableMaintenance(root, name, schedule or Schedule(), (writers or {}).get(name))
             for name in names
         ]
+        self._pause_seconds = pause_seconds
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger-maintenance", daemon=True)
         self.last_error: Exception | None = None
@@ -210,18 +216,19 @@ class Maintenance:
         return done
 
     def start(self) -> None:
-        """Begin; once."""
+        """Begin; once. It ends with the process, if nobody stops it before."""
         self._thread.start()
+        atexit.register(
+            self.stop
+        )  # a thread inside native code must not meet the interpreter's end
 
     def stop(self) -> None:
         """Finish the task under way, then end."""
+        atexit.unregister(self.stop)
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.wait(_PAUSE_SECONDS):
+        while not self._stopping.wait(self._pause_seconds):
             self.step(time.time_ns() // 1_000_000)
-
-
-_PAUSE_SECONDS: Final = 0.5

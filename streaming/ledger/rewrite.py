@@ -42,7 +42,8 @@ class Rewrite:
                 parquet.write_table(group, row_group_size=ROW_GROUP_ROWS)
 
     def describe(self, file: Any) -> None:
-        """Count a joined file that was written before."""
+        """Count a joined file that is there already, and not what was written in vain."""
+        self.rows, self.ranges = 0, {}
         parquet = pq.ParquetFile(file)
         found = (parquet.metadata.metadata or {}).get(_INPUTS_KEY, b"").decode()
         assert found == self._digest, f"a file joined from others has its name: {found}"

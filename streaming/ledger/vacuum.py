@@ -6,7 +6,7 @@ A file is removed once it has not been part of its table for the whole of a grac
                          left to be replayed, belong to no version yet
     joining wrote it     it was replaced in turn, or the joining was given up
     another tool did     nobody has touched it for the time that Delta's own vacuum allows
-    it is unfinished     a writer died while writing
+    it is unfinished     nobody has written to it for a day
 
 In `messages`, a file that may hold a message which is still in a queue is removed only once that
 very message was found in another file of the table.
@@ -28,6 +28,7 @@ from streaming.ledger.message_search import KEY, keys_of
 from streaming.ledger.open_files import Ints
 from streaming.ledger.storage import HIDDEN_END, Storage, StoredFile
 
+_UNFINISHED_GRACE_MS: Final = 24 * 3_600_000
 _FOREIGN_GRACE_MS: Final = 7 * 24 * 3_600_000
 _ROWS_CHECKED_AT_ONCE: Final = 2_000_000
 
@@ -91,7 +92,7 @@ class Vacuum:
         seen: dict[str, int] = {}
         last_batch = functools.cache(table.transaction_version)
         for file in self._storage.files():
-            if file.name in active or not _is_over(last_batch, file, now_ms, self._grace_ms):
+            if file.name in active or not _is_over(last_batch, file, now_ms):
                 continue
             since_ms = self._idle_since_ms.get(file.name, now_ms)
             seen[file.name] = since_ms
@@ -114,13 +115,11 @@ class Vacuum:
         yield from _not_elsewhere(self._storage, batch, active)
 
 
-def _is_over(
-    last_batch: Callable[[str], int | None], file: StoredFile, now_ms: int, grace_ms: int
-) -> bool:
+def _is_over(last_batch: Callable[[str], int | None], file: StoredFile, now_ms: int) -> bool:
     """Whether a file that is not part of the table may be counted as no longer needed."""
     untouched_ms = now_ms - file.modified_ms
     if file.name.startswith("."):
-        return file.name.endswith(HIDDEN_END) and untouched_ms >= grace_ms
+        return file.name.endswith(HIDDEN_END) and untouched_ms >= _UNFINISHED_GRACE_MS
     if not file.name.endswith(".parquet"):
         return False
     name = DataFileName.parse(file.name)
@@ -131,10 +130,12 @@ def _is_over(
 
 
 def _resident_keys(storage: Storage, name: str, lowest_resident: LowestResident) -> Ints | None:
-    """The identities in a file that may be of messages in queues; None if it has no rows at all."""
+    """The identities in a file that may be of messages in queues; None if there is no such file."""
     if name.endswith(HIDDEN_END):
         return None
     keys = _keys(storage, name)
+    if keys is None:
+        return None
     lowest = np.zeros(len(keys), np.int64)
     for (topic_number, partition), offset in lowest_resident.items():
         lowest[(keys[:, 0] == topic_number) & (keys[:, 1] == partition)] = offset
@@ -155,8 +156,9 @@ def _not_elsewhere(
         inside = missing.copy()
         for part, (least, greatest) in enumerate(bounds):
             inside &= (keys[:, part] >= least[index]) & (keys[:, part] <= greatest[index])
-        if inside.any():
-            missing[inside] = ~_among(keys[inside], _keys(storage, path))
+        found = _keys(storage, path) if inside.any() else None
+        if found is not None:
+            missing[inside] = ~_among(keys[inside], found)
         if not missing.any():
             return
     names = list(wanted)
@@ -174,6 +176,10 @@ def _among(keys: Ints, others: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return found
 
 
-def _keys(storage: Storage, path: str) -> Ints:
-    with storage.open(path) as file:
-        return keys_of(pq.ParquetFile(file).read(columns=list(KEY), use_threads=False))
+def _keys(storage: Storage, path: str) -> Ints | None:
+    """The identities in a file; None if it is gone: another process keeps house here too."""
+    try:
+        with storage.open(path) as file:
+            return keys_of(pq.ParquetFile(file).read(columns=list(KEY), use_threads=False))
+    except FileNotFoundError:
+        return None

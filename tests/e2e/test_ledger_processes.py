@@ -1,0 +1,74 @@
+"""Processes that are killed, and processes that do the same work at once, leave the same tables."""
+
+import random
+import subprocess
+import sys
+import time
+
+from streaming.ledger.batches import batch_rows
+from streaming.ledger.schemas import LEDGER
+from streaming.ledger.tables import load_table
+from tests.unit.ledger.builders import QUERY, a_batch_row, a_place, rows_of
+
+BATCHES = 25
+KILLS = 10
+
+
+def start(folder, batches=BATCHES):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.ledger_worker", str(folder), str(batches)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert output.split()[-1] == "done", errors
+
+
+def expected_tables(tmp_path):
+    finish(start(tmp_path / "undisturbed"))
+    root = a_place(tmp_path / "undisturbed")
+    return {name: rows_of(root, name) for name in LEDGER}
+
+
+def assert_same(root, expected):
+    for name in LEDGER:
+        assert rows_of(root, name) == expected[name]
+    events = load_table(root.below("events"))
+    found = list(batch_rows(events, root.below("events").storage(), QUERY, 0, BATCHES))
+    assert found == [a_batch_row(batch, of=BATCHES) for batch in range(BATCHES)]
+
+
+def test_a_process_killed_at_any_instant_and_started_again_ends_in_the_same_tables(tmp_path):
+    expected = expected_tables(tmp_path)
+    chance = random.Random(4)
+    root = a_place(tmp_path / "disturbed")
+
+    killed = 0
+    for _ in range(KILLS):
+        process = start(tmp_path / "disturbed")
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert said == "ready\n", process.communicate()
+        time.sleep(chance.uniform(0, 0.4))
+        process.kill()
+        process.communicate()
+        killed += process.returncode == -9
+    finish(start(tmp_path / "disturbed"))
+
+    assert killed > KILLS // 2
+    assert_same(root, expected)
+
+
+def test_three_drivers_at_once_leave_every_row_once(tmp_path):
+    expected = expected_tables(tmp_path)
+
+    processes = [start(tmp_path / "shared") for _ in range(3)]
+    for process in processes:
+        finish(process)
+
+    assert_same(a_place(tmp_path / "shared"), expected)

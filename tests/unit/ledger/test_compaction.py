@@ -1,0 +1,306 @@
+"""Joining files changes how rows are kept, and nothing else, whoever writes at the same time."""
+
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake.exceptions import CommitFailedError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.ledger.actions import add_action, removal
+from streaming.ledger.active_files import ActiveFiles
+from streaming.ledger.commit import TableWriter
+from streaming.ledger.compaction import Joined, join
+from streaming.ledger.compaction_plan import Small, plan, small_files
+from streaming.ledger.schemas import LEDGER, TABLES
+from streaming.ledger.swap import commit, next_number, undone
+from streaming.ledger.tables import load_table
+from tests.unit.ledger.builders import (
+    QUERY,
+    a_place,
+    events,
+    local,
+    messages,
+    paths_of,
+    publish,
+    rows_of,
+    tables_of,
+)
+
+EVENTS = TABLES["events"]
+
+
+@pytest.fixture
+def root(tmp_path):
+    return a_place(tmp_path)
+
+
+def some_batches(root, name, count, *, first=0):
+    writer = TableWriter(root, name)
+    for batch in range(first, first + count):
+        rows = tables_of(batch, seqs=range(10 * batch, 10 * batch + 3))[name]
+        writer.commit_batch(QUERY, batch, [publish(root, name, rows)])
+    return writer
+
+
+def files_of(root, name):
+    return small_files(TABLES[name], ActiveFiles(load_table(root.below(name))))
+
+
+@pytest.mark.parametrize("name", LEDGER)
+def test_a_joined_table_has_the_same_rows_in_one_file(root, name):
+    some_batches(root, name, 5)
+    before, paths = rows_of(root, name), paths_of(root, name)
+
+    done = join(root.below(name), TABLES[name], files_of(root, name))
+
+    assert done is not None
+    assert rows_of(root, name) == before
+    assert (paths_of(root, name), sorted(done.replaced), done.rows) == ([done.path], paths, 15)
+
+
+def test_a_joined_file_keeps_order_row_groups_and_statistics(root):
+    writer = TableWriter(root, "messages")
+    files = [
+        publish(root, "messages", messages(range(first, first + 4000), batch_id=batch), first=first)
+        for batch, first in enumerate(range(0, 20000, 4000))
+    ]
+    for batch in (3, 0, 4, 1, 2):
+        writer.commit_batch(f"query-{batch}", 0, [files[batch]])
+
+    group = plan(files_of(root, "messages"), 1 << 30, 2)
+    done = join(root.below("messages"), TABLES["messages"], group[0])
+
+    assert done is not None
+    parquet = pq.ParquetFile(local(root, "messages").root / done.path)
+    sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+    assert parquet.read(columns=["offset"])["offset"].to_pylist() == list(range(20000))
+    assert sizes == [10_000, 10_000]
+    table = ActiveFiles(load_table(root.below("messages")))
+    assert (table.least("offset").tolist(), table.greatest("offset").tolist()) == ([0], [19999])
+    assert (table.least("batch_id").tolist(), table.greatest("batch_id").tolist()) == ([0], [4])
+
+
+def test_joining_moves_no_batch_number(root):
+    writer = some_batches(root, "events", 3)
+    join(root.below("events"), EVENTS, files_of(root, "events"))
+
+    again = publish(root, "events", events([20, 21, 22], batch_id=2))
+
+    assert writer.commit_batch(QUERY, 2, [again]) == "skipped"
+    assert TableWriter(root, "events").last_batch(QUERY) == 2
+
+
+def test_batches_committed_meanwhile_stay(root):
+    writer = some_batches(root, "events", 4)
+    group = files_of(root, "events")
+    some_batches(root, "events", 2, first=4)
+
+    done = join(root.below("events"), EVENTS, group)
+    after = writer.commit_batch(QUERY, 6, [publish(root, "events", events([99], batch_id=6))])
+
+    assert done is not None
+    assert after == "committed"
+    assert len(rows_of(root, "events")) == 6 * 3 + 1
+    assert len(paths_of(root, "events")) == 1 + 2 + 1
+
+
+def test_what_somebody_else_joined_is_not_joined_again(root):
+    some_batches(root, "events", 4)
+    group = files_of(root, "events")
+    join(root.below("events"), EVENTS, group[:2])
+    before = rows_of(root, "events")
+
+    assert join(root.below("events"), EVENTS, group) is None
+    assert rows_of(root, "events") == before
+
+
+def test_a_rewrite_that_was_written_and_not_committed_is_used_the_next_time(root):
+    some_batches(root, "events", 4)
+    group = files_of(root, "events")
+    done = join(root.below("events"), EVENTS, group)
+    assert done is not None
+    file = local(root, "events").root / done.path
+    written = file.stat().st_mtime_ns
+    (local(root, "events").root / "_delta_log" / f"{5:020}.json").unlink()  # as if never committed
+
+    again = join(root.below("events"), EVENTS, group)
+
+    assert again == done
+    assert (file.stat().st_mtime_ns, len(rows_of(root, "events"))) == (written, 12)
+
+
+def test_rows_written_before_a_column_was_added_are_joined_with_null_in_it(root):
+    storage = local(root, "events")
+    writer = TableWriter(root, "events")
+    for batch in (0, 1):
+        file = publish(root, "events", events([batch], batch_id=batch))
+        if batch == 0:
+            path = storage.root / file.path
+            pq.write_table(pq.read_table(path).drop_columns(["channel"]), path)
+        writer.commit_batch(QUERY, batch, [file])
+
+    join(root.below("events"), EVENTS, files_of(root, "events"))
+
+    assert [(row["seq"], row["channel"]) for row in rows_of(root, "events")] == [
+        (0, None),
+        (1, None),
+    ]
+
+
+def a_rewrite(root, name, group):
+    """The rows of a group in one file; what another engine would commit, or we would."""
+    folder = local(root, "events").root
+    pq.write_table(
+        pa.concat_tables([pq.read_table(folder / file.path) for file in group]), folder / name
+    )
+    added = add_action(
+        EVENTS,
+        path=name,
+        size=(folder / name).stat().st_size,
+        rows=sum(file.rows for file in group),
+        ranges={},
+        modified_ms=0,
+        data_change=False,
+    )
+    return added, [removal(file.path, file.size, 0) for file in group]
+
+
+def test_a_foreign_rewrite_at_the_same_instant_wins_and_rows_stay_single(root):
+    some_batches(root, "events", 3)
+    place = root.below("events")
+    before = rows_of(root, "events")
+    group = files_of(root, "events")
+    added, removed = a_rewrite(root, "joined-ours.parquet", group)
+    foreign, _ = a_rewrite(root, "part-00000-foreign.parquet", group)
+    seen = load_table(place)
+    load_table(place).create_write_transaction([foreign, *removed], "append", EVENTS.schema)
+    commit(seen, EVENTS, [added, *removed], 1)  # Delta accepts it: the rows are there twice
+    doubled = len(rows_of(root, "events"))
+
+    taken_back = undone(place, EVENTS, added, removed, seen.version(), 1)
+
+    assert (doubled, taken_back) == (2 * len(before), True)
+    assert rows_of(root, "events") == before
+    assert paths_of(root, "events") == ["part-00000-foreign.parquet"]
+
+
+def test_a_rewrite_that_nobody_overtook_stays(root):
+    some_batches(root, "events", 3)
+    place = root.below("events")
+    seen = load_table(place)
+    number = next_number(seen)
+    added, removed = a_rewrite(root, "joined-ours.parquet", files_of(root, "events"))
+    some_batches(root, "events", 1, first=3)
+    commit(seen, EVENTS, [added, *removed], number)
+
+    assert not undone(place, EVENTS, added, removed, seen.version(), number)
+    assert "joined-ours.parquet" in paths_of(root, "events")
+
+
+def test_two_rewrites_of_ours_exclude_each_other(root):
+    some_batches(root, "events", 3)
+    one, other = (load_table(root.below("events")) for _ in range(2))
+    group = files_of(root, "events")
+    added, removed = a_rewrite(root, "joined-one.parquet", group)
+    second, _ = a_rewrite(root, "joined-other.parquet", group)
+    number = next_number(one)
+    commit(one, EVENTS, [added, *removed], number)
+
+    with pytest.raises(CommitFailedError):
+        commit(other, EVENTS, [second, *removed], number)
+
+
+def test_joining_and_committing_at_once_lose_and_double_nothing(root):
+    writer = TableWriter(root, "events")
+    place = root.below("events")
+    done = threading.Event()
+    joined: list[Joined | None] = []
+
+    def keep_joining():
+        while not done.is_set():
+            groups = plan(files_of(root, "events"), 1 << 30, 4)
+            joined.extend(join(place, EVENTS, group) for group in groups)
+
+    threads = [threading.Thread(target=keep_joining) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for batch in range(40):
+        file = publish(root, "events", events(range(2 * batch, 2 * batch + 2), batch_id=batch))
+        assert writer.commit_batch(QUERY, batch, [file]) == "committed"
+    done.set()
+    for thread in threads:
+        thread.join()
+
+    assert [row["seq"] for row in sorted(rows_of(root, "events"), key=lambda row: row["seq"])] == (
+        list(range(80))
+    )
+    assert any(joined)
+
+
+files = st.lists(
+    st.builds(
+        Small,
+        st.uuids().map(str),
+        st.integers(1, 1000),
+        st.integers(1, 10),
+        st.tuples(st.integers(0, 50)),
+    ),
+    max_size=40,
+    unique_by=lambda file: file.path,
+)
+
+
+@given(files, st.integers(2, 600), st.integers(2, 12))
+def test_a_plan_joins_neighbours_that_are_worth_it(some_files, target, least):
+    groups = plan(some_files, target, least)
+
+    order = sorted(some_files, key=lambda file: (file.order, file.path))
+    unfinished = [file for file in order if file.size <= target // 2]
+    for group in groups:
+        start = unfinished.index(group[0])
+        assert group == unfinished[start : start + len(group)]
+        assert len(group) >= 2
+        assert sum(file.size for file in group) <= target
+    taken = [file.path for group in groups for file in group]
+    assert len(taken) == len(set(taken))
+
+
+def test_files_that_are_large_enough_are_left_alone():
+    large = [Small(str(n), 51, 1, (n,)) for n in range(20)]
+
+    assert plan(large, 100, 2) == []
+
+
+def test_a_few_small_files_are_left_for_later():
+    small = [Small(str(n), 1, 1, (n,)) for n in range(9)]
+
+    assert (plan(small, 100, 10), len(plan([*small, Small("9", 1, 1, (9,))], 100, 10))) == ([], 1)
+
+
+def test_small_files_behind_a_larger_one_are_joined_too():
+    old = [Small(f"a{n}", 1, 1, (n,)) for n in range(10)]
+    new = [Small(f"c{n}", 1, 1, (100 + n,)) for n in range(10)]
+
+    groups = plan([*old, Small("b", 40, 1, (50,)), *new], 100, 10)
+
+    assert groups == [new, [*old, Small("b", 40, 1, (50,))]]
+
+
+@given(st.integers(50, 400))
+def test_a_row_is_rewritten_a_logarithm_of_times(batches):
+    target = 1 << 30
+    table: list[Small] = []
+    rewritten = 0
+    for batch in range(batches):
+        table += [Small(f"{batch}-{n}", 1, 1, (batch, n)) for n in range(10)]
+        for group in plan(table, target, 10):
+            kept = [file for file in table if file not in group]
+            size = sum(file.size for file in group)
+            rewritten += size
+            table = [*kept, Small(f"j{batch}-{group[0].path}", size, size, group[0].order)]
+
+    assert rewritten / (10 * batches) <= 2 + batches.bit_length()
+    assert len(table) <= 10 + 10 + batches.bit_length()

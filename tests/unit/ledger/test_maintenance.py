@@ -1,0 +1,188 @@
+"""Upkeep keeps commits short and loses nothing, and is itself never in the way."""
+
+import logging
+
+import pytest
+
+from streaming.ledger.commit import TableWriter, last_checkpoint
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.maintenance import Maintenance, Schedule, TableMaintenance
+from streaming.ledger.schemas import LEDGER
+from streaming.ledger.tables import Retention
+from tests.unit.ledger.builders import (
+    QUERY,
+    a_batch_row,
+    a_place,
+    events,
+    local,
+    messages,
+    paths_of,
+    publish,
+    rows_of,
+    tables_of,
+)
+
+NOW_MS = 1_900_000_000_000
+SCHEDULE = Schedule(checkpoint_commits=5, compaction_least_files=4)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return a_place(tmp_path)
+
+
+def commit(root, writer, name, batches):
+    for batch in batches:
+        rows = tables_of(batch, seqs=range(3 * batch, 3 * batch + 3))[name]
+        writer.commit_batch(QUERY, batch, [publish(root, name, rows)])
+
+
+def done_by(maintenance, now_ms, **more):
+    return [(done.table, done.task, done.count) for done in maintenance.step(now_ms, **more)]
+
+
+def test_a_checkpoint_is_made_once_enough_was_committed(root):
+    writer = TableWriter(root, "events")
+    maintenance = TableMaintenance(root, "events", Schedule(checkpoint_commits=5), writer)
+    commit(root, writer, "events", range(4))
+
+    before = done_by(maintenance, NOW_MS)
+    commit(root, writer, "events", range(4, 5))
+    after = done_by(maintenance, NOW_MS)
+    again = done_by(maintenance, NOW_MS)
+
+    assert (before, after, again) == ([], [("events", "checkpoint", 1)], [])
+    assert last_checkpoint(local(root, "events")) == 5
+    commit(root, writer, "events", range(5, 7))
+    assert len(rows_of(root, "events")) == 21
+
+
+def test_small_files_are_joined_at_each_interval(root):
+    writer = TableWriter(root, "events")
+    schedule = Schedule(compaction_ms=60_000, compaction_least_files=4)
+    maintenance = TableMaintenance(root, "events", schedule, writer)
+    commit(root, writer, "events", range(3))
+    done = [done_by(maintenance, NOW_MS)]
+    commit(root, writer, "events", range(3, 6))
+    done.append(done_by(maintenance, NOW_MS + 59_999))
+    done.append(done_by(maintenance, NOW_MS + 60_000))
+
+    assert done == [[], [], [("events", "compaction", 6)]]
+    assert (len(paths_of(root, "events")), len(rows_of(root, "events"))) == (1, 18)
+
+
+def test_many_small_files_are_joined_before_the_interval_is_over(root):
+    writer = TableWriter(root, "events")
+    schedule = Schedule(checkpoint_commits=5, compaction_least_files=4, compaction_files=5)
+    maintenance = TableMaintenance(root, "events", schedule, writer)
+    maintenance.step(NOW_MS)
+    commit(root, writer, "events", range(5))
+
+    assert done_by(maintenance, NOW_MS + 1) == [
+        ("events", "checkpoint", 1),
+        ("events", "compaction", 5),
+    ]
+
+
+def test_the_log_is_cut_behind_the_checkpoint_and_files_no_longer_needed_are_removed(root):
+    retention = Retention(log_ms=0)
+    writer = TableWriter(root, "messages", retention)
+    schedule = Schedule(
+        checkpoint_commits=3, compaction_least_files=2, vacuum_grace_ms=1000, vacuum_ms=1000
+    )
+    maintenance = TableMaintenance(root, "messages", schedule, writer)
+    commit(root, writer, "messages", range(4))
+
+    first = done_by(maintenance, NOW_MS)
+    second = done_by(maintenance, NOW_MS + 1000)
+
+    assert [task for _, task, _ in first] == ["checkpoint", "compaction", "log cleanup"]
+    assert second == [("messages", "vacuum", 4)]
+    assert len(rows_of(root, "messages")) == 12
+    commit(root, writer, "messages", range(4, 6))
+    assert len(rows_of(root, "messages")) == 18
+
+
+def test_a_writer_goes_on_from_each_checkpoint_without_reading_what_lies_before(root):
+    writer = TableWriter(root, "events", Retention(log_ms=0))
+    maintenance = TableMaintenance(root, "events", SCHEDULE, writer)
+
+    for batch in range(40):
+        commit(root, writer, "events", [batch])
+        maintenance.step(NOW_MS + 20_000 * batch)
+
+    assert [row["seq"] for row in sorted(rows_of(root, "events"), key=lambda row: row["seq"])] == (
+        list(range(120))
+    )
+    log = local(root, "events").root / "_delta_log"
+    assert len(list(log.iterdir())) < 20
+
+
+def test_queue_contents_is_not_rewritten_by_upkeep(root):
+    writer = TableWriter(root, "queue_contents")
+    maintenance = TableMaintenance(root, "queue_contents", SCHEDULE, writer)
+
+    assert maintenance.step(NOW_MS) == []
+
+
+def test_a_table_that_fails_is_reported_and_does_not_keep_the_others(root, caplog):
+    caplog.set_level(logging.ERROR)
+    with Ledger(root) as ledger:
+        for batch in range(5):
+            rows = tables_of(batch, seqs=range(3 * batch, 3 * batch + 3))
+            files = [publish(root, name, table) for name, table in rows.items()]
+            ledger.commit(files, a_batch_row(batch))
+        (local(root, "messages").root / paths_of(root, "messages")[2]).unlink()
+        maintenance = Maintenance(root, SCHEDULE, ledger.writers)
+
+        done = maintenance.step(NOW_MS)
+
+    joined = {(entry.table, entry.task) for entry in done if entry.task == "compaction"}
+    assert joined == {(name, "compaction") for name in LEDGER if name != "messages"}
+    assert isinstance(maintenance.last_error, FileNotFoundError)
+    assert "upkeep of table messages failed; it is tried again" in caplog.text
+
+
+def test_the_lowest_resident_offsets_are_asked_for_and_obeyed(root, caplog):
+    writer = TableWriter(root, "messages")
+    for batch in range(2):
+        table = messages(range(5 * batch, 5 * batch + 5), batch_id=batch)
+        writer.commit_batch(QUERY, batch, [publish(root, "messages", table)])
+    schedule = Schedule(compaction_least_files=2, vacuum_ms=1, vacuum_grace_ms=1)
+    lowest = {(1, 0): 0}
+    maintenance = Maintenance(root, schedule, lowest_resident=lambda: lowest, names=("messages",))
+    maintenance.step(NOW_MS)
+    (joined,) = paths_of(root, "messages")
+    (local(root, "messages").root / joined).write_bytes(
+        (local(root, "messages").root / publish(root, "messages", messages([9], batch_id=7)).path)
+        .read_bytes()
+    )  # fmt: skip
+
+    kept = maintenance.step(NOW_MS + 2)
+    lowest[1, 0] = 10
+    removed = maintenance.step(NOW_MS + 4)
+
+    assert [done.count for done in kept] == []
+    assert "2 files are kept although nothing names them" in caplog.text
+    assert [(done.task, done.count) for done in removed] == [("vacuum", 2)]
+
+
+def test_the_thread_works_until_it_is_stopped(root):
+    with Ledger(root) as ledger:
+        for batch in range(6):
+            file = publish(root, "events", events([batch], batch_id=batch))
+            ledger.commit([file], a_batch_row(batch))
+        maintenance = Maintenance(root, SCHEDULE, ledger.writers, pause_seconds=0.001)
+        maintenance.start()
+        while last_checkpoint(local(root, "events")) < 5:
+            pass
+        maintenance.stop()
+        maintenance.stop()
+
+        assert maintenance.last_error is None
+        ledger.commit([publish(root, "events", events([6], batch_id=6))], a_batch_row(6))
+    assert len(rows_of(root, "events")) == 14
+
+
+def test_one_that_was_never_started_can_be_stopped(root):
+    Maintenance(root).stop()
