@@ -30,7 +30,18 @@ class Line(NamedTuple):
 
 INDENT = " " * 12
 
-_MOVES = frozenset({Kind.ENQUEUED, Kind.DIED, Kind.HELD, Kind.REROUTED, Kind.REFUSED})
+_MOVES = frozenset(
+    {
+        Kind.ENQUEUED,
+        Kind.REQUEUED,
+        Kind.DIED,
+        Kind.HELD,
+        Kind.DELETED,
+        Kind.REROUTED,
+        Kind.REFUSED,
+        Kind.TOPOLOGY,
+    }
+)
 """What is worth telling of the final observation."""
 
 
@@ -130,7 +141,7 @@ class Story:
         self._say(f"{_clock(self._scenario.end_ms)}the end", "head")
         moved = [item for item in news if item.kind in _MOVES]
         if moved:
-            what = "the queues are emptied one by one; each head that is taken exposes the next"
+            what = "consumers are cancelled; then the queues are emptied, head by head"
             self._say(f"{INDENT}{what}", "quiet")
         for item in moved:
             self._say(f"{INDENT}{item.text}", item.tone)

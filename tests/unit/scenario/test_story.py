@@ -185,7 +185,7 @@ def test_what_the_final_observation_moves_is_told():
 
     end = lines.index("   1000 ms  the end")
     assert lines[end + 1 : end + 9] == [
-        "            the queues are emptied one by one; each head that is taken exposes the next",
+        "            consumers are cancelled; then the queues are emptied, head by head",
         "            'behind' dies in queue 'z': expired, 50 ms after it came",
         "                its dead letter goes to the default exchange with key 'a'",
         "            'behind' -> queue 'a', as a dead letter, by its name",
