@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -110,10 +111,27 @@ class KafkaTopics:
                     ) from error
 
     def _describe(self) -> None:
+        """Learn ids and partitions; a topic just made is not known everywhere at once."""
         cluster = self._admin.describe_cluster(request_timeout=30).result()
         names = sorted({each.topic for each in self._config.inputs})
-        described = self._admin.describe_topics(TopicCollection(names), request_timeout=30)
-        for name, future in described.items():
-            topic = future.result()
-            self.identities[name] = f"{cluster.cluster_id}/{topic.topic_id}"
-            self.partitions[name] = len(topic.partitions)
+        deadline_s = time.monotonic() + self._timeout_s
+        while names:
+            described = self._admin.describe_topics(TopicCollection(names), request_timeout=30)
+            for name, future in described.items():
+                try:
+                    topic = future.result()
+                except KafkaException as error:
+                    if time.monotonic() > deadline_s or not _is_unknown(error):
+                        raise KafkaUnreachableError(
+                            f"the topic {name!r} cannot be used: {error.args[0].str()}"
+                        ) from error
+                    continue
+                self.identities[name] = f"{cluster.cluster_id}/{topic.topic_id}"
+                self.partitions[name] = len(topic.partitions)
+                names.remove(name)
+            if names:
+                time.sleep(0.05)
+
+
+def _is_unknown(error: KafkaException) -> bool:
+    return bool(error.args[0].name() == "UNKNOWN_TOPIC_OR_PART")
