@@ -1,0 +1,269 @@
+"""Scenarios through the whole pipeline: Kafka, Spark, Delta tables, Kafka; outcomes read back.
+
+    run = PipelineRun(scenarios, compat, place)
+    run.write_log()     every scenario's records, all of them up front: a vhost each
+    run.run_job()       until everything is committed; or some batches, and once more
+    run.outcomes()
+
+All scenarios are in one job with `clock = event`, whose inputs are a topic of a few partitions:
+each scenario is in one of them, publishes and commands alike, so that their order is the order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from pyspark.errors import StreamingQueryException
+
+from streaming.config import JobConfig
+from streaming.config.inputs import InputSettings
+from streaming.config.job import JobSettings
+from streaming.config.kafka import KafkaSettings
+from streaming.config.topics import OutboundSettings
+from streaming.config.vhosts import UserSettings, VhostSettings
+from streaming.pipeline.job import BatchDone, Job
+from streaming.pipeline.kafka_topics import KafkaTopics
+from streaming.scenario.document import Scenario
+from streaming.scenario.play import Outcome, Player
+from streaming.simulation.brokers import LogReader, LogWriter
+from streaming.simulation.ledger_rows import Moment, quarantined, unacked_copies
+from streaming.simulation.outbox import Outbox
+from streaming.simulation.wire_records import LogRecord, by_name
+from topology.errors import DlxError
+from topology.values import Compat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+USER = "dlx-simulate"
+PARTITIONS = 2
+SHUFFLE_PARTITIONS = 2
+TIMEOUT_S = 60.0
+_MOST_QUARANTINED = 10
+
+
+class SimulationError(DlxError):
+    """The pipeline did not carry the scenarios through; in words."""
+
+
+class RunPlace(NamedTuple):
+    """Where a run happens.
+
+    Attributes:
+        directory: for checkpoint, tables and logs.
+        bootstrap_servers: of a Kafka cluster.
+        name: begins the names of its topics and vhosts.
+    """
+
+    directory: Path
+    bootstrap_servers: str
+    name: str = "simulate"
+
+
+class PipelineRun:
+    """Scenarios on their way through one job."""
+
+    def __init__(self, scenarios: Sequence[Scenario], compat: Compat, place: RunPlace) -> None:
+        self._scenarios = list(scenarios)
+        self._compat: Compat = compat
+        self._place = place
+        self._log_topic = f"{place.name}.log"
+        self._vhosts = [f"{place.name}-{number}." for number in range(len(self._scenarios))]
+        self._writers = [LogWriter(vhost) for vhost in self._vhosts]
+        self._ends: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        self._batches = 0
+
+    # -- in
+
+    def write_log(self, *, interleaved: bool = False) -> int:
+        """Make the topics and write all scenarios' records; returns how many.
+
+        Args:
+            interleaved: a record of each scenario in turn, instead of one scenario after the other:
+                then few records a batch cut every scenario in many places.
+        """
+        for scenario, writer in zip(self._scenarios, self._writers, strict=True):
+            Player(scenario, writer).play()
+        servers = {"bootstrap.servers": self._place.bootstrap_servers}
+        KafkaTopics(self._config(), dict(servers)).prepare()
+        producer = Producer({**servers, "enable.idempotence": True, "log_level": 0})
+        offsets = [0] * PARTITIONS
+        for partition, record in self._in_order(interleaved=interleaved):
+            while True:
+                try:
+                    producer.produce(
+                        self._log_topic,
+                        value=record.value,
+                        headers=record.headers,  # type: ignore[arg-type] # a list is invariant
+                        partition=partition,
+                        timestamp=record.at_ms,
+                    )
+                except BufferError:
+                    producer.poll(0.1)
+                    continue
+                break
+            offsets[partition] += 1
+        if left := producer.flush(TIMEOUT_S):
+            raise SimulationError(f"Kafka did not take {left} records of the scenarios")
+        self._written = {
+            str(partition): offset for partition, offset in enumerate(offsets) if offset
+        }
+        return sum(offsets)
+
+    def _in_order(self, *, interleaved: bool) -> Iterator[tuple[int, LogRecord]]:
+        logs: list[list[tuple[int, LogRecord]]] = [
+            [(number % PARTITIONS, record) for record in writer.records]
+            for number, writer in enumerate(self._writers)
+        ]
+        if not interleaved:
+            return chain.from_iterable(logs)
+        turns = chain.from_iterable(zip_longest(*logs))
+        return (each for each in turns if each is not None)
+
+    # -- through
+
+    def run_job(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        max_batch_rows: int = 20_000,
+        batches: int | None = None,
+    ) -> bool:
+        """Run the job until all is committed, or about so many batches; then stop it.
+
+        Returns:
+            Whether all is committed.
+
+        Raises:
+            DlxError: the job cannot run, or failed.
+        """
+        job = Job(self._config(max_batch_rows), lambda done: self._committed(job, done))
+        self._batches = 0
+        try:
+            job.start(spark)
+            while not self._is_done() and (batches is None or self._batches < batches):
+                if job.wait(0.05):
+                    raise SimulationError("the job ended before all was read")
+        except StreamingQueryException as error:
+            raise SimulationError(f"the stream has failed: {error}") from error
+        finally:
+            job.stop()
+        return self._is_done()
+
+    def _committed(self, job: Job, done: BatchDone) -> None:
+        self._batches += 1
+        self._ends = job.checkpoint.offsets(done.batch_id).ends.get(self._log_topic, self._ends)
+
+    def _is_done(self) -> bool:
+        return all(self._ends.get(partition, 0) >= end for partition, end in self._written.items())
+
+    def _config(self, max_batch_rows: int = 20_000) -> JobConfig:
+        place = self._place
+        return JobConfig(
+            job=JobSettings(
+                checkpoint_location=str(place.directory / "checkpoints"),
+                tables_location=str(place.directory / "tables"),
+                log_dir=str(place.directory / "logs"),
+                clock="event",
+                compat=self._compat,
+                trigger_ms=1,
+                max_batch_rows=max_batch_rows,
+                shuffle_partitions=SHUFFLE_PARTITIONS,
+            ),
+            kafka=KafkaSettings(bootstrap_servers=(place.bootstrap_servers,)),
+            vhosts={vhost: VhostSettings() for vhost in self._vhosts},
+            users={USER: UserSettings(administrator=True)},
+            inputs=(
+                InputSettings(topic=f"{place.name}.none", source="publishes", user=USER),
+                InputSettings(
+                    topic=self._log_topic, source="commands", user=USER, partitions=PARTITIONS
+                ),
+            ),
+            outbound=OutboundSettings(topic=f"{place.name}.out.{{vhost}}.{{user}}"),
+        )
+
+    # -- out
+
+    def outcomes(self) -> list[Outcome]:
+        """The outcome of each scenario.
+
+        Raises:
+            SimulationError: a record was not understood, or something is missing.
+        """
+        tables = self._place.directory / "tables"
+        if bad := quarantined(tables):
+            words = "\n".join(bad[:_MOST_QUARANTINED])
+            raise SimulationError(f"the pipeline did not understand {len(bad)} records:\n{words}")
+        outboxes = self._read_outboxes()
+        moments = [
+            Moment(vhost, outboxes[vhost].event_seq_of(writer.looked_at))
+            for vhost, writer in zip(self._vhosts, self._writers, strict=True)
+        ]
+        unacked = unacked_copies(tables, moments)
+        return [
+            _outcome(scenario, outboxes[vhost], writer, unacked[vhost])
+            for scenario, vhost, writer in zip(
+                self._scenarios, self._vhosts, self._writers, strict=True
+            )
+        ]
+
+    def _read_outboxes(self) -> dict[str, Outbox]:
+        """Everything in the outbound topics, by vhost."""
+        outboxes = {vhost: Outbox(vhost) for vhost in self._vhosts}
+        for value, headers in _everything_in(
+            self._place.bootstrap_servers, self._config().outbound_topics().values()
+        ):
+            outboxes[headers["dlx-vhost"].decode()].take(value, headers)
+        return outboxes
+
+
+def _outcome(scenario: Scenario, outbox: Outbox, writer: LogWriter, unacked: set[int]) -> Outcome:
+    replies = outbox.replies()
+    if len(replies) != writer.marks:
+        raise SimulationError(
+            f"scenario {scenario.id!r}: {len(replies)} of {writer.marks} replies came back"
+        )
+    last = outbox.last_deliveries()
+    return Player(scenario, LogReader(replies, {last[copy] for copy in unacked})).play()
+
+
+def _everything_in(
+    bootstrap_servers: str, topics: Iterable[str]
+) -> Iterator[tuple[bytes, dict[str, bytes]]]:
+    """Values and headers of all records of topics of one partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": USER,  # never joined: partitions are assigned by hand
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        unread = {topic: TopicPartition(topic, 0, 0) for topic in topics}
+        consumer.assign(list(unread.values()))
+        heard_s = time.monotonic()
+        while unread:
+            messages = consumer.consume(1_000, 0.1)  # waits for all of them, or so long
+            if messages:
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > TIMEOUT_S:
+                raise SimulationError(f"Kafka said nothing for {TIMEOUT_S:g} s")
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    yield message.value() or b"", by_name(message.headers())
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    unread.pop(message.topic() or "", None)
+                elif not error.retriable():
+                    raise KafkaException(error)
+    finally:
+        consumer.close()

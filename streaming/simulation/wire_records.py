@@ -1,0 +1,147 @@
+"""A scenario's publishes and commands as Kafka records, and the replies read from Kafka records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streaming.broker.commands import Command
+from streaming.scenario.messages import normalised
+from streaming.scenario.replies import (
+    VHOST,
+    Answered,
+    Confirmed,
+    Delivered,
+    Refused,
+    Reply,
+    Returned,
+)
+from streaming.scenario.steps import Publish
+from streaming.wire import CHANNEL, EXCHANGE, FLAGS, HEADERS, OP, PROPERTIES, ROUTING_KEY
+from streaming.wire import VHOST as VHOST_HEADER
+from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.documents import (
+    binding_document,
+    exchange_document,
+    policy_document,
+    queue_document,
+)
+from topology.values import table_from_json, table_to_json
+
+Header = tuple[str, bytes]
+
+
+class LogRecord(NamedTuple):
+    """A record of the log; `at_ms` is its timestamp, epoch milliseconds."""
+
+    at_ms: int
+    value: bytes
+    headers: list[Header]
+
+
+def publish_record(at_ms: int, publish: Publish, vhost: str) -> LogRecord:
+    """A publish with confirm."""
+    publication = publish.publication
+    flags = ["confirm"]
+    flags += ["mandatory"] if publish.mandatory else []
+    flags += ["immediate"] if publish.immediate else []
+    headers = [
+        (VHOST_HEADER, vhost.encode()),
+        (EXCHANGE, publication.exchange.encode()),
+        (ROUTING_KEY, publication.routing_key.encode()),
+        (PROPERTIES, _json(publication.properties)),
+        (FLAGS, ",".join(flags).encode()),
+        (CHANNEL, publish.channel.encode()),
+    ]
+    if publication.headers is not None:
+        headers.append((HEADERS, _json(table_to_json(publication.headers))))
+    return LogRecord(at_ms, publish.body.encode(), headers)
+
+
+def command_record(at_ms: int, command: Command, vhost: str) -> LogRecord:
+    """A command."""
+    document = command_document(command)
+    headers = [(OP, str(document["op"]).encode()), (VHOST_HEADER, vhost.encode())]
+    return LogRecord(at_ms, _json(document), headers)
+
+
+def command_document(command: Command) -> dict[str, Any]:
+    """The JSON object that `command_documents` reads this command from."""
+    document: dict[str, Any] = {"op": command.__struct_config__.tag}
+    for field in msgspec.structs.fields(command):
+        value = getattr(command, field.name)
+        if value is not None:
+            document[field.encode_name] = _member(field.name, value)
+    return document
+
+
+def _member(name: str, value: Any) -> Any:
+    match value:
+        case Exchange():
+            return exchange_document(value)
+        case Queue():
+            return queue_document(value)
+        case Binding():
+            return binding_document(value)
+        case Policy():
+            return policy_document(value)
+        case dict() if name == "arguments":
+            return table_to_json(value)
+        case _:
+            return value
+
+
+def reply_of(value: bytes, headers: Mapping[str, bytes], vhost: str) -> Reply:
+    """What a record of the outbound topic says; error texts call the vhost as recordings do."""
+    match headers["dlx-kind"]:
+        case b"delivery":
+            redelivered = headers["dlx-redelivered"] == b"true"
+            return Delivered(
+                headers["dlx-channel"].decode(),
+                headers["dlx-ref"].decode(),
+                headers["dlx-delivery-id"].decode(),
+                headers["dlx-queue"].decode(),
+                {**_message(value, headers), "redelivered": redelivered},
+            )
+        case b"return":
+            text = headers["dlx-reply-text"].decode()
+            return Returned(int(headers["dlx-reply-code"]), text, _message(value, headers))
+    document = json.loads(value)
+    match headers["dlx-kind"]:
+        case b"confirm":
+            return Confirmed(document["ack"])
+        case b"publish_error":
+            return Refused(_error(document["error"], vhost))
+        case _:
+            error = document.get("error")
+            return Answered(
+                document.get("result", {}), None if error is None else _error(error, vhost)
+            )
+
+
+def _message(value: bytes, headers: Mapping[str, bytes]) -> dict[str, Any]:
+    """Body and attributes as recorded."""
+    table = headers.get(HEADERS)
+    return {
+        "body": value.decode(),
+        "exchange": headers[EXCHANGE].decode(),
+        "routing_key": headers[ROUTING_KEY].decode(),
+        "properties": json.loads(headers.get(PROPERTIES, b"{}")),
+        "headers": None if table is None else normalised(table_from_json(json.loads(table))),
+    }
+
+
+def _error(error: dict[str, Any], vhost: str) -> dict[str, Any]:
+    return {"code": error["code"], "text": error["text"].replace(vhost, VHOST)}
+
+
+def by_name(headers: Any) -> dict[str, bytes]:
+    """The headers of a record as confluent-kafka has them; of repeated ones the last counts."""
+    return {name: value or b"" for name, value in headers or ()}
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
