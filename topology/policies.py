@@ -131,8 +131,17 @@ class PolicyTable:
         policy = self.policy_of_exchange(exchange)
         return _text(policy.definition if policy else {}, "alternate-exchange")
 
-    def queue_settings(self, queue: Queue, compat: Compat = "4.0") -> QueueSettings:
-        """What is in force for a queue."""
+    def queue_settings(
+        self, queue: Queue, compat: Compat = "4.0", default_delivery_limit: int | None = None
+    ) -> QueueSettings:
+        """What is in force for a queue.
+
+        Args:
+            queue: as declared.
+            compat: whose defaults and exceptions count.
+            default_delivery_limit: of a quorum queue that is given none; -1: no limit; None: that
+                of `compat` (R-DLV-5).
+        """
         policy = self.policy_of_queue(queue)
         operator_policy = self.policy_of_queue(queue, operator=True)
         merged = _merge(
@@ -159,7 +168,11 @@ class PolicyTable:
             expires_ms=expires_ms,
             max_length=_smaller(arguments, merged, "max-length"),
             max_length_bytes=_smaller(arguments, merged, "max-length-bytes"),
-            delivery_limit=_delivery_limit(arguments, merged, compat) if quorum else None,
+            delivery_limit=(
+                _delivery_limit(arguments, merged, compat, default_delivery_limit)
+                if quorum
+                else None
+            ),
             max_priority=None if quorum else _integer(arguments, "x-max-priority"),
             alternate_exchange=_first(
                 _text(arguments, "x-alternate-exchange"), _text(merged, "queue-alternate-exchange")
@@ -240,15 +253,17 @@ def _overflow(arguments: Table, policy: Table, *, quorum: bool) -> Overflow:
     return cast("Overflow", _first(from_argument, from_policy) or "drop-head")
 
 
-def _delivery_limit(arguments: Table, policy: Table, compat: Compat) -> int | None:
+def _delivery_limit(
+    arguments: Table, policy: Table, compat: Compat, default: int | None
+) -> int | None:
     """The effective limit of a quorum queue (R-DLV-4, R-DLV-5, R-POL-3)."""
     argument = _integer(arguments, "x-delivery-limit")
     set_by_policy = _integer(policy, "delivery-limit")
     if argument is not None and set_by_policy is not None:
         limit = _tighter(argument, set_by_policy)
     else:
-        default = -1 if compat == "3.10" else DEFAULT_DELIVERY_LIMIT
-        limits = (argument, set_by_policy, default)
+        of_version = -1 if compat == "3.10" else DEFAULT_DELIVERY_LIMIT
+        limits = (argument, set_by_policy, default, of_version)
         limit = next(limit for limit in limits if limit is not None)
     return None if limit < 0 else limit
 

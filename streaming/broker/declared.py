@@ -68,6 +68,7 @@ class Declared:
         self.names: dict[int, str] = {}
         self.exclusive: set[str] = set()
         self.administrators: tuple[str, ...] = ()
+        self.default_delivery_limit: int | None = None
         self.next_queue = 1
         self.version = 0
 
@@ -94,7 +95,7 @@ class Declared:
 
     def settings(self, queue: Queue) -> QueueSettings:
         """What is in force for a queue."""
-        return self.policies.queue_settings(queue, self.compat)
+        return self.policies.queue_settings(queue, self.compat, self.default_delivery_limit)
 
     def renew_alternates(self) -> None:
         """Work the alternate exchanges out anew, after a policy changed (R-AE-5)."""

@@ -12,6 +12,27 @@ if TYPE_CHECKING:
     from topology.declarations import Policy, Queue
     from topology.policies import QueueSettings
 
+BROADCAST_OPS = frozenset(
+    {
+        "declare_exchange",
+        "declare_queue",
+        "delete_exchange",
+        "delete_queue",
+        "bind",
+        "unbind",
+        "set_policy",
+        "set_operator_policy",
+        "clear_policy",
+        "clear_operator_policy",
+        "set_permissions",
+        "clear_permissions",
+        "import_definitions",
+        "purge",
+        "tick",
+    }
+)
+"""Commands that go to every lane of a vhost (D2)."""
+
 NOT_IMPLEMENTED = 540
 
 

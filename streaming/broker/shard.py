@@ -39,6 +39,7 @@ from streaming.broker.deaths import matching_headers
 from streaming.broker.declared import Declared, TopologyCache, digest_of
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.events import CLOCK, Actor, Events, Kind
+from streaming.broker.lanes import BROADCAST_OPS
 from streaming.broker.message import NEVER, Envelope, Message, Publication
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.publishing import Publishing
@@ -74,6 +75,8 @@ class ShardConfig(msgspec.Struct, frozen=True):
         enforce_permissions: whether users need permissions (a user of None never does).
         administrators: users who may do everything where no permissions are recorded for them, and
             alone may set policies and permissions and import definitions.
+        default_delivery_limit: of quorum queues that are given none; -1: no limit; None: the
+            compat's (R-DLV-5).
         consumer_timeout_ms: a channel with a delivery unacked for this long is closed; None: never.
         dead_letter_retry_ms: when at-least-once dead-lettering tries again (R-ALO-3).
         away_ms: with `clock = wall`, a shard called this late was away, and leases do not run (D4).
@@ -87,6 +90,7 @@ class ShardConfig(msgspec.Struct, frozen=True):
     clock: Literal["event", "wall"] = "event"
     enforce_permissions: bool = False
     administrators: tuple[str, ...] = ()
+    default_delivery_limit: int | None = None
     consumer_timeout_ms: int | None = 1_800_000
     dead_letter_retry_ms: int = 180_000
     away_ms: int = 30_000
@@ -219,6 +223,7 @@ class Shard:
         if at_ms > self.now_ms:
             self._advance(at_ms)
         self._act(actor)
+        op = str(command.__struct_config__.tag)
         handler = self._handlers.get(type(command))
         result: dict[str, Any] | Refusal = {}
         row = len(self.events)
@@ -226,18 +231,17 @@ class Shard:
             self.sessions.renew_lease(actor)
             result = handler(actor, command)
         if isinstance(result, Refusal):
-            op = str(command.__struct_config__.tag)
             detail = {"op": op, "code": result.code, "text": result.text}
             row = self.events.add(Kind.COMMAND_ERROR, detail=detail)
             self.sessions.close_after_error(actor)
         self.cascade()
-        if handler is not None and (self.config.lane == 0 or self.config.lanes == 1):
+        if handler is not None and (self.config.lane == 0 or op not in BROADCAST_OPS):
             refusal = result if isinstance(result, Refusal) else None
             self.outbound.append(
                 AnswerOut(
                     row,
                     actor,
-                    str(command.__struct_config__.tag),
+                    op,
                     command.reply_id,
                     {} if isinstance(result, Refusal) else result,
                     refusal,
@@ -457,6 +461,7 @@ class Shard:
                 declared = Declared.decode(data, self.config.compat)
         declared.permissions.enforced = self.config.enforce_permissions
         declared.administrators = self.config.administrators
+        declared.default_delivery_limit = self.config.default_delivery_limit
         return declared
 
     def _save(self) -> None:

@@ -53,33 +53,6 @@ class VhostSettings(Section, frozen=True, kw_only=True):
             outcome=True,
         ),
     ] = 1_800_000
-    default_lease_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(1_000),
-            "The lease of a channel that asks for one without saying how long: without a command "
-            "for this time it is closed, as RabbitMQ does with a lost connection. 60 s, RabbitMQ's "
-            "heartbeat timeout. A channel that asks for no lease has none.",
-            outcome=True,
-        ),
-    ] = 60_000
-    max_queues: Annotated[
-        int,
-        Setting(
-            whole(UNLIMITED, 10_000_000),
-            "RabbitMQ's vhost limit max-queues: a declaration beyond it is refused. -1: no limit.",
-            outcome=True,
-        ),
-    ] = UNLIMITED
-    cascade_limit: Annotated[
-        int,
-        Setting(
-            whole(1, 1_000_000),
-            "Most copies that dead-lettering may make of one message in one instant; further ones "
-            "are dropped with outcome cascade_limit, so that no topology can stop the stream.",
-            outcome=True,
-        ),
-    ] = 10_000
 
 
 class UserSettings(Section, frozen=True, kw_only=True):

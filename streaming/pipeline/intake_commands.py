@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from streaming.broker.lanes import BROADCAST_OPS
 from streaming.wire import CommandRecord, MalformedRecordError, command_record
 
 if TYPE_CHECKING:
@@ -13,27 +14,6 @@ if TYPE_CHECKING:
 
     from streaming.pipeline.quarantine_rows import Faults
     from streaming.pipeline.tasks import VhostTask
-
-BROADCAST_OPS = frozenset(
-    {
-        "declare_exchange",
-        "declare_queue",
-        "delete_exchange",
-        "delete_queue",
-        "bind",
-        "unbind",
-        "set_policy",
-        "set_operator_policy",
-        "clear_policy",
-        "clear_operator_policy",
-        "set_permissions",
-        "clear_permissions",
-        "import_definitions",
-        "purge",
-        "tick",
-    }
-)
-"""Commands that go to every lane of a vhost (D2)."""
 
 _COLUMNS = ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
 

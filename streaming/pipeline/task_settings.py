@@ -41,6 +41,7 @@ def task_settings(
                 clock=config.job.clock,
                 enforce_permissions=True,
                 administrators=administrators,
+                default_delivery_limit=vhost.default_delivery_limit,
                 consumer_timeout_ms=vhost.consumer_timeout_ms or None,
             )
     return TaskSettings(

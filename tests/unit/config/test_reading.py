@@ -55,8 +55,6 @@ def test_the_durations_and_limits_that_the_documents_promise_are_the_defaults():
     assert config.job.compat == "4.0"
     assert config.vhosts["/"].lanes == 1
     assert config.vhosts["/"].consumer_timeout_ms == 30 * 60 * 1000
-    assert config.vhosts["/"].default_lease_ms == 60 * 1000
-    assert config.vhosts["/"].cascade_limit == 10_000
     assert config.flow.max_header_bytes == 16 * 1024
     assert config.tables.contents_lag_ms == 5000
 
@@ -370,10 +368,10 @@ def test_a_configuration_made_by_code_is_held_to_the_same_rules():
 
 def test_a_section_made_by_code_is_held_to_the_same_bounds():
     with pytest.raises(InvalidConfigError) as caught:
-        VhostSettings(lanes=0, default_lease_ms=1, definitions="")
+        VhostSettings(lanes=0, consumer_timeout_ms=-1, definitions="")
 
     assert [str(problem) for problem in caught.value.problems] == [
         "lanes: must be from 1 to 1024",
         "definitions: is empty",
-        "default_lease_ms: must be from 1000 to 315_360_000_000",
+        "consumer_timeout_ms: must be from 0 to 315_360_000_000",
     ]
