@@ -19,8 +19,8 @@ HISTORY_SQL: Final = (
     "WHERE size(x_death) > 1 ORDER BY at DESC LIMIT 10"
 )
 DUCKDB_HISTORY_SQL: Final = (
-    "SELECT at, queue, reason, x_death, decode(body) AS body FROM {dead_letters}\n"
-    "WHERE len(x_death) > 1 ORDER BY at DESC LIMIT 10"
+    'SELECT "at", queue, reason, x_death, decode(body) AS body FROM {dead_letters}\n'
+    'WHERE len(x_death) > 1 ORDER BY "at" DESC LIMIT 10'
 )
 
 
@@ -105,7 +105,7 @@ def duckdb_program(directory: Path) -> str:
     """The same for DuckDB as a Python program: deltalake knows the files, DuckDB reads them."""
     table = str(directory / "tables" / DEAD_LETTERS)
     queries = "".join(
-        f'print(duckdb.sql("""{sql.format(dead_letters="dead_letters")}"""))\n'
+        f"print(duckdb.sql('''{sql.format(dead_letters='dead_letters')}'''))\n"
         for sql in (SUMMARY_SQL, DUCKDB_HISTORY_SQL)
     )
     return (

@@ -1,0 +1,189 @@
+"""dlx demo as a user runs it: a real Kafka, Spark and Delta; interrupted, continued, finished."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streaming.demo.report import spark_sql
+from streaming.embedded.kafka import EmbeddedKafka
+from streaming.ledger.schemas import TABLES
+from streaming.tables.snapshot import Tables
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MARK = "DLX_TEST_DEMO"
+PATIENCE_S = 240
+
+
+class Demo:
+    """`dlx demo` in a process of its own, on one directory.
+
+    Every process that it starts inherits an environment variable, by which leftovers are found.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mark = uuid.uuid4().hex
+
+    def start(self, *options: str) -> "subprocess.Popen[str]":
+        return self.command("demo", "--dir", str(self.directory), *options)
+
+    def command(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            (sys.executable, "-P", "-m", "streaming.cli", *arguments),
+            cwd=CHECKOUT,
+            env={**os.environ, MARK: self.mark, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def left_over(self) -> list[str]:
+        """The processes of this demo that still run."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark:
+                    found.append(" ".join(process.cmdline()))
+            except psutil.Error:
+                continue
+        return found
+
+    def end(self) -> None:
+        """End what a failed test left."""
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark:
+                    process.kill()
+            except psutil.Error:
+                continue
+
+
+@pytest.fixture
+def demo(tmp_path):
+    started = Demo(tmp_path / "demo")
+    yield started
+    started.end()
+
+
+def read_until(process, text):
+    """The lines up to the one that holds a text."""
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if text in line:
+            return "".join(said)
+    pytest.fail(f"{text!r} was never said:\n{''.join(said)}")
+
+
+def numbers(said):
+    """The balance sheet: what -> how many."""
+    sheet = said[said.index("\nBalance\n") : said.index("\nWhere everything is\n")]
+    rows = re.findall(r"^ +(\S.*?)  +([\d,]+)$", sheet, re.MULTILINE)
+    return {what: int(count.replace(",", "")) for what, count in rows}
+
+
+def rows(directory, table):
+    tables = Tables(str(directory / "tables"))
+    tables.view(table)
+    ((count,),) = tables.values(f"SELECT count(*) FROM {table}")  # noqa: S608 (a name of ours)
+    tables.close()
+    return count
+
+
+def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, request):
+    interrupted = demo.start("--seconds", "600")
+    read_until(interrupted, "the shop is open: ")
+    time.sleep(3)
+    interrupted.send_signal(signal.SIGINT)
+    said, _ = interrupted.communicate(timeout=PATIENCE_S)
+
+    assert interrupted.returncode == 130, said
+    assert said.endswith("dlx demo: stopped; nothing is left running\n")
+    assert demo.left_over() == []
+
+    finished = demo.start("--seconds", "8")
+    said, _ = finished.communicate(timeout=PATIENCE_S)
+
+    assert finished.returncode == 0, said
+    assert demo.left_over() == []
+    sheet = numbers(said)
+    assert sheet["unexplained"] == 0
+    assert "The balance is closed" in said
+    assert sheet["messages published"] == rows(demo.directory, "messages")
+    assert sheet["still in a queue, unacked"] == 0
+    deaths = sum(count for what, count in sheet.items() if what.startswith("dead: "))
+    assert deaths == rows(demo.directory, "dead_letters")
+    reasons = {what for what in sheet if what.startswith("dead: ")}
+    assert reasons >= {"dead: expired", "dead: maxlen", "dead: rejected"}
+    assert "x-death[0]" in said
+    assert all((demo.directory / "tables" / name).is_dir() for name in TABLES)
+    for folder in ("kafka", "checkpoints", "logs"):
+        assert any((demo.directory / folder).iterdir())
+
+    spark = request.getfixturevalue("spark")
+    summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory))
+    assert sum(row["deaths"] for row in summary) == deaths
+    assert all(len(row["x_death"]) > 1 for row in history)
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing_running(demo):
+    process = demo.start()
+    read_until(process, "starting Kafka")
+
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=PATIENCE_S)
+
+    assert (process.returncode, said.splitlines()[-1]) == (
+        130,
+        "dlx demo: stopped; nothing is left running",
+    )
+    assert demo.left_over() == []
+
+
+def test_the_traffic_alone_waits_for_its_job(demo, embedded_kafka, tmp_path):
+    config = tmp_path / "dlx.toml"
+    address = embedded_kafka.bootstrap_servers
+    prefix = f"waits.{uuid.uuid4().hex[:8]}"
+    config.write_text(
+        f'[kafka]\nbootstrap_servers = ["{address}"]\n'
+        f'[[inputs]]\ntopic = "{prefix}.publishes"\n'
+        f'[[inputs]]\ntopic = "{prefix}.commands"\nsource = "commands"\n'
+    )
+    process = demo.command("demo", "--traffic-only", "--config", str(config))
+    read_until(process, "waiting for the job")
+    time.sleep(2)
+
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 0, said
+    assert said.startswith("closed: 0 published")
+
+
+@pytest.mark.long
+def test_the_traffic_alone_works_with_a_job_elsewhere(demo, tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka") as kafka:
+        config = tmp_path / "dlx.toml"
+        config.write_text(
+            f'[job]\ncheckpoint_location = "cp"\ntables_location = "tables"\nlog_dir = "logs"\n'
+            f'[kafka]\nbootstrap_servers = ["{kafka.bootstrap_servers}"]\n'
+        )
+        job = demo.command("run", "--config", str(config))
+        traffic = demo.command("demo", "--traffic-only", "--seconds", "10", "--config", str(config))
+        said, _ = traffic.communicate(timeout=PATIENCE_S)
+        job.send_signal(signal.SIGTERM)
+        logged, _ = job.communicate(timeout=PATIENCE_S)
+
+    assert traffic.returncode == 0, said
+    assert job.returncode == 0, logged
+    published = re.search(r"^closed: (\d+) published", said, re.MULTILINE)
+    assert published is not None
+    assert int(published[1]) > 0

@@ -1,0 +1,37 @@
+"""dlx demo: options that contradict each other."""
+
+import pytest
+
+pytestmark = pytest.mark.filterwarnings(  # of kafka-python, when it is imported
+    "ignore:(read|open)_text is deprecated:DeprecationWarning"
+)
+
+
+def test_a_configuration_goes_with_traffic_only(dlx):
+    status, _, err = dlx("demo", "--config", "dlx.toml")
+
+    assert status == 2
+    assert "--traffic-only" in err
+
+
+def test_traffic_only_keeps_nothing(dlx, tmp_path):
+    status, _, err = dlx("demo", "--traffic-only", "--dir", tmp_path)
+
+    assert status == 2
+    assert "leave --dir and --keep out" in err
+
+
+def test_traffic_only_needs_the_configuration_of_a_job(dlx, tmp_path):
+    status, _, err = dlx("demo", "--traffic-only", "--config", tmp_path / "missing.toml")
+
+    assert status == 2
+    assert "missing.toml" in err
+
+
+def test_a_directory_that_cannot_be_made_is_named(dlx, tmp_path):
+    (tmp_path / "file").write_text("")
+
+    status, _, err = dlx("demo", "--dir", tmp_path / "file" / "below")
+
+    assert status == 2
+    assert str(tmp_path / "file" / "below") in err

@@ -1,0 +1,24 @@
+"""The demo's story on a broker in memory: its topology declared, its orders published."""
+
+from streaming.command_documents import parse_command
+from streaming.demo.story import TOPOLOGY, Order
+from tests.builders import Broker
+
+
+def staged(**config) -> Broker:
+    """A broker with the topology of the story."""
+    broker = Broker(**config)
+    for document in TOPOLOGY:
+        assert broker.refusal(parse_command(document)) is None
+    return broker
+
+
+def send(broker: Broker, message: Order, **more) -> None:
+    """Publish a message of the story."""
+    broker.publish(
+        message.exchange,
+        message.routing_key,
+        message.body.decode(),
+        headers=message.headers,
+        **{**message.properties, **more},
+    )

@@ -1,0 +1,58 @@
+"""Where the demo's clients write and read."""
+
+import pytest
+
+from streaming.config import JobConfig, parse_config
+from streaming.demo.addresses import (
+    Addresses,
+    DemoError,
+    addresses_of,
+    kafka_python_settings,
+)
+
+SECURE = """
+[kafka]
+bootstrap_servers = ["a:1", "b:2"]
+[kafka.security]
+"security.protocol" = "sasl_ssl"
+"sasl.mechanism" = "PLAIN"
+"sasl.username" = "me"
+"sasl.password" = { env = "PASSWORD" }
+"""
+
+MAPPED = """
+[[inputs]]
+topic = "theirs"
+mapping = { exchange = "orders" }
+[[inputs]]
+topic = "ours"
+source = "commands"
+"""
+
+
+def test_by_default_the_jobs_own_topics_are_used():
+    addresses = addresses_of(JobConfig(), {})
+
+    assert addresses == Addresses(
+        addresses.kafka, "dlx.publishes", "dlx.commands", "dlx.out._2f.guest"
+    )
+    assert addresses.topics == ("dlx.publishes", "dlx.commands", "dlx.out._2f.guest")
+
+
+def test_without_topics_of_our_own_it_says_what_is_missing():
+    config = parse_config(MAPPED)
+
+    with pytest.raises(DemoError, match="a topic of publishes and one of commands"):
+        addresses_of(config, {})
+
+
+def test_kafka_python_logs_on_as_the_other_clients_do():
+    addresses = addresses_of(parse_config(SECURE), {"PASSWORD": "secret"})
+
+    assert kafka_python_settings(addresses.kafka) == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": "secret",
+    }

@@ -1,0 +1,103 @@
+"""What is shown while the demo runs."""
+
+import io
+
+from rich.console import Console
+
+from streaming.demo.depths import Depth
+from streaming.demo.live import LINE_EVERY_S, Moment, View, plain_line, screen
+
+MOMENT = Moment(
+    elapsed_s=12.3,
+    total_s=45,
+    phase="the shop is open",
+    batches=7,
+    batch_s=0.25,
+    lag_records=3,
+    traffic={"published": 480, "acked": 100, "rejected": 9, "requeued": 2},
+    depths={"quotes": Depth(4, 1), "payments": Depth(0, 20), "elsewhere": Depth(1, 0)},
+    deaths={"rejected": 9, "expired": 12},
+    died_in={"payments": 9, "quotes": 12},
+)
+
+
+def rendered(moment):
+    out = io.StringIO()
+    Console(file=out, width=120).print(screen(moment))
+    return out.getvalue()
+
+
+def test_a_line_tells_depths_deaths_and_lag():
+    assert plain_line(MOMENT) == (
+        "[12/45 s] the shop is open: 480 published, 100 acked, 9 rejected, 2 requeued; "
+        "queues (ready+unacked): payments 0+20, quotes 4+1, elsewhere 1+0; "
+        "deaths: 12 expired, 9 rejected; batch 7 took 250 ms, lag 3 records"
+    )
+
+
+def test_before_the_first_batch_there_is_little_to_tell():
+    moment = MOMENT._replace(
+        elapsed_s=None, phase="starting", batches=0, traffic={}, depths={}, deaths={}
+    )
+
+    assert plain_line(moment) == (
+        "[ -/45 s] starting: 0 published, 0 acked, 0 rejected, 0 requeued; "
+        "queues (ready+unacked): empty; deaths: none yet; waiting for the first batch"
+    )
+
+
+def test_held_back_publishers_are_mentioned():
+    held_back = MOMENT._replace(gate_open=False)
+
+    assert plain_line(held_back).endswith("publishers held back by flow control")
+
+
+def test_the_view_has_a_row_for_every_queue_and_what_died_there():
+    rows = [line.split("│") for line in rendered(MOMENT).splitlines() if "│" in line]
+    cells = {row[1].strip(): [cell.strip() for cell in row[2:5]] for row in rows}
+
+    assert cells == {
+        "payments": ["0", "20", "9"],
+        "payments.retry": ["0", "0", "0"],
+        "shipping": ["0", "0", "0"],
+        "quotes": ["4", "1", "12"],
+        "parking-lot": ["0", "0", "0"],
+        "dashboard": ["0", "0", "0"],
+        "overflow": ["0", "0", "0"],
+        "unroutable": ["0", "0", "0"],
+        "elsewhere": ["1", "0", "0"],
+    }
+
+
+def test_the_view_tells_deaths_traffic_and_lag():
+    said = rendered(MOMENT)
+
+    assert "deaths   12 expired, 9 rejected" in said
+    assert "traffic  480 published, 100 acked, 9 rejected, 2 requeued" in said
+    assert "job      batch 7 took 250 ms, lag 3 records" in said
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then():
+    out = io.StringIO()
+    view = View(Console(file=out, width=40))
+
+    view.show(MOMENT, 0.0)
+    view.show(MOMENT._replace(batches=8), LINE_EVERY_S / 2)
+    view.show(MOMENT._replace(batches=9), LINE_EVERY_S)
+    view.close()
+
+    assert out.getvalue().splitlines() == [
+        plain_line(MOMENT),
+        plain_line(MOMENT._replace(batches=9)),
+    ]
+
+
+def test_at_a_terminal_the_view_is_drawn_and_left_there():
+    out = io.StringIO()
+    view = View(Console(file=out, width=120, force_terminal=True))
+
+    view.show(MOMENT, 0.0)
+    view.close()
+    view.close()
+
+    assert "the shop is open" in out.getvalue()

@@ -1,0 +1,164 @@
+"""The story: what it declares can be declared, and its messages fare as it says."""
+
+from streaming.demo.story import (
+    DASHBOARD_LENGTH,
+    DELIVERY_LIMIT,
+    MOST_REJECTIONS,
+    PAYMENTS,
+    QUEUES,
+    QUOTES,
+    QUOTES_TTL_MS,
+    RETRY_TTL_MS,
+    SHIPPING,
+    SHORT_QUOTE_TTL_MS,
+    order,
+    paid,
+    parked,
+    payment,
+    rejections,
+    shipment,
+)
+from tests.unit.demo.staging import send, staged
+
+
+def depths(broker, *names):
+    return {name: broker.depth(name) for name in names}
+
+
+def test_the_story_shows_every_queue_that_it_declares_and_no_other():
+    broker = staged()
+
+    assert set(broker.shard.topology.queues) == set(QUEUES)
+
+
+def test_twenty_messages_are_fourteen_orders_five_quotes_and_a_misspelt_one():
+    keys = [order(number).routing_key.split(".")[0] for number in range(20)]
+
+    assert {key: keys.count(key) for key in keys} == {"order": 14, "quote": 5, "ordre": 1}
+
+
+def test_an_order_goes_to_payments_and_to_the_dashboard():
+    broker = staged()
+
+    send(broker, order(0))
+
+    assert depths(broker, PAYMENTS, "dashboard", "unroutable") == {
+        PAYMENTS: 1,
+        "dashboard": 1,
+        "unroutable": 0,
+    }
+
+
+def test_a_misspelt_order_reaches_nothing_but_the_alternate_exchange():
+    broker = staged()
+
+    send(broker, order(19))
+
+    assert depths(broker, PAYMENTS, "dashboard", "unroutable") == {
+        PAYMENTS: 0,
+        "dashboard": 0,
+        "unroutable": 1,
+    }
+
+
+def test_a_paid_order_goes_to_shipping():
+    broker = staged()
+
+    send(broker, paid(order(3).body))
+
+    assert depths(broker, PAYMENTS, SHIPPING) == {PAYMENTS: 0, SHIPPING: 1}
+
+
+def test_an_order_given_up_is_parked():
+    broker = staged()
+
+    send(broker, parked(order(16).body))
+
+    assert broker.drain("parking-lot") == [order(16).body.decode()]
+
+
+def test_quotes_that_wait_too_long_are_parked_those_in_a_hurry_first():
+    broker = staged(clock="event")
+    send(broker, order(5))
+    send(broker, order(1))
+
+    at_first = broker.at(SHORT_QUOTE_TTL_MS).depth("parking-lot")
+    in_the_end = broker.at(QUOTES_TTL_MS).depth("parking-lot")
+
+    assert (at_first, in_the_end, broker.depth(QUOTES)) == (0, 2, 0)
+
+
+def test_the_dashboard_drops_its_oldest_into_the_overflow():
+    broker = staged()
+
+    for number in (0, 2, 3, 4) * DASHBOARD_LENGTH:
+        send(broker, order(number))
+
+    assert depths(broker, "dashboard", "overflow") == {
+        "dashboard": DASHBOARD_LENGTH,
+        "overflow": 3 * DASHBOARD_LENGTH,
+    }
+    assert broker.drain("overflow")[0] == order(0).body.decode()
+
+
+def test_a_rejected_payment_comes_back_after_the_retry_time():
+    broker = staged(clock="event")
+    send(broker, order(16))
+    broker.get(PAYMENTS, "g")
+
+    broker.reject("g/0")
+    waiting = depths(broker, PAYMENTS, "payments.retry")
+    broker.at(RETRY_TTL_MS)
+
+    assert waiting == {PAYMENTS: 0, "payments.retry": 1}
+    assert depths(broker, PAYMENTS, "payments.retry") == {PAYMENTS: 1, "payments.retry": 0}
+
+
+def test_a_parcel_that_is_returned_too_often_is_parked():
+    broker = staged()
+    send(broker, paid(order(9).body))
+
+    for turn in range(DELIVERY_LIMIT + 1):
+        broker.get(SHIPPING, f"g{turn}")
+        broker.reject(f"g{turn}/0", requeue=True)
+
+    assert broker.drain("parking-lot") == [order(9).body.decode()]
+
+
+def test_payments_accepts_most_cards_and_gives_up_after_some_rejections():
+    rejected = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": MOST_REJECTIONS}]}
+    once = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": 1}]}
+
+    assert payment(order(3).body, {}) == "ack"
+    assert payment(order(8).body, {}) == "reject"
+    assert payment(order(8).body, once) == "ack"
+    assert payment(order(16).body, once) == "reject"
+    assert payment(order(16).body, rejected) == "park"
+
+
+def test_one_parcel_in_nine_does_not_fit():
+    decisions = [shipment(order(number).body) for number in range(18)]
+
+    assert [number for number in range(18) if decisions[number] == "requeue"] == [0, 9]
+
+
+def test_rejections_count_one_queue_and_one_reason():
+    headers = {
+        "x-death": [
+            {"queue": PAYMENTS, "reason": "rejected", "count": 2},
+            {"queue": PAYMENTS, "reason": "expired", "count": 5},
+            {"queue": SHIPPING, "reason": "rejected", "count": 7},
+            "somebody wrote this",
+        ]
+    }
+
+    assert rejections(headers, PAYMENTS) == 2
+    assert rejections({"x-death": "forged"}, PAYMENTS) == 0
+    assert rejections({}, PAYMENTS) == 0
+
+
+def test_a_body_that_is_not_the_shops_is_worked_on_all_the_same():
+    for body in (b"", b"\xff", b"[]", b'{"order": "many"}'):
+        assert payment(body, {}) == "reject"
+        assert shipment(body) == "requeue"
+        assert paid(body).routing_key == "order.eu.paid"

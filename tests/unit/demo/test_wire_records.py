@@ -1,0 +1,73 @@
+"""The records that the demo's clients write are what the job reads."""
+
+from streaming.broker.commands import Ack
+from streaming.broker.publishing import CONFIRM
+from streaming.demo.story import order
+from streaming.demo.wire_records import Inbox, Repeats, command, publish
+from streaming.wire import INBOUND, command_record, publish_headers
+
+
+def test_a_publish_is_read_as_it_was_meant():
+    message = order(1)
+
+    record = publish(message, "/", "shop")
+    headers = dict(record.headers)
+    read = publish_headers([headers.get(name) for name in INBOUND])
+
+    assert record.value == message.body
+    assert (read.vhost, read.flags, read.channel) == ("/", CONFIRM, "shop")
+    assert read.publication.exchange == "orders"
+    assert read.publication.routing_key == message.routing_key
+    assert read.publication.properties == message.properties
+    assert read.publication.headers == message.headers
+
+
+def test_a_command_is_read_as_it_was_meant():
+    record = command({"op": "ack", "refs": ["1.2.3"], "channel": "c"}, "/")
+    headers = dict(record.headers)
+
+    read = command_record(headers["dlx-op"], headers["dlx-vhost"], record.value)
+
+    assert read.command == Ack(refs=("1.2.3",), channel="c")
+
+
+def outbound(seq, **more):
+    headers = {"dlx-kind": b"delivery", "dlx-vhost": b"/", "dlx-lane": b"0", "dlx-channel": b"c"}
+    headers |= {"dlx-seq": str(seq).encode(), **more}
+    return b"body", list(headers.items())
+
+
+def test_what_a_replayed_batch_sends_again_is_dropped():
+    repeats = Repeats()
+
+    seen = [repeats.inbox(*outbound(seq)) is not None for seq in (0, 1, 0, 1, 2)]
+
+    assert seen == [True, True, False, False, True]
+
+
+def test_lanes_have_sequences_of_their_own():
+    repeats = Repeats()
+    repeats.inbox(*outbound(5))
+
+    other = repeats.inbox(*outbound(0, **{"dlx-lane": b"1"}))
+
+    assert other is not None
+
+
+def test_a_delivery_gives_its_id_and_its_headers():
+    value, headers = outbound(
+        0, **{"dlx-delivery-id": b"1.2.3", "dlx-headers": b'{"x-death":[{"count":1}]}'}
+    )
+
+    inbox = Repeats().inbox(value, headers)
+
+    assert inbox == Inbox("delivery", "c", b"body", dict(headers))
+    assert inbox.delivery_id == "1.2.3"
+    assert inbox.amqp_headers == {"x-death": [{"count": 1}]}
+
+
+def test_a_delivery_without_headers_has_an_empty_table():
+    inbox = Repeats().inbox(*outbound(0))
+
+    assert inbox is not None
+    assert inbox.amqp_headers == {}
