@@ -1,4 +1,4 @@
-"""A queue's own alternate exchange (SEMANTICS section 21), and queues that go with their channel."""
+"""A queue's own alternate exchange (SEMANTICS section 21); queues that go with their channel."""
 
 import pytest
 

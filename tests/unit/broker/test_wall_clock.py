@@ -1,11 +1,13 @@
 """`clock = wall`: time to live from the batch's instant, leases of a shard that was away (D4)."""
 
+from typing import Any
+
 from streaming.broker import commands
 from streaming.broker.message import NEVER
 from tests.builders import START_MS, Broker
 
 
-def a_broker(**config: object) -> Broker:
+def a_broker(**config: Any) -> Broker:
     """Its first batch is at `START_MS`; `next_batch` moves on; records come at `time_ms`."""
     return Broker(clock="wall", consumer_timeout_ms=None, **config)
 

@@ -1,0 +1,99 @@
+"""The balance: what the events say of every copy, against what the queues say they hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from streaming.broker.events import ENDINGS, Event, Kind
+from streaming.broker.shard import Shard
+from tests.property.broker.playing import Watch
+
+READY, UNACKED, HELD, GONE = "ready", "unacked", "held", "gone"
+
+_ARROWS = {
+    Kind.DELIVERED: ({READY}, UNACKED),
+    Kind.CONSUMED: ({READY}, GONE),
+    Kind.ACKED: ({UNACKED}, GONE),
+    Kind.REQUEUED: ({UNACKED}, READY),
+    Kind.DIED: ({READY, UNACKED, HELD}, GONE),
+    Kind.HELD: ({READY, UNACKED}, HELD),
+    Kind.PURGED: ({READY}, GONE),
+    Kind.DELETED: ({READY, UNACKED, HELD}, GONE),
+    Kind.REROUTED: ({READY, UNACKED, HELD}, GONE),
+}
+"""Event -> where a copy must have been, and where it is then."""
+
+
+class Balance(Watch):
+    """Follows every copy through the events of one batch after another."""
+
+    def __init__(self) -> None:
+        self.place: dict[int, str] = {}
+        self.queue: dict[int, str] = {}
+        self.size: dict[int, int] = {}
+        self._seen = 0
+
+    def after_step(self, shard: Shard, events: list[Event]) -> None:
+        """See `Watch`."""
+        self.after_batch(events)
+        self.close(shard)
+        limits_hold(shard)
+
+    def after_batch(self, events: list[Event]) -> None:
+        """See `Watch`. Follow the events that were not seen yet."""
+        for event in events:
+            if event.seq <= self._seen:
+                continue
+            self._seen = event.seq
+            if event.copy is not None:
+                self._follow(event)
+
+    def _follow(self, event: Event) -> None:
+        copy = event.copy
+        assert copy is not None
+        copy_id = copy.copy_id
+        if copy_id == event.seq:
+            assert copy_id not in self.place, "born twice"
+            assert event.kind in {Kind.ENQUEUED, Kind.DIED}
+            self.queue[copy_id] = event.queue
+            self.size[copy_id] = copy.message.size
+            self.place[copy_id] = READY if event.kind is Kind.ENQUEUED else GONE
+            return
+        from_places, to = _ARROWS[event.kind]
+        assert self.queue[copy_id] == event.queue
+        assert self.place[copy_id] in from_places, (event, self.place[copy_id])
+        assert (event.kind in ENDINGS) == (to == GONE)
+        self.place[copy_id] = to
+
+    def close(self, shard: Shard) -> None:
+        """Compare with what the queues hold; queues that are gone hold nothing."""
+        counted: Counter[tuple[str, str]] = Counter()
+        weighed: Counter[tuple[str, str]] = Counter()
+        for copy_id, place in self.place.items():
+            if place != GONE:
+                counted[(self.queue[copy_id], place)] += 1
+                weighed[(self.queue[copy_id], place)] += self.size[copy_id]
+        held: Counter[tuple[str, str]] = Counter()
+        held_bytes: Counter[tuple[str, str]] = Counter()
+        for name in shard.topology.queues:
+            queue = shard.queue(name)
+            held.update({(name, READY): queue.ready, (name, UNACKED): queue.unacked})
+            held.update({(name, HELD): queue.held})
+            held_bytes.update({(name, READY): queue.ready_bytes, (name, HELD): queue.held_bytes})
+            held_bytes.update({(name, UNACKED): queue.unacked_bytes})
+        assert +held == counted
+        assert +held_bytes == +weighed
+
+
+def limits_hold(shard: Shard) -> None:
+    """R-LEN-1, R-QUEUE-2: no queue is over a drop-head limit or keeps a consumer waiting."""
+    for name in shard.topology.queues:
+        queue = shard.queue(name)
+        assert not (queue.ready and queue.waiting)
+        if queue.settings.overflow == "drop-head":
+            assert queue.ready <= queue.max_length
+            assert queue.ready_bytes <= queue.max_bytes
+        consumers = [shard.channels.by_number(one).streams[two] for one, two in queue.consumers]
+        assert all(stream.active for stream in consumers)
+        assert set(queue.waiting) == {stream.key for stream in consumers if stream.has_room}
+        assert sum(queue.unacked_on.values()) == queue.unacked

@@ -1,0 +1,181 @@
+"""Playing a script on a shard, in one batch or in many, and what to compare afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from streaming.broker import at_least_once, channels, dead_lettering, ordering, pages, records
+from streaming.broker.deaths import headers_of
+from streaming.broker.declared import TopologyCache
+from streaming.broker.events import Actor, Event
+from streaming.broker.message import Envelope, Message, Publication
+from streaming.broker.outbound import AnswerOut, DeliveryOut, Outbound
+from streaming.broker.pages import MemoryStore
+from streaming.broker.shard import Shard, ShardConfig
+from tests.property.broker.scripts import Publish, Step
+
+START_MS = 1_600_000_000_000
+CONFIG = ShardConfig(consumer_timeout_ms=60, dead_letter_retry_ms=25)
+LIMIT = 60
+"""Descendants of a message in an instant, in these tests."""
+
+
+@contextmanager
+def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
+    """Pages of two copies, groups of two records: every path of the paging is taken."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "PAGE_COPIES", page_copies)
+        patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
+        patch.setattr(ordering, "_SPILL", 2 * page_copies)
+        patch.setattr(channels, "PAGE_BITS", page_bits)
+        patch.setattr(records, "GROUP_BITS", page_bits)
+        patch.setattr(records, "LARGE_BYTES", 90)
+        yield
+
+
+@contextmanager
+def low_limit() -> Iterator[None]:
+    """A cascade limit that small topologies can reach."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dead_lettering, "MAX_DESCENDANTS", LIMIT)
+        patch.setattr(at_least_once, "MAX_DESCENDANTS", LIMIT)
+        yield
+
+
+class Watch:
+    """Somebody who looks on while a script is played."""
+
+    def after_step(self, shard: Shard, events: list[Event]) -> None:
+        """A step is done; these are the events of the batch so far."""
+
+    def after_batch(self, events: list[Event]) -> None:
+        """A batch is finished; these are its events."""
+
+
+class Played:
+    """What came of a script.
+
+    Attributes:
+        events, outbound: everything that happened and was said, in comparable form.
+        store: what rests at the end.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self.outbound: list[tuple[Any, ...]] = []
+        self.store = MemoryStore()
+        self.now_ms = START_MS
+
+
+def play(
+    script: list[Step],
+    config: ShardConfig = CONFIG,
+    *,
+    cuts: Container[int] = (),
+    cache: TopologyCache | None = None,
+    watch: Watch | None = None,
+) -> Played:
+    """Play a script.
+
+    Args:
+        cuts: indices of the steps after which a batch ends.
+        cache: shared by all batches; without one each batch has its own.
+        watch: looks on.
+    """
+    played = Played()
+    shard = Shard(config, played.store, now_ms=START_MS, cache=cache)
+    actors: dict[tuple[str | None, str], Actor] = {}
+    for index, step in enumerate(script):
+        played.now_ms += step.after_ms
+        action = step.action
+        if isinstance(action, Publish):
+            actor = actors.setdefault(
+                (action.user, action.channel), Actor(action.user, action.channel)
+            )
+            publication = Publication(
+                action.exchange, action.routing_key, action.properties, action.headers
+            )
+            message = Message(0, 0, index, 0, index, action.size)
+            shard.publish(played.now_ms, message, publication, action.flags, actor)
+        else:
+            channel = getattr(action, "channel", None) or ""
+            actor = actors.setdefault((step.user, channel), Actor(step.user, channel))
+            shard.command(played.now_ms, action, actor)
+        if watch is not None:
+            watch.after_step(shard, list(shard.events.rows()))
+        if index in cuts:
+            _end(shard, played, watch)
+            shard = Shard(config, played.store, now_ms=played.now_ms, cache=cache)
+    _end(shard, played, watch)
+    return played
+
+
+def _end(shard: Shard, played: Played, watch: Watch | None) -> None:
+    first = shard.events.first_seq
+    batch = shard.finish()
+    if watch is not None:
+        watch.after_batch(list(batch.events.rows()))
+    played.events += [_plain(event, shard) for event in batch.events.rows()]
+    played.events += [
+        ("death", first + row, queue, plan.reason, outcome, to, plan.cycles)
+        for row, _copy, queue, plan, outcome, to in batch.events.deaths()
+    ]
+    played.events.sort(key=lambda entry: (entry[1], entry[0]))
+    played.outbound += [_said(out, first) for out in batch.outbound]
+
+
+def _plain(event: Event, shard: Shard) -> tuple[Any, ...]:
+    copy = event.copy
+    row = event.seq - shard.events.first_seq
+    message, envelope = shard.events.messages.get(row, (None, None))
+    what = None
+    if copy is not None:
+        message, envelope = copy.message, copy.envelope
+        what = (copy.copy_id, copy.parent_copy_id, copy.deadline_ms)
+    return (
+        "event",
+        event.seq,
+        event.at_ms,
+        event.kind.name,
+        event.queue,
+        what,
+        None if message is None else message.offset,
+        None if envelope is None else _letter(envelope),
+        event.number,
+        event.user,
+        event.channel,
+        event.detail,
+    )
+
+
+def _letter(envelope: Envelope) -> tuple[Any, ...]:
+    return (
+        envelope.exchange,
+        envelope.routing_keys,
+        envelope.bcc,
+        repr(headers_of(envelope)),
+        envelope.properties,
+        envelope.expiration,
+        envelope.ttl_ms,
+        envelope.priority,
+        envelope.rerouted,
+    )
+
+
+def _said(out: Outbound, first: int) -> tuple[Any, ...]:
+    plain = out._asdict()
+    plain["row"] += first
+    if isinstance(out, DeliveryOut):
+        plain["copy"] = (out.copy.copy_id, out.copy.message.offset)
+    elif isinstance(out, AnswerOut):
+        plain["refusal"] = None if out.refusal is None else msgspec.structs.astuple(out.refusal)
+    else:
+        plain["message"] = out.message.offset
+        if "envelope" in plain:
+            plain["envelope"] = _letter(plain["envelope"])
+    return (type(out).__name__, *plain.items())

@@ -1,0 +1,297 @@
+"""Random topologies and scripts: every command and publish, sensible or not, over a few names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from streaming.broker import commands
+from streaming.broker.commands import Command
+from topology.declarations import Binding, Exchange, Policy, Queue
+
+QUEUES = ("q0", "q1", "q2", "q3", "q4")
+EXCHANGES = ("x0", "x1", "x2")
+SOURCES = (*EXCHANGES, "", "amq.fanout", "none")
+KEYS = (*QUEUES, "a", "a.b", "", "#")
+CHANNELS = ("c0", "c1")
+LABELS = ("a", "b")
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """A publish of a script."""
+
+    exchange: str
+    routing_key: str
+    size: int
+    properties: dict[str, Any]
+    headers: dict[str, Any] | None
+    flags: int
+    channel: str
+    user: str | None
+
+
+class Step(msgspec.Struct, frozen=True):
+    """After so much time, something happens."""
+
+    after_ms: int
+    action: Publish | Command
+    user: str | None = None
+
+
+queues = st.sampled_from(QUEUES)
+exchanges = st.sampled_from(EXCHANGES)
+sources = st.sampled_from(SOURCES)
+keys = st.sampled_from(KEYS)
+channels = st.sampled_from(CHANNELS)
+labels = st.sampled_from(LABELS)
+users = st.sampled_from([None, None, None, None, None, "ann"])
+small = st.integers(0, 3)
+lives_ms = st.sampled_from([0, 1, 5, 20])
+overflows = st.sampled_from(["drop-head", "reject-publish", "reject-publish-dlx"])
+
+
+@st.composite
+def tables(draw: st.DrawFn, /, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
+    """Tables with at most two of these members: a queue with every limit holds nothing."""
+    names = draw(st.lists(st.sampled_from(sorted(members)), max_size=2, unique=True))
+    return {name.replace("_", "-"): draw(members[name]) for name in names}
+
+
+_COMMON: dict[str, st.SearchStrategy[Any]] = {
+    "x_message_ttl": lives_ms,
+    "x_max_length": small,
+    "x_max_length_bytes": st.integers(0, 9),
+    "x_overflow": overflows,
+    "x_expires": st.sampled_from([10, 50]),
+    "x_alternate_exchange": sources,
+}
+_classic_arguments = tables(**_COMMON, x_max_priority=st.sampled_from([1, 3, 255]))
+_quorum_arguments = tables(
+    **_COMMON,
+    x_delivery_limit=st.integers(0, 2),
+    x_dead_letter_strategy=st.sampled_from(["at-least-once", "at-most-once"]),
+)
+_dead_letters = st.one_of(
+    st.just({}),
+    st.builds(lambda name: {"x-dead-letter-exchange": name}, sources),
+    st.builds(
+        lambda name, key: {"x-dead-letter-exchange": name, "x-dead-letter-routing-key": key},
+        sources,
+        keys,
+    ),
+)
+
+
+@st.composite
+def queue_declarations(draw: st.DrawFn, name: str | None = None) -> Queue:
+    """A queue of either type; some are refused."""
+    chosen = name if name is not None else draw(queues)
+    if draw(st.booleans()):
+        arguments = {"x-queue-type": "quorum", **draw(_quorum_arguments), **draw(_dead_letters)}
+        if draw(st.booleans()) and "x-dead-letter-exchange" in arguments:
+            arguments |= {"x-overflow": "reject-publish", "x-dead-letter-strategy": "at-least-once"}
+        return Queue(chosen, arguments=arguments)
+    arguments = {**draw(_classic_arguments), **draw(_dead_letters)}
+    return Queue(
+        chosen,
+        auto_delete=draw(st.integers(0, 5)) == 0,
+        exclusive=draw(st.integers(0, 7)) == 0,
+        arguments=arguments,
+    )
+
+
+exchange_declarations = st.builds(
+    Exchange,
+    exchanges,
+    st.sampled_from(["direct", "fanout", "topic", "headers"]),
+    auto_delete=st.sampled_from([False, False, False, True]),
+    internal=st.sampled_from([False, False, False, True]),
+    arguments=tables(alternate_exchange=sources),
+)
+bindings = st.one_of(
+    st.builds(Binding, exchanges | sources, queues, routing_key=keys),
+    st.builds(Binding, exchanges, exchanges, st.just("exchange"), keys),
+    st.builds(Binding, exchanges, queues, arguments=st.just({"x-match": "any-with-x", "h": 1})),
+)
+_definitions = st.one_of(
+    tables(message_ttl=lives_ms, max_length=small, overflow=overflows),
+    tables(dead_letter_exchange=sources, dead_letter_routing_key=keys),
+    tables(expires=st.just(20), delivery_limit=st.integers(-1, 2)),
+    tables(alternate_exchange=sources, queue_alternate_exchange=sources),
+)
+_names = st.sampled_from(["p", "r"])
+_patterns = st.sampled_from([".*", "^q[01]$", "x", "^(?!q)"])
+policies = st.builds(Policy, _names, _patterns, _definitions, st.integers(0, 2))
+operator_policies = st.builds(
+    Policy, _names, _patterns, tables(message_ttl=lives_ms, max_length=small)
+)
+
+_given_deaths = st.lists(
+    st.fixed_dictionaries(
+        {"queue": queues, "reason": st.sampled_from(["rejected", "expired", "maxlen"])},
+        optional={"count": st.integers(0, 3) | st.just(10**30) | st.just("x")},
+    )
+    | st.just("odd"),
+    max_size=3,
+)
+_headers = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "CC": st.lists(keys | st.just(1), max_size=2) | st.just("not a list"),
+        "BCC": st.lists(keys, max_size=2),
+        "h": st.sampled_from([1, 1.0, None, b"x", 10**30, [1, {"a": True}]]),
+        "x-death": _given_deaths | st.just("odd"),
+    },
+)
+_properties = st.fixed_dictionaries(
+    {},
+    optional={
+        "expiration": st.sampled_from(["0", "1", "5", "+20", "x", "-1"]),
+        "priority": st.sampled_from([0, 1, 5, 9, -1, 10**30]),
+        "message_id": st.just("m"),
+    },
+)
+_plain_publishes = st.builds(
+    Publish,
+    exchange=st.just(""),
+    routing_key=queues,
+    size=small,
+    properties=st.just({}),
+    headers=st.none(),
+    flags=st.just(0),
+    channel=st.just("pub"),
+    user=st.none(),
+)
+_any_publishes = st.builds(
+    Publish,
+    exchange=sources | st.just(""),
+    routing_key=keys,
+    size=small,
+    properties=_properties,
+    headers=_headers,
+    flags=st.sampled_from([0, 0, 0, 1, 2, 4, 5, 7]),
+    channel=channels | st.just("pub"),
+    user=users,
+)
+
+publishes = st.one_of(_plain_publishes, _any_publishes)
+
+_refs = st.lists(
+    st.one_of(
+        st.builds("{}/{}".format, labels, st.integers(0, 1)),
+        st.builds("{}/{}".format, labels, small),
+        st.builds("{}/{}".format, labels, small),
+        st.builds("{}.{}.{}".format, st.integers(1, 3), st.integers(0, 2), small),
+        st.sampled_from(["", "/", "a/", "a/x", "1.2", "9" * 5000, "a/" + "9" * 5000]),
+    ),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+_maybe_channel = st.sampled_from([None, None, None, *CHANNELS])
+
+gets = st.builds(
+    commands.Get,
+    queue=queues,
+    count=st.integers(0, 3),
+    label=st.none() | labels | labels,
+    auto_ack=st.sampled_from([False, False, True]),
+    channel=channels,
+)
+consumes = st.builds(
+    commands.Consume,
+    queue=queues,
+    label=labels,
+    prefetch=st.integers(0, 2),
+    auto_ack=st.sampled_from([False, False, True]),
+    channel=channels,
+)
+settlements = st.one_of(
+    st.builds(commands.Ack, refs=_refs, multiple=st.booleans(), channel=_maybe_channel),
+    st.builds(commands.Reject, refs=_refs, requeue=st.booleans(), channel=_maybe_channel),
+    st.builds(
+        commands.Nack,
+        refs=_refs,
+        requeue=st.booleans(),
+        multiple=st.booleans(),
+        channel=_maybe_channel,
+    ),
+)
+sessions = st.one_of(
+    st.builds(commands.Cancel, label=labels, channel=_maybe_channel),
+    st.builds(commands.Recover, channel=channels),
+    st.builds(commands.OpenChannel, channel=channels, lease_ms=st.none() | st.just(15)),
+    st.builds(commands.Renew, channel=channels),
+    st.builds(commands.CloseChannel, channel=channels),
+)
+administration = st.one_of(
+    st.builds(commands.DeclareQueue, queue=queue_declarations(), channel=channels),
+    st.builds(
+        commands.DeclareQueue,
+        queue=st.builds(Queue, queues),
+        passive=st.booleans(),
+        channel=channels,
+    ),
+    st.builds(commands.DeclareExchange, exchange=exchange_declarations),
+    st.builds(commands.Bind, binding=bindings, channel=channels),
+    st.builds(commands.Unbind, binding=bindings),
+    st.builds(commands.Depth, queue=queues),
+    st.builds(commands.Purge, queue=queues),
+    st.builds(commands.DeleteQueue, queue=queues, if_unused=st.booleans(), if_empty=st.booleans()),
+    st.builds(commands.DeleteExchange, exchange=sources, if_unused=st.booleans()),
+    st.builds(commands.SetPolicy, policy=policies),
+    st.builds(commands.SetOperatorPolicy, policy=operator_policies),
+    st.builds(commands.ClearPolicy, name=_names),
+    st.builds(commands.ClearOperatorPolicy, name=_names),
+    st.builds(commands.Tick),
+)
+
+
+def _step(actions: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    return st.builds(Step, st.sampled_from([0, 0, 0, 1, 4, 30]), actions, users)
+
+
+steps = st.one_of(
+    _step(publishes),
+    _step(publishes),
+    _step(publishes),
+    _step(gets),
+    _step(settlements),
+    _step(gets),
+    _step(consumes),
+    _step(settlements),
+    _step(settlements),
+    _step(sessions),
+    _step(administration),
+)
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> list[Step]:
+    """All exchanges, all queues and a few bindings and policies, declared at once."""
+    orders: list[Command] = []
+    for name in EXCHANGES:
+        exchange = msgspec.structs.replace(draw(exchange_declarations), name=name)
+        orders.append(commands.DeclareExchange(exchange=exchange))
+    declared = [draw(queue_declarations(name)) for name in QUEUES]
+    orders += [commands.DeclareQueue(queue=queue, channel="c0") for queue in declared]
+    orders += [
+        commands.Bind(binding=binding, channel="c0")
+        for binding in draw(st.lists(bindings, max_size=8))
+    ]
+    orders += [commands.SetPolicy(policy=policy) for policy in draw(st.lists(policies, max_size=2))]
+    return [Step(0, order) for order in orders]
+
+
+@st.composite
+def scripts(draw: st.DrawFn, most: int = 60) -> list[Step]:
+    """A topology, what happens on it, and at the end everything is taken out of every queue."""
+    script = draw(topologies())
+    script += [draw(steps) for _ in range(draw(st.integers(0, most)))]  # lists() would be short
+    script.append(Step(10, commands.Tick()))
+    script += [
+        Step(0, commands.Get(queue=name, count=10_000, auto_ack=True, channel="drain"))
+        for name in QUEUES
+    ]
+    return script

@@ -1,0 +1,117 @@
+"""Whatever is declared and done: no crash, no copy lost or doubled, limits kept, growth bounded."""
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.broker import commands
+from streaming.broker.declared import TopologyCache
+from streaming.broker.events import Event
+from streaming.broker.shard import Shard, ShardConfig
+from tests.property.broker.balance import Balance
+from tests.property.broker.playing import CONFIG, LIMIT, Watch, low_limit, play, tiny_pages
+from tests.property.broker.scripts import CHANNELS, QUEUES, Step, scripts
+
+
+class Growth(Watch):
+    """How many dead letters a message leaves in an instant; queues and channels have timers."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def after_step(self, _shard: Shard, events: list[Event]) -> None:
+        born: Counter[tuple[int, int]] = Counter()
+        for event in events[self._seen :]:
+            copy = event.copy
+            if copy is not None and copy.parent_copy_id >= 0 and copy.copy_id == event.seq:
+                born[(event.at_ms, copy.message.offset)] += 1
+        self._seen = len(events)
+        timers = len(QUEUES) + len(CHANNELS)
+        assert all(count <= 2 * LIMIT * (1 + timers) for count in born.values())
+
+
+COMPAT = pytest.mark.parametrize("compat", ["4.0", "3.10"])
+
+
+def of(compat: str, **fields: object) -> ShardConfig:
+    return msgspec.structs.replace(CONFIG, compat=compat, **fields)
+
+
+@COMPAT
+@given(script=scripts())
+def test_every_copy_is_in_one_place_and_every_limit_holds_after_every_step(compat, script):
+    with low_limit():
+        play(script, of(compat), watch=Balance())
+
+
+@given(script=scripts(), cuts=st.sets(st.integers(0, 70)), away_ms=st.sampled_from([0, 5, 50]))
+def test_the_same_holds_when_each_batch_has_an_instant_of_its_own(script, cuts, away_ms):
+    """Records after a batch's `now` take effect at `now`; time to live counts from it."""
+    with low_limit():
+        play(script, of("4.0", clock="wall", away_ms=away_ms), cuts=cuts, watch=Balance())
+
+
+@given(script=scripts(), lane=st.integers(0, 1))
+def test_the_same_holds_on_a_lane(script, lane):
+    with low_limit():
+        play(script, of("4.0", lanes=2, lane=lane), watch=Balance())
+
+
+@COMPAT
+@given(script=scripts(), data=st.data())
+def test_the_events_are_the_same_however_the_log_is_cut(compat, script, data):
+    """And however small the pages are, with and without compiled topologies at hand."""
+    last = len(script) - 1
+    cuts = data.draw(st.sets(st.integers(0, last)) | st.just(set(range(last))), label="cuts")
+    cache = TopologyCache() if data.draw(st.booleans(), label="cached") else None
+    page_copies = data.draw(st.integers(1, 3), label="copies a page")
+    page_bits = data.draw(st.integers(0, 2), label="bits of a page")
+    with low_limit():
+        whole = play(script, of(compat))
+        with tiny_pages(page_copies, page_bits):
+            in_parts = play(script, of(compat), cuts=cuts, cache=cache)
+
+    assert in_parts.events == whole.events
+    assert in_parts.outbound == whole.outbound
+
+
+@given(script=scripts())
+def test_when_all_is_deleted_nothing_rests_but_the_topology(script):
+    ending = [
+        *(commands.CloseChannel(channel=name) for name in (*CHANNELS, "drain")),
+        *(commands.DeleteQueue(queue=name) for name in QUEUES),
+    ]
+    steps = [*script, *(Step(0, command, user) for command in ending for user in (None, "ann"))]
+    with low_limit(), tiny_pages():
+        played = play(steps, cuts=range(0, len(steps), 3))
+        shard = Shard(CONFIG, played.store)
+
+    batch = shard.finish()
+
+    assert set(played.store.values) <= {"header", "topology", "channels"}
+    assert (batch.resident_messages, batch.resident_bytes) == (0, 0)
+
+
+@given(script=scripts(), cuts=st.sets(st.integers(0, 80)))
+def test_a_batch_reports_what_is_resident(script, cuts):
+    with low_limit():
+        played = play(script, cuts=cuts)
+    shard = Shard(CONFIG, played.store)
+    queues = [shard.queue(name) for name in shard.topology.queues]
+    messages = sum(queue.ready + queue.unacked + queue.held for queue in queues)
+    size = sum(queue.ready_bytes + queue.unacked_bytes + queue.held_bytes for queue in queues)
+
+    batch = shard.finish()
+
+    assert (batch.resident_messages, batch.resident_bytes) == (messages, size)
+
+
+@COMPAT
+@given(script=scripts())
+def test_no_message_leaves_more_than_its_limit_in_one_event(compat, script):
+    """D11: dead letters born by one step or timer; twice the limit where two ways of dying meet."""
+    with low_limit():
+        play(script, of(compat), watch=Growth())
