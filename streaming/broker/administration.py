@@ -445,7 +445,7 @@ class Administration:
         return {}
 
     def set_permission(self, permission: Permission) -> None:
-        """Give a user permissions; raises UnsupportedPatternError for a pattern that cannot be used."""
+        """Give a user permissions; UnsupportedPatternError if a pattern cannot be used."""
         self._shard.topology.permissions.set(permission)
         self._changed("permissions_set", "", {"user": permission.user})
 

@@ -1,8 +1,8 @@
 """At-least-once dead-lettering of quorum queues (SEMANTICS section 18).
 
-A dying copy stays in a buffer of its queue until every target has accepted its dead letter. What is
-refused, or has nowhere to go, is tried again every `retry_ms`. Buffered copies are not ready, cannot
-be consumed, and count towards the queue's limits (R-LEN-17).
+A dying copy stays in a buffer of its queue until every target has accepted its dead letter. What
+is refused, or has nowhere to go, is tried again every `retry_ms`. Buffered copies are not ready,
+cannot be consumed, and count towards the queue's limits (R-LEN-17).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """A copy in the buffer: why and when (epoch seconds) it died, and who has its dead letter already."""
+    """A copy in the buffer: why and when (epoch seconds) it died, and who has accepted it."""
 
     copy: Copy
     reason: str

@@ -1,5 +1,7 @@
-"""The channels of a shard: found by (user, name) or number, opened on first use, closed by command,
-lease or consumer timeout."""
+"""The channels of a shard, by (user, name) or number.
+
+They are opened on first use, and closed by command, lease or consumer timeout.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ class ChannelDirectory:
         channel = self._loaded.get(number)
         if channel is None:
             data = self.records.read(number)
-            assert data is not None, f"channel {number} is missing from the state"  # noqa: S101
+            assert data is not None, f"channel {number} is missing from the state"
             channel = Channel(self._shard.store, number, _record_decoder.decode(unpack(data)))
             self._loaded[number] = channel
             for due_ms, timer in (

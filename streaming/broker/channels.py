@@ -1,8 +1,8 @@
 """Channels: deliveries that are not settled yet, and the consumers that take them.
 
-A delivery belongs to a stream of its channel: each consumer is a stream, and all gets of a channel
-share one. In a stream deliveries are numbered 0, 1, 2, ...; across the streams of a channel, delivery
-tags give the order that `multiple`, recover and close go by (R-SET-3, R-SET-4).
+A delivery belongs to a stream of its channel: each consumer is a stream, and all gets of a
+channel share one. In a stream deliveries are numbered 0, 1, 2, ...; across the streams of a
+channel, delivery tags give the order that `multiple`, recover and close go by (R-SET-3, R-SET-4).
 
 Unacked deliveries are paged by number: a page is read when one of its deliveries is settled, so a
 channel with a million of them costs no more than one with ten.
@@ -155,7 +155,7 @@ class Stream:
                 if page[number].tag > tag:
                     return
                 delivery = self.take(number)
-                assert delivery is not None  # noqa: S101 - it was just there
+                assert delivery is not None
                 yield delivery
 
     def tagged_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
@@ -199,7 +199,7 @@ class Stream:
             page = {}
             if page_number in self.pages:
                 data = self._store.read(f"{self._prefix}/{page_number}")
-                assert data is not None, f"page {self._prefix}/{page_number} is missing"  # noqa: S101
+                assert data is not None, f"page {self._prefix}/{page_number} is missing"
                 page = {delivery.number: delivery for delivery in DELIVERIES.decode(data)}
             self._loaded[page_number] = page
         return page

@@ -20,8 +20,8 @@ class Command(
     reply_id: str | None = None
 
 
-class Get(Command, tag="get"):
-    """Up to `count` single gets; stops when the queue is empty. Deliveries are `label/0`, `label/1`, ..."""
+class Get(Command, frozen=True, tag="get"):
+    """Up to `count` single gets, until the queue is empty. Deliveries are `label/0`, ..."""
 
     queue: str
     count: int = 1
@@ -30,7 +30,7 @@ class Get(Command, tag="get"):
     channel: str = "c0"
 
 
-class Consume(Command, tag="consume"):
+class Consume(Command, frozen=True, tag="consume"):
     """Start a consumer. `prefetch` 0 is no limit."""
 
     queue: str
@@ -41,14 +41,14 @@ class Consume(Command, tag="consume"):
     arguments: dict[str, Any] = {}
 
 
-class Cancel(Command, tag="cancel"):
+class Cancel(Command, frozen=True, tag="cancel"):
     """Stop a consumer; its unacked deliveries stay unacked."""
 
     label: str = msgspec.field(name="as")
     channel: str | None = None
 
 
-class Ack(Command, tag="ack"):
+class Ack(Command, frozen=True, tag="ack"):
     """Settle deliveries, named by ref (`label/n`) or delivery id, in list order."""
 
     refs: tuple[str, ...]
@@ -56,7 +56,7 @@ class Ack(Command, tag="ack"):
     channel: str | None = None
 
 
-class Reject(Command, tag="reject"):
+class Reject(Command, frozen=True, tag="reject"):
     """Like `Ack`, negatively; never multiple."""
 
     refs: tuple[str, ...]
@@ -64,7 +64,7 @@ class Reject(Command, tag="reject"):
     channel: str | None = None
 
 
-class Nack(Command, tag="nack"):
+class Nack(Command, frozen=True, tag="nack"):
     """Like `Reject`, with `multiple`."""
 
     refs: tuple[str, ...]
@@ -73,46 +73,46 @@ class Nack(Command, tag="nack"):
     channel: str | None = None
 
 
-class Recover(Command, tag="recover"):
+class Recover(Command, frozen=True, tag="recover"):
     """Requeue all unacked deliveries of the channel."""
 
     channel: str = "c0"
 
 
-class OpenChannel(Command, tag="open_channel"):
+class OpenChannel(Command, frozen=True, tag="open_channel"):
     """Open a channel with a lease: it is closed unless a command of it arrives every `lease_ms`."""
 
     channel: str
     lease_ms: int | None = None
 
 
-class Renew(Command, tag="renew"):
+class Renew(Command, frozen=True, tag="renew"):
     """Renew the channel's lease and nothing else."""
 
     channel: str
 
 
-class CloseChannel(Command, tag="close_channel"):
+class CloseChannel(Command, frozen=True, tag="close_channel"):
     """Close a channel: consumers end, unacked deliveries are requeued."""
 
     channel: str = "c0"
 
 
-class Depth(Command, tag="depth"):
+class Depth(Command, frozen=True, tag="depth"):
     """How many messages are ready; counts as a use of the queue (R-QEXP-2)."""
 
     queue: str
     channel: str = "admin"
 
 
-class Purge(Command, tag="purge"):
+class Purge(Command, frozen=True, tag="purge"):
     """Remove all ready messages without dead-lettering (R-GONE-1)."""
 
     queue: str
     channel: str = "admin"
 
 
-class DeleteQueue(Command, tag="delete_queue"):
+class DeleteQueue(Command, frozen=True, tag="delete_queue"):
     """Delete a queue with its messages; a missing queue is not an error."""
 
     queue: str
@@ -121,7 +121,7 @@ class DeleteQueue(Command, tag="delete_queue"):
     channel: str = "admin"
 
 
-class DeleteExchange(Command, tag="delete_exchange"):
+class DeleteExchange(Command, frozen=True, tag="delete_exchange"):
     """Delete an exchange and all bindings from and to it."""
 
     exchange: str
@@ -129,7 +129,7 @@ class DeleteExchange(Command, tag="delete_exchange"):
     channel: str = "admin"
 
 
-class DeclareQueue(Command, tag="declare_queue"):
+class DeclareQueue(Command, frozen=True, tag="declare_queue"):
     """Declare a queue; `passive` only asks whether it exists."""
 
     queue: Queue
@@ -137,7 +137,7 @@ class DeclareQueue(Command, tag="declare_queue"):
     channel: str = "admin"
 
 
-class DeclareExchange(Command, tag="declare_exchange"):
+class DeclareExchange(Command, frozen=True, tag="declare_exchange"):
     """Declare an exchange; `passive` only asks whether it exists."""
 
     exchange: Exchange
@@ -145,49 +145,49 @@ class DeclareExchange(Command, tag="declare_exchange"):
     channel: str = "admin"
 
 
-class Bind(Command, tag="bind"):
+class Bind(Command, frozen=True, tag="bind"):
     """Add a binding."""
 
     binding: Binding
     channel: str = "admin"
 
 
-class Unbind(Command, tag="unbind"):
+class Unbind(Command, frozen=True, tag="unbind"):
     """Remove a binding; one that does not exist is not an error."""
 
     binding: Binding
     channel: str = "admin"
 
 
-class SetPolicy(Command, tag="set_policy"):
+class SetPolicy(Command, frozen=True, tag="set_policy"):
     """Create or replace a policy; takes effect at once (R-POL-8)."""
 
     policy: Policy
     channel: str = "admin"
 
 
-class SetOperatorPolicy(Command, tag="set_operator_policy"):
+class SetOperatorPolicy(Command, frozen=True, tag="set_operator_policy"):
     """Create or replace an operator policy."""
 
     policy: Policy
     channel: str = "admin"
 
 
-class ClearPolicy(Command, tag="clear_policy"):
+class ClearPolicy(Command, frozen=True, tag="clear_policy"):
     """Remove a policy."""
 
     name: str
     channel: str = "admin"
 
 
-class ClearOperatorPolicy(Command, tag="clear_operator_policy"):
+class ClearOperatorPolicy(Command, frozen=True, tag="clear_operator_policy"):
     """Remove an operator policy."""
 
     name: str
     channel: str = "admin"
 
 
-class SetPermissions(Command, tag="set_permissions"):
+class SetPermissions(Command, frozen=True, tag="set_permissions"):
     """What a user may configure, write to and read from: three patterns."""
 
     user: str
@@ -197,21 +197,21 @@ class SetPermissions(Command, tag="set_permissions"):
     channel: str = "admin"
 
 
-class ClearPermissions(Command, tag="clear_permissions"):
+class ClearPermissions(Command, frozen=True, tag="clear_permissions"):
     """Take all permissions of a user away."""
 
     user: str
     channel: str = "admin"
 
 
-class ImportDefinitions(Command, tag="import_definitions"):
+class ImportDefinitions(Command, frozen=True, tag="import_definitions"):
     """Declare everything a definitions document holds for this vhost (R-DEF-4)."""
 
     definitions: dict[str, Any]
     channel: str = "admin"
 
 
-class Tick(Command, tag="tick"):
+class Tick(Command, frozen=True, tag="tick"):
     """Nothing but the passing of time."""
 
 

@@ -1,8 +1,9 @@
 """Handing out: to consumers as room allows, and to gets.
 
-Consumers of a queue wait in line; one that was served goes to the end of the line while it has room,
-and joins it again when it gets room (R-QUEUE-2). A consumer waits only while its prefetch has room,
-so a queue with ready copies and a waiting consumer is a contradiction outside this file.
+Consumers of a queue wait in line; one that was served goes to the end of the line while it has
+room, and joins it again when it gets room (R-QUEUE-2). A consumer waits only while its prefetch
+has room, so a queue with ready copies and a waiting consumer is a contradiction outside this
+file.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Consumers:
             if queue is not None:
                 self.serve(queue)
 
-    def deliver(  # noqa: PLR0913 - the facts of one delivery
+    def deliver(
         self,
         queue: Queue,
         copy: Copy,
@@ -82,7 +83,7 @@ class Consumers:
         *,
         auto_ack: bool,
     ) -> None:
-        """Make a delivery: event, outbound record, and an unacked entry unless acked automatically."""
+        """Make a delivery: event, outbound record, and an unacked entry unless it is acked."""
         shard = self._shard
         channel = stream.channel
         events = shard.events

@@ -1,9 +1,11 @@
 """Dead-lettering: from a death to the copies it makes elsewhere.
 
-    die -> event, row of dead_letters -> outbox -> (after the event that caused it) arrive at the targets
+    die -> event, row of dead_letters -> outbox -> (after the event that caused it) arrive at the
+    targets
 
-Deaths cascade at once and breadth first (R-QUEUE-5): whatever dies while an event is handled goes to a
-first-in first-out outbox, which is emptied when the event is done, and which emptying it may fill again.
+Deaths cascade at once and breadth first (R-QUEUE-5): whatever dies while an event is handled goes
+to a first-in first-out outbox, which is emptied when the event is done, and which emptying it may
+fill again.
 
 What becomes of a death depends on the envelope, the queue and the reason alone, until the topology
 changes or a second passes (the time in x-death). So it is worked out once for alike messages and
@@ -28,7 +30,7 @@ MAX_DESCENDANTS = 10_000
 """Dead letters one message may leave in one instant (D11)."""
 
 STALE_COUNT = 1
-"""The delivery count that 4.0 shows on a quorum queue's rejected message in the next one (R-DLV-7)."""
+"""The count that 4.0 shows on a quorum queue's rejected message in the next one (R-DLV-7)."""
 
 MAX_PLANS = 10_000
 """Plans remembered a queue and reason."""

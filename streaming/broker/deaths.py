@@ -1,9 +1,9 @@
-"""What a death writes on a message: x-death, the first- and last-death headers, the keys it goes on with.
+"""What a death writes on a message: x-death, first and last death, the keys it goes on with.
 
-Everything here is a function of the envelope, the queue's dead-letter settings and the second of the
-death; nothing is looked up. Two record keepers, by compat: RabbitMQ 4.x keeps its own records, newest
-first; 3.10 keeps them in the `x-death` header, trusts what clients put there, and reverses the rest of
-the array at each update (R-DEATH-5, R-DEATH-8).
+Everything here is a function of the envelope, the queue's dead-letter settings and the second of
+the death; nothing is looked up. Two record keepers, by compat: RabbitMQ 4.x keeps its own
+records, newest first; 3.10 keeps them in the `x-death` header, trusts what clients put there, and
+reverses the rest of the array at each update (R-DEATH-5, R-DEATH-8).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def keys_with_cc_header(envelope: Envelope) -> tuple[str, ...]:
     return (envelope.routing_keys[0], *more)
 
 
-def died(  # noqa: PLR0913 - the facts of one death
+def died(
     envelope: Envelope,
     reason: str,
     queue: str,
@@ -92,7 +92,7 @@ def died(  # noqa: PLR0913 - the facts of one death
     )
 
 
-def _recorded(  # noqa: PLR0913 - the facts of one death
+def _recorded(
     known: tuple[Death, ...],
     reason: str,
     queue: str,

@@ -1,7 +1,7 @@
 """What is declared in a vhost, as one value that rests between batches.
 
-Reading and compiling it costs milliseconds, so a worker keeps compiled ones by content hash and takes
-one out while it works on it: a batch that fails leaves nothing half-changed behind.
+Reading and compiling it costs milliseconds, so a worker keeps compiled ones by content hash and
+takes one out while it works on it: a batch that fails leaves nothing half-changed behind.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streaming.broker.encoding import decode_table, encode_table, pack, unpack
+from topology.declarations import (
+    Binding,
+    DestinationType,
+    Exchange,
+    Permission,
+    Policy,
+    Queue,
+)
 from topology.errors import access_refused
-from topology.declarations import Binding, Exchange, Permission, Policy, Queue
 from topology.permissions import PermissionTable
 from topology.policies import PolicyTable, QueueSettings
 from topology.routing import Router
 
 if TYPE_CHECKING:
-    from topology.permissions import Need
     from topology.errors import Refusal
+    from topology.permissions import Need
     from topology.values import Compat
 
 CACHED_TOPOLOGIES = 32
@@ -33,7 +40,7 @@ class _Record(msgspec.Struct, array_like=True):
     version: int
     exchanges: list[tuple[str, str, bool, bool, bool, msgspec.Raw]]
     queues: list[tuple[int, str, bool, bool, bool, msgspec.Raw]]
-    bindings: list[tuple[str, str, str, str, msgspec.Raw]]
+    bindings: list[tuple[str, str, DestinationType, str, msgspec.Raw]]
     policies: list[tuple[str, str, msgspec.Raw, int, str]]
     operator_policies: list[tuple[str, str, msgspec.Raw, int, str]]
     permissions: list[tuple[str, str, str, str]]

@@ -1,8 +1,8 @@
 """State as bytes: one version byte, then msgpack.
 
-Every value in a `StateStore` goes through `pack` and `unpack`. A newer layout gets the next version
-number and an entry in `UPGRADES`; reading applies them one after the other, so that state written by
-any earlier version is read, and nothing but this file knows.
+Every value in a `StateStore` goes through `pack` and `unpack`. A newer layout gets the next
+version number and an entry in `UPGRADES`; reading applies them one after the other, so that state
+written by any earlier version is read, and nothing but this file knows.
 
 Pages of copies write each envelope once: inside a copy the envelope is its index in a table that
 stands before the copies.
@@ -42,7 +42,8 @@ class StateVersionError(Exception):
 
     def __str__(self) -> str:
         return (
-            f"the state has version {self.version}, this program knows versions up to {STATE_VERSION}: "
+            f"the state has version {self.version}, this program knows versions up to "
+            f"{STATE_VERSION}: "
             "run the version that wrote it, or a newer one"
         )
 
@@ -98,7 +99,7 @@ _table_decoder: msgspec.msgpack.Decoder[dict[str, Any] | None] = msgspec.msgpack
 
 
 def encode_table(table: dict[str, Any] | None) -> bytes:
-    """An AMQP table as msgpack; values msgpack lacks become extensions, so types survive exactly."""
+    """An AMQP table as msgpack; what msgpack lacks becomes an extension, so types survive."""
     if table:
         for value in table.values():
             if type(value) not in _PLAIN or (type(value) is int and value not in _INT64):

@@ -1,7 +1,7 @@
 """Everything that can happen, and the columns it is written to.
 
-A batch's events are kept as columns: one list append a column and event is what the fold can afford,
-and it is what Arrow wants. The sequence number of an event is `first_seq` plus its row.
+A batch's events are kept as columns: one list append a column and event is what the fold can
+afford, and it is what Arrow wants. The sequence number of an event is `first_seq` plus its row.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Event(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """Who caused what follows: the RabbitMQ user of the input (None: the operator) and the channel."""
+    """Who caused what follows: the user of the input (None: the operator) and the channel."""
 
     user: str | None
     channel: str
@@ -132,7 +132,7 @@ class Events:
         self.cut_deaths[row] = (plan, why)
 
     def deaths(self) -> Iterator[tuple[int, Copy, str, DeathPlan, str, tuple[str, ...]]]:
-        """The deaths: row, copy, queue, plan, outcome (empty if all went well), where it arrived."""
+        """The deaths: row, copy, queue, plan, outcome (empty if it went well), where it arrived."""
         for row, planned in zip(self.death_rows, self.death_plans, strict=True):
             plan, outcome = self.cut_deaths.get(row, (planned, planned.outcome))
             refused = self.refused_deaths.get(row, ())
@@ -140,7 +140,7 @@ class Events:
             if refused and not targets:
                 outcome = "refused"
             copy = self.copies[row]
-            assert copy is not None  # noqa: S101 - a death is always of a copy
+            assert copy is not None
             yield row, copy, self.queues[row], plan, outcome, targets
 
     def rows(self) -> Iterator[Event]:

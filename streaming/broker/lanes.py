@@ -72,5 +72,6 @@ def not_on_lanes(config: ShardConfig, what: str) -> Refusal:
     """540: not with several lanes."""
     return Refusal(
         NOT_IMPLEMENTED,
-        f"NOT_IMPLEMENTED - {what} cannot be used in vhost '{config.vhost}', which has {config.lanes} lanes",
+        f"NOT_IMPLEMENTED - {what} cannot be used in vhost '{config.vhost}', which has "
+        f"{config.lanes} lanes",
     )

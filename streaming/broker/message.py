@@ -1,9 +1,9 @@
 """What a message is inside the broker.
 
-    Publication  what a publisher sent: exchange, routing key, properties, headers; shared by equal publishes
-    Message      the body's identity, size and place; one a Kafka record, never changed
-    Envelope     where the message was last published to, its properties and its deaths; shared by alike copies
-    Copy         one message in one queue
+    Publication  what a publisher sent: exchange, routing key, properties, headers; shared by
+    equal publishes Message      the body's identity, size and place; one a Kafka record, never
+    changed Envelope     where the message was last published to, its properties and its deaths;
+    shared by alike copies Copy         one message in one queue
 
 A hop to a dead-letter exchange makes a new envelope and new copies; the message stays. Bodies never
 come here: `body_file` and `body_row` say where to look one up.
@@ -39,8 +39,8 @@ class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
 class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
     """What a publisher asked for, before validation. Compared by identity: intern equal ones.
 
-    `foreign` are headers of the Kafka record that are not ours: headers exchanges see them, and they
-    stay with the body.
+    `foreign` are headers of the Kafka record that are not ours: headers exchanges see them, and
+    they stay with the body.
     """
 
     exchange: str
@@ -107,7 +107,7 @@ class Envelope:
         "ttl_ms",
     )
 
-    def __init__(  # noqa: PLR0913 - a record; every field is one fact
+    def __init__(
         self,
         exchange: str,
         routing_keys: tuple[str, ...],

@@ -203,7 +203,7 @@ class QuorumOrder:
         next_return: int,
     ) -> None:
         at_rest = {record.level: record.fifo for record in records}
-        self._fifos = tuple(
+        self._fifos: tuple[Fifo[Copy], ...] = tuple(
             Fifo(store, f"{prefix}{name}", at_rest.get(level))
             for level, name in ((_RETURNED, "r"), (_NORMAL, "n"), (_HIGH, "h"))
         )

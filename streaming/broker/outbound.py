@@ -1,7 +1,7 @@
 """What the broker tells its clients: deliveries, confirms, returns, answers.
 
-Each names the row of the event it follows, so that (vhost, lane, seq) is a stable id (D3b). A body is
-not here: `copy.message` says where it is.
+Each names the row of the event it follows, so that (vhost, lane, seq) is a stable id (D3b). A
+body is not here: `copy.message` says where it is.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Queues in pages, so that the cost of a batch does not depend on how much is resident.
 
-A `Fifo` keeps only its two ends in memory. Between them lie pages: immutable blobs in a `StateStore`,
-oldest first.
+A `Fifo` keeps only its two ends in memory. Between them lie pages: immutable blobs in a
+`StateStore`, oldest first.
 
     front (a deque) <- pages[0], pages[1], ...  <- back (a deque)
 
-Rule 1: a page is written once and never changed; the front remembers how many were taken of its page.
-Rule 2: `front` may be empty while pages or `back` are not: `fill` brings the next page.
+Rule 1: a page is written once and never changed; the front remembers how many were taken of its
+page. Rule 2: `front` may be empty while pages or `back` are not: `fill` brings the next page.
 Rule 3: without pages and without a page-backed front, `front` and `back` are the same deque.
 """
 
@@ -20,7 +20,6 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from streaming.broker.encoding import COPIES, PageCodec
-from streaming.broker.message import Copy
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ MIN_PAGE_COPIES = 256
 
 
 class StateStore(Protocol):
-    """Where state rests between batches: a dict in tests and `dlx simulate`, Spark state in the job."""
+    """Where state rests between batches: a dict in tests, Spark state in the job."""
 
     def read(self, key: str) -> bytes | None:
         """The value of a key, or None."""
@@ -64,7 +63,7 @@ class MemoryStore:
 
 
 class PageRef(msgspec.Struct, array_like=True, gc=False):
-    """A page at rest: its number in the fifo, how many copies it has, and how many of them have left."""
+    """A page at rest: its number in the fifo, its copies, and how many of them have left."""
 
     number: int
     copies: int
@@ -81,7 +80,7 @@ class FifoRecord(msgspec.Struct, array_like=True):
 
 
 class Fifo(Generic[T]):
-    """Copies (or records that hold one) in order, oldest first; append at the back, take (or put back) at the front.
+    """Copies (or records that hold one), oldest first: append at the back, take at the front.
 
     The hot paths use `front` and `back` directly: `back.append(item)` and `front.popleft()` after
     `fill`; everything else goes through the methods.
@@ -129,7 +128,7 @@ class Fifo(Generic[T]):
             self.spill()
 
     def spill(self) -> None:
-        """Turn the older half of a long back into a page; call it when `back` has two pages' worth."""
+        """Turn the older half of a long back, two pages' worth, into a page."""
         back = self.back
         if self.front is back:
             self.front = deque(islice(back, PAGE_COPIES))
@@ -147,7 +146,7 @@ class Fifo(Generic[T]):
         if self.pages:
             page = self.pages.popleft()
             data = self._store.read(self._key(page.number))
-            assert data is not None, f"page {self._key(page.number)} is missing from the state"  # noqa: S101
+            assert data is not None, f"page {self._key(page.number)} is missing from the state"
             copies = self._codec.decode(data)
             front = deque(islice(copies, page.taken, None))
             self._page = page
@@ -180,7 +179,7 @@ class Fifo(Generic[T]):
             return self.back[-1]
         if self.pages:
             data = self._store.read(self._key(self.pages[-1].number))
-            assert data is not None, "a page is missing from the state"  # noqa: S101
+            assert data is not None, "a page is missing from the state"
             last: T = self._codec.decode(data)[-1]
             return last
         return self.front[-1]
@@ -192,7 +191,7 @@ class Fifo(Generic[T]):
         self._drop_page()
 
     def save(self) -> FifoRecord | None:
-        """Write pages and give the rest as a record, None if empty. The fifo is not used after this."""
+        """Write pages; give the rest as a record, None if empty. The fifo is not used after."""
         if not self:
             self._drop_page()
             return None
@@ -234,7 +233,7 @@ class Fifo(Generic[T]):
         ]
 
     def _drop_page(self) -> None:
-        """Forget the page behind the front: all of it left, or what is left must be written anew."""
+        """Forget the page behind the front: all of it left, or what is left is written anew."""
         if self._page is not None:
             self._store.delete(self._key(self._page.number))
             self._page = None

@@ -110,11 +110,11 @@ class Publishing:
             shard.outbound.append(ConfirmOut(row, shard.actor, message, accepted))
 
     def _unroutable(self, message: Message, plan: PublishPlan, flags: int) -> None:
-        """R-ROUTE-9: returned if mandatory (or immediate), else dropped; confirmed in both cases."""
+        """R-ROUTE-9: returned if mandatory (or immediate), else dropped; confirmed either way."""
         shard = self._shard
         events = shard.events
         envelope = plan.envelope
-        code = 0
+        code, text = 0, ""
         if flags & MANDATORY and not plan.queues:
             code, text = NO_ROUTE, "NO_ROUTE"
         elif flags & IMMEDIATE:
@@ -192,8 +192,8 @@ def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal 
         for header in ("CC", "BCC"):
             value = headers.get(header, [])
             if not isinstance(value, list):
-                text = f'invalid message: {{unacceptable_type_in_header,"{header}",{amqp_type(value)}}}'
-                refusal = refusal or precondition_failed(text)
+                fault = f'{{unacceptable_type_in_header,"{header}",{amqp_type(value)}}}'
+                refusal = refusal or precondition_failed(f"invalid message: {fault}")
                 continue
             keys = tuple(key for key in value if isinstance(key, str))
             if header == "CC":
@@ -233,7 +233,7 @@ def _expiration(text: str) -> tuple[int | None, str]:
 
 
 def _wrapped(start: str, term: str) -> str:
-    """A term printed as RabbitMQ prints it: broken after the comma where it would pass column 80."""
+    """A term as RabbitMQ prints it: broken after the comma where it would pass column 80."""
     head, comma, tail = term.partition(",")
     if comma and len(start) + len(term) > _LINE:
         return f"{start}{head},\n{' ' * (len(start) + 1)}{tail}"

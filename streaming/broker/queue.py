@@ -1,4 +1,4 @@
-"""One queue: what it holds, what is in force for it, and what happens when a message arrives or returns.
+r"""One queue: what it holds, what is in force for it, what arriving and returning do.
 
        arrive --> ready ---take---> unacked --settled--> gone (acked, or dead: rejected)
                   ^  |  \\              |
@@ -66,7 +66,7 @@ class QueueRecord(msgspec.Struct, array_like=True):
 
 
 EMPTY = QueueRecord(
-    0, 0, 0, 0, 0, NEVER, 0, NEVER, NEVER, [], [], [], [], 0, 0, None, False, 0, 0, False, -1
+    *(0, 0, 0, 0, 0, NEVER, 0, NEVER, NEVER, [], [], [], [], 0, 0, None, False, 0, 0, False, -1)
 )
 """A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
 

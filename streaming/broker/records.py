@@ -1,9 +1,9 @@
 """Many small records in few state entries.
 
-The records of queues (and of channels) rest in groups, so that ten thousand small active ones cost some
-hundred state calls, and idle ones none. A large record has an entry of its own. Each record comes with
-the time of its next timer, and a group with the earliest of them, so that a timer of a record at rest
-wakes its group and nothing else.
+The records of queues (and of channels) rest in groups, so that ten thousand small active ones
+cost some hundred state calls, and idle ones none. A large record has an entry of its own. Each
+record comes with the time of its next timer, and a group with the earliest of them, so that a
+timer of a record at rest wakes its group and nothing else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Records:
             return None
         if entry[1] is None:
             data = self._store.read(f"{self._prefix}r{number}")
-            assert data is not None, f"record {self._prefix}r{number} is missing"  # noqa: S101
+            assert data is not None, f"record {self._prefix}r{number} is missing"
             return data
         return entry[1]
 

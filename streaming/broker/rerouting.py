@@ -1,8 +1,8 @@
 """A queue's own alternate exchange, as in Qpid and Red Hat MRG (SEMANTICS section 21).
 
 Rejected copies and orphans (still there when their queue is deleted) are routed there with their
-keys and headers, without any death record; if nothing is bound, that exchange's own alternate is tried,
-once. A copy that was rerouted before is discarded (R-QPID-5).
+keys and headers, without any death record; if nothing is bound, that exchange's own alternate is
+tried, once. A copy that was rerouted before is discarded (R-QPID-5).
 """
 
 from __future__ import annotations

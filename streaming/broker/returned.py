@@ -123,7 +123,7 @@ class Returned:
         records = []
         for run in self._runs.values():
             record = run.record if run.fifo is None else run.fifo.save()
-            assert record is not None  # noqa: S101 - empty runs are dropped at once
+            assert record is not None
             records.append(RunRecord(run.number, run.first, run.last, record))
         return records
 

@@ -1,4 +1,4 @@
-"""Commands of channels: get, consume, cancel, settle, recover, open, renew, close; leases and timeouts."""
+"""Commands of channels: get, consume, settle, open, close and more; leases and timeouts."""
 
 from __future__ import annotations
 
@@ -196,7 +196,8 @@ class Sessions:
         """The queue, if this channel may read from it."""
         shard = self._shard
         if shard.config.lanes > 1:
-            text = f"vhost '{shard.config.vhost}' has {shard.config.lanes} lanes: no get or consume there"
+            lanes = shard.config.lanes
+            text = f"vhost '{shard.config.vhost}' has {lanes} lanes: no get or consume there"
             return Refusal(NOT_IMPLEMENTED, f"NOT_IMPLEMENTED - {text}")
         return shard.administration.usable_queue(actor, name, "read")
 

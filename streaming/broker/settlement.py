@@ -1,7 +1,7 @@
-"""Settling deliveries: ack, reject, nack, recover, and the requeueing that the loss of a channel means.
+"""Settling deliveries: ack, reject, nack, recover; and requeueing when a channel is lost.
 
-A settlement names deliveries by ref (`label/n`) or delivery id. What is not unacked (any more), or is
-somebody else's, is reported as missing: it changes nothing and closes nothing.
+A settlement names deliveries by ref (`label/n`) or delivery id. What is not unacked (any more),
+or is somebody else's, is reported as missing: it changes nothing and closes nothing.
 """
 
 from __future__ import annotations

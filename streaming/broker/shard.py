@@ -4,16 +4,18 @@
                                         |
                                    StateStore (between batches)
 
-A batch is `Shard(config, store)`, any number of `publish` and `command`, then `finish`. Equal state,
-records and instants give equal events and equal state, wherever the log is cut into batches.
+A batch is `Shard(config, store)`, any number of `publish` and `command`, then `finish`. Equal
+state, records and instants give equal events and equal state, wherever the log is cut into
+batches.
 
 Time. The clock never goes back, and only records (and `finish`) move it. A record takes effect at
-max(clock, its time); timers due up to that instant fire first, in order of deadline (`timers.py`).
-`publish_base_ms` is when a published message's time to live begins: the clock, or with `clock = wall`
-the batch's `now`, because until then the message waited in Kafka and not in a queue.
+max(clock, its time); timers due up to that instant fire first, in order of deadline
+(`timers.py`). `publish_base_ms` is when a published message's time to live begins: the clock, or
+with `clock = wall` the batch's `now`, because until then the message waited in Kafka and not in a
+queue.
 
-What one record causes happens at once: the record itself, then the dead letters it causes, hop by hop
-(`dead_lettering.py`), before the next record.
+What one record causes happens at once: the record itself, then the dead letters it causes, hop by
+hop (`dead_lettering.py`), before the next record.
 
 Rule 1: nothing in this package reads a clock, a file, Spark or Kafka, or draws a random number.
 Rule 2: iteration order never depends on hashing or on what happens to be in memory.

@@ -2,8 +2,10 @@
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -25,6 +27,13 @@ MOST_DIFFERENCES = 20
 """Printed of one scenario."""
 
 
+class EngineChoice(StrEnum):
+    """What scenarios are played on."""
+
+    CORE = "core"
+    SPARK = "spark"
+
+
 def simulate(
     files: Annotated[
         list[str],
@@ -35,6 +44,14 @@ def simulate(
     ],
     *,
     compat: CompatOption = CompatChoice.RABBITMQ_4_0,
+    engine: Annotated[
+        EngineChoice,
+        typer.Option(
+            "--engine",
+            help="core: the broker alone, at once. spark: the whole pipeline, a real Kafka, Spark "
+            "and Delta, all scenarios in one job; takes a minute or more.",
+        ),
+    ] = EngineChoice.CORE,
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare with the recorded outcome and with `expect`."),
@@ -56,21 +73,52 @@ def simulate(
     from streaming.scenario.play import play
 
     _survive_any_text()
-    run = _Run(play, compat.compat, check=check, as_json=as_json)
-    for read in read_files(files):
+    if engine is EngineChoice.CORE:
+        run = _Run(play, compat.compat, check=check, as_json=as_json)
+        for read in read_files(files):
+            run.file(read)
+        return run.finish()
+    reads = list(read_files(files))
+    played = _played_through_pipeline(reads, compat.compat)
+    run = _Run(played, compat.compat, check=check, as_json=as_json, is_core=False)
+    for read in reads:
         run.file(read)
     return run.finish()
+
+
+def _played_through_pipeline(reads: "list[Read]", compat: Compat) -> Engine:
+    """Play all scenarios in one job; the engine gives what came of them."""
+    from rich.console import Console
+
+    from streaming.simulation.local import play_through_pipeline
+
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    scenarios = [scenario for read in reads for scenario in read.file.scenarios]
+    outcomes = play_through_pipeline(scenarios, compat, Console(stderr=True))
+    played = {id(scenario): outcome for scenario, outcome in zip(scenarios, outcomes, strict=True)}
+    return lambda scenario, _compat: played[id(scenario)]
 
 
 class _Run:
     """One run over many files.
 
     Args:
-        engine: what plays the scenarios, but for their story.
+        engine: what plays the scenarios.
+        is_core: whether that is the core, which alone can tell why things happen. The outcome of
+            another engine is compared with the story.
     """
 
-    def __init__(self, engine: Engine, compat: Compat, *, check: bool, as_json: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        compat: Compat,
+        *,
+        check: bool,
+        as_json: bool,
+        is_core: bool = True,
+    ) -> None:
         self._engine = engine
+        self._is_core = is_core
         self._compat: Compat = compat
         self._check = check
         self._as_json = as_json
@@ -103,12 +151,25 @@ class _Run:
             if self._played > 1:
                 print()
             _print_story(tell(scenario, self._compat))
+            if not self._is_core:
+                self._compare_with_story(scenario, name)
             return
         outcome = self._engine(scenario, self._compat)
         if self._as_json:
             print(json.dumps({"id": scenario.id, "outcome": outcome}))
         if self._check:
             self._judge(scenario, name, outcome)
+
+    def _compare_with_story(self, scenario: "Scenario", name: str) -> None:
+        from streaming.scenario.compare import Verdict, compare
+        from streaming.scenario.play import play
+
+        found = compare(play(scenario, self._compat), self._engine(scenario, self._compat))
+        if found:
+            differences = tuple(difference._replace(against="story") for difference in found)
+            self._differed += 1
+            headline = f"{name}: {scenario.id!r}: the pipeline's outcome is not that of the story"
+            self._report(headline, *_differences(Verdict(("the story",), differences)))
 
     def _judge(self, scenario: "Scenario", name: str, outcome: dict[str, Any]) -> None:
         from streaming.scenario.compare import judge

@@ -26,6 +26,9 @@ from streaming.ledger.vacuum import LowestResident, Vacuum
 Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
 
 _MESSAGES: Final = "messages"
+_CHECKPOINT_SHARE: Final = 20
+"""Of the time, one part in so many may go into a table's checkpoints, however large they are."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -108,7 +111,11 @@ class TableMaintenance:
             if count:
                 done.append(Done(self.name, task, count, time.perf_counter() - started))
 
-        run("checkpoint", self._checkpoint)
+        if now_ms >= self._next_ms.get("checkpoint", 0):
+            run("checkpoint", self._checkpoint)
+            if done:
+                pause_ms = done[0].seconds * 1000 * _CHECKPOINT_SHARE
+                self._next_ms["checkpoint"] = now_ms + int(pause_ms)
         if self._name_is_ledger() and self._due("compaction", now_ms, schedule.compaction_ms):
             run("compaction", self._compact)
         if self._due("log cleanup", now_ms, schedule.log_cleanup_ms):

@@ -57,6 +57,20 @@ def test_a_checkpoint_is_made_once_enough_was_committed(root):
     assert len(rows_of(root, "events")) == 21
 
 
+def test_checkpoints_take_a_twentieth_of_the_time_at_most(root):
+    writer = TableWriter(root, "events")
+    maintenance = TableMaintenance(root, "events", Schedule(checkpoint_commits=1), writer)
+    commit(root, writer, "events", range(1))
+    (first,) = maintenance.step(NOW_MS)
+    commit(root, writer, "events", range(1, 2))
+
+    pause_ms = int(first.seconds * 1000 * 20)
+    too_soon = done_by(maintenance, NOW_MS + pause_ms - 1)
+    in_time = done_by(maintenance, NOW_MS + pause_ms)
+
+    assert (too_soon, in_time) == ([], [("events", "checkpoint", 1)])
+
+
 def test_small_files_are_joined_at_each_interval(root):
     writer = TableWriter(root, "events")
     schedule = Schedule(compaction_ms=60_000, compaction_least_files=4)
@@ -111,9 +125,7 @@ def test_a_writer_goes_on_from_each_checkpoint_without_reading_what_lies_before(
         commit(root, writer, "events", [batch])
         maintenance.step(NOW_MS + 20_000 * batch)
 
-    assert [row["seq"] for row in sorted(rows_of(root, "events"), key=lambda row: row["seq"])] == (
-        list(range(120))
-    )
+    assert sorted(row["seq"] for row in rows_of(root, "events")) == list(range(120))
     log = local(root, "events").root / "_delta_log"
     assert len(list(log.iterdir())) < 20
 
