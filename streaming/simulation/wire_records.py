@@ -90,6 +90,8 @@ def _member(name: str, value: Any) -> Any:
             return policy_document(value)
         case dict() if name == "arguments":
             return table_to_json(value)
+        case tuple():
+            return list(value)
         case _:
             return value
 

@@ -1,0 +1,172 @@
+"""`dlx simulate --engine spark`: scenarios through Kafka, Spark and Delta end as on the core.
+
+The recordings lie beside the checkout, in ../shared/semantics; the core's outcomes are held to them
+by tests/unit/test_recorded_scenarios.py, the pipeline's outcomes here to the core's.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from streaming.scenario.document import parse_file
+from streaming.scenario.files import read_files
+from streaming.scenario.play import play
+from streaming.simulation.run import PipelineRun, RunPlace
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDINGS = ROOT.parent / "shared" / "semantics"
+EVERY = 14
+"""Of the recordings, about 40 are the sample that is always played."""
+
+needs_recordings = pytest.mark.skipif(
+    not RECORDINGS.is_dir(),
+    reason=f"the recordings are not part of the repository, and {RECORDINGS} does not exist",
+)
+
+
+def recorded():
+    """All recorded scenarios."""
+    folders = [str(RECORDINGS / "golden"), str(RECORDINGS / "fuzz")]
+    return [scenario for read in read_files(folders) for scenario in read.file.scenarios]
+
+
+def differing(scenarios, outcomes, compat):
+    """The scenarios that ended otherwise than on the core: with both outcomes."""
+    pairs = zip(scenarios, outcomes, strict=True)
+    on_core = [(scenario.id, outcome, play(scenario, compat)) for scenario, outcome in pairs]
+    return [each for each in on_core if each[1] != each[2]]
+
+
+@pytest.fixture
+def pipeline(tmp_path, embedded_kafka):
+    """A function that makes a run of its own: topics, checkpoint, tables."""
+
+    def make(scenarios, compat):
+        name = f"simulate-{uuid.uuid4().hex[:8]}"
+        place = RunPlace(tmp_path, embedded_kafka.bootstrap_servers, name)
+        return PipelineRun(scenarios, compat, place)
+
+    return make
+
+
+@needs_recordings
+def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spark):
+    scenarios = recorded()[::EVERY]
+    run = pipeline(scenarios, "4.0")
+    written = run.write_log(interleaved=True)
+    chance = random.Random(written)
+
+    finished = run.run_job(spark, max_batch_rows=chance.randrange(100, 500), batches=2)
+    run.run_job(spark, max_batch_rows=chance.randrange(900, 1500))
+
+    assert not finished
+    assert differing(scenarios, run.outcomes(), "4.0") == []
+
+
+@needs_recordings
+@pytest.mark.long
+@pytest.mark.parametrize("compat", ["4.0", "3.10"])
+def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark, compat):
+    scenarios = recorded()
+    run = pipeline(scenarios, compat)
+    run.write_log()
+
+    finished = run.run_job(spark, max_batch_rows=7_001, batches=2)
+    run.run_job(spark)
+
+    assert not finished
+    assert differing(scenarios, run.outcomes(), compat) == []
+
+
+@needs_recordings
+@pytest.mark.long
+def test_many_small_batches_and_restarts_change_nothing(pipeline, spark):
+    scenarios = recorded()[3::EVERY]
+    run = pipeline(scenarios, "4.0")
+    chance = random.Random(run.write_log(interleaved=True))
+
+    while not run.run_job(spark, max_batch_rows=chance.randrange(60, 600), batches=3):
+        pass
+
+    assert differing(scenarios, run.outcomes(), "4.0") == []
+
+
+@pytest.mark.long
+def test_the_command_prints_what_the_core_prints():
+    command = [sys.executable, "-m", "streaming.cli", "simulate", "--json", "examples"]
+    printed = [
+        subprocess.run([*command, *more], cwd=ROOT, check=True, capture_output=True).stdout
+        for more in ((), ("--engine", "spark"))
+    ]
+
+    assert printed[0].count(b"\n") == len(list((ROOT / "examples").glob("*.json")))
+    assert printed[1] == printed[0]
+
+
+def test_values_of_every_type_come_back_as_they_were(pipeline, spark):
+    headers = {
+        "float": 1.0,
+        "whole": 2**53 + 1,
+        "nothing": None,
+        "yes": True,
+        "bytes": {"$bytes": "AP8="},
+        "instant": {"$timestamp": 1},
+        "decimal": {"$decimal": "1.50"},
+        "table": {"list": [1, "a", {"b": {}}]},
+        "text": "\u00e9 \U0001f407",
+    }
+    publishes: list[dict[str, object]] = [
+        {"properties": {"headers": headers, "priority": 0, "expiration": "5"}, "body": "\u00e9"},
+        {"properties": {"headers": {}}, "body": ""},
+        {"properties": {}, "body": "plain"},
+        {"exchange": "nowhere", "body": "refused"},
+        {"routing_key": "nobody", "mandatory": True, "body": "back"},
+    ]
+    first: dict[str, object] = {"at_ms": 0, "op": "publish", "routing_key": "q"}
+    steps = [first | each for each in publishes]
+    steps += [
+        {"at_ms": 10, "op": "get", "queue": "dead", "count": 1},
+        {"at_ms": 10, "op": "get", "queue": "q", "count": 1, "as": "held"},
+        {"at_ms": 20, "op": "get", "queue": "missing"},
+        {"at_ms": 20, "op": "consume", "queue": "q", "as": "c", "channel": "c1", "prefetch": 1},
+    ]
+    queue = {
+        "name": "q",
+        "arguments": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"},
+    }
+    document = {
+        "id": "values",
+        "definitions": {"queues": [queue, {"name": "dead"}]},
+        "steps": steps,
+        "end_ms": 30,
+    }
+    refused = {
+        "id": "refused",
+        "definitions": {"queues": [{"name": "q", "arguments": {"x-max-length": -1}}]},
+        "steps": steps[:1],
+        "end_ms": 30,
+    }
+    scenarios = _read([document, refused])
+    run = pipeline(scenarios, "4.0")
+    run.write_log()
+    run.run_job(spark)
+
+    outcomes = run.outcomes()
+
+    assert differing(scenarios, outcomes, "4.0") == []
+    assert outcomes[0]["unacked"] == {
+        "dead": [{"ref": "g/0", "body": "\u00e9"}],
+        "q": [{"ref": "held/0", "body": ""}, {"ref": "c/0", "body": "plain"}],
+    }
+    assert "<vhost>" in outcomes[1]["setup_error"]["text"]
+
+
+def _read(documents):
+    file = parse_file(json.dumps(documents), "test")
+    assert file.problems == ()
+    return file.scenarios

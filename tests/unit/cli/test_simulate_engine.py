@@ -1,0 +1,93 @@
+"""dlx simulate --engine spark, the pipeline stood in for: what is played, what is printed."""
+
+import json
+
+import pytest
+
+from streaming.scenario.play import play
+from streaming.simulation import local
+
+SCENARIO = {
+    "id": "one",
+    "definitions": {"queues": [{"name": "q"}]},
+    "steps": [{"at_ms": 0, "op": "publish", "routing_key": "q", "body": "a"}],
+    "end_ms": 10,
+}
+OTHER = {**SCENARIO, "id": "two", "steps": []}
+
+
+@pytest.fixture
+def pipeline(monkeypatch):
+    """What it was asked to play; each outcome is the core's, changed by `change`."""
+    played: list[tuple[list[str], str]] = []
+
+    def install(change=lambda outcome: outcome):
+        def instead(scenarios, compat, _progress):
+            played.append(([scenario.id for scenario in scenarios], compat))
+            return [change(play(scenario, compat)) for scenario in scenarios]
+
+        monkeypatch.setattr(local, "play_through_pipeline", instead)
+        return played
+
+    return install
+
+
+def test_all_scenarios_of_a_call_are_played_in_one_job(dlx, write, pipeline):
+    played = pipeline()
+    files = [write([SCENARIO, OTHER], "a.json"), write({**OTHER, "id": "three"}, "b.json")]
+
+    status, printed, told = dlx("simulate", "--engine", "spark", "--compat", "3.10", *files)
+
+    assert played == [(["one", "two", "three"], "3.10")]
+    assert (status, printed, told) == dlx("simulate", "--compat", "3.10", *files)
+
+
+def test_what_the_pipeline_did_is_what_is_printed_as_json(dlx, write, pipeline):
+    pipeline(lambda _outcome: {"setup_error": {"code": 1, "text": "the pipeline's"}})
+    name = write(SCENARIO, "s.json")
+
+    status, printed, _told = dlx("simulate", "--engine", "spark", "--json", name)
+
+    assert status == 0
+    assert json.loads(printed) == {
+        "id": "one",
+        "outcome": {"setup_error": {"code": 1, "text": "the pipeline's"}},
+    }
+
+
+def test_a_story_that_the_pipeline_did_not_follow_is_a_finding(dlx, write, pipeline):
+    pipeline(lambda outcome: {**outcome, "depths": {"q": 7}})
+    name = write(SCENARIO, "s.json")
+
+    status, printed, _told = dlx("simulate", "--engine", "spark", name)
+
+    assert status == 1
+    assert printed.splitlines()[-4:] == [
+        "s.json: 'one': the pipeline's outcome is not that of the story",
+        "  depths.q",
+        "    story: 1",
+        "     here: 7",
+    ]
+
+
+def test_unreadable_files_are_told_of_and_the_others_played(dlx, write, pipeline):
+    played = pipeline()
+    name = write(SCENARIO, "s.json")
+
+    status, _printed, told = dlx("simulate", "--engine", "spark", "--json", "none.json", name)
+
+    assert played == [(["one"], "4.0")]
+    assert status == 2
+    assert told == "none.json: document: no such file or directory\n"
+
+
+def test_nothing_to_play_starts_nothing():
+    assert local.play_through_pipeline([], "4.0") == []
+
+
+def test_there_are_two_engines(dlx, write):
+    status, _printed, told = dlx("simulate", "--engine", "flink", write(SCENARIO, "s.json"))
+
+    assert status == 2
+    assert "'core'" in told
+    assert "'spark'" in told

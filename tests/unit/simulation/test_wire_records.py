@@ -1,0 +1,172 @@
+"""Scenarios' steps as Kafka records, and replies read from them."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.message import Publication
+from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.command_documents import READERS, parse_command
+from streaming.scenario.replies import Answered, Confirmed, Delivered, Refused, Returned
+from streaming.scenario.steps import Publish
+from streaming.simulation.wire_records import (
+    by_name,
+    command_document,
+    command_record,
+    publish_record,
+    reply_of,
+)
+from streaming.wire import INBOUND, publish_headers
+from streaming.wire import command_record as read_command_record
+from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.values import Timestamp
+
+COMMANDS = [
+    commands.Get(queue="q", count=3, label="g", auto_ack=True, channel="c"),
+    commands.Get(queue="q", reply_id="7"),
+    commands.Consume(queue="q", label="c", prefetch=2, arguments={"x-priority": 1}),
+    commands.Cancel(label="c"),
+    commands.Ack(refs=("g/0", "g/1"), multiple=True),
+    commands.Reject(refs=("g/0",), requeue=True, channel="c"),
+    commands.Nack(refs=(), requeue=True, multiple=True),
+    commands.Recover(channel="c"),
+    commands.OpenChannel(channel="c", lease_ms=5),
+    commands.Renew(channel="c"),
+    commands.CloseChannel(channel="c"),
+    commands.Depth(queue="q"),
+    commands.Purge(queue="q"),
+    commands.DeleteQueue(queue="q", if_unused=True, if_empty=True),
+    commands.DeleteExchange(exchange="e", if_unused=True),
+    commands.DeclareQueue(queue=Queue(name="q", exclusive=True, arguments={"a": b"\xff"})),
+    commands.DeclareExchange(exchange=Exchange(name="e", type="topic", internal=True)),
+    commands.Bind(
+        binding=Binding(source="e", destination="q", arguments={"n": None, "d": Decimal("1.5")})
+    ),
+    commands.Unbind(binding=Binding(source="e", destination="f", destination_type="exchange")),
+    commands.SetPolicy(policy=Policy(name="p", pattern="^q", definition={"max-length": 1})),
+    commands.SetOperatorPolicy(
+        policy=Policy(name="p", pattern="", definition={"expires": 9}, apply_to="queues")
+    ),
+    commands.ClearPolicy(name="p"),
+    commands.ClearOperatorPolicy(name="p"),
+    commands.SetPermissions(user="u", configure="", write=".*", read="q"),
+    commands.ClearPermissions(user="u"),
+    commands.ImportDefinitions(definitions={"queues": [{"name": "q"}]}),
+    commands.Tick(),
+]
+
+
+def test_every_command_is_among_those_written_here():
+    assert {command.__struct_config__.tag for command in COMMANDS} == set(READERS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__struct_config__.tag)
+def test_a_command_is_read_as_it_was_written(command):
+    record = command_record(5, command, "v")
+    headers = by_name(record.headers)
+
+    read = read_command_record(headers["dlx-op"], headers["dlx-vhost"], record.value)
+
+    assert parse_command(command_document(command)) == command
+    assert (record.at_ms, read.vhost, read.command) == (5, "v", command)
+
+
+@pytest.mark.parametrize(
+    ("publish", "flags"),
+    [
+        (Publish(Publication("e", "k", {"priority": 0}, None), "body"), CONFIRM),
+        (
+            Publish(
+                Publication("", "", {"expiration": "5"}, {"t": Timestamp(1), "f": 1.0, "n": None}),
+                "é",
+                mandatory=True,
+                immediate=True,
+                channel="c",
+            ),
+            CONFIRM | MANDATORY | IMMEDIATE,
+        ),
+        (Publish(Publication("e", "k", {}, {}), ""), CONFIRM),
+    ],
+    ids=["without headers", "with everything", "with an empty table"],
+)
+def test_a_publish_is_read_as_it_was_written(publish, flags):
+    record = publish_record(5, publish, "v")
+    headers = by_name(record.headers)
+
+    read = publish_headers([headers.get(name) for name in INBOUND])
+
+    assert record.value == publish.body.encode()
+    assert (read.vhost, read.flags, read.channel) == ("v", flags, publish.channel)
+    assert repr(read.publication) == repr(publish.publication)  # 1.0 is not 1 there
+
+
+ATTRIBUTES = {
+    "dlx-channel": b"c",
+    "dlx-exchange": b"e",
+    "dlx-routing-key": b"k",
+    "dlx-properties": b'{"priority":1}',
+    "dlx-headers": b'{"x-death":[{"time":{"$timestamp":1}}]}',
+}
+MESSAGE = {
+    "body": "é",
+    "exchange": "e",
+    "routing_key": "k",
+    "properties": {"priority": 1},
+    "headers": {"x-death": [{"time": "<timestamp>"}]},
+}
+
+
+def test_a_delivery_is_read_as_recordings_have_it():
+    headers = {
+        **ATTRIBUTES,
+        "dlx-kind": b"delivery",
+        "dlx-ref": b"g/0",
+        "dlx-delivery-id": b"1.2.3",
+        "dlx-queue": b"q",
+        "dlx-redelivered": b"true",
+    }
+
+    reply = reply_of("é".encode(), headers, "v-1.")
+
+    assert reply == Delivered("c", "g/0", "1.2.3", "q", {**MESSAGE, "redelivered": True})
+
+
+def test_no_headers_and_an_empty_table_are_told_apart():
+    returned = {
+        "dlx-kind": b"return",
+        "dlx-exchange": b"",
+        "dlx-routing-key": b"",
+        "dlx-reply-code": b"312",
+        "dlx-reply-text": b"NO_ROUTE",
+    }
+    replies = [reply_of(b"", returned | more, "v") for more in ({}, {"dlx-headers": b"{}"})]
+
+    assert [reply.message["headers"] for reply in replies if isinstance(reply, Returned)] == [
+        None,
+        {},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "reply"),
+    [
+        ("confirm", {"ack": False, "offset": 1}, Confirmed(ack=False)),
+        (
+            "publish_error",
+            {"error": {"code": 404, "text": "no exchange 'e' in vhost 'v-1.'"}},
+            Refused({"code": 404, "text": "no exchange 'e' in vhost '<vhost>'"}),
+        ),
+        ("answer", {"op": "depth", "result": {"ready": 1}}, Answered({"ready": 1}, None)),
+        (
+            "answer",
+            {"op": "get", "error": {"code": 404, "text": "no queue 'v-10' in vhost 'v-1.'"}},
+            Answered({}, {"code": 404, "text": "no queue 'v-10' in vhost '<vhost>'"}),
+        ),
+    ],
+)
+def test_other_replies_are_read_with_the_vhost_as_recordings_call_it(kind, document, reply):
+    headers = {"dlx-kind": kind.encode()}
+
+    assert reply_of(json.dumps(document).encode(), headers, "v-1.") == reply
