@@ -251,25 +251,27 @@ class Job:
         return bool(ended)
 
     def stop(self) -> None:
-        """Stop the query between batches and give everything back; harmless if not started."""
+        """Stop the query between batches and give everything back; harmless twice or if not started."""
         if self._ticks is not None:
             self._ticks.stop()
-        if self._query is not None:
-            self._end_batches()
-            self._query.stop()
+        query, self._query = self._query, None
+        if query is not None:
+            self._end_batches(query)
+            query.stop()
         if self._upkeep is not None:
             self._upkeep.stop()
+            self._upkeep = None
         if self._spark is not None:
             stop_session(self._spark)
             self._spark = None
         if self._ledger is not None:
             self._ledger.close()
+            self._ledger = None
         self.checkpoint.unlock()
 
-    def _end_batches(self, seconds: float = STOP_TIMEOUT_S) -> None:
+    def _end_batches(self, query: StreamingQuery, seconds: float = STOP_TIMEOUT_S) -> None:
         """Close all sources and wait until the batch that runs has ended."""
         deadline = time.monotonic() + seconds
-        query = self.query
         with self._limits_ready:
             self._stopping = True
             if self._limits is not None and query.isActive:

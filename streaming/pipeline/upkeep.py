@@ -74,6 +74,6 @@ class Upkeep:
 
     def _update_contents(self) -> None:
         try:
-            self._contents.step()
+            self._contents.update()
         except Exception:  # the batches go on; the next round tries again, and says so again
             logger.exception("queue_contents could not be updated")

@@ -38,7 +38,6 @@ vhosts = st.builds(
     definitions=st.none() | names,
     default_delivery_limit=st.none() | st.integers(-1, 1_000_000),
     consumer_timeout_ms=st.integers(0, 315_360_000_000),
-    max_queues=st.integers(-1, 10_000_000),
 )
 properties = st.dictionaries(
     names.map("x.{}".format),
