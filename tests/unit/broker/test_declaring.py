@@ -1,0 +1,345 @@
+"""Declaring, redeclaring and deleting: RabbitMQ's codes, and what an event says of it."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from tests.builders import Broker, a_queue
+from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.errors import Refusal
+
+
+def code_of(refusal: Refusal | None) -> int | None:
+    return None if refusal is None else refusal.code
+
+
+@pytest.mark.parametrize(
+    ("declaration", "code"),
+    [
+        (Queue("amq.mine"), 403),
+        (Queue("q", arguments={"x-message-ttl": -1}), 406),
+        (Queue("q", arguments={"x-message-ttl": "soon"}), 406),
+        (Queue("q", arguments={"x-expires": 0}), 406),
+        (Queue("q", arguments={"x-max-length": -1}), 406),
+        (Queue("q", arguments={"x-overflow": "drop-tail"}), 406),
+        (Queue("q", arguments={"x-max-priority": 256}), 406),
+        (Queue("q", arguments={"x-dead-letter-routing-key": "k"}), 406),
+        (Queue("q", arguments={"x-delivery-limit": 1}), 406),
+        (Queue("q", arguments={"x-queue-type": "stream"}), 406),
+        (Queue("q", durable=False, arguments={"x-queue-type": "quorum"}), 406),
+        (Queue("n" * 256), 406),
+    ],
+)
+def test_a_queue_that_rabbitmq_refuses_is_refused_and_not_there(declaration, code):
+    """R-POL-11."""
+    broker = Broker()
+
+    refusal = broker.refusal(commands.DeclareQueue(queue=declaration))
+
+    assert code_of(refusal) == code
+    assert broker.shard.topology.queues == {}
+    assert [kind for kind, *_ in broker.of_kind(Kind.TOPOLOGY)] == []
+
+
+@pytest.mark.parametrize(
+    ("exchange", "code"),
+    [
+        (Exchange("x", "x-delayed-message"), 503),
+        (Exchange("amq.mine"), 403),
+        (Exchange(""), 403),
+        (Exchange("x", arguments={"alternate-exchange": 1}), 406),
+        (Exchange("amq.topic", "direct"), 406),
+    ],
+)
+def test_an_exchange_that_rabbitmq_refuses_is_refused(exchange, code):
+    broker = Broker()
+
+    assert code_of(broker.refusal(commands.DeclareExchange(exchange=exchange))) == code
+
+
+def test_declaring_the_same_again_changes_nothing():
+    """R-DEF-4."""
+    broker = Broker()
+    for _ in range(2):
+        assert broker.queue("q", max_length=1) is None
+        assert broker.exchange("x", "topic") is None
+        assert broker.bind("x", "q", "k") is None
+
+    assert broker.of_kind(Kind.TOPOLOGY) == [
+        ("", {"what": "queue_declared", "name": "q", "type": "classic"}),
+        ("", {"what": "exchange_declared", "name": "x", "type": "topic"}),
+        (
+            "",
+            {
+                "what": "bound",
+                "name": "q",
+                "source": "x",
+                "destination_type": "queue",
+                "routing_key": "k",
+            },
+        ),
+    ]
+
+
+def test_declaring_otherwise_is_refused_with_rabbitmqs_text():
+    broker = Broker()
+    broker.queue("q")
+    broker.exchange("x", "topic")
+
+    assert broker.queue("q", max_length=1) == Refusal(
+        406,
+        "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'q' in vhost '/':"
+        " received the value '1' of type 'signedint' but current is none",
+    )
+    assert broker.exchange("x", "direct") == Refusal(
+        406,
+        "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'x' in vhost '/':"
+        " received 'direct' but current is 'topic'",
+    )
+
+
+def test_a_passive_declaration_only_asks():
+    broker = Broker()
+    broker.queue("q")
+    broker.publish("", "q", "m1")
+
+    queue = commands.DeclareQueue(queue=Queue("q", arguments={"x-max-length": 9}), passive=True)
+    exchange = commands.DeclareExchange(exchange=Exchange("x"), passive=True)
+
+    assert broker.answer(queue) == {"queue": "q", "ready": 1, "consumers": 0}
+    assert broker.refusal(exchange) == Refusal(404, "NOT_FOUND - no exchange 'x' in vhost '/'")
+    assert broker.refusal(commands.DeclareQueue(queue=Queue("r"), passive=True)) == Refusal(
+        404, "NOT_FOUND - no queue 'r' in vhost '/'"
+    )
+    assert (
+        broker.refusal(commands.DeclareExchange(exchange=Exchange("amq.topic"), passive=True))
+        is None
+    )
+
+
+def test_a_queue_without_name_gets_one_that_nobody_else_can_give():
+    broker = Broker()
+    named = broker.answer(commands.DeclareQueue(queue=Queue("")))
+    other = broker.answer(commands.DeclareQueue(queue=Queue("")))
+
+    assert isinstance(named, dict)
+    assert isinstance(other, dict)
+    assert named["queue"].startswith("amq.gen-")
+    assert named["queue"] != other["queue"]
+    assert broker.answer(commands.DeclareQueue(queue=Queue(named["queue"]))) == named
+
+
+@pytest.mark.parametrize(
+    ("binding", "refusal"),
+    [
+        (Binding("none", "q"), Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'")),
+        (Binding("x", "none"), Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")),
+        (
+            Binding("x", "none", "exchange"),
+            Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'"),
+        ),
+        (
+            Binding("", "none"),
+            Refusal(403, "ACCESS_REFUSED - operation not permitted on the default exchange"),
+        ),
+        (
+            Binding("x", "", "exchange"),
+            Refusal(403, "ACCESS_REFUSED - operation not permitted on the default exchange"),
+        ),
+    ],
+)
+def test_a_binding_needs_two_ends_that_exist(binding, refusal):
+    broker = Broker()
+    broker.queue("q")
+    broker.exchange("x")
+
+    assert broker.refusal(commands.Bind(binding=binding)) == refusal
+
+
+def test_unbinding_what_is_not_bound_is_no_error_and_the_default_exchange_cannot_be_unbound():
+    broker = Broker()
+    broker.queue("q")
+
+    assert broker.refusal(commands.Unbind(binding=Binding("amq.direct", "q"))) is None
+    assert code_of(broker.refusal(commands.Unbind(binding=Binding("", "q")))) == 403
+
+
+def test_deleting_what_does_not_exist_is_no_error():
+    broker = Broker()
+
+    assert broker.answer(commands.DeleteQueue(queue="none")) == {"deleted_ready": 0}
+    assert broker.answer(commands.DeleteExchange(exchange="none")) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("", "operation not permitted on the default exchange"),
+        ("amq.topic", "deletion of system exchange 'amq.topic' in vhost '/' not allowed"),
+    ],
+)
+def test_the_brokers_own_exchanges_cannot_be_deleted(name, text):
+    refusal = Broker().refusal(commands.DeleteExchange(exchange=name))
+
+    assert refusal == Refusal(403, f"ACCESS_REFUSED - {text}")
+
+
+def test_a_deletion_may_ask_for_an_unused_or_empty_object():
+    broker = Broker()
+    broker.queue("used")
+    broker.queue("full")
+    broker.exchange("x")
+    broker.bind("x", "full")
+    broker.consume("used", "c")
+    broker.publish("", "full", "m1")
+
+    used = broker.refusal(commands.DeleteQueue(queue="used", if_unused=True))
+    full = broker.refusal(commands.DeleteQueue(queue="full", if_empty=True))
+    bound = broker.refusal(commands.DeleteExchange(exchange="x", if_unused=True))
+
+    in_use = "PRECONDITION_FAILED - {} in vhost '/' in use"
+    assert used == Refusal(406, in_use.format("queue 'used'"))
+    assert full == Refusal(406, "PRECONDITION_FAILED - queue 'full' in vhost '/' not empty")
+    assert bound == Refusal(406, in_use.format("exchange 'x'"))
+    assert broker.answer(commands.DeleteQueue(queue="full", if_unused=True)) == {"deleted_ready": 1}
+    assert broker.refusal(commands.DeleteExchange(exchange="x", if_unused=True)) is None
+
+
+def test_deleting_an_exchange_takes_its_bindings_and_the_auto_delete_exchanges_behind_them():
+    """R-ROUTE-11."""
+    broker = Broker()
+    broker.exchange("last")
+    broker.exchange("middle", auto_delete=True)
+    broker.exchange("first", auto_delete=True)
+    broker.bind("first", "middle", destination_type="exchange")
+    broker.bind("middle", "last", destination_type="exchange")
+
+    broker.do(commands.DeleteExchange(exchange="last"))
+
+    names = [detail["name"] for _, detail in broker.of_kind(Kind.TOPOLOGY)[-3:]]
+    assert names == ["last", "middle", "first"]
+    assert set(broker.shard.topology.router.exchanges) == {
+        "",
+        "amq.direct",
+        "amq.fanout",
+        "amq.headers",
+        "amq.match",
+        "amq.topic",
+    }
+
+
+def test_an_auto_delete_exchange_goes_with_its_last_binding():
+    broker = Broker()
+    broker.exchange("x", auto_delete=True)
+    broker.queue("a")
+    broker.queue("b")
+    broker.bind("x", "a")
+    broker.bind("x", "b")
+
+    broker.do(commands.DeleteQueue(queue="a"))
+    still_there = "x" in broker.shard.topology.router.exchanges
+    broker.do(commands.Unbind(binding=Binding("x", "b")))
+
+    assert still_there
+    assert "x" not in broker.shard.topology.router.exchanges
+
+
+def test_topology_events_name_the_user_who_did_it():
+    broker = Broker()
+    broker.do(commands.DeclareQueue(queue=Queue("q"), channel="c7"), user="ann")
+
+    (event,) = [event for event in broker.everything() if event.kind is Kind.TOPOLOGY]
+
+    assert (event.user, event.channel) == ("ann", "c7")
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (Policy("p", "(", {"max-length": 1}), None),
+        (Policy("p", r"(a)\1", {"max-length": 1}), None),
+        (Policy("p", "q", {"unheard-of": 1}), None),
+        (Policy("p", "q", {"max-length": -1}), None),
+        (
+            Policy("p", "q", {"max-length": 1}, 2**63),
+            "PRECONDITION_FAILED - Validation failed:"
+            " priority 9223372036854775808 is not a 64-bit integer",
+        ),
+    ],
+)
+def test_a_policy_that_cannot_be_used_is_refused_and_changes_nothing(policy, text):
+    broker = Broker()
+    broker.queue("q")
+    before = broker.shard.queue("q").settings
+
+    refusal = broker.refusal(commands.SetPolicy(policy=policy))
+
+    assert code_of(refusal) == 406
+    assert text is None or refusal == Refusal(406, text)
+    assert broker.shard.queue("q").settings == before
+
+
+def test_clearing_a_policy_that_is_not_there_is_no_error():
+    broker = Broker()
+
+    assert broker.refusal(commands.ClearPolicy(name="none")) is None
+    assert broker.refusal(commands.ClearOperatorPolicy(name="none")) is None
+    assert broker.of_kind(Kind.TOPOLOGY) == []
+
+
+def test_clearing_permissions_that_are_not_there_is_no_error():
+    broker = Broker()
+
+    assert broker.refusal(commands.ClearPermissions(user="none")) is None
+    assert broker.of_kind(Kind.TOPOLOGY) == []
+
+
+def test_every_kind_of_declaration_is_there_again_in_the_next_batch():
+    broker = Broker()
+    broker.exchange("x", "headers", auto_delete=True, internal=True, durable=False)
+    broker.do(
+        commands.DeclareQueue(
+            queue=Queue("q", exclusive=True, arguments={"x-odd": [1, {"a": 2**70}]}), channel="c"
+        )
+    )
+    broker.queue("r", durable=False, auto_delete=True)
+    broker.bind("amq.topic", "r", "#.a", arguments={"b": b"\xff"})
+    broker.policy("p", "r", {"max-length": 5})
+    broker.policy("o", "r", {"max-length": 3}, operator=True)
+    broker.do(commands.SetPermissions(user="ann", configure="a", write="b", read="c"))
+    before = broker.shard.topology
+
+    broker.finish()
+
+    after = broker.shard.topology
+    assert after is not before
+    assert after.encode() == before.encode()
+    assert after.queues == before.queues
+    assert after.names == before.names
+    assert after.exclusive == {"q"}
+    assert broker.shard.queue("r").settings.max_length == 3
+
+
+def test_an_unknown_queue_is_not_found_by_any_command():
+    broker = Broker()
+
+    for command in (
+        commands.Get(queue="none"),
+        commands.Consume(queue="none", label="c"),
+        commands.Depth(queue="none"),
+        commands.Purge(queue="none"),
+    ):
+        assert broker.refusal(command) == Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")
+
+
+def test_a_queue_is_used_by_asking_for_its_depth():
+    """R-QEXP-2."""
+    broker = Broker()
+    broker.do(commands.DeclareQueue(queue=a_queue("q", expires=1_000)))
+
+    broker.at(900).do(commands.Depth(queue="q"))
+    broker.at(1_899)
+    before = broker.depth("q")
+    broker.at(1_900)
+
+    assert (before, broker.depth("q")) == (0, None)

@@ -1,0 +1,170 @@
+"""The paging of copies: what is in memory, what is a page, what is read and written."""
+
+import pytest
+
+from streaming.broker import pages
+from streaming.broker.message import NEVER, Copy, Envelope, Message
+from streaming.broker.pages import Fifo, FifoRecord, MemoryStore, PageRef
+from streaming.broker.returned import Returned
+
+ENVELOPE = Envelope("", ("work",))
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGE_COPIES", 3)
+    monkeypatch.setattr(pages, "MIN_PAGE_COPIES", 2)
+
+
+def a_copy(position: int) -> Copy:
+    return Copy(position, Message(0, 0, position, 0, 0, 1), ENVELOPE, position, NEVER, -1)
+
+
+def a_fifo(*positions: int, store: MemoryStore | None = None) -> Fifo[Copy]:
+    fifo: Fifo[Copy] = Fifo(store or MemoryStore(), "p")
+    for position in positions:
+        fifo.append(a_copy(position))
+    return fifo
+
+
+def positions(fifo: Fifo[Copy]) -> list[int]:
+    return [copy.position for copy in fifo.take_all()]
+
+
+def reopened(store: MemoryStore, fifo: Fifo[Copy]) -> Fifo[Copy]:
+    return Fifo(store, "p", fifo.save())
+
+
+@pytest.mark.parametrize("count", range(15))
+def test_what_goes_in_comes_out_in_order(count):
+    fifo = a_fifo(*range(count))
+
+    assert len(fifo) == count
+    assert bool(fifo) == bool(count)
+    assert positions(fifo) == list(range(count))
+
+
+@pytest.mark.parametrize("count", range(15))
+def test_it_comes_out_in_order_after_a_rest_and_leaves_no_page_behind(count):
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(*range(count), store=store))
+
+    assert len(fifo) == count
+    assert positions(fifo) == list(range(count))
+    assert fifo.save() is None
+    assert store.values == {}
+
+
+@pytest.mark.parametrize("taken", range(12))
+def test_a_rest_in_the_middle_of_a_page_remembers_how_many_were_taken(taken):
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(*range(12), store=store))
+    first = [fifo.popleft().position for _ in range(taken)]
+    fifo = reopened(store, fifo)
+
+    assert len(fifo) == 12 - taken
+    assert first + positions(fifo) == list(range(12))
+    assert store.values == {}
+
+
+def test_a_page_is_not_written_again_while_it_is_taken_from():
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(*range(9), store=store))
+    before = dict(store.values)
+    fifo.popleft()
+
+    record = fifo.save()
+
+    assert record == FifoRecord(3, [PageRef(1, 3, 1), PageRef(0, 3), PageRef(2, 3)], None, None)
+    assert store.values == before
+
+
+def test_a_few_copies_rest_in_the_record_itself():
+    store = MemoryStore()
+    record = a_fifo(1, store=store).save()
+
+    assert record is not None
+    assert (record.pages, record.front) == ([], None)
+    assert record.back is not None
+    assert store.values == {}
+
+
+@pytest.mark.parametrize("count", range(12))
+@pytest.mark.parametrize("rest", [False, True])
+def test_what_is_put_in_front_comes_first(count, rest):
+    store = MemoryStore()
+    fifo = a_fifo(*range(100, 112), store=store)
+    if rest:
+        fifo = reopened(store, fifo)
+    taken = [fifo.popleft().position for _ in range(2)]
+    for position in range(count):
+        fifo.appendleft(a_copy(99 - position))
+    fifo = reopened(store, fifo)
+
+    assert taken == [100, 101]
+    assert positions(fifo) == [*range(100 - count, 100), *range(102, 112)]
+    assert store.values == {}
+
+
+def test_putting_in_front_of_nothing_works():
+    fifo = a_fifo()
+    for position in (3, 2, 1):
+        fifo.appendleft(a_copy(position))
+
+    assert positions(fifo) == [1, 2, 3]
+
+
+def test_putting_many_in_front_makes_pages():
+    store = MemoryStore()
+    fifo = a_fifo(store=store)
+    for position in reversed(range(10)):
+        fifo.appendleft(a_copy(position))
+
+    assert store.values != {}
+    assert positions(fifo) == list(range(10))
+
+
+def test_appending_goes_on_after_everything_was_taken():
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(*range(7), store=store))
+    taken = [fifo.popleft().position for _ in range(7)]
+    for position in range(7, 20):
+        fifo.append(a_copy(position))
+
+    assert taken + positions(fifo) == list(range(20))
+
+
+def test_returned_copies_come_by_position_whatever_the_order_of_their_return():
+    """R-SET-2."""
+    store = MemoryStore()
+    returned = Returned(store, "p")
+    for position in (5, 3, 9, 4, 1, 7, 8, 2, 6):
+        returned.insert(a_copy(position))
+    returned = Returned(store, "p", returned.save())
+    first = [returned.pop().position for _ in range(3)]
+    returned.insert(a_copy(2))
+    returned = Returned(store, "p", returned.save())
+
+    assert first == [1, 2, 3]
+    assert returned.head().position == 2
+    assert [copy.position for copy in returned.take_all()] == [2, 4, 5, 6, 7, 8, 9]
+    assert not returned
+    assert store.values == {}
+
+
+def test_copies_returned_in_order_or_in_reverse_make_one_run():
+    for order in (range(10), reversed(range(10))):
+        returned = Returned(MemoryStore(), "p")
+        for position in order:
+            returned.insert(a_copy(position))
+
+        assert len(returned.save()) == 1
+
+
+def test_a_missing_page_stops_the_shard():
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(*range(9), store=store))
+    store.values.clear()
+
+    with pytest.raises(AssertionError, match="page p/1 is missing from the state"):
+        fifo.popleft()
