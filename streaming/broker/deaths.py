@@ -138,7 +138,7 @@ def _given(entry: dict[str, Any]) -> Death:
     """An x-death entry from a client, kept whole."""
     count = entry.get("count")
     return Death(
-        count if isinstance(count, int) and abs(count) <= _MOST_DEATHS else 0,
+        count if type(count) is int and abs(count) <= _MOST_DEATHS else 0,
         str(entry.get("reason", "")),
         str(entry.get("queue", "")),
         0,

@@ -210,7 +210,7 @@ def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal 
         headers,
         expiration,
         ttl_ms,
-        min(max(priority, 0), MAX_PRIORITY) if isinstance(priority, int) else 0,
+        min(max(int(priority), 0), MAX_PRIORITY) if isinstance(priority, int) else 0,
         foreign=publication.foreign,
     )
     return envelope, refusal

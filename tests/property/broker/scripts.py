@@ -131,7 +131,7 @@ operator_policies = st.builds(
 _given_deaths = st.lists(
     st.fixed_dictionaries(
         {"queue": queues, "reason": st.sampled_from(["rejected", "expired", "maxlen"])},
-        optional={"count": st.integers(0, 3) | st.just(10**30) | st.just("x")},
+        optional={"count": st.integers(0, 3) | st.sampled_from([10**30, "x", True])},
     )
     | st.just("odd"),
     max_size=3,
@@ -149,7 +149,7 @@ _properties = st.fixed_dictionaries(
     {},
     optional={
         "expiration": st.sampled_from(["0", "1", "5", "+20", "x", "-1"]),
-        "priority": st.sampled_from([0, 1, 5, 9, -1, 10**30]),
+        "priority": st.sampled_from([0, 1, 5, 9, -1, 10**30, True]),
         "message_id": st.just("m"),
     },
 )

@@ -1,0 +1,221 @@
+"""Handing out: round robin, prefetch, direct hand-over, and who a delivery is told to."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from streaming.broker.outbound import DeliveryOut
+from tests.builders import Broker
+from topology.errors import Refusal
+
+CUT = pytest.mark.parametrize("cut", [False, True])
+
+
+@CUT
+def test_r_queue_2_idle_consumers_are_served_in_turn(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    for label in ("a", "b", "c"):
+        broker.consume("q", label)
+    for number in range(5):
+        broker.publish("", "q", f"m{number}")
+
+    assert broker.deliveries() == ["a/0 m0", "b/0 m1", "c/0 m2", "a/1 m3", "b/1 m4"]
+
+
+@CUT
+def test_a_consumer_without_room_is_passed_over_and_joins_the_line_when_it_has_room(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", prefetch=1)
+    broker.consume("q", "b", prefetch=2)
+    for number in range(5):
+        broker.publish("", "q", f"m{number}")
+
+    broker.ack("a/0")
+    broker.ack("b/1")
+
+    assert broker.deliveries() == ["a/0 m0", "b/0 m1", "b/1 m2", "a/1 m3", "b/2 m4"]
+
+
+@CUT
+def test_prefetch_does_not_hold_a_consumer_with_automatic_ack_back(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", prefetch=1, auto_ack=True)
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+
+    assert broker.deliveries() == ["a/0 m0", "a/1 m1", "a/2 m2"]
+    assert broker.story()[1] == "m0 consumed in q"
+
+
+@CUT
+def test_a_new_consumer_is_given_what_is_ready(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+
+    broker.consume("q", "a", prefetch=2)
+
+    assert broker.deliveries() == ["a/0 m0", "a/1 m1"]
+
+
+@CUT
+def test_r_queue_3_a_waiting_consumer_is_handed_what_would_expire_at_once(cut):
+    """R-TTL-4."""
+    broker = Broker(cut=cut)
+    broker.queue("q", message_ttl=0, max_length=0)
+    broker.consume("q", "a")
+
+    broker.publish("", "q", "m1")
+
+    assert broker.story() == ["m1 enqueued in q", "m1 delivered in q"]
+
+
+@CUT
+def test_a_cancelled_consumer_keeps_what_it_has_and_gets_no_more(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", prefetch=1)
+    broker.publish("", "q", "m1")
+    broker.publish("", "q", "m2")
+
+    broker.do(commands.Cancel(label="a"))
+    broker.ack("a/0")
+
+    assert broker.story() == [
+        "m1 enqueued in q",
+        "m1 delivered in q",
+        "m2 enqueued in q",
+        "m1 acked in q",
+    ]
+
+
+@CUT
+def test_a_label_can_be_used_again_only_when_its_consumer_is_cancelled(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", channel="c1")
+
+    refused = broker.consume("q", "a", channel="c1")  # which closes c1
+    again = broker.consume("q", "a", channel="c1")
+    elsewhere = broker.consume("q", "a", channel="c2")
+
+    assert refused == Refusal(530, "NOT_ALLOWED - attempt to reuse consumer tag 'a'")
+    assert (elsewhere, again) == (None, None)
+
+
+@CUT
+def test_cancelling_without_a_channel_ends_the_newest_of_that_label(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", channel="c1")
+    broker.consume("q", "a", channel="c2")
+
+    for _ in range(3):
+        broker.do(commands.Cancel(label="a"))
+
+    names = [detail["name"] for _, detail in broker.of_kind(Kind.CHANNEL)[2:]]
+    assert names == ["c2", "c1"]
+
+
+def test_nobody_cancels_the_consumer_of_another_user():
+    broker = Broker()
+    broker.queue("q")
+    broker.consume("q", "a", user="ann")
+
+    broker.do(commands.Cancel(label="a"), user="bob")
+
+    assert len(broker.shard.queue("q").consumers) == 1
+
+
+@CUT
+def test_a_delivery_is_told_to_its_channel_and_so_says_its_event(cut):
+    """Whoever published: the actor of a delivery is the consumer's."""
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", user="ann", channel="c1")
+    broker.consume("q", "b", user="bob", channel="c2")
+    for body in ("m1", "m2"):
+        broker.publish("", "q", body, user="eve", channel="pub")
+
+    actors = [
+        (event.kind.name, event.user, event.channel)
+        for event in broker.everything()
+        if event.copy is not None
+    ]
+
+    assert actors == [
+        ("ENQUEUED", "eve", "pub"),
+        ("DELIVERED", "ann", "c1"),
+        ("ENQUEUED", "eve", "pub"),
+        ("DELIVERED", "bob", "c2"),
+    ]
+    told = [out.actor for out in broker.outbound if isinstance(out, DeliveryOut)]
+    assert [(actor.user, actor.channel) for actor in told] == [("ann", "c1"), ("bob", "c2")]
+
+
+def test_what_time_alone_causes_has_no_actor():
+    broker = Broker()
+    broker.queue("q", message_ttl=100)
+    broker.publish("", "q", "m1", user="eve", channel="pub")
+
+    broker.at(100)
+
+    last = broker.everything()[-1]
+    assert (last.kind, last.user, last.channel) == (Kind.DIED, None, "")
+
+
+@CUT
+def test_r_set_4_recover_requeues_everything_of_the_channel(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+    broker.get("q", "g", count=2, channel="c1")
+    broker.get("q", "h", channel="c2")
+
+    answer = broker.answer(commands.Recover(channel="c1"))
+
+    assert answer == {"requeued": 2}
+    assert broker.answer(commands.Recover(channel="none")) == {"requeued": 0}
+    assert broker.drain("q") == ["m0", "m1"]
+
+
+@CUT
+def test_recover_hands_out_again_to_the_channels_own_consumers(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", prefetch=1)
+    broker.publish("", "q", "m0")
+
+    broker.do(commands.Recover())
+
+    assert broker.deliveries() == ["a/0 m0", "a/1 m0"]
+
+
+def test_closing_a_channel_that_is_not_open_is_no_error():
+    broker = Broker()
+
+    assert broker.answer(commands.CloseChannel(channel="none")) == {}
+
+
+def test_a_page_of_deliveries_is_read_when_one_of_them_is_settled():
+    """Deliveries rest in pages by number; settling in any order finds them."""
+    broker = Broker()
+    broker.queue("q")
+    bodies = [f"m{number}" for number in range(2_500)]
+    for body in bodies:
+        broker.publish("", "q", body)
+    broker.get("q", "g", count=2_500)
+    broker.finish()
+
+    broker.ack("g/2400", "g/10", "g/1500")
+    broker.do(commands.Nack(refs=("g/1100",), multiple=True))
+    broker.finish()
+    broker.do(commands.Recover())
+
+    settled = {"m1500", "m2400"}
+    assert broker.drain("q") == [body for body in bodies[1_101:] if body not in settled]

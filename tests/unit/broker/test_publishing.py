@@ -1,0 +1,371 @@
+"""Publishing: checks in RabbitMQ's order, routes, confirms, returns, `immediate`, warnings."""
+
+import pytest
+
+from streaming.broker import commands, publishing
+from streaming.broker.events import Kind
+from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound, ReturnOut
+from tests.builders import Broker, error_of
+from topology.errors import Refusal
+
+
+def confirms(out: list[Outbound]) -> list[bool]:
+    return [one.ack for one in out if isinstance(one, ConfirmOut)]
+
+
+def returns(out: list[Outbound]) -> list[tuple[int, str, str, str | None]]:
+    return [
+        (one.code, one.text, one.envelope.exchange, one.envelope.routing_keys[0])
+        for one in out
+        if isinstance(one, ReturnOut)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "code", "text"),
+    [
+        ("none", 404, "NOT_FOUND - no exchange 'none' in vhost '/'"),
+        (
+            "inner",
+            403,
+            "ACCESS_REFUSED - cannot publish to internal exchange 'inner' in vhost '/'",
+        ),
+    ],
+)
+def test_r_route_8_and_10_a_publish_that_is_refused_reaches_nothing(exchange, code, text):
+    broker = Broker()
+    broker.queue("q")
+    broker.exchange("inner", "fanout", internal=True)
+    broker.bind("inner", "q")
+
+    out = broker.publish(exchange, "q", "m1", confirm=True, mandatory=True)
+
+    assert error_of(out) == Refusal(code, text)
+    assert (confirms(out), returns(out), broker.depth("q")) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("expiration", "reason"),
+    [
+        ("abc", "no_integer"),
+        ("", "no_integer"),
+        (" 5", "no_integer"),
+        ("-1", "{value_negative,-1}"),
+        ("1.5", '{leftover_string,".5"}'),
+        ("315360000001", "{value_too_large,315360000001}"),
+        ("9" * 5_000, "{value_too_large," + "9" * 5_000 + "}"),
+    ],
+)
+def test_r_ttl_6_an_expiration_that_is_no_time_is_refused(expiration, reason):
+    broker = Broker()
+    broker.queue("q")
+
+    refusal = error_of(broker.publish("", "q", "m1", expiration=expiration))
+
+    assert refusal is not None
+    assert refusal.code == 406
+    text = refusal.text.replace("\n", "").replace(" ", "")
+    assert text == f"PRECONDITION_FAILED-invalidexpiration'{expiration.strip()}':{reason}"
+    assert broker.depth("q") == 0
+
+
+@pytest.mark.parametrize(
+    ("compat", "given", "shown"),
+    [("4.0", "+5000", "5000"), ("3.10", "+5000", "+5000"), ("4.0", "005", "5")],
+)
+def test_r_ttl_2_a_valid_expiration_is_shown_as_its_version_shows_it(compat, given, shown):
+    broker = Broker(compat=compat)
+    broker.queue("q")
+    broker.publish("", "q", "m1", expiration=given)
+
+    (delivery,) = broker.get("q")
+
+    assert delivery.copy.envelope.expiration == shown
+
+
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+@pytest.mark.parametrize(
+    ("value", "kind"), [("q", "longstr"), (None, "void"), ({}, "table"), (1, "signedint")]
+)
+def test_r_cc_4_cc_that_is_no_array_is_refused(header, value, kind):
+    broker = Broker()
+    broker.queue("q")
+
+    refusal = error_of(broker.publish("", "q", "m1", headers={header: value}))
+
+    text = f'invalid message: {{unacceptable_type_in_header,"{header}",{kind}}}'
+    assert refusal == Refusal(406, f"PRECONDITION_FAILED - {text}")
+    assert broker.depth("q") == 0
+
+
+def test_the_first_fault_in_rabbitmqs_order_is_the_one_reported():
+    broker = Broker()
+
+    codes = [
+        error_of(broker.publish(exchange, "q", "m", expiration="x", headers={"CC": 1, "BCC": 2}))
+        for exchange in ("none", "")
+    ]
+
+    assert [refusal and refusal.text.partition("{")[0] for refusal in codes] == [
+        "NOT_FOUND - no exchange 'none' in vhost '/'",
+        "PRECONDITION_FAILED - invalid expiration 'x': no_integer",
+    ]
+
+
+def test_r_cc_1_to_5_cc_and_bcc_add_keys_and_bcc_is_not_delivered():
+    broker = Broker()
+    for name in ("a", "b", "c"):
+        broker.queue(name)
+
+    broker.publish("", "a", "m1", headers={"CC": ["b", 7, "a"], "BCC": ["c", "none"]})
+    broker.publish("", "a", "m2", headers={"BCC": ["c"]})
+
+    assert [broker.depth(name) for name in ("a", "b", "c")] == [2, 1, 2]
+    first, second = (one.copy.envelope for one in broker.get("c", count=2))
+    assert first.headers == {"CC": ["b", 7, "a"]}
+    assert first.routing_keys == ("a", "b", "a", "c", "none")
+    assert second.headers == {}
+
+
+@pytest.mark.parametrize("mandatory", [False, True])
+def test_r_route_9_an_unroutable_message_is_acked_and_returned_if_mandatory(mandatory):
+    broker = Broker()
+
+    out = broker.publish("amq.direct", "k", "m1", mandatory=mandatory, confirm=True)
+
+    expected = [(312, "NO_ROUTE", "amq.direct", "k")] if mandatory else []
+    assert (returns(out), confirms(out)) == (expected, [True])
+    assert isinstance(out[-1], ConfirmOut)
+    assert broker.story() == ["m1 returned" if mandatory else "m1 unroutable"]
+
+
+def test_a_publish_that_asks_for_nothing_is_told_nothing():
+    broker = Broker()
+    broker.queue("q")
+
+    assert broker.publish("", "q", "m1") == []
+    assert broker.publish("", "none", "m2") == []
+
+
+def test_r_len_11_a_publish_is_nacked_if_one_queue_refuses_it():
+    """R-ROUTE-13: the other queue keeps its copy."""
+    broker = Broker()
+    broker.queue("full", max_length=0, overflow="reject-publish")
+    broker.queue("free")
+    for name in ("full", "free"):
+        broker.bind("amq.fanout", name)
+
+    out = broker.publish("amq.fanout", "", "m1", confirm=True)
+
+    assert confirms(out) == [False]
+    assert broker.story() == ["m1 enqueued in free", "m1 refused by full"]
+
+
+def test_r_len_9_a_publish_that_dies_at_a_full_queue_is_nacked():
+    broker = Broker()
+    broker.queue(
+        "full",
+        max_length=0,
+        overflow="reject-publish-dlx",
+        dead_letter_exchange="",
+        dead_letter_routing_key="dead",
+    )
+    broker.queue("dead")
+
+    out = broker.publish("", "full", "m1", confirm=True)
+
+    assert confirms(out) == [False]
+    assert broker.story() == ["m1 died in full, maxlen, to dead", "m1 enqueued in dead"]
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_r_len_8_a_refused_publish_leaves_nothing_behind(confirm):
+    broker = Broker()
+    broker.queue("full", max_length=0, overflow="reject-publish")
+
+    out = broker.publish("", "full", "m1", confirm=confirm)
+
+    assert confirms(out) == ([False] if confirm else [])
+    assert broker.story() == ["m1 refused by full"]
+
+
+def test_r_len_12_a_dead_letter_that_its_target_refuses_is_lost_and_the_ledger_says_so():
+    broker = Broker()
+    broker.queue("full", max_length=0, overflow="reject-publish")
+    broker.queue("work", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="full")
+
+    broker.publish("", "work", "m1")
+
+    assert broker.story() == [
+        "m1 enqueued in work",
+        "m1 died in work, expired, to nowhere: refused",
+        "m1 refused by full",
+    ]
+
+
+def test_immediate_reaches_only_queues_that_can_deliver_now():
+    """Document 001."""
+    broker = Broker()
+    for name in ("idle", "busy"):
+        broker.queue(name)
+        broker.bind("amq.fanout", name)
+    broker.consume("idle", "c")
+
+    out = broker.publish("amq.fanout", "", "m1", immediate=True, confirm=True)
+
+    assert [one.ref for one in out if isinstance(one, DeliveryOut)] == ["c/0"]
+    assert (returns(out), confirms(out)) == ([], [True])
+    assert broker.depth("busy") == 0
+
+
+def test_immediate_without_a_ready_consumer_is_returned_with_313():
+    broker = Broker()
+    broker.queue("q")
+    broker.consume("q", "c", prefetch=1)
+    broker.publish("", "q", "m1")
+
+    out = broker.publish("", "q", "m2", immediate=True, confirm=True)
+
+    assert (returns(out), confirms(out)) == ([(313, "NO_CONSUMERS", "", "q")], [True])
+    assert broker.story()[2:] == ["m2 returned"]
+
+
+def test_immediate_and_mandatory_without_a_route_is_returned_with_312():
+    broker = Broker()
+
+    out = broker.publish("", "none", "m1", immediate=True, mandatory=True)
+
+    assert returns(out) == [(312, "NO_ROUTE", "", "none")]
+
+
+def test_immediate_goes_along_the_alternate_exchanges_to_a_queue_that_can_deliver():
+    """Document 001: the semantics of the flags carry through to alternate exchanges."""
+    broker = Broker()
+    broker.exchange("third", "fanout")
+    broker.exchange("second", "fanout", arguments={"alternate-exchange": "third"})
+    broker.exchange("first", "fanout", arguments={"alternate-exchange": "second"})
+    for exchange, queue in (("first", "a"), ("second", "b"), ("third", "c")):
+        broker.queue(queue)
+        broker.bind(exchange, queue)
+    broker.consume("c", "reader")
+
+    out = broker.publish("first", "k", "m1", immediate=True)
+
+    assert [one.queue for one in out if isinstance(one, DeliveryOut)] == ["c"]
+    assert broker.story() == ["m1 enqueued in c", "m1 delivered in c"]
+
+
+def test_immediate_stops_where_alternate_exchanges_end_or_come_round():
+    broker = Broker()
+    broker.exchange("one", "fanout", arguments={"alternate-exchange": "two"})
+    broker.exchange("two", "fanout", arguments={"alternate-exchange": "one"})
+    broker.exchange("three", "fanout", arguments={"alternate-exchange": "gone"})
+    broker.queue("q")
+    for name in ("one", "two", "three"):
+        broker.bind(name, "q")
+
+    codes = [
+        returns(broker.publish(name, "", "m", immediate=True))[0][0] for name in ("one", "three")
+    ]
+
+    assert codes == [313, 313]
+
+
+def test_a_missing_alternate_exchange_warns_once_an_exchange_and_topology_version():
+    broker = Broker()
+    broker.exchange("x", arguments={"alternate-exchange": "gone"})
+    broker.exchange("y", arguments={"alternate-exchange": "gone"})
+    warning = {"exchange": "x", "missing_alternate_exchange": "gone"}
+
+    for _ in range(2):
+        broker.publish("x", "k", "m")
+        broker.finish()
+    broker.publish("y", "k", "m")
+    broker.queue("q")
+    broker.publish("x", "k", "m")
+
+    assert broker.of_kind(Kind.WARNING) == [
+        ("", warning),
+        ("", {**warning, "exchange": "y"}),
+        ("", warning),
+    ]
+
+
+def test_a_missing_alternate_of_an_exchange_on_the_way_is_warned_of_too():
+    broker = Broker()
+    broker.exchange("x", "fanout")
+    broker.exchange("y", arguments={"alternate-exchange": "gone"})
+    broker.bind("x", "y", destination_type="exchange")
+    broker.queue("q")
+    broker.bind("x", "q")
+
+    broker.publish("x", "", "m1")
+
+    assert broker.story() == ["m1 enqueued in q"]
+    assert len(broker.of_kind(Kind.WARNING)) == 1
+
+
+def test_a_warning_before_a_death_on_arrival_does_not_take_its_number():
+    """The copy's id is the number of the event it is born and dies with."""
+    broker = Broker()
+    broker.exchange("x", arguments={"alternate-exchange": "gone"})
+    broker.queue("q", max_length=0, overflow="reject-publish-dlx", dead_letter_exchange="x")
+
+    broker.publish("", "q", "m1")
+
+    warning, death = broker.everything()[-2:]
+    assert (warning.kind, death.kind) == (Kind.WARNING, Kind.DIED)
+    assert death.copy is not None
+    assert death.copy.copy_id == death.seq
+
+
+@pytest.mark.parametrize(
+    ("priority", "first"),
+    [(-1, "plain"), (10**30, "odd"), (9, "odd"), (True, "odd"), ("9", "plain")],
+)
+def test_a_priority_that_amqp_does_not_have_does_no_harm(priority, first):
+    broker = Broker()
+    broker.queue("q", max_priority=5)
+    broker.publish("", "q", "plain")
+    broker.publish("", "q", "odd", priority=priority)
+    broker.finish()
+
+    assert broker.drain("q")[0] == first
+
+
+def test_what_is_remembered_of_publishes_is_bounded_and_makes_no_difference(monkeypatch):
+    monkeypatch.setattr(publishing, "MAX_PLANS", 2)
+    broker = Broker()
+    for name in ("a", "b", "c", "d"):
+        broker.queue(name)
+        for _ in range(2):
+            broker.publish("", name, name)
+
+    assert [broker.drain(name) for name in ("a", "b", "c", "d")] == [[n] * 2 for n in "abcd"]
+
+
+def test_headers_exchanges_see_the_records_own_headers():
+    broker = Broker()
+    broker.queue("q")
+    broker.bind("amq.headers", "q", arguments={"x-match": "all", "colour": "red"})
+
+    broker.publish("amq.headers", "", "m1", headers={"colour": "red"})
+    broker.publish("amq.headers", "", "m2", headers={"colour": "blue"})
+    broker.publish("amq.headers", "", "m3")
+
+    assert broker.drain("q") == ["m1"]
+
+
+def test_a_refused_command_is_answered_with_its_reply_id():
+    broker = Broker()
+
+    (answer,) = broker.do(commands.Depth(queue="none", reply_id="r1"))
+
+    assert answer._asdict() | {"actor": None} == {
+        "row": 0,
+        "actor": None,
+        "op": "depth",
+        "reply_id": "r1",
+        "result": {},
+        "refusal": Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'"),
+    }

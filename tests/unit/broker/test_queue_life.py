@@ -1,0 +1,293 @@
+"""Queue expiry, auto-delete, purge, deletion with consumers, and policies that change."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from streaming.broker.message import NEVER
+from tests.builders import Broker
+
+CUT = pytest.mark.parametrize("cut", [False, True])
+
+
+@CUT
+def test_r_qexp_1_an_unused_queue_goes_with_its_messages_and_nothing_is_dead_lettered(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", expires=1_000, dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.at(500).publish("", "q", "m1")
+
+    broker.at(999)
+    before = broker.depth("q")
+    broker.at(1_000)
+
+    assert before == 1
+    assert broker.depth("q") is None
+    assert broker.story() == ["m1 enqueued in q", "m1 deleted in q"]
+    assert broker.of_kind(Kind.TOPOLOGY)[-1] == (
+        "",
+        {"what": "queue_deleted", "name": "q", "cause": "expired", "ready": 1},
+    )
+
+
+@CUT
+def test_r_qexp_2_a_get_is_a_use_even_if_there_is_nothing(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", expires=1_000)
+
+    broker.at(900).get("q")
+    broker.at(1_899)
+    before = broker.depth("q")
+    broker.at(1_900)
+
+    assert (before, broker.depth("q")) == (0, None)
+
+
+@CUT
+def test_r_qexp_2_declaring_again_is_a_use(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", expires=1_000)
+
+    broker.at(900).queue("q", expires=1_000)
+    broker.at(1_899)
+    before = broker.depth("q")
+    broker.at(1_900)
+
+    assert (before, broker.depth("q")) == (0, None)
+
+
+@CUT
+def test_r_qexp_3_with_a_consumer_the_lease_does_not_run(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", expires=1_000)
+    broker.consume("q", "one")
+    broker.consume("q", "two")
+    broker.at(5_000).do(commands.Cancel(label="one"))
+
+    broker.at(6_500)
+    with_one = broker.depth("q")
+    broker.do(commands.Cancel(label="two"))
+    broker.at(7_499)
+    at_last = broker.depth("q")
+    broker.at(7_500)
+
+    assert (with_one, at_last, broker.depth("q")) == (0, 0, None)
+
+
+@CUT
+def test_an_expires_by_policy_begins_when_it_is_set(cut):
+    """R-POL-8: a queue unused for long is not deleted on the spot."""
+    broker = Broker(cut=cut)
+    broker.queue("q")
+
+    broker.at(10_000).policy("p", "q", {"expires": 1_000})
+    broker.at(10_999)
+    before = broker.depth("q")
+    broker.at(11_000)
+
+    assert (before, broker.depth("q")) == (0, None)
+
+
+@CUT
+def test_an_expires_taken_away_lets_the_queue_live(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.policy("p", "q", {"expires": 1_000})
+
+    broker.do(commands.ClearPolicy(name="p"))
+    broker.at(100_000)
+
+    assert broker.depth("q") == 0
+    assert broker.finish().next_deadline_ms == NEVER
+
+
+@CUT
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_r_gone_3_an_auto_delete_queue_goes_with_its_last_consumer(cut, how):
+    broker = Broker(cut=cut)
+    broker.queue("q", auto_delete=True)
+    broker.publish("", "q", "m1")
+    broker.publish("", "q", "m2")
+    broker.consume("q", "one", prefetch=1, channel="c1")
+    broker.consume("q", "two", channel="c2", prefetch=1)
+    broker.do(commands.Cancel(label="two"))
+    with_one = broker.depth("q")
+    broker.story()
+
+    if how == "cancel":
+        broker.do(commands.Cancel(label="one"))
+    else:
+        broker.close_channel("c1")
+
+    assert with_one == 0
+    assert broker.depth("q") is None
+    assert broker.story() == ["m1 deleted in q", "m2 deleted in q"]
+
+
+@CUT
+def test_an_auto_delete_queue_that_never_had_a_consumer_stays(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", auto_delete=True)
+    broker.publish("", "q", "m1")
+    broker.get("q", auto_ack=True)
+    broker.close_channel("c0")
+
+    assert broker.depth("q") == 0
+
+
+@CUT
+def test_deleting_a_queue_ends_its_consumers_and_forgets_its_deliveries(cut):
+    """R-GONE-2; what the channels have of other queues stays theirs."""
+    broker = Broker(cut=cut)
+    for name in ("q", "r"):
+        broker.queue(name)
+        broker.publish("", name, f"{name}1")
+        broker.publish("", name, f"{name}2")
+    broker.consume("q", "c", prefetch=1)
+    broker.get("q", "g", channel="c1")
+    broker.get("r", "h", channel="c1")
+    broker.story()
+
+    broker.do(commands.DeleteQueue(queue="q"))
+    late = broker.answer(commands.Ack(refs=("c/0", "g/0", "h/0")))
+
+    assert broker.story() == ["q1 deleted in q", "q2 deleted in q", "r1 acked in r"]
+    assert late == {"missing": ["c/0", "g/0"]}
+    assert broker.of_kind(Kind.CHANNEL)[-1] == (
+        "q",
+        {"what": "consumer_cancelled", "consumer": "c", "name": "c0", "user": None},
+    )
+
+
+@CUT
+def test_a_queue_declared_again_begins_empty_and_unbound(cut):
+    """R-ROUTE-11."""
+    broker = Broker(cut=cut)
+    for _ in range(2):
+        broker.queue("q")
+        broker.publish("", "q", "m1")
+        broker.get("q")
+        broker.publish("", "q", "m2")
+        ready = broker.answer(commands.DeleteQueue(queue="q"))
+        assert ready == {"deleted_ready": 1}
+    broker.queue("q")
+
+    assert broker.depth("q") == 0
+
+
+@CUT
+def test_r_gone_1_a_purge_takes_ready_messages_only(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", dead_letter_exchange="", dead_letter_routing_key="dead", message_ttl=100)
+    broker.queue("dead")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+    broker.get("q", "g")
+    broker.story()
+
+    purged = broker.answer(commands.Purge(queue="q"))
+    broker.at(200)
+    broker.reject("g/0", requeue=True)
+
+    assert purged == {"purged": 2}
+    assert broker.story() == [
+        "m1 purged in q",
+        "m2 purged in q",
+        "m0 requeued in q",
+        "m0 died in q, expired, to dead",
+        "m0 enqueued in dead",
+    ]
+
+
+@CUT
+def test_r_pol_8_a_new_length_limit_trims_at_once(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+    broker.story()
+
+    broker.policy("p", "q", {"max-length": 1})
+
+    assert broker.story() == [
+        "m0 died in q, maxlen, to dead",
+        "m1 died in q, maxlen, to dead",
+        "m0 enqueued in dead",
+        "m1 enqueued in dead",
+    ]
+
+
+@CUT
+def test_r_pol_8_a_new_message_ttl_counts_for_later_arrivals_only(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.publish("", "q", "m1")
+    broker.policy("p", "q", {"message-ttl": 100})
+    broker.publish("", "q", "m2")
+
+    broker.at(200)
+    blocked = broker.depth("q")
+    broker.get("q", auto_ack=True)
+
+    assert (blocked, broker.depth("q")) == (2, 0)
+    assert broker.story()[2:] == [
+        "m1 consumed in q",
+        "m2 died in q, expired, to nowhere: no_exchange",
+    ]
+
+
+@CUT
+def test_r_pol_8_a_new_dead_letter_exchange_counts_for_messages_that_wait(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.queue("dead")
+    broker.publish("", "q", "m1", expiration="100")
+
+    broker.policy("p", "q", {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"})
+    broker.at(100)
+
+    assert broker.drain("dead") == ["m1"]
+
+
+@CUT
+def test_r_pol_8_a_new_overflow_counts_for_later_arrivals(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", max_length=1)
+    broker.publish("", "q", "m1")
+    broker.policy("p", "q", {"overflow": "reject-publish"})
+    broker.publish("", "q", "m2")
+
+    assert broker.story() == ["m1 enqueued in q", "m2 refused by q"]
+
+
+@CUT
+def test_a_new_delivery_limit_of_a_quorum_queue_counts_from_the_next_return(cut):
+    """R-DLV-2."""
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    broker.publish("", "q", "m1")
+    broker.get("q", "g")
+    broker.reject("g/0", requeue=True)
+    broker.policy("p", "q", {"delivery-limit": 1, "max-length": 5})
+    broker.get("q", "g")
+    broker.story()
+
+    broker.reject("g/0", requeue=True)
+
+    assert broker.story() == ["m1 died in q, delivery_limit, to nowhere: no_exchange"]
+
+
+@CUT
+def test_r_ae_5_an_alternate_exchange_by_policy_counts_from_the_next_publish(cut):
+    broker = Broker(cut=cut)
+    broker.exchange("x")
+    broker.queue("spare")
+    broker.bind("amq.fanout", "spare")
+    broker.publish("x", "k", "m1")
+    broker.policy("p", "^x$", {"alternate-exchange": "amq.fanout"})
+    broker.publish("x", "k", "m2")
+    broker.do(commands.ClearPolicy(name="p"))
+    broker.publish("x", "k", "m3")
+
+    assert broker.story() == ["m1 unroutable", "m2 enqueued in spare", "m3 unroutable"]
