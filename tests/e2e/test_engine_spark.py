@@ -132,7 +132,7 @@ def test_values_of_every_type_come_back_as_they_were(pipeline, spark):
     steps += [
         {"at_ms": 10, "op": "get", "queue": "dead", "count": 1},
         {"at_ms": 10, "op": "get", "queue": "q", "count": 1, "as": "held"},
-        {"at_ms": 20, "op": "get", "queue": "missing"},
+        {"at_ms": 20, "op": "get", "queue": "missing", "channel": "closed"},
         {"at_ms": 20, "op": "consume", "queue": "q", "as": "c", "channel": "c1", "prefetch": 1},
     ]
     queue = {
