@@ -1,0 +1,134 @@
+"""Importing a definitions document: all of it or nothing (R-DEF-1..4)."""
+
+from typing import Any
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from tests.builders import Broker
+from topology.errors import Refusal
+
+DOCUMENT: dict[str, Any] = {
+    "rabbit_version": "4.0.5",
+    "users": [{"name": "ann", "tags": "administrator"}],
+    "permissions": [
+        {"user": "ann", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
+    ],
+    "exchanges": [
+        {"name": "x", "vhost": "/", "type": "topic", "durable": True, "arguments": {}},
+        {"name": "plugged", "vhost": "/", "type": "x-random", "durable": True, "arguments": {}},
+    ],
+    "queues": [{"name": "q", "vhost": "/", "durable": True, "arguments": {}}],
+    "bindings": [
+        {
+            "source": "x",
+            "vhost": "/",
+            "destination": "q",
+            "destination_type": "queue",
+            "routing_key": "#",
+            "arguments": {},
+        }
+    ],
+    "policies": [
+        {"vhost": "/", "name": "p", "pattern": "^q$", "definition": {"max-length": 5}},
+    ],
+    "parameters": [
+        {
+            "component": "operator_policy",
+            "vhost": "/",
+            "name": "o",
+            "value": {"pattern": "^q$", "definition": {"max-length": 3}, "apply-to": "queues"},
+        }
+    ],
+}
+
+
+def an_import(**members: Any) -> commands.ImportDefinitions:
+    return commands.ImportDefinitions(definitions={**DOCUMENT, **members})
+
+
+def test_an_export_is_imported_unchanged_and_what_is_not_modelled_is_named():
+    broker = Broker(enforce_permissions=True)
+
+    answer = broker.answer(an_import())
+    broker.publish("x", "any.key", "m1", user="ann")
+
+    assert isinstance(answer, dict)
+    assert answer["imported"] == 6
+    assert [text for text in answer["left_out"] if "plugged" in text or "x-random" in text] != []
+    assert broker.story() == ["m1 enqueued in q"]
+    assert broker.shard.queue("q").settings.max_length == 3
+
+
+def test_importing_again_changes_nothing_but_sets_policies_and_permissions_again():
+    broker = Broker()
+    broker.do(an_import())
+    before = [detail["what"] for _, detail in broker.of_kind(Kind.TOPOLOGY)]
+
+    broker.do(an_import())
+
+    whats = [detail["what"] for _, detail in broker.of_kind(Kind.TOPOLOGY)]
+    again = whats[len(before) :]
+    assert before == [
+        "permissions_set",
+        "policy_set",
+        "operator_policy_set",
+        "exchange_declared",
+        "queue_declared",
+        "bound",
+    ]
+    assert again == ["permissions_set", "policy_set", "operator_policy_set"]
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"queues": [{"name": "q", "arguments": {"x-max-length": 1}}]}, 406),
+        ({"exchanges": [{"name": "x", "type": "fanout"}]}, 406),
+        ({"policies": [{"name": "p", "pattern": "(", "definition": {"max-length": 1}}]}, 406),
+        (
+            {
+                "policies": [
+                    {"name": "p", "pattern": "q", "definition": {}, "priority": 10**30},
+                ]
+            },
+            406,
+        ),
+        ({"permissions": [{"user": "u", "configure": "(", "write": "", "read": ""}]}, 406),
+        ({"queues": "none"}, 406),
+    ],
+)
+def test_a_document_that_cannot_be_imported_whole_is_not_imported_at_all(members, code):
+    broker = Broker()
+    broker.queue("q")
+    broker.exchange("x", "topic")
+    broker.finish()
+    before = broker.shard.topology.encode()
+
+    refusal = broker.refusal(an_import(**members))
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == code
+    assert broker.shard.topology.encode() == before
+
+
+def test_what_is_meant_for_other_vhosts_is_not_imported():
+    broker = Broker(vhost="mine")
+
+    answer = broker.answer(an_import(vhosts=[{"name": "/"}]))
+
+    assert isinstance(answer, dict)
+    assert answer["imported"] == 0
+    assert broker.shard.topology.queues == {}
+
+
+def test_lanes_refuse_a_document_that_brings_them_what_they_cannot_have():
+    broker = Broker(lanes=4)
+
+    refusal = broker.refusal(an_import())
+
+    assert refusal is not None
+    assert refusal.code == 540
+    assert broker.shard.topology.queues == {}
+    assert broker.shard.topology.policies.policies() == []

@@ -1,0 +1,224 @@
+"""Quorum queues: limits, returns, delivery limits, two priority levels."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.outbound import ConfirmOut
+from tests.builders import Broker
+
+CUT = pytest.mark.parametrize("cut", [False, True])
+
+
+def publish(broker: Broker, *bodies: str, queue: str = "q") -> list[bool]:
+    """Publish with confirms; returns them."""
+    out = [broker.publish("", queue, body, confirm=True) for body in bodies]
+    return [one.ack for each in out for one in each if isinstance(one, ConfirmOut)]
+
+
+@CUT
+def test_r_len_15_reject_publish_is_soft_and_lasts_until_four_fifths(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", max_length=5, overflow="reject-publish")
+
+    first = publish(broker, *(f"m{number}" for number in range(8)))
+    broker.get("q", "g", count=1)
+    at_five = publish(broker, "m8")
+    broker.get("q", "h", count=1)
+    at_four = publish(broker, "m9")
+
+    assert first == [True] * 6 + [False] * 2
+    assert (at_five, at_four) == ([False], [True])
+
+
+@CUT
+def test_r_len_15_bytes_count_like_messages(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", max_length_bytes=10, overflow="reject-publish")
+
+    confirms = publish(broker, "four", "five5", "sixsix", "x")
+
+    assert confirms == [True, True, True, False]
+
+
+@CUT
+def test_a_purge_and_a_timer_let_a_full_queue_accept_again(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", max_length=0, overflow="reject-publish", message_ttl=100)
+    publish(broker, "m1")
+    refused = publish(broker, "m2")
+    broker.do(commands.Purge(queue="q"))
+    after_purge = publish(broker, "m3")
+    full_again = publish(broker, "m4")
+    broker.at(100)
+
+    assert (refused, after_purge, full_again) == ([False], [True], [False])
+    assert publish(broker, "m5") == [True]
+
+
+@CUT
+def test_r_len_14_reject_publish_dlx_behaves_as_drop_head(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", max_length=1, overflow="reject-publish-dlx")
+
+    assert publish(broker, "m1", "m2") == [True, True]
+    assert broker.drain("q") == ["m2"]
+
+
+@CUT
+def test_r_len_16_several_heads_dropped_at_once_are_published_newest_first(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", max_length_bytes=4, dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+
+    publish(broker, "aa", "bb", "cccc")
+
+    assert broker.drain("dead") == ["bb", "aa"]
+
+
+@CUT
+def test_r_set_7_returned_messages_come_first_in_order_of_return(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    publish(broker, "1", "2", "3", "4")
+    broker.get("q", "g", count=3)
+
+    broker.reject("g/1", "g/0", "g/2", requeue=True)
+
+    assert broker.drain("q") == ["2", "1", "3", "4"]
+
+
+@CUT
+def test_r_set_7_on_3_10_without_delivery_limit_they_go_to_the_tail(cut):
+    broker = Broker(cut=cut, compat="3.10")
+    broker.quorum("q")
+    publish(broker, "1", "2", "3", "4")
+    broker.get("q", "g", count=3)
+
+    broker.reject("g/1", "g/0", "g/2", requeue=True)
+
+    assert broker.drain("q") == ["4", "2", "1", "3"]
+
+
+@CUT
+def test_r_set_7_on_3_10_the_loss_of_a_channel_puts_them_in_front(cut):
+    broker = Broker(cut=cut, compat="3.10")
+    broker.quorum("q")
+    publish(broker, "1", "2", "3")
+    broker.get("q", "g", count=2)
+
+    broker.close_channel()
+
+    assert broker.drain("q") == ["1", "2", "3"]
+
+
+@CUT
+@pytest.mark.parametrize("limit", [0, 2])
+def test_r_dlv_2_a_message_is_delivered_at_most_one_time_more_than_its_limit(cut, limit):
+    broker = Broker(cut=cut)
+    broker.quorum(
+        "q", delivery_limit=limit, dead_letter_exchange="", dead_letter_routing_key="dead"
+    )
+    broker.queue("dead")
+    publish(broker, "m")
+    counts = []
+    for _ in range(limit + 1):
+        (given,) = broker.get("q", "g")
+        counts.append(given.returns)
+        broker.reject("g/0", requeue=True)
+
+    assert counts == list(range(limit + 1))
+    assert (broker.depth("q"), broker.drain("dead")) == (0, ["m"])
+
+
+@CUT
+def test_r_dlv_5_the_default_limit_is_20_on_4_0_and_can_be_switched_off(cut):
+    for arguments, left in (({}, 0), ({"delivery_limit": -1}, 1)):
+        broker = Broker(cut=cut)
+        broker.quorum("q", **arguments)
+        publish(broker, "m")
+        for _ in range(21):
+            broker.get("q", "g")
+            broker.reject("g/0", requeue=True)
+
+        assert broker.depth("q") == left
+
+
+@CUT
+def test_r_dlv_7_a_rejected_message_shows_a_stale_count_in_the_next_quorum_queue_until_returned(
+    cut,
+):
+    broker = Broker(cut=cut)
+    broker.quorum("q", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.quorum("dead")
+    publish(broker, "m")
+    broker.get("q", "g")
+    broker.reject("g/0")
+
+    (first,) = broker.get("dead", "h")
+    broker.reject("h/0", requeue=True)
+    (second,) = broker.get("dead", "i")
+
+    assert (first.returns, first.stale_count) == (0, 1)
+    assert (second.returns, second.stale_count) == (1, 0)
+
+
+@CUT
+def test_r_pri_7_two_high_messages_are_served_to_one_normal(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    for number in range(4):
+        broker.publish("", "q", f"n{number}", priority=4)
+        broker.publish("", "q", f"h{number}", priority=5)
+
+    assert broker.drain("q") == ["h0", "h1", "n0", "h2", "h3", "n1", "n2", "n3"]
+
+
+@CUT
+def test_r_pri_7_on_3_10_priorities_are_ignored(cut):
+    broker = Broker(cut=cut, compat="3.10")
+    broker.quorum("q")
+    broker.publish("", "q", "n", priority=0)
+    broker.publish("", "q", "h", priority=9)
+
+    assert broker.drain("q") == ["n", "h"]
+
+
+@CUT
+def test_a_purge_takes_returned_high_and_normal_messages(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    for priority in (0, 9, 0, 9):
+        broker.publish("", "q", f"p{priority}", priority=priority)
+    broker.get("q", "g")
+    broker.reject("g/0", requeue=True)
+
+    assert broker.answer(commands.Purge(queue="q")) == {"purged": 4}
+    assert broker.drain("q") == []
+
+
+@CUT
+def test_r_ttl_12_messages_expire_and_consumers_are_served_before_limits_act(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", message_ttl=100, max_length=0)
+    broker.consume("q", "c", prefetch=1)
+
+    publish(broker, "m1", "m2")
+
+    assert broker.story() == [
+        "m1 enqueued in q",
+        "m1 delivered in q",
+        "m2 enqueued in q",
+        "m2 died in q, maxlen, to nowhere: no_exchange",
+    ]
+
+
+@CUT
+def test_a_dead_letter_sent_at_most_once_is_taken_in_by_a_full_quorum_queue(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("full", max_length=0, overflow="reject-publish")
+    broker.queue("work", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="full")
+    publish(broker, "m1", queue="full")
+
+    publish(broker, "m2", queue="work")
+
+    assert broker.depth("full") == 2
