@@ -14,6 +14,7 @@ from typing import Self
 
 import msgspec
 
+from streaming.ledger.active_files import ActiveFiles
 from streaming.ledger.batches import BatchRow, last_batch_row, write_batch_row
 from streaming.ledger.commit import Outcome, TableWriter
 from streaming.ledger.files import DataFile
@@ -90,7 +91,7 @@ class Ledger:
 
     def is_empty(self) -> bool:
         """Whether no batch of any query was ever committed, not even in part."""
-        return all(writer.table().version() == 0 for writer in self.writers.values())
+        return not any(len(ActiveFiles(writer.table())) for writer in self.writers.values())
 
     def close(self) -> None:
         """Wait for what runs in the background."""

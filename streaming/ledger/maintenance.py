@@ -20,7 +20,7 @@ from streaming.ledger.compaction import join
 from streaming.ledger.compaction_plan import plan, small_files
 from streaming.ledger.schemas import LEDGER, TABLES
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import load_table
+from streaming.ledger.tables import load_table, table_exists
 from streaming.ledger.vacuum import LowestResident, Vacuum
 
 Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
@@ -94,9 +94,10 @@ class TableMaintenance:
             self._storage, schedule.vacuum_grace_ms, protect_messages=name == _MESSAGES
         )
         self._next_ms: dict[Task, int] = {}
+        self._exists = False
 
     def step(self, now_ms: int, lowest_resident: LowestResident | None = None) -> list[Done]:
-        """Do what is due.
+        """Do what is due; nothing as long as there is no such table.
 
         Args:
             now_ms: epoch milliseconds.
@@ -104,6 +105,9 @@ class TableMaintenance:
         """
         schedule = self._schedule
         done: list[Done] = []
+        self._exists = self._exists or table_exists(self._place)
+        if not self._exists:
+            return done
 
         def run(task: Task, work: Callable[[], int]) -> None:
             started = time.perf_counter()
@@ -187,7 +191,7 @@ class Maintenance:
         schedule: when what is done.
         writers: by table, who commits in this process.
         lowest_resident: asked before each vacuum of `messages`.
-        names: of the tables.
+        names: of the tables; all by default, made yet or not.
         pause_seconds: between two rounds of the thread.
     """
 
@@ -197,7 +201,7 @@ class Maintenance:
         schedule: Schedule | None = None,
         writers: Mapping[str, TableWriter] | None = None,
         lowest_resident: Callable[[], LowestResident] | None = None,
-        names: tuple[str, ...] = LEDGER,
+        names: tuple[str, ...] = tuple(TABLES),
         pause_seconds: float = 0.5,
     ) -> None:
         self._lowest_resident = lowest_resident

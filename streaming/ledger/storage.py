@@ -72,6 +72,7 @@ class LocalStorage:
         """See `Storage`. A crash leaves at most a hidden file that nothing names."""
         target = self.root / path
         if target.exists():
+            os.utime(target)  # it is in use: whoever cleans up by age must not take it for old
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}{HIDDEN_END}")

@@ -4,6 +4,7 @@ import pytest
 
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.schemas import LEDGER
+from streaming.ledger.tables import Retention
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,
@@ -52,6 +53,14 @@ def test_a_batch_without_input_or_events_commits_nothing(root):
 
         assert set(committed.outcomes.values()) == {"skipped"}
         assert (ledger.last_batch(QUERY), ledger.is_empty()) == (None, True)
+
+
+def test_a_ledger_whose_settings_were_changed_is_still_empty(root):
+    with Ledger(root):
+        pass
+
+    with Ledger(root, Retention(log_ms=90_000)) as ledger:
+        assert ledger.is_empty()
 
 
 def test_an_empty_batch_is_recorded_where_that_is_asked_for(root):

@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
+from streaming.ledger.columns import Constant, build_table
 from streaming.ledger.commit import TableWriter, last_checkpoint
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.maintenance import Maintenance, Schedule, TableMaintenance
-from streaming.ledger.schemas import LEDGER
+from streaming.ledger.schemas import LEDGER, TABLES
 from streaming.ledger.tables import Retention
 from tests.unit.ledger.builders import (
     QUERY,
@@ -130,11 +131,35 @@ def test_a_writer_goes_on_from_each_checkpoint_without_reading_what_lies_before(
     assert len(list(log.iterdir())) < 20
 
 
-def test_queue_contents_is_not_rewritten_by_upkeep(root):
+def test_queue_contents_is_kept_short_of_log_and_not_rewritten(root):
     writer = TableWriter(root, "queue_contents")
+    columns = {
+        "query_id": Constant(QUERY),
+        "vhost": Constant("/"),
+        "lane": Constant(0),
+        "queue": Constant("work"),
+        "state": Constant("ready"),
+    }
+    for batch in range(6):
+        contents = {**columns, "batch_id": Constant(batch), "copy_id": [batch]}
+        rows = build_table(TABLES["queue_contents"].schema, contents, 1)
+        writer.commit_batch(QUERY, batch, [publish(root, "queue_contents", rows)])
     maintenance = TableMaintenance(root, "queue_contents", SCHEDULE, writer)
 
-    assert maintenance.step(NOW_MS) == []
+    assert done_by(maintenance, NOW_MS) == [("queue_contents", "checkpoint", 1)]
+    assert len(paths_of(root, "queue_contents")) == 6
+
+
+def test_tables_that_are_not_there_are_waited_for(root):
+    maintenance = Maintenance(root, Schedule(checkpoint_commits=1))
+    before = maintenance.step(NOW_MS)
+    writer = TableWriter(root, "events")
+    commit(root, writer, "events", range(1))
+
+    after = maintenance.step(NOW_MS)
+
+    assert (before, [(done.table, done.task) for done in after]) == ([], [("events", "checkpoint")])
+    assert maintenance.last_error is None
 
 
 def test_a_table_that_fails_is_reported_and_does_not_keep_the_others(root, caplog):
