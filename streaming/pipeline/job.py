@@ -251,7 +251,7 @@ class Job:
         return bool(ended)
 
     def stop(self) -> None:
-        """Stop the query between batches and give everything back; harmless twice or if not started."""
+        """Stop the query between batches, give everything back; harmless twice."""
         if self._ticks is not None:
             self._ticks.stop()
         query, self._query = self._query, None

@@ -4,6 +4,7 @@ import pytest
 
 from topology.declarations import Queue
 from topology.policies import PolicyTable
+from topology.values import Table
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from topology.policies import PolicyTable
     ],
 )
 def test_a_default_counts_where_neither_argument_nor_policy_does(compat, default, argument, limit):
-    arguments = {"x-queue-type": "quorum"}
+    arguments: Table = {"x-queue-type": "quorum"}
     if argument is not None:
         arguments["x-delivery-limit"] = argument
 
