@@ -60,6 +60,7 @@ class Broker:
         self.sayings: list[str] = []
         self.outbound: list[Outbound] = []
         self._told = 0
+        self._publications: dict[str, Publication] = {}
         self._actors: dict[tuple[str | None, str], Actor] = {}
         self.shard = self._open()
         self.at(0)
@@ -158,7 +159,10 @@ class Broker:
         offset = len(self.bodies)
         self.bodies.append(body)
         message = Message(0, 0, offset, 0, offset, len(body) if size is None else size)
-        publication = Publication(exchange, routing_key, properties, headers)
+        publication = self._publications.setdefault(
+            repr((exchange, routing_key, properties, headers)),
+            Publication(exchange, routing_key, properties, headers),
+        )
         before = len(self.shard.outbound)
         actor = self.actor(user, channel)
         self.shard.publish(self.time_ms, message, publication, flags, actor)

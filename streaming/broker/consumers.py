@@ -55,8 +55,8 @@ class Consumers:
         """Let a consumer that has room wait, without serving it yet; its queue if it waits."""
         if not stream.active or not stream.has_room:
             return None
-        queue = self._shard.queue_by_number(stream.queue_number)
-        if queue is not None and stream.key not in queue.waiting:
+        queue = self._shard.queue_in_use(stream.queue_number)
+        if stream.key not in queue.waiting:
             queue.waiting.append(stream.key)
         return queue
 
@@ -69,9 +69,7 @@ class Consumers:
     def serve_stream(self, stream: Stream) -> None:
         """Serve the queue of a consumer."""
         if stream.active:
-            queue = self._shard.queue_by_number(stream.queue_number)
-            if queue is not None:
-                self.serve(queue)
+            self.serve(self._shard.queue_in_use(stream.queue_number))
 
     def deliver(
         self,

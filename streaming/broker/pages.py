@@ -173,17 +173,6 @@ class Fifo(Generic[T]):
                 chunk.reverse()
                 self.pages.appendleft(self._write(chunk))
 
-    def last(self) -> T:
-        """The newest copy; the fifo must not be empty."""
-        if self.back:
-            return self.back[-1]
-        if self.pages:
-            data = self._store.read(self._key(self.pages[-1].number))
-            assert data is not None, "a page is missing from the state"
-            last: T = self._codec.decode(data)[-1]
-            return last
-        return self.front[-1]
-
     def take_all(self) -> Iterator[T]:
         """Take everything, oldest first, page by page."""
         while self.front or self.fill():

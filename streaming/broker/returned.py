@@ -46,7 +46,7 @@ class _Run:
 class Returned:
     """A set of copies from which the one of lowest position is taken."""
 
-    __slots__ = ("_heads", "_next_run", "_prefix", "_runs", "_store", "count")
+    __slots__ = ("_heads", "_next_run", "_prefix", "_runs", "_store")
 
     def __init__(
         self, store: StateStore, prefix: str, records: list[RunRecord] | None = None

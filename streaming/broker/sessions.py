@@ -141,9 +141,7 @@ class Sessions:
         """End a consumer; an auto-delete queue goes with its last one (R-GONE-3)."""
         shard = self._shard
         stream.active = False
-        queue = shard.queue_by_number(stream.queue_number)
-        if queue is None:
-            return
+        queue = shard.queue_in_use(stream.queue_number)
         queue.remove_consumer(stream)
         self.note_cancelled(queue, stream)
         if queue.declaration.auto_delete and not queue.consumers:

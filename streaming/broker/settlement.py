@@ -61,10 +61,10 @@ class Settlements:
             by_queue.setdefault(delivery.queue_number, []).append(delivery.copy)
         shard = self._shard
         channel_number = next(iter(streams))[0] if streams else -1
-        queues = [shard.queue_by_number(number) for number in by_queue]
+        queues = [shard.queue_in_use(number) for number in by_queue]
         for stream in streams.values():
             shard.consumers.join_line(stream)
-        for queue in sorted((queue for queue in queues if queue), key=lambda queue: queue.name):
+        for queue in sorted(queues, key=lambda queue: queue.name):
             copies = by_queue[queue.number]
             for copy in copies:
                 queue.reclaim(channel_number, copy)
@@ -87,29 +87,20 @@ class Settlements:
     def _ack(self, taken: list[Taken]) -> None:
         shard = self._shard
         for stream, delivery in taken:
-            queue = shard.queue_by_number(delivery.queue_number)
-            if queue is not None:
-                queue.reclaim(stream.channel.number, delivery.copy)
-                shard.events.add(Kind.ACKED, queue.name, delivery.copy)
+            queue = shard.queue_in_use(delivery.queue_number)
+            queue.reclaim(stream.channel.number, delivery.copy)
+            shard.events.add(Kind.ACKED, queue.name, delivery.copy)
         self._room(taken)
 
     def _reject(self, taken: list[Taken]) -> None:
         """R-SET-1; several are dead-lettered queue by queue, in delivery order (R-SET-3)."""
         shard = self._shard
         if len(taken) > 1:
-            order = {id(delivery): rank for rank, (_stream, delivery) in enumerate(taken)}
-            names = {
-                delivery.queue_number: queue.name
-                for _stream, delivery in taken
-                if (queue := shard.queue_by_number(delivery.queue_number)) is not None
-            }
             taken = sorted(
-                taken, key=lambda entry: (names.get(entry[1].queue_number, ""), order[id(entry[1])])
+                taken, key=lambda entry: shard.queue_in_use(entry[1].queue_number).name
             )
         for stream, delivery in taken:
-            queue = shard.queue_by_number(delivery.queue_number)
-            if queue is None:
-                continue
+            queue = shard.queue_in_use(delivery.queue_number)
             queue.reclaim(stream.channel.number, delivery.copy)
             settings = queue.settings
             if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:

@@ -399,6 +399,12 @@ class Shard:
             return None if name is None else self.queue(name)
         return queue
 
+    def queue_in_use(self, number: int) -> Queue:
+        """A queue that has a consumer or an unacked delivery, hence exists."""
+        queue = self.queue_by_number(number)
+        assert queue is not None, f"queue {number} is in use and gone"
+        return queue
+
     def new_queue(self, number: int, declaration: Declaration) -> Queue:
         """A queue that has just been declared."""
         return self._load_queue(number, declaration)

@@ -338,7 +338,8 @@ def test_what_is_remembered_of_publishes_is_bounded_and_makes_no_difference(monk
     broker = Broker()
     for name in ("a", "b", "c", "d"):
         broker.queue(name)
-        for _ in range(2):
+    for _ in range(2):
+        for name in ("a", "b", "c", "d"):
             broker.publish("", name, name)
 
     assert [broker.drain(name) for name in ("a", "b", "c", "d")] == [[n] * 2 for n in "abcd"]
