@@ -12,6 +12,7 @@ from heapq import heappush
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from streaming.broker.dead_lettering import MAX_DESCENDANTS, identity_of
 from streaming.broker.encoding import PageCodec
@@ -44,22 +45,21 @@ Descendants = Counter[tuple[int, int, int]]
 
 
 class AtLeastOnce:
-    """The buffers of one shard's quorum queues."""
+    """The buffers of one shard's quorum queues.
+
+    Attributes:
+        dying: what has died and was not tried yet.
+    """
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._dying: deque[tuple[Queue, Held]] = deque()
+        self.dying: deque[tuple[Queue, Held]] = deque()
 
     def hold(self, queue: Queue, copy: Copy, reason: str) -> None:
         """Put a copy that was just taken from its queue into the buffer; `deliver` tries it."""
         queue.held += 1
         queue.held_bytes += copy.message.size
-        self._dying.append((queue, Held(copy, reason, self._shard.second)))
-
-    @property
-    def waiting(self) -> bool:
-        """Whether anything has died that was not tried yet."""
-        return bool(self._dying)
+        self.dying.append((queue, Held(copy, reason, self._shard.second)))
 
     def deliver(self, descendants: Descendants) -> None:
         """Try what has died since the last call.
@@ -67,8 +67,8 @@ class AtLeastOnce:
         Args:
             descendants: what each message left behind in this instant (D11).
         """
-        for _ in range(len(self._dying)):
-            queue, held = self._dying.popleft()
+        for _ in range(len(self.dying)):
+            queue, held = self.dying.popleft()
             self._try(queue, held, descendants)
 
     def retry(self, queue: Queue) -> None:
@@ -113,7 +113,7 @@ class AtLeastOnce:
         ]
         identity = identity_of(copy.message)
         if descendants[identity] + len(willing) > MAX_DESCENDANTS:
-            plan = plan._replace(targets=(), outcome="cascade_limit")
+            plan = replace(plan, targets=(), outcome="cascade_limit")
             missing = willing = []
         descendants[identity] += len(willing)
         done = plan.outcome == "cascade_limit" or (bool(plan.targets) and willing == missing)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streaming.broker.channels import Channel, ChannelRecord, Stream, is_number
+from streaming.broker.channels import Channel, ChannelRecord, Stream
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.message import NEVER
 from streaming.broker.records import Records
@@ -99,25 +99,14 @@ class ChannelDirectory:
         del self._loaded[channel.number]
         self.records.delete(channel.number)
 
-    def find_delivery(
-        self, user: str | None, channel_name: str | None, ref: str
-    ) -> tuple[Stream, int] | None:
-        """What a settlement's ref or delivery id means to this user (D3b): a stream and a number.
-
-        Without a channel name all channels of the user are looked at, the newest first.
-        """
-        if "/" not in ref:
-            return self._by_delivery_id(user, channel_name, ref)
+    def of_user(self, user: str | None, name: str | None) -> list[Channel]:
+        """The open channels of a user: of that name, or all, the newest first."""
         numbers = self._numbers()
-        if channel_name is not None:
-            candidates = [numbers[(user, channel_name)]] if (user, channel_name) in numbers else []
+        if name is not None:
+            found = [numbers[(user, name)]] if (user, name) in numbers else []
         else:
-            candidates = [number for (owner, _), number in numbers.items() if owner == user]
-        for number in sorted(candidates, reverse=True):
-            found = self.by_number(number).find(ref)
-            if found is not None:
-                return found
-        return None
+            found = sorted(number for (owner, _), number in numbers.items() if owner == user)
+        return [self.by_number(number) for number in reversed(found)]
 
     def find_consumer(
         self, user: str | None, channel_name: str | None, label: str
@@ -130,21 +119,6 @@ class ChannelDirectory:
                 if stream_number is not None and channel.streams[stream_number].active:
                     return channel.streams[stream_number]
         return None
-
-    def _by_delivery_id(
-        self, user: str | None, channel_name: str | None, delivery_id: str
-    ) -> tuple[Stream, int] | None:
-        parts = delivery_id.split(".")
-        if len(parts) != 3 or not all(is_number(part) for part in parts):  # noqa: PLR2004
-            return None
-        channel_number, stream_number, number = (int(part) for part in parts)
-        if not self.exists(channel_number):
-            return None
-        channel = self.by_number(channel_number)
-        stream = channel.streams.get(stream_number)
-        if channel.user != user or stream is None or channel_name not in {None, channel.name}:
-            return None
-        return stream, number
 
     def is_unacked(self, delivery_id: str) -> bool:
         """Whether a delivery, by id, is not settled yet."""

@@ -19,21 +19,13 @@ import msgspec
 from streaming.broker.encoding import PageCodec
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, Copy
+from streaming.broker.refs import Place
 
 if TYPE_CHECKING:
     from streaming.broker.pages import StateStore
 
 PAGE_BITS = 10
 """Deliveries 0..1023 of a stream are on page 0, and so on."""
-
-
-MOST_DIGITS = 18
-"""A longer number than any delivery has; Python reads no text of thousands of digits."""
-
-
-def is_number(text: str) -> bool:
-    """Whether a part of a ref or delivery id is a number."""
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
@@ -67,7 +59,11 @@ class Stream:
 
     Attributes:
         queue_number, prefetch, auto_ack: a consumer's; `active` until it is cancelled.
+        key: channel and stream number: how queues refer to a consumer.
+        id: what delivery ids begin with.
         unacked: how many deliveries are not settled.
+        room: how many there may be.
+        pages: the pages that hold any -> how many, as of the last save.
     """
 
     __slots__ = (
@@ -77,20 +73,25 @@ class Stream:
         "active",
         "auto_ack",
         "channel",
+        "id",
+        "key",
         "label",
         "next_number",
         "number",
         "pages",
         "prefetch",
         "queue_number",
+        "room",
         "unacked",
     )
 
     def __init__(self, store: StateStore, channel: Channel, record: StreamRecord) -> None:
         self._store = store
-        self._prefix = f"d{channel.number}.{record.number}"
+        self.id = f"{channel.number}.{record.number}"
+        self._prefix = f"d{self.id}"
         self._loaded: dict[int, dict[int, Delivery]] = {}
         self.channel = channel
+        self.key = (channel.number, record.number)
         self.number = record.number
         self.label = record.label
         self.next_number = record.next_number
@@ -100,16 +101,12 @@ class Stream:
         self.prefetch = record.prefetch
         self.auto_ack = record.auto_ack
         self.active = record.active
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Channel and stream number: how queues refer to a consumer."""
-        return (self.channel.number, self.number)
+        self.room = record.prefetch if record.prefetch and not record.auto_ack else NEVER
 
     @property
     def has_room(self) -> bool:
         """Whether the prefetch limit allows one more."""
-        return not self.prefetch or self.auto_ack or self.unacked < self.prefetch
+        return self.unacked < self.room
 
     def add(self, delivery: Delivery) -> None:
         """Keep an unacked delivery; numbers only grow."""
@@ -118,25 +115,21 @@ class Stream:
         if page is None:
             page = self._page(page_number)
         page[delivery.number] = delivery
-        self.pages[page_number] = self.pages.get(page_number, 0) + 1
         self.unacked += 1
 
     def take(self, number: int) -> Delivery | None:
         """Take a delivery out; None if it is not here (any more)."""
         page_number = number >> PAGE_BITS
-        left = self.pages.get(page_number)
-        if left is None:
-            return None
         page = self._loaded.get(page_number)
         if page is None:
+            if page_number not in self.pages:
+                return None
             page = self._page(page_number)
         delivery = page.pop(number, None)
         if delivery is not None:
             self.unacked -= 1
-            if left == 1:
+            if not page:
                 self._forget(page_number)
-            else:
-                self.pages[page_number] = left - 1
         return delivery
 
     def tag_of(self, number: int) -> int | None:
@@ -181,6 +174,7 @@ class Stream:
     def save(self) -> StreamRecord:
         """Write the pages in memory and give the rest; the stream is not used after this."""
         for page_number, page in self._loaded.items():
+            self.pages[page_number] = len(page)
             self._store.write(f"{self._prefix}/{page_number}", DELIVERIES.encode(page.values()))
         return StreamRecord(
             self.number,
@@ -197,7 +191,7 @@ class Stream:
         page = self._loaded.get(page_number)
         if page is None:
             page = {}
-            if page_number in self.pages:
+            if self.pages.setdefault(page_number, 0):
                 data = self._store.read(f"{self._prefix}/{page_number}")
                 assert data is not None, f"page {self._prefix}/{page_number} is missing"
                 page = {delivery.number: delivery for delivery in DELIVERIES.decode(data)}
@@ -287,22 +281,17 @@ class Channel:
         self.labels[label] = number
         return stream
 
-    def find(self, ref: str) -> tuple[Stream, int] | None:
-        """The stream and number of the unacked delivery that `label/n` means here.
-
-        What is settled means nothing any more: when labels are forgotten must not show.
-        """
-        label, _slash, text = ref.rpartition("/")
-        if not is_number(text):
-            return None
-        number = int(text)
+    def places(self, label: str) -> list[Place]:
+        """Where deliveries under a label may be: of a get, then of consumers, the newest first."""
         first, count = self.get_labels.get(label, (0, 0))
-        if number < count and self.gets.tag_of(first + number) is not None:
-            return (self.gets, first + number)
-        for stream in reversed(self.streams.values()):
-            if stream.label == label and stream.number and stream.tag_of(number) is not None:
-                return (stream, number)
-        return None
+        return [
+            Place(self.gets, first, count),
+            *(
+                Place(stream, 0, NEVER)
+                for stream in reversed(self.streams.values())
+                if stream.label == label and stream.number
+            ),
+        ]
 
     def take_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
         """Take out every delivery with a tag up to this one, in order of tag (R-SET-3)."""

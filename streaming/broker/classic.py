@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.ordering import ClassicOrder, PriorityOrder
+from streaming.broker.pages import Fifo
 from streaming.broker.queue import ACCEPTED, REFUSED, TURNED_AWAY, Queue, QueueRecord
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class ClassicQueue(Queue):
     """A classic queue, with priorities if it was declared with `x-max-priority`."""
 
-    __slots__ = ("drops_head", "refuses")
+    __slots__ = ("drops_head", "fifo", "refuses")
 
     def __init__(
         self,
@@ -32,11 +33,13 @@ class ClassicQueue(Queue):
         super().__init__(shard, number, declaration, record)
         prefix = f"p{number}"
         top = settings.max_priority
+        self.fifo: Fifo[Copy] | None = None  # without priorities, where its order puts arrivals
         if top is not None:
             self.order = PriorityOrder(shard.store, prefix, top, record.levels)
         else:
             level = record.levels[0] if record.levels else None
-            self.order = ClassicOrder(shard.store, prefix, level)
+            self.order = order = ClassicOrder(shard.store, prefix, level)
+            self.fifo = order.fifo
         self.apply_settings(settings)
 
     def apply_settings(self, settings: QueueSettings) -> None:
@@ -70,12 +73,19 @@ class ClassicQueue(Queue):
         if self.waiting and not self.ready:
             self.shard.consumers.hand_over(self, copy)
             return ACCEPTED
-        self.order.push(copy)
+        fifo = self.fifo
+        if fifo is None:
+            self.order.push(copy)
+        else:  # what `push` does, without a call
+            back = fifo.back
+            back.append(copy)
+            if len(back) >= fifo.spill_copies:
+                fifo.spill()
         self.ready = ready = self.ready + 1
         self.ready_bytes += message.size
         if self.drops_head and (ready > self.max_length or self.ready_bytes > self.max_bytes):
             self._drop_head()
-            if self.ready != 1 or copy.deadline_ms != NEVER:
+            if self.mortal:
                 self.sweep()
         elif ready == 1 and copy.deadline_ms != NEVER:
             self.sweep()

@@ -12,7 +12,7 @@ from heapq import heappush
 from typing import TYPE_CHECKING
 
 from streaming.broker.channels import Delivery
-from streaming.broker.events import Kind
+from streaming.broker.events import CONSUMED, DELIVERED
 from streaming.broker.message import NEVER
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.timers import TimerKind
@@ -29,6 +29,8 @@ class Consumers:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._events = shard.events
+        self._timeout_ms = shard.config.consumer_timeout_ms
 
     def can_take(self, queue: Queue) -> bool:
         """Whether a copy that arrives now would be handed over at once."""
@@ -36,14 +38,12 @@ class Consumers:
 
     def hand_over(self, queue: Queue, copy: Copy) -> None:
         """Give a copy to the consumer that is next in line."""
-        channel_number, stream_number = queue.waiting.popleft()
-        channel = self._shard.channels.by_number(channel_number)
-        stream = channel.streams[stream_number]
-        self.deliver(
-            queue, copy, stream, stream.label, stream.next_number, auto_ack=stream.auto_ack
-        )
-        if stream.has_room:
-            queue.waiting.append(stream.key)
+        key = queue.waiting.popleft()
+        channel_number, stream_number = key
+        stream = self._shard.channels.by_number(channel_number).streams[stream_number]
+        self.deliver(queue, copy, stream, stream.label, stream.next_number, stream.auto_ack)
+        if stream.unacked < stream.room:
+            queue.waiting.append(key)
 
     def serve(self, queue: Queue) -> None:
         """Hand out ready copies while consumers wait."""
@@ -62,9 +62,10 @@ class Consumers:
 
     def gained_room(self, stream: Stream) -> None:
         """A delivery of a consumer was settled: let it join the line, and be served."""
-        queue = self.join_line(stream)
-        if queue is not None and queue.ready:
-            self.serve(queue)
+        if stream.active:
+            queue = self.join_line(stream)
+            if queue is not None and queue.ready:
+                self.serve(queue)
 
     def serve_stream(self, stream: Stream) -> None:
         """Serve the queue of a consumer."""
@@ -77,40 +78,47 @@ class Consumers:
         copy: Copy,
         stream: Stream,
         label: str,
-        ref_number: int,
-        *,
-        auto_ack: bool,
+        label_number: int,
+        auto_ack: bool,  # noqa: FBT001 - by position: this is called for nearly every message
     ) -> None:
         """Make a delivery: event, outbound record, and an unacked entry unless it is acked."""
         shard = self._shard
         channel = stream.channel
-        events = shard.events
-        row = len(events.kinds)
-        if shard.actor is not channel.actor:
-            events.actors.append((row, channel.actor))
+        actor = channel.actor
+        events = self._events
+        kinds = events.kinds
+        row = len(kinds)
+        if shard.actor is not actor:
+            events.actors.append((row, actor))
             events.actors.append((row + 1, shard.actor))
-        events.kinds.append(Kind.CONSUMED if auto_ack else Kind.DELIVERED)
-        events.queues.append(queue.name)
+        name = queue.name
+        returns = copy.returns
+        kinds.append(CONSUMED if auto_ack else DELIVERED)
+        events.queues.append(name)
         events.copies.append(copy)
-        events.numbers.append(copy.returns)
+        events.numbers.append(returns)
         number = stream.next_number
         stream.next_number = number + 1
-        delivery_id = ""
+        tag = channel.next_tag
+        channel.next_tag = tag + 1
+        stream_id = ""
         if not auto_ack:
-            stream.add(Delivery(channel.next_tag, number, queue.number, shard.now_ms, copy))
+            stream_id = stream.id
+            stream.add(Delivery(tag, number, queue.number, shard.now_ms, copy))
             queue.lend(channel.number, copy)
-            delivery_id = f"{channel.number}.{stream.number}.{number}"
-            self._arm_timeout(channel)
-        channel.next_tag += 1
+            if channel.timeout_timer_ms == NEVER and self._timeout_ms is not None:
+                self._arm_timeout(channel, self._timeout_ms)
         shard.outbound.append(
             DeliveryOut(
                 row,
-                channel.actor,
-                f"{label}/{ref_number}" if label else "",
-                delivery_id,
-                queue.name,
+                actor,
+                label,
+                label_number,
+                stream_id,
+                number,
+                name,
                 copy,
-                copy.returns,
+                returns,
                 copy.stale_count,
                 queue.quorum,
             )
@@ -127,21 +135,17 @@ class Consumers:
             if not queue.ready:
                 break
             copy = queue.take()
-            self.deliver(queue, copy, stream, label, done, auto_ack=auto_ack)
+            self.deliver(queue, copy, stream, label, done, auto_ack)
             done += 1
             queue.after_take()
-            shard.cascade()
+            if shard.dead_lettering.outbox or shard.at_least_once.dying:
+                shard.cascade()
         if label and done and not auto_ack:
             channel.get_labels[label] = (first, done)
         return done
 
-    def _arm_timeout(self, channel: Channel) -> None:
-        """See to it that a timer watches the channel's oldest unacked delivery."""
+    def _arm_timeout(self, channel: Channel, timeout_ms: int) -> None:
+        """Let a timer watch the channel's oldest unacked delivery."""
         shard = self._shard
-        timeout_ms = shard.config.consumer_timeout_ms
-        if channel.timeout_timer_ms == NEVER and timeout_ms is not None:
-            channel.timeout_timer_ms = shard.now_ms + timeout_ms
-            heappush(
-                shard.timers,
-                (channel.timeout_timer_ms, TimerKind.CONSUMER_TIMEOUT, channel.number),
-            )
+        due_ms = channel.timeout_timer_ms = shard.now_ms + timeout_ms
+        heappush(shard.timers, (due_ms, TimerKind.CONSUMER_TIMEOUT, channel.number))

@@ -15,10 +15,13 @@ remembered as a `DeathPlan`.
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from streaming.broker.deaths import REJECTED, died, is_cycle, matching_headers
-from streaming.broker.events import Kind
+import msgspec
+from msgspec.structs import replace
+
+from streaming.broker.deaths import REASONS, REJECTED, died, is_cycle, matching_headers
+from streaming.broker.events import DIED
 from streaming.broker.queue import REFUSED
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ MAX_PLANS = 10_000
 """Plans remembered a queue and reason."""
 
 
-class DeathPlan(NamedTuple):
+class DeathPlan(msgspec.Struct, frozen=True):
     """What becomes of a death.
 
     Attributes:
@@ -66,15 +69,23 @@ class DeadLettering:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._events = shard.events
         self.epoch = 0
         self.outbox: deque[tuple[Copy, DeathPlan, int]] = deque()
 
     def die(self, queue: Queue, copy: Copy, reason: str) -> None:
         """Let a copy that was just taken from its queue die."""
-        if queue.settings.at_least_once:
+        if queue.holds_deaths:
             self._shard.at_least_once.hold(queue, copy, reason)
             return
-        self.record(queue, copy, self.plan(queue, copy.envelope, reason))
+        plan = None
+        if queue.plan_epoch == self.epoch:  # `plan` but for what is rare: nearly every message dies
+            plan = queue.plans[reason].get(copy.envelope)
+        if plan is None or plan.missing_alternates:
+            plan = self.plan(queue, copy.envelope, reason)
+        row = self.record_delivered(queue, copy, plan)
+        if plan.targets:
+            self.outbox.append((copy, plan, row))
 
     def record(self, queue: Queue, copy: Copy, plan: DeathPlan) -> int:
         """Write a death down and put its dead letters into the outbox; returns its row."""
@@ -85,9 +96,10 @@ class DeadLettering:
 
     def record_delivered(self, queue: Queue, copy: Copy, plan: DeathPlan) -> int:
         """Write a death down whose dead letters the caller delivers; returns its row."""
-        events = self._shard.events
-        row = len(events.kinds)
-        events.kinds.append(Kind.DIED)
+        events = self._events
+        kinds = events.kinds
+        row = len(kinds)
+        kinds.append(DIED)
         events.queues.append(queue.name)
         events.copies.append(copy)
         events.numbers.append(0)
@@ -109,10 +121,8 @@ class DeadLettering:
         """What becomes of such a death now; remembered."""
         if queue.plan_epoch != self.epoch:
             queue.plan_epoch = self.epoch
-            queue.plans = {}
-        plans = queue.plans.get(reason)
-        if plans is None:
-            plans = queue.plans[reason] = {}
+            queue.plans = {reason: {} for reason in REASONS}
+        plans = queue.plans[reason]
         plan = plans.get(envelope)
         if plan is None:
             if len(plans) >= MAX_PLANS:
@@ -168,6 +178,12 @@ class DeadLettering:
     def deliver(self) -> None:
         """Empty the outbox, hop by hop."""
         outbox = self.outbox
+        if len(outbox) == 1 and len(outbox[0][1].targets) == 1:  # as nearly always
+            copy, plan, row = outbox.popleft()
+            self._deliver_one(copy, plan, row)
+            if outbox:
+                self.deliver_counted(Counter((identity_of(copy.message),)))
+            return
         first_hop: list[tuple[Message, int]] = []
         copies = 0
         for _ in range(len(outbox)):
@@ -196,8 +212,8 @@ class DeadLettering:
             identity = identity_of(copy.message)
             left = MAX_DESCENDANTS - descendants[identity]
             if left < len(plan.targets):
-                plan = plan._replace(
-                    targets=plan.targets[:left], outcome="" if left else "cascade_limit"
+                plan = replace(
+                    plan, targets=plan.targets[:left], outcome="" if left else "cascade_limit"
                 )
                 self._shard.events.replace_plan(row, plan, "cascade_limit")
             descendants[identity] += len(plan.targets)
@@ -206,12 +222,10 @@ class DeadLettering:
     def _deliver_one(self, copy: Copy, plan: DeathPlan, row: int) -> None:
         shard = self._shard
         now_ms = shard.now_ms
+        envelope = plan.envelope
         for queue in plan.targets:
             stale_count = STALE_COUNT if plan.stale and queue.quorum else 0
-            if (
-                queue.arrive(copy.message, plan.envelope, copy.copy_id, now_ms, stale_count)
-                == REFUSED
-            ):
+            if queue.arrive(copy.message, envelope, copy.copy_id, now_ms, stale_count) == REFUSED:
                 shard.note_refused(queue, copy.message, plan.envelope)
                 shard.events.refused_deaths.setdefault(row, []).append(queue.name)
 

@@ -14,6 +14,7 @@ from streaming.broker.message import Death, DeathNote, Envelope
 from topology.values import Timestamp
 
 REJECTED = "rejected"
+REASONS = (REJECTED, "expired", "maxlen", "delivery_limit")
 _MOST_DEATHS = 1 << 62
 """A client's count beyond this is no AMQP integer, or would soon be none."""
 X_DEATH = "x-death"

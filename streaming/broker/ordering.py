@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from streaming.broker.message import Copy
-from streaming.broker.pages import PAGE_COPIES, Fifo, FifoRecord, StateStore
+from streaming.broker.pages import Fifo, FifoRecord, StateStore
 from streaming.broker.returned import Returned, RunRecord
 
 RETURNED_POSITIONS = -(1 << 40)
@@ -26,8 +26,6 @@ HIGH_PRIORITY = 5
 """From this priority on a quorum queue counts a message as high (R-PRI-7)."""
 
 HIGHS_TO_ONE_NORMAL = 2
-
-_SPILL = 2 * PAGE_COPIES
 
 
 class LevelRecord(msgspec.Struct, array_like=True):
@@ -78,10 +76,7 @@ class ClassicOrder:
 
     def push(self, copy: Copy) -> None:
         """See `Order`."""
-        back = self.fifo.back
-        back.append(copy)
-        if len(back) >= _SPILL:
-            self.fifo.spill()
+        self.fifo.append(copy)
 
     def put_back(self, copy: Copy) -> None:
         """See `Order`."""

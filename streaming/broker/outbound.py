@@ -8,30 +8,46 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from streaming.broker.events import Actor
 from streaming.broker.message import Copy, Envelope, Message
 from topology.errors import Refusal
 
 
-class DeliveryOut(NamedTuple):
+class DeliveryOut(msgspec.Struct, gc=False):
     """A message handed to a consumer or a get.
 
+    There is one for nearly every message, so its texts are put together when they are read.
+
     Attributes:
-        ref: `label/n`; empty for a get without label.
-        delivery_id: what settlements may name instead of the ref; empty with automatic ack.
+        label, label_number: the parts of `ref`.
+        stream, number: the parts of `delivery_id`.
         returns: how often the copy came back before; `redelivered` follows from it.
         stale_count: R-DLV-7.
     """
 
     row: int
     actor: Actor
-    ref: str
-    delivery_id: str
+    label: str
+    label_number: int
+    stream: str
+    number: int
     queue: str
     copy: Copy
     returns: int
     stale_count: int
     quorum: bool
+
+    @property
+    def ref(self) -> str:
+        """`label/n`; empty for a get without label."""
+        return f"{self.label}/{self.label_number}" if self.label else ""
+
+    @property
+    def delivery_id(self) -> str:
+        """What settlements may name instead of the ref; empty with automatic ack."""
+        return f"{self.stream}.{self.number}" if self.stream else ""
 
 
 class ConfirmOut(NamedTuple):

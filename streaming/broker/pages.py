@@ -82,11 +82,21 @@ class FifoRecord(msgspec.Struct, array_like=True):
 class Fifo(Generic[T]):
     """Copies (or records that hold one), oldest first: append at the back, take at the front.
 
-    The hot paths use `front` and `back` directly: `back.append(item)` and `front.popleft()` after
-    `fill`; everything else goes through the methods.
+    The hot paths use `front` and `back` directly: `back.append(item)`, then `spill` once `back` has
+    `spill_copies`; `front.popleft()` after `fill`. Everything else goes through the methods.
     """
 
-    __slots__ = ("_codec", "_page", "_prefix", "_store", "back", "front", "next_page", "pages")
+    __slots__ = (
+        "_codec",
+        "_page",
+        "_prefix",
+        "_store",
+        "back",
+        "front",
+        "next_page",
+        "pages",
+        "spill_copies",
+    )
 
     def __init__(
         self,
@@ -98,6 +108,7 @@ class Fifo(Generic[T]):
         self._store = store
         self._prefix = prefix
         self._codec = codec
+        self.spill_copies = 2 * PAGE_COPIES
         self._page: PageRef | None = None  # the page that `front` is what is left of
         self.back: deque[T] = deque()
         self.front: deque[T] = self.back
@@ -124,7 +135,7 @@ class Fifo(Generic[T]):
         """Add at the back."""
         back = self.back
         back.append(item)
-        if len(back) >= 2 * PAGE_COPIES:
+        if len(back) >= self.spill_copies:
             self.spill()
 
     def spill(self) -> None:
@@ -165,7 +176,7 @@ class Fifo(Generic[T]):
         if self._page is not None:
             self._drop_page()
         front.appendleft(item)
-        if len(front) >= 2 * PAGE_COPIES:
+        if len(front) >= self.spill_copies:
             if front is self.back:
                 self.spill()
             else:

@@ -7,7 +7,9 @@ alone, until the topology changes; so it is worked out once and remembered as a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
@@ -38,7 +40,7 @@ _INTEGER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 _LINE = 80
 
 
-class PublishPlan(NamedTuple):
+class PublishPlan(msgspec.Struct, frozen=True):
     """What becomes of alike publishes."""
 
     refusal: Refusal | None
@@ -48,37 +50,45 @@ class PublishPlan(NamedTuple):
 
 
 class Publishing:
-    """The publishes of one shard."""
+    """The publishes of one shard.
+
+    Attributes:
+        plans: those of the user who acts now.
+    """
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._plans: dict[tuple[Publication, str | None], PublishPlan] = {}
+        self.plans: dict[Publication, PublishPlan] = {}
+        self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
         self._routes: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self.act(shard.actor.user)
+
+    def act(self, user: str | None) -> None:
+        """From now on this user publishes."""
+        self.plans = self._plans_of.setdefault(user, {})
 
     def forget_plans(self) -> None:
         """The topology changed."""
-        self._plans = {}
+        self._plans_of = {}
         self._routes = {}
+        self.act(self._shard.actor.user)
 
     def publish(self, message: Message, publication: Publication, flags: int) -> None:
         """Carry one publish out, but for the dead letters it causes."""
         shard = self._shard
-        user = shard.actor.user
-        plan = self._plans.get((publication, user))
+        plan = self.plans.get(publication)
         if plan is None:
-            if len(self._plans) >= MAX_PLANS:
-                self._plans = {}
-            plan = self._plans[(publication, user)] = self._plan(publication, user)
-        envelope = plan.envelope
-        base_ms = shard.publish_base_ms
-        if not flags and plan.queues:
-            for queue in plan.queues:
-                if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
-                    shard.note_refused(queue, message, envelope)
-            if plan.missing_alternates:
-                shard.warn_missing_alternates(plan.missing_alternates)
+            if len(self.plans) >= MAX_PLANS:
+                self.plans.clear()
+            plan = self.plans[publication] = self._plan(publication, shard.actor.user)
+        if flags or not plan.queues:
+            self._publish_with_care(message, plan, flags)
             return
-        self._publish_with_care(message, plan, flags)
+        for queue in plan.queues:
+            if queue.arrive(message, plan.envelope, NO_COPY, shard.publish_base_ms) == REFUSED:
+                shard.note_refused(queue, message, plan.envelope)
+        if plan.missing_alternates:
+            shard.warn_missing_alternates(plan.missing_alternates)
 
     def _publish_with_care(self, message: Message, plan: PublishPlan, flags: int) -> None:
         """Everything that is not a plain publish to some queue."""

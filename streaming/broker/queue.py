@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from streaming.broker.events import Kind
+from streaming.broker.events import ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.ordering import LevelRecord, Order
 from streaming.broker.pages import Fifo, FifoRecord
@@ -63,10 +63,34 @@ class QueueRecord(msgspec.Struct, array_like=True):
     next_return: int
     had_consumer: bool
     owner: int
+    mortal: bool
 
 
 EMPTY = QueueRecord(
-    *(0, 0, 0, 0, 0, NEVER, 0, NEVER, NEVER, [], [], [], [], 0, 0, None, False, 0, 0, False, -1)
+    *(
+        0,
+        0,
+        0,
+        0,
+        0,
+        NEVER,
+        0,
+        NEVER,
+        NEVER,
+        [],
+        [],
+        [],
+        [],
+        0,
+        0,
+        None,
+        False,
+        0,
+        0,
+        False,
+        -1,
+        False,
+    )
 )
 """A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
 
@@ -79,6 +103,8 @@ class Queue:
         unacked, unacked_bytes: copies handed out and not settled.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
         waiting: consumers that can take a copy now, next first.
+        mortal: whether some copy in it may expire.
+        holds_deaths: whether it dead-letters at least once.
         timer_ms: when the next sweep for expired copies is due; NEVER for none.
         used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
     """
@@ -87,14 +113,17 @@ class Queue:
         "blocked",
         "consumers",
         "declaration",
+        "events",
         "expires_ms",
         "expiry_timer_ms",
         "had_consumer",
         "held",
         "held_bytes",
         "held_fifo",
+        "holds_deaths",
         "max_bytes",
         "max_length",
+        "mortal",
         "name",
         "next_position",
         "number",
@@ -123,6 +152,7 @@ class Queue:
         self, shard: Shard, number: int, declaration: Declaration, record: QueueRecord
     ) -> None:
         self.shard = shard
+        self.events = shard.events
         self.number = number
         self.name = declaration.name
         self.declaration = declaration
@@ -144,6 +174,7 @@ class Queue:
         self.blocked = record.blocked
         self.had_consumer = record.had_consumer
         self.owner = record.owner
+        self.mortal = record.mortal
         self.plan_epoch = -1
         self.plans: dict[str, dict[Envelope, DeathPlan]] = {}
 
@@ -154,6 +185,7 @@ class Queue:
         self.max_length = NEVER if settings.max_length is None else settings.max_length
         self.max_bytes = NEVER if settings.max_length_bytes is None else settings.max_length_bytes
         self.expires_ms = settings.expires_ms
+        self.holds_deaths = settings.at_least_once
 
     # -- what the two types do differently
 
@@ -209,19 +241,17 @@ class Queue:
         envelope_ttl_ms = envelope.ttl_ms
         if envelope_ttl_ms is not None and (ttl_ms is None or envelope_ttl_ms < ttl_ms):
             ttl_ms = envelope_ttl_ms
-        events = self.shard.events
+        deadline_ms = NEVER
+        if ttl_ms is not None:
+            deadline_ms = base_ms + ttl_ms if ttl_ms else self.shard.now_ms
+            self.mortal = True
+        events = self.events
         kinds = events.kinds
         position = self.next_position
         self.next_position = position + 1
-        copy = Copy(
-            events.first_seq + len(kinds),
-            message,
-            envelope,
-            position,
-            NEVER if ttl_ms is None else base_ms + ttl_ms if ttl_ms else self.shard.now_ms,
-            parent_copy_id,
-        )
-        kinds.append(Kind.ENQUEUED)
+        copy_id = events.first_seq + len(kinds)
+        copy = Copy(copy_id, message, envelope, position, deadline_ms, parent_copy_id)
+        kinds.append(ENQUEUED)
         events.queues.append(self.name)
         events.copies.append(copy)
         events.numbers.append(position)
@@ -241,7 +271,7 @@ class Queue:
 
     def after_take(self) -> None:
         """What follows when a head was handed out: the next may be past its deadline (R-TTL-3)."""
-        if self.ready:
+        if self.mortal and self.ready:
             self.sweep()
 
     def sweep(self) -> None:
@@ -369,4 +399,5 @@ class Queue:
             0,
             self.had_consumer,
             self.owner,
+            self.mortal and bool(self.ready or self.unacked),
         )

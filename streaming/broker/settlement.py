@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from streaming.broker.commands import Ack, Settlement
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER
+from streaming.broker.refs import Refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,19 +32,25 @@ class Settlements:
 
     def settle(self, actor: Actor, command: Settlement) -> dict[str, object]:
         """Carry a settlement out, one ref after the other (R-SET-3)."""
+        shard = self._shard
+        refs = Refs(shard.channels, actor.user, command.channel)
+        multiple = getattr(command, "multiple", False)
+        acked = isinstance(command, Ack)
+        requeued = getattr(command, "requeue", False)
         missing: list[str] = []
         for ref in command.refs:
-            taken = self._take(actor, command, ref)
-            if taken is None:
+            taken = self._up_to(refs, ref) if multiple else refs.take(ref)
+            if not taken:
                 missing.append(ref)
-                self._shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
-            elif isinstance(command, Ack):
+                shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
+            elif acked:
                 self._ack(taken)
-            elif command.requeue:
+            elif requeued:
                 self.requeue(taken, explicitly=True)
             else:
                 self._reject(taken)
-            self._shard.cascade()
+            if shard.dead_lettering.outbox or shard.at_least_once.dying:
+                shard.cascade()
         return {"missing": missing} if missing else {}
 
     def requeue_all(self, channel: Channel, *, explicitly: bool) -> int:
@@ -73,16 +80,13 @@ class Settlements:
         for stream in streams.values():
             shard.consumers.serve_stream(stream)
 
-    def _take(self, actor: Actor, command: Settlement, ref: str) -> list[Taken] | None:
-        found = self._shard.channels.find_delivery(actor.user, command.channel, ref)
+    def _up_to(self, refs: Refs, ref: str) -> list[Taken]:
+        """Take what `multiple` means; nothing if the ref means nothing."""
+        found = refs.tag(ref)
         if found is None:
-            return None
-        stream, number = found
-        if getattr(command, "multiple", False):
-            tag = stream.tag_of(number)
-            return None if tag is None else list(stream.channel.take_up_to(tag))
-        delivery = stream.take(number)
-        return None if delivery is None else [(stream, delivery)]
+            return []
+        channel, tag = found
+        return list(channel.take_up_to(tag))
 
     def _ack(self, taken: list[Taken]) -> None:
         shard = self._shard

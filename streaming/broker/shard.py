@@ -218,7 +218,8 @@ class Shard:
         if actor is not self.actor:
             self._act(actor)
         self.publishing.publish(message, publication, flags)
-        self.cascade()
+        if self.dead_lettering.outbox or self.at_least_once.dying:
+            self.cascade()
 
     def command(self, at_ms: int, command: Command, actor: Actor = CLOCK) -> None:
         """One command; its answer goes to `outbound`. See `publish` for the arguments."""
@@ -305,16 +306,16 @@ class Shard:
     def _fire(self, due_ms: int, kind: int, number: int) -> None:
         """Let a timer act, unless it is stale."""
         match kind:
+            case TimerKind.EXPIRE_MESSAGES:
+                queue = self.queue_by_number(number)
+                if queue is not None and queue.timer_ms == due_ms:
+                    queue.on_timer()
             case TimerKind.WAKE_QUEUES:
                 for member in sorted(self._queue_records.group(number)):
                     self.queue_by_number(member)
             case TimerKind.WAKE_CHANNELS:
                 for member in sorted(self.channels.records.group(number)):
                     self.channels.by_number(member)
-            case TimerKind.EXPIRE_MESSAGES:
-                queue = self.queue_by_number(number)
-                if queue is not None and queue.timer_ms == due_ms:
-                    queue.on_timer()
             case TimerKind.RETRY_HELD:
                 queue = self.queue_by_number(number)
                 if queue is not None and queue.retry_timer_ms == due_ms:
@@ -348,9 +349,9 @@ class Shard:
         dead_lettering = self.dead_lettering
         if dead_lettering.outbox:
             dead_lettering.deliver()
-        if self.at_least_once.waiting:
+        if self.at_least_once.dying:
             descendants: Descendants = Counter()
-            while self.at_least_once.waiting:
+            while self.at_least_once.dying:
                 self.at_least_once.deliver(descendants)
                 dead_lettering.deliver_counted(descendants)
 
@@ -358,6 +359,7 @@ class Shard:
         if actor is not self.actor:
             self.actor = actor
             self.events.actors.append((len(self.events), actor))
+            self.publishing.act(actor.user)
 
     def note_requeued(self, queue: Queue, copy: Any) -> None:
         """Say that a copy is ready again."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker import at_least_once, channels, dead_lettering, ordering, pages, records
+from streaming.broker import at_least_once, channels, dead_lettering, pages, records
 from streaming.broker.deaths import headers_of
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Actor, Event
@@ -31,7 +31,6 @@ def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "PAGE_COPIES", page_copies)
         patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
-        patch.setattr(ordering, "_SPILL", 2 * page_copies)
         patch.setattr(channels, "PAGE_BITS", page_bits)
         patch.setattr(records, "GROUP_BITS", page_bits)
         patch.setattr(records, "LARGE_BYTES", 90)
@@ -168,7 +167,7 @@ def _letter(envelope: Envelope) -> tuple[Any, ...]:
 
 
 def _said(out: Outbound, first: int) -> tuple[Any, ...]:
-    plain = out._asdict()
+    plain = msgspec.structs.asdict(out) if isinstance(out, DeliveryOut) else out._asdict()
     plain["row"] += first
     if isinstance(out, DeliveryOut):
         plain["copy"] = (out.copy.copy_id, out.copy.message.offset)

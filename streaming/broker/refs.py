@@ -1,0 +1,102 @@
+"""What the refs of a settlement mean.
+
+    label/n               the n-th delivery under a label: of a consumer, or of a get
+    channel.stream.n      a delivery id: the n-th delivery of a stream
+
+A ref means an unacked delivery or nothing. Without a channel named, a label is looked for on all
+channels of the user, the newest first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from streaming.broker.message import NEVER
+
+if TYPE_CHECKING:
+    from streaming.broker.channel_directory import ChannelDirectory
+    from streaming.broker.channels import Channel, Delivery, Stream
+
+MOST_DIGITS = 18
+"""A longer number than any delivery has; Python reads no text of thousands of digits."""
+
+
+def is_number(text: str) -> bool:
+    """Whether a part of a ref is a number."""
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
+class Place(NamedTuple):
+    """Deliveries of a stream that refs with the same beginning may mean."""
+
+    stream: Stream
+    first: int
+    deliveries: int
+
+
+class Refs:
+    """The refs of one settlement. Alike beginnings are looked up once."""
+
+    def __init__(
+        self, channels: ChannelDirectory, user: str | None, channel_name: str | None
+    ) -> None:
+        self._channels = channels
+        self._user = user
+        self._channel_name = channel_name
+        self._labels: dict[str, list[Place]] = {}
+        self._streams: dict[str, list[Place]] = {}
+
+    def take(self, ref: str) -> list[tuple[Stream, Delivery]]:
+        """Take the delivery out of its stream; empty if there is none."""
+        places, number = self._places(ref)
+        for stream, first, count in places:
+            if number < count:
+                delivery = stream.take(first + number)
+                if delivery is not None:
+                    return [(stream, delivery)]
+        return []
+
+    def tag(self, ref: str) -> tuple[Channel, int] | None:
+        """The channel and tag of the delivery; None if there is none."""
+        places, number = self._places(ref)
+        for stream, first, count in places:
+            tag = stream.tag_of(first + number) if number < count else None
+            if tag is not None:
+                return stream.channel, tag
+        return None
+
+    def _places(self, ref: str) -> tuple[list[Place], int]:
+        """Where the delivery may be, and its number there."""
+        beginning, slash, text = ref.rpartition("/")
+        known = self._labels
+        if not slash:
+            beginning, _dot, text = ref.rpartition(".")
+            known = self._streams
+        if not is_number(text):
+            return [], 0
+        places = known.get(beginning)
+        if places is None:
+            places = self._with_label(beginning) if slash else self._with_id(beginning)
+            known[beginning] = places
+        return places, int(text)
+
+    def _with_id(self, stream_id: str) -> list[Place]:
+        channel_text, _dot, stream_text = stream_id.partition(".")
+        if not (is_number(channel_text) and is_number(stream_text)):
+            return []
+        if not self._channels.exists(int(channel_text)):
+            return []
+        channel = self._channels.by_number(int(channel_text))
+        stream = channel.streams.get(int(stream_text))
+        if channel.user != self._user or stream is None:
+            return []
+        if self._channel_name not in {None, channel.name}:
+            return []
+        return [Place(stream, 0, NEVER)]
+
+    def _with_label(self, label: str) -> list[Place]:
+        return [
+            place
+            for channel in self._channels.of_user(self._user, self._channel_name)
+            for place in channel.places(label)
+        ]
