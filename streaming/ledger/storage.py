@@ -153,8 +153,10 @@ class RemoteStorage:
         target = self._path(path)
         if self.file_system.type_name == "local":
             self.file_system.create_dir(str(PurePosixPath(target).parent), recursive=True)
+        whole = pa.BufferOutputStream()
+        write(whole)  # to memory first: closing a stream half written would show half an object
         with self.file_system.open_output_stream(target) as file:
-            write(file)
+            file.write(whole.getvalue())
         return True
 
     def size(self, path: str) -> int | None:

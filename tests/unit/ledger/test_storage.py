@@ -61,9 +61,7 @@ def test_a_folder_that_is_not_there_has_no_files(storage):
     assert list(storage.files()) == []
 
 
-def test_a_writer_that_fails_leaves_nothing_behind(tmp_path):
-    storage = LocalStorage(tmp_path)
-
+def test_a_writer_that_fails_leaves_nothing_behind(storage):
     def fail(file):
         file.write(b"half")
         raise OSError("disk full")
