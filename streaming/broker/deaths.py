@@ -28,8 +28,7 @@ def keys_without_bcc(envelope: Envelope) -> tuple[str, ...]:
         return envelope.routing_keys
     keys = list(envelope.routing_keys)
     for key in envelope.bcc:
-        if key in keys:
-            keys.remove(key)
+        keys.remove(key)
     return tuple(keys)
 
 

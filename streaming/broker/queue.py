@@ -13,6 +13,7 @@ Rule 3: limits and expiry look at ready copies only (R-QUEUE-1, R-LEN-3, R-TTL-5
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from heapq import heappush
 from typing import TYPE_CHECKING, ClassVar
@@ -95,7 +96,7 @@ EMPTY = QueueRecord(
 """A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
 
 
-class Queue:
+class Queue(ABC):
     """The common part of classic and quorum queues.
 
     Attributes:
@@ -189,6 +190,7 @@ class Queue:
 
     # -- what the two types do differently
 
+    @abstractmethod
     def arrive(
         self,
         message: Message,
@@ -207,23 +209,22 @@ class Queue:
         Returns:
             ACCEPTED, REFUSED or TURNED_AWAY.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
         """Return copies that had been handed out, in delivery order.
 
         Args:
             explicitly: by a settlement or recover, not by the loss of a channel (R-SET-7).
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def settings_changed(self) -> None:
         """Act on settings newly in force (R-POL-8)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def would_refuse(self, size: int) -> bool:
         """Whether a message of that size would be refused now."""
-        raise NotImplementedError
 
     def before_get(self) -> None:
         """What comes before a get looks at the head; a classic queue does nothing (R-TTL-11)."""

@@ -1,5 +1,6 @@
 """dlx bench: measurements and endurance, off the tests' path."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -30,3 +31,41 @@ def chaos(
         print(f"differs: {difference}")
     print("identical" if not result.differences else "NOT identical")
     return EXIT_OK if not result.differences else EXIT_FINDINGS
+
+
+@app.command()
+def core(
+    messages: Annotated[int, typer.Option(help="Messages on the clock, a case.", min=1)] = 200_000,
+    resident: Annotated[int, typer.Option(help="Messages that are there before.", min=1)] = (
+        1_000_000
+    ),
+    queues: Annotated[int, typer.Option(help="Other queues that are there.", min=1)] = 10_000,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a case.")] = False,
+) -> int:
+    """Measure the broker's core in one process on one core.
+
+    Publishes through a topic exchange to ten work queues; every message dies once (a third each by
+    reject, TTL and length) into a dead-letter queue and is read there; events are built. Then the
+    same with much resident: ready, unacked, just returned by close_channel, in many other queues.
+    """
+    from streaming.bench.core import CASES, Size, measure
+
+    empty_us = 0.0
+    for name in CASES:
+        result = measure(name, Size(messages=messages, resident=resident, queues=queues))
+        empty_us = empty_us or result.us_per_message
+        figures = {
+            "case": name,
+            "messages_per_s": round(result.messages_per_s),
+            "reference_ratio": round(result.us_per_message / result.reference_us, 2),
+            "cost_of_empty": round(result.us_per_message / empty_us, 2),
+            "events_per_message": round(result.events, 2),
+            "resident": result.resident,
+            "state_bytes_per_message": result.state_bytes and round(result.state_bytes, 1),
+        }
+        if as_json:
+            print(json.dumps(figures), flush=True)
+        else:
+            print("  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+    return EXIT_OK

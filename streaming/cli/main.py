@@ -9,7 +9,20 @@ import sys
 
 import typer
 
-from streaming.cli import config, demo, run, simulate, sql, suite, topology
+from streaming.cli import (
+    balance,
+    bench,
+    config,
+    dead_letters,
+    demo,
+    queues,
+    run,
+    simulate,
+    sql,
+    suite,
+    tables,
+    topology,
+)
 from streaming.cli.exit_codes import EXIT_INVALID
 from topology.errors import DlxError
 
@@ -21,6 +34,8 @@ EXAMPLES = (
     "dlx diagram definitions.json --format mermaid",
     "dlx simulate examples/retry.json",
     "dlx simulate --check examples",
+    "dlx dead-letters list --queue work --since 2h",
+    "dlx balance",
     "dlx config show > dlx.toml",
     "dlx test",
 )
@@ -50,7 +65,12 @@ app.command()(simulate.simulate)
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(sql.sql)
+app.command()(balance.balance)
+app.add_typer(dead_letters.app)
+app.add_typer(queues.app)
+app.add_typer(tables.app)
 app.add_typer(config.app)
+app.add_typer(bench.app)
 app.command("test")(suite.run_suite)
 
 

@@ -71,6 +71,19 @@ def test_r_qpid_10_orphans_of_a_priority_queue_leave_in_its_order(cut):
     ]
 
 
+@CUT
+def test_r_qpid_10_orphans_of_a_quorum_queue_leave_in_its_order(cut):
+    broker = a_broker(cut=cut, queue_type="quorum")
+    for number in range(4):
+        broker.publish("", "work", f"m{number}")
+    broker.get("work", "g", count=3)
+    broker.reject("g/2", "g/1", requeue=True)
+
+    broker.do(commands.DeleteQueue(queue="work"))
+
+    assert broker.drain("spare") == ["m2", "m1", "m0", "m3"]
+
+
 def test_r_qpid_2_without_an_alternate_exchange_orphans_are_deleted():
     """R-GONE-2."""
     broker = Broker()

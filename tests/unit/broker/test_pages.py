@@ -152,6 +152,17 @@ def test_returned_copies_come_by_position_whatever_the_order_of_their_return():
     assert store.values == {}
 
 
+def test_a_run_that_grew_at_its_head_is_found_by_its_new_head_alone():
+    returned = Returned(MemoryStore(), "p")
+    for position in (5, 3):
+        returned.insert(a_copy(position))
+    both = [returned.pop().position for _ in range(2)]
+    returned.insert(a_copy(7))
+
+    assert both == [3, 5]
+    assert returned.head().position == 7
+
+
 def test_copies_returned_in_order_or_in_reverse_make_one_run():
     for order in (range(10), reversed(range(10))):
         returned = Returned(MemoryStore(), "p")

@@ -68,6 +68,15 @@ def test_a_ref_of_nothing_unacked_is_reported_and_changes_nothing(ref):
     assert broker.of_kind(Kind.SETTLE_MISSED) == [("", {"ref": ref})]
 
 
+def test_a_delivery_id_is_found_again_in_the_next_batch():
+    broker = with_messages("m1")
+    (given,) = broker.get("work")
+    broker.finish()
+
+    assert broker.answer(commands.Ack(refs=("1.0.5000",))) == {"missing": ["1.0.5000"]}
+    assert broker.answer(commands.Ack(refs=(given.delivery_id,))) == {}
+
+
 def test_a_second_settlement_of_a_delivery_is_reported_as_missing():
     broker = with_messages("m1")
     broker.get("work", "g")

@@ -1,0 +1,94 @@
+"""`dlx queues`: what is in the queues, from the tables."""
+
+from typing import Annotated, Any
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.listing import preview, print_json, print_rows
+from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
+
+app = typer.Typer(
+    name="queues",
+    help="See what is in the queues.",
+    epilog="Examples:\n\ndlx queues list\n\ndlx queues peek work --count 3",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("list")
+def list_(
+    *, vhost: VhostFilter = None, as_json: AsJson = False, tables: TablesLocation = None
+) -> int:
+    """List the queues, empty ones too, with what they hold after the last batch."""
+    from streaming.tables.queues import list_queues
+
+    with open_tables(tables) as opened:
+        queues = list_queues(opened, vhost)
+    if as_json:
+        for queue in queues:
+            print_json(queue)
+    elif queues:
+        titles = ("VHOST", "QUEUE", "TYPE", "READY", "UNACKED", "BYTES", "OLDEST")
+        print_rows(
+            titles,
+            (
+                (
+                    queue.vhost,
+                    queue.queue,
+                    queue.type,
+                    queue.ready,
+                    queue.unacked,
+                    queue.bytes,
+                    queue.oldest_at,
+                )
+                for queue in queues
+            ),
+        )
+    else:
+        print("no queues")
+    return EXIT_OK
+
+
+@app.command()
+def peek(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE")],
+    *,
+    count: Annotated[int, typer.Option("--count", min=1, help="At most so many.")] = 10,
+    unacked: Annotated[
+        bool, typer.Option("--unacked", help="What its consumers hold, not what is ready.")
+    ] = False,
+    vhost: VhostFilter = None,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
+) -> int:
+    """Show the head of a queue, bodies included; nothing is taken from it.
+
+    The order is that of the queue, but for priorities, which the tables do not order by.
+    """
+    from streaming.tables.queues import peek as look
+
+    with open_tables(tables) as opened:
+        rows = look(opened, queue, vhost=vhost, limit=count, unacked=unacked)
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        titles = ("MESSAGE", "ENQUEUED", "EXPIRES", "RETURNS", "KEY", "BYTES", "BODY")
+        print_rows(titles, (_line(row) for row in rows))
+    else:
+        print(f"no message is {'unacked' if unacked else 'ready'} in queue {queue!r}")
+    return EXIT_OK
+
+
+def _line(row: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        row["message_id"],
+        row["enqueued_at"],
+        row["expires_at"],
+        row["returns"],
+        row["routing_key"],
+        row["body_bytes"],
+        preview(row["body"]),
+    )

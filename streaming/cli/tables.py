@@ -1,0 +1,65 @@
+"""`dlx tables`: the state of the Delta tables, and making queue_contents anew."""
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.listing import print_json, print_rows
+from streaming.cli.table_files import AsJson, TablesLocation, locate, open_tables
+
+app = typer.Typer(
+    name="tables",
+    help="See how the tables are, and rebuild what can be rebuilt.",
+    epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables rebuild --tables tables",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def info(*, as_json: AsJson = False, tables: TablesLocation = None) -> int:
+    """Show size, files and last batch of each table."""
+    from streaming.tables.info import describe
+
+    with open_tables(tables) as opened:
+        found = describe(opened)
+    if as_json:
+        for table in found:
+            print_json(table)
+        return EXIT_OK
+    print_rows(
+        ("TABLE", "VERSION", "FILES", "ROWS", "BYTES", "LAST BATCH", "BEHIND"),
+        (
+            (
+                table.name,
+                table.version,
+                table.files,
+                table.rows,
+                table.bytes,
+                table.last_batch,
+                table.behind,
+            )
+            for table in found
+        ),
+    )
+    return EXIT_OK
+
+
+@app.command()
+def rebuild(*, tables: TablesLocation = None) -> int:
+    """Make queue_contents anew from events.
+
+    It may be done while the job runs. It is needed only if the table was lost or damaged: the job
+    keeps it current.
+    """
+    from streaming.ledger.storage import Place
+    from streaming.tables.contents import ContentsUpdater
+
+    location = locate(tables)
+    with open_tables(tables) as opened:
+        opened.table("events")
+    done = ContentsUpdater(Place(location.root, location.options), threads=None).rebuild()
+    print(
+        f"queue_contents: {done.rows} rows in {done.files} files, as of batch {done.batch_id}, "
+        f"{done.seconds:.1f} s"
+    )
+    return EXIT_OK

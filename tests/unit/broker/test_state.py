@@ -1,0 +1,209 @@
+"""What rests between batches: few entries, nothing for what is gone, topologies kept compiled."""
+
+import pytest
+
+from streaming.broker import commands, dead_lettering, records
+from streaming.broker.declared import CACHED_TOPOLOGIES, TopologyCache
+from tests.builders import Broker
+from topology.declarations import Queue
+
+
+def test_many_idle_queues_cost_a_batch_nothing(monkeypatch):
+    broker = Broker(cache=TopologyCache())
+    for number in range(200):
+        broker.queue(f"q{number}")
+    broker.finish()
+    reads: list[str] = []
+    read = broker.store.read
+
+    def noted(key: str) -> bytes | None:
+        reads.append(key)
+        return read(key)
+
+    monkeypatch.setattr(broker.store, "read", noted)
+
+    broker.finish()
+    broker.publish("", "q7", "m1")
+    broker.finish()
+
+    assert reads == ["header", "qg0", "header"]
+
+
+def test_a_large_record_has_an_entry_of_its_own_and_loses_it_when_it_is_small_again(monkeypatch):
+    monkeypatch.setattr(records, "LARGE_BYTES", 200)
+    broker = Broker()
+    broker.queue("q")
+    for number in range(20):
+        broker.publish("", "q", f"m{number}", headers={"n": number})
+    broker.finish()
+    large = "qr1" in broker.store.values
+    bodies = broker.drain("q")
+    broker.finish()
+
+    assert large
+    assert bodies == [f"m{number}" for number in range(20)]
+    assert "qr1" not in broker.store.values
+
+
+@pytest.mark.parametrize("large_bytes", [10, 100_000])
+def test_a_deleted_queue_and_a_closed_channel_leave_nothing(monkeypatch, large_bytes):
+    monkeypatch.setattr(records, "LARGE_BYTES", large_bytes)
+    broker = Broker()
+    broker.queue("q")
+    for number in range(3_000):
+        broker.publish("", "q", f"m{number}")
+    broker.get("q", "g", count=1_500)
+    broker.finish()
+    broker.do(commands.DeleteQueue(queue="q"))
+    broker.close_channel()
+
+    broker.finish()
+
+    assert sorted(broker.store.values) == ["channels", "header", "topology"]
+
+
+def test_what_is_resident_is_counted_in_messages_and_bytes_of_bodies():
+    broker = Broker(dead_letter_retry_ms=1_000)
+    broker.queue("q")
+    broker.quorum(
+        "held",
+        message_ttl=0,
+        dead_letter_exchange="none",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    for name, size in (("q", 10), ("q", 20), ("held", 40)):
+        broker.publish("", name, "m", size=size)
+    broker.get("q", "g")
+    first = broker.finish()
+    broker.ack("g/0")
+    second = broker.finish()
+    idle = broker.finish()
+
+    told = [(batch.resident_messages, batch.resident_bytes) for batch in (first, second, idle)]
+    assert told == [(3, 70), (2, 60), (2, 60)]
+
+
+def test_outbound_records_are_numbered_through_all_batches():
+    broker = Broker()
+    broker.queue("q")
+    first = broker.finish()
+    broker.publish("", "q", "m1", confirm=True)
+    broker.publish("", "q", "m2", confirm=True)
+    second = broker.finish()
+    third = broker.finish()
+
+    numbers = [(batch.first_outbound, len(batch.outbound)) for batch in (first, second, third)]
+    assert numbers == [(1, 1), (2, 2), (4, 0)]
+
+
+def test_a_compiled_topology_is_used_again_by_content():
+    cache = TopologyCache()
+    broker = Broker(cache=cache)
+    broker.queue("q")
+    broker.finish()
+    before = broker.shard.topology
+    broker.finish()
+    same = broker.shard.topology
+    broker.queue("r")
+    broker.finish()
+
+    assert same is before
+    assert broker.shard.topology is before
+    assert set(before.queues) == {"q", "r"}
+
+
+def test_a_batch_that_fails_leaves_no_half_changed_topology_behind():
+    cache = TopologyCache()
+    broker = Broker(cache=cache)
+    broker.queue("q")
+    broker.finish()
+    broker.queue("half")  # and the batch is given up
+
+    broker.shard = broker._open()  # noqa: SLF001 - as a worker would begin again
+
+    assert set(broker.shard.topology.queues) == {"q"}
+
+
+def test_only_so_many_compiled_topologies_are_kept():
+    cache = TopologyCache()
+    brokers = [Broker(cache=cache) for _ in range(CACHED_TOPOLOGIES + 1)]
+    for number, broker in enumerate(brokers):
+        broker.queue(f"q{number}")
+    digests = []
+    for broker in brokers:
+        batch = broker.shard
+        batch.finish()
+        digests.append(batch._digest)  # noqa: SLF001 - what the cache goes by
+
+    kept = [cache.take("4.0", digest) is not None for digest in digests]
+
+    assert kept == [False] + [True] * CACHED_TOPOLOGIES
+
+
+def test_what_is_remembered_of_deaths_is_bounded_and_makes_no_difference(monkeypatch):
+    monkeypatch.setattr(dead_lettering, "MAX_PLANS", 2)
+    broker = Broker()
+    broker.queue("q", message_ttl=0, dead_letter_exchange="amq.fanout")
+    broker.queue("dead")
+    broker.bind("amq.fanout", "dead")
+    for number in range(6):
+        broker.publish("", "q", f"m{number}", message_id=str(number))
+
+    assert broker.drain("dead") == [f"m{number}" for number in range(6)]
+
+
+def test_is_unacked_says_whether_a_delivery_is_settled():
+    broker = Broker()
+    broker.queue("q")
+    broker.publish("", "q", "m1")
+    (given,) = broker.get("q", "g")
+    channels = broker.shard.channels
+
+    before = channels.is_unacked(given.delivery_id)
+    broker.ack("g/0")
+    after = channels.is_unacked(given.delivery_id)
+    broker.close_channel()
+
+    assert (before, after, channels.is_unacked(given.delivery_id)) == (True, False, False)
+
+
+def test_r_len_4_a_requeued_head_is_the_first_to_be_dropped():
+    broker = Broker()
+    broker.queue("q", max_length=1)
+    broker.publish("", "q", "m1")
+    broker.get("q", "g")
+    broker.publish("", "q", "m2")
+
+    broker.reject("g/0", requeue=True)
+
+    assert broker.drain("q") == ["m2"]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_r_pri_3_a_requeued_message_returns_to_its_place_within_its_priority(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", max_priority=2)
+    for body, priority in (("low", 0), ("high1", 2), ("high2", 2)):
+        broker.publish("", "q", body, priority=priority)
+    broker.get("q", "g", count=3)
+
+    broker.reject("g/2", "g/1", "g/0", requeue=True)
+
+    assert broker.drain("q") == ["high1", "high2", "low"]
+
+
+def test_r_qpid_closing_a_channel_leaves_the_exclusive_queues_of_others():
+    broker = Broker()
+    for channel in ("c1", "c2"):
+        declaration = commands.DeclareQueue(
+            queue=Queue(f"of {channel}", exclusive=True), channel=channel
+        )
+        broker.do(declaration)
+
+    locked = broker.refusal(commands.DeleteQueue(queue="of c2", channel="c3"))
+    broker.close_channel("c1")
+
+    assert locked is not None
+    assert locked.code == 405
+    assert set(broker.shard.topology.queues) == {"of c2"}

@@ -1,0 +1,163 @@
+"""The tables that a broker leaves: what a `tests.builders.Broker` did, written as the job does."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.broker.events import Events
+from streaming.broker.message import Envelope, Message
+from streaming.broker.shard import Batch
+from streaming.ledger.batches import BatchRow
+from streaming.ledger.bodies import BodyReader
+from streaming.ledger.columns import Coded, Constant, build_table
+from streaming.ledger.files import DataFile, DataFileName, write_data_file
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.schemas import MESSAGES, TABLES
+from streaming.ledger.storage import Place
+from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.event_rows import event_table
+from streaming.pipeline.message_rows import headers_json, properties_columns
+from streaming.pipeline.tasks import body_file_number
+from streaming.tables.totals import totals
+from tests.builders import START_MS, Broker
+
+QUERY_ID = "6f0e9bd2-0000-4000-8000-000000000001"
+TOPIC = "dlx.publishes"
+UNSEEN = Envelope("", ("",))
+
+
+class Recording:
+    """Tables below a folder, and the brokers that write to them, one a shard.
+
+    Args:
+        brokers: if they are several, their messages must not have the same offsets: see `apart`.
+        with_totals: whether batch rows say how many rows a batch has.
+    """
+
+    def __init__(self, root: Any, *brokers: Broker, with_totals: bool = True) -> None:
+        self.root = str(root)
+        self.place = Place(self.root)
+        self.brokers = brokers
+        self.batch_id = -1
+        self._with_totals = with_totals
+        self._recorded = [len(broker.bodies) for broker in brokers]
+        self._resident: dict[str, list[int]] = {}
+        self._ledger = Ledger(self.place)
+
+    def commit(self) -> int:
+        """End the batch of every broker and commit it; returns its number."""
+        self.batch_id += 1
+        files: list[DataFile] = []
+        for shard, broker in enumerate(self.brokers):
+            batch = broker.finish()
+            files += self._messages(shard, broker, batch.events)
+            if len(batch.events):
+                files += self._events(shard, broker, batch)
+            self._resident[str(shard + 1)] = [batch.resident_messages, batch.resident_bytes]
+        detail: dict[str, Any] = {"resident": dict(self._resident)}
+        if self._with_totals:
+            detail |= totals(files)
+        now_ms = max(broker.time_ms for broker in self.brokers)
+        self._ledger.commit(files, BatchRow(QUERY_ID, self.batch_id, now_ms, detail))
+        return self.batch_id
+
+    def close(self) -> None:
+        """Give the tables' handles back."""
+        self._ledger.close()
+
+    def _messages(self, shard: int, broker: Broker, events: Events) -> Iterator[DataFile]:
+        first = self._recorded[shard]
+        self._recorded[shard] = len(broker.bodies)
+        offsets = list(range(first, len(broker.bodies)))
+        if not offsets:
+            return
+        seen = dict(_arrivals(events))
+        for row, offset in enumerate(offsets):  # where the bodies are that this batch needs itself
+            if offset in seen:
+                seen[offset][0].body_file = body_file_number(self.batch_id, shard + 1, 0)
+                seen[offset][0].body_row = row
+        sent = [seen.get(offset, (None, UNSEEN, "", START_MS)) for offset in offsets]
+        bodies = [broker.bodies[offset].encode() for offset in offsets]
+        envelopes = [envelope for _message, envelope, _channel, _at_ms in sent]
+        at = pa.array([at_ms * 1000 for *_, at_ms in sent], pa.timestamp("us", tz="UTC"))
+        rows = len(offsets)
+        columns: dict[str, Any] = {
+            "query_id": Constant(QUERY_ID),
+            "batch_id": Constant(self.batch_id),
+            "vhost": Constant(broker.config.vhost),
+            "lane": np.full(rows, broker.config.lane, np.int32),
+            "topic_number": np.zeros(rows, np.int32),
+            "partition": np.zeros(rows, np.int32),
+            "offset": offsets,
+            "origin.topic": Constant(TOPIC),
+            "origin.topic_number": np.zeros(rows, np.int32),
+            "origin.partition": np.zeros(rows, np.int32),
+            "origin.offset": offsets,
+            "origin.timestamp": at,
+            "user": Constant("guest"),
+            "channel": [channel for _message, _envelope, channel, _at_ms in sent],
+            "exchange": [envelope.exchange for envelope in envelopes],
+            "routing_key": [envelope.routing_keys[0] for envelope in envelopes],
+            "mandatory": np.zeros(rows, bool),
+            "immediate": np.zeros(rows, bool),
+            "confirm": np.zeros(rows, bool),
+            "headers": Coded(
+                np.arange(rows), [headers_json(envelope.headers) for envelope in envelopes]
+            ),
+            "body_bytes": [len(body) for body in bodies],
+            "body": bodies,
+            **properties_columns(
+                [_properties(envelope) for envelope in envelopes], np.arange(rows, dtype=np.int32)
+            ),
+        }
+        yield self._file("messages", shard, 0, build_table(MESSAGES, columns, rows))
+
+    def _events(self, shard: int, broker: Broker, batch: Batch) -> Iterator[DataFile]:
+        events = batch.events
+        where = (QUERY_ID, self.batch_id, broker.config.vhost, broker.config.lane)
+        yield self._file("events", shard, events.first_seq, event_table(events, *where))
+        if events.death_rows:
+            with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
+                dead = dead_letter_table(events, *where, bodies)
+            assert dead is not None
+            yield self._file("dead_letters", shard, events.first_seq, dead)
+
+    def _file(self, name: str, shard: int, first: int, table: pa.Table) -> DataFile:
+        storage = self.place.below(name).storage()
+        # from partition 1 on: the place that a Broker gives a message is none of these files, and a
+        # message that outlives its batch is searched for
+        file_name = DataFileName(QUERY_ID, self.batch_id, name, shard + 1, first)
+        file = write_data_file(storage, TABLES[name], file_name, table)
+        assert file is not None
+        return file
+
+
+def apart(broker: Broker, first_offset: int) -> Broker:
+    """Let the messages of a broker that has none yet begin at an offset."""
+    broker.bodies.extend([""] * first_offset)
+    return broker
+
+
+def _arrivals(events: Events) -> Iterator[tuple[int, tuple[Message, Envelope, str, int]]]:
+    """Offset -> what was published, of the messages that events tell of; the first event counts."""
+    known: set[int] = set()
+    for row, event in enumerate(events.rows()):
+        if event.copy is not None:
+            message, envelope = event.copy.message, event.copy.envelope
+        elif row in events.messages:
+            message, found = events.messages[row]
+            envelope = found or UNSEEN
+        else:
+            continue
+        if message.offset not in known and not envelope.deaths:
+            known.add(message.offset)
+            yield message.offset, (message, envelope, event.channel, event.at_ms)
+
+
+def _properties(envelope: Envelope) -> dict[str, Any]:
+    if envelope.expiration is None:
+        return dict(envelope.properties)
+    return {**envelope.properties, "expiration": envelope.expiration}
