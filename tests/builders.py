@@ -146,6 +146,7 @@ class Broker:
         *,
         size: int | None = None,
         headers: dict[str, Any] | None = None,
+        foreign: dict[str, Any] | None = None,
         mandatory: bool = False,
         immediate: bool = False,
         confirm: bool = False,
@@ -160,8 +161,8 @@ class Broker:
         self.bodies.append(body)
         message = Message(0, 0, offset, 0, offset, len(body) if size is None else size)
         publication = self._publications.setdefault(
-            repr((exchange, routing_key, properties, headers)),
-            Publication(exchange, routing_key, properties, headers),
+            repr((exchange, routing_key, properties, headers, foreign)),
+            Publication(exchange, routing_key, properties, headers, foreign),
         )
         before = len(self.shard.outbound)
         actor = self.actor(user, channel)

@@ -169,6 +169,27 @@ def test_what_time_alone_causes_has_no_actor():
 
 
 @CUT
+def test_r_queue_6_each_get_is_followed_by_what_it_causes(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q", dead_letter_exchange="amq.fanout")
+    broker.queue("dead")
+    broker.bind("amq.fanout", "dead")
+    broker.publish("", "q", "m1")
+    broker.publish("", "q", "m2", expiration="0")
+    broker.publish("", "q", "m3")
+    broker.story()
+
+    broker.get("q", count=2)
+
+    assert broker.story() == [
+        "m1 delivered in q",
+        "m2 died in q, expired, to dead",
+        "m2 enqueued in dead",
+        "m3 delivered in q",
+    ]
+
+
+@CUT
 def test_r_set_4_recover_requeues_everything_of_the_channel(cut):
     broker = Broker(cut=cut)
     broker.queue("q")

@@ -92,6 +92,22 @@ def test_a_longer_lease_outlives_the_timer_of_the_shorter_one_before(cut):
 
 
 @CUT
+def test_the_timer_of_a_lease_that_was_longer_once_is_without_effect(cut):
+    broker = Broker(cut=cut)
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=500))
+    broker.at(400).do(commands.Renew(channel="c0"))
+    broker.at(850).do(commands.Renew(channel="c0"))
+
+    broker.at(1_349)
+    before = what(broker)
+    broker.at(1_350)
+
+    assert before == [("channel_opened", ""), ("channel_opened", "")]
+    assert what(broker)[2:] == [("channel_closed", "lease_expired")]
+
+
+@CUT
 def test_a_channel_is_closed_when_a_delivery_is_unacked_for_too_long(cut):
     broker = Broker(cut=cut, consumer_timeout_ms=1_000)
     broker.queue("work")

@@ -3,8 +3,8 @@
 import pytest
 
 from streaming.broker import commands, publishing
-from streaming.broker.events import Kind
-from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound, ReturnOut
+from streaming.broker.events import Actor, Kind
+from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut, Outbound, ReturnOut
 from tests.builders import Broker, error_of
 from topology.errors import Refusal
 
@@ -159,6 +159,18 @@ def test_r_len_11_a_publish_is_nacked_if_one_queue_refuses_it():
 
     assert confirms(out) == [False]
     assert broker.story() == ["m1 enqueued in free", "m1 refused by full"]
+
+
+def test_r_len_9_alike_publishes_die_alike_at_a_full_queue():
+    broker = Broker()
+    broker.queue("full", max_length=0, overflow="reject-publish-dlx")
+
+    for body in ("m1", "m2"):
+        broker.publish("", "full", body)
+
+    assert broker.story() == [
+        f"{body} died in full, maxlen, to nowhere: no_exchange" for body in ("m1", "m2")
+    ]
 
 
 def test_r_len_9_a_publish_that_dies_at_a_full_queue_is_nacked():
@@ -350,11 +362,11 @@ def test_headers_exchanges_see_the_records_own_headers():
     broker.queue("q")
     broker.bind("amq.headers", "q", arguments={"x-match": "all", "colour": "red"})
 
-    broker.publish("amq.headers", "", "m1", headers={"colour": "red"})
-    broker.publish("amq.headers", "", "m2", headers={"colour": "blue"})
-    broker.publish("amq.headers", "", "m3")
+    broker.publish("amq.headers", "", "m1", foreign={"colour": "red"})
+    broker.publish("amq.headers", "", "m2", headers={"colour": "blue"}, foreign={"colour": "red"})
+    broker.publish("amq.headers", "", "m3", headers={"colour": "red"}, foreign={"colour": b"x"})
 
-    assert broker.drain("q") == ["m1"]
+    assert broker.drain("q") == ["m1", "m3"]
 
 
 def test_a_refused_command_is_answered_with_its_reply_id():
@@ -362,11 +374,5 @@ def test_a_refused_command_is_answered_with_its_reply_id():
 
     (answer,) = broker.do(commands.Depth(queue="none", reply_id="r1"))
 
-    assert answer._asdict() | {"actor": None} == {
-        "row": 0,
-        "actor": None,
-        "op": "depth",
-        "reply_id": "r1",
-        "result": {},
-        "refusal": Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'"),
-    }
+    refusal = Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")
+    assert answer == AnswerOut(0, Actor(None, "admin"), "depth", "r1", {}, refusal)
