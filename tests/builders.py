@@ -12,12 +12,10 @@ Argument names of `queue` stand for RabbitMQ's: `max_length=1` is `x-max-length:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from streaming.broker import commands
 from streaming.broker.commands import Command
-from streaming.broker.dead_lettering import DeathPlan
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Actor, Event, Kind
 from streaming.broker.message import Message, Publication
@@ -26,12 +24,12 @@ from streaming.broker.outbound import (
     ConfirmOut,
     DeliveryOut,
     Outbound,
-    PublishErrorOut,
     ReturnOut,
 )
 from streaming.broker.pages import MemoryStore
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Batch, Shard, ShardConfig
+from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.errors import Refusal
 
@@ -79,7 +77,7 @@ class Broker:
 
     def _collect(self, batch: Batch) -> None:
         self.rows += batch.events.rows()
-        self.sayings += sayings(self, batch)
+        self.sayings += sayings(self.bodies, batch)
         self.outbound += batch.outbound
 
     def at(self, after_ms: int) -> Broker:
@@ -267,34 +265,3 @@ def a_queue(name: str, **arguments: Any) -> Queue:
     }
     table = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     return Queue(name, arguments=table, **properties)
-
-
-def sayings(broker: Broker, batch: Batch) -> Iterator[str]:
-    """The events of copies as sentences; other kinds are left out."""
-    events = batch.events
-    deaths = {
-        row: (plan, outcome, targets)
-        for row, _copy, _queue, plan, outcome, targets in events.deaths()
-    }
-    for row, event in enumerate(events.rows()):
-        if event.copy is None:
-            if row in events.messages:
-                message = broker.bodies[events.messages[row][0].offset]
-                place = f" by {event.queue}" if event.queue else ""
-                yield f"{message} {event.kind.name.lower()}{place}"
-            continue
-        body = broker.bodies[event.copy.message.offset]
-        what = f"{body} {event.kind.name.lower()} in {event.queue}"
-        if row in deaths:
-            what += died(*deaths[row])
-        yield what
-
-
-def died(plan: DeathPlan, outcome: str, targets: tuple[str, ...]) -> str:
-    """The end of a sentence about a death."""
-    return f", {plan.reason}, to {', '.join(targets) or f'nowhere: {outcome}'}"
-
-
-def error_of(outs: list[Outbound]) -> Refusal | None:
-    """The refusal among what a publish brought out."""
-    return next((out.refusal for out in outs if isinstance(out, PublishErrorOut)), None)

@@ -2,7 +2,8 @@
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
-from tests.builders import Broker, error_of
+from tests.builders import Broker
+from tests.sayings import error_of
 from topology.errors import Refusal
 
 NO_EXCHANGE = Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'")

@@ -4,7 +4,8 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
-from tests.builders import Broker, a_queue, error_of
+from tests.builders import Broker, a_queue
+from tests.sayings import error_of
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.errors import Refusal
 
