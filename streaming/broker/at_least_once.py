@@ -40,6 +40,9 @@ class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
 
 HELD = PageCodec(Held)
 
+MOST_IDLE_RETRIES = 10
+"""When time moves far at once, a buffer that nothing leaves is tried again so often at most (D11)."""
+
 Descendants = Counter[tuple[int, int, int]]
 """By the identity of a message: how many dead letters it left in one instant."""
 
@@ -76,9 +79,13 @@ class AtLeastOnce:
         queue.retry_timer_ms = self._shard.now_ms + self._shard.config.dead_letter_retry_ms
         fifo = self.fifo(queue)
         descendants: Descendants = Counter()
-        for _ in range(len(fifo)):
+        held = len(fifo)
+        for _ in range(held):
             self._try(queue, fifo.popleft(), descendants)
         if fifo:
+            if len(fifo) == held:
+                idle_ms = MOST_IDLE_RETRIES * self._shard.config.dead_letter_retry_ms
+                queue.retry_timer_ms = max(queue.retry_timer_ms, self._shard.heading_ms - idle_ms)
             heappush(self._shard.timers, (queue.retry_timer_ms, TimerKind.RETRY_HELD, queue.number))
         else:
             queue.retry_timer_ms = NEVER

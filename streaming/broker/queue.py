@@ -226,10 +226,10 @@ class Queue(ABC):
     def would_refuse(self, size: int) -> bool:
         """Whether a message of that size would be refused now."""
 
-    def before_get(self) -> None:  # noqa: B027 - nothing, unless a queue type says otherwise  # noqa: B027 - nothing, unless a type says otherwise
+    def before_get(self) -> None:  # noqa: B027 - nothing, unless a type says otherwise
         """What comes before a get looks at the head; a classic queue does nothing (R-TTL-11)."""
 
-    def settled(self) -> None:  # noqa: B027 - the same  # noqa: B027 - nothing, unless a type says otherwise
+    def settled(self) -> None:  # noqa: B027 - nothing, unless a type says otherwise
         """Called when copies were settled or taken; a quorum queue may accept publishes again."""
 
     # -- common

@@ -154,6 +154,7 @@ class Shard:
         )
         self.now_ms = header.now_ms
         self.second = self.now_ms // 1000
+        self.heading_ms = self.now_ms  # where time is moving to
         self.batch_ms = now_ms
         self.publish_base_ms = self.now_ms
         self.actor: Actor = CLOCK
@@ -282,6 +283,7 @@ class Shard:
     def _advance(self, at_ms: int) -> None:
         if self.config.clock == "wall" and at_ms > self.batch_ms:
             at_ms = self.batch_ms
+        self.heading_ms = at_ms
         timers = self.timers
         while timers and timers[0][0] <= at_ms:
             due_ms, kind, number = heappop(timers)

@@ -86,6 +86,26 @@ def test_what_still_has_nowhere_to_go_is_tried_again(cut):
 
 
 @CUT
+def test_a_buffer_that_nothing_leaves_does_not_hold_up_a_long_jump_in_time(cut):
+    """D11: a record from the far future means a hundred million retries, of which the last count."""
+    broker = a_broker(cut=cut)
+    reject(broker, "m1")
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead", max_length=0, overflow="reject-publish", expires=10**11 - 5_000)
+    broker.queue("later")
+    broker.bind("dlx", "dead")
+    broker.bind("dlx", "later")
+    broker.story()
+
+    broker.at(10**11)
+
+    assert broker.story() == [
+        "m1 enqueued in later",
+        "m1 died in work, rejected, to later",
+    ]
+
+
+@CUT
 def test_a_target_that_took_its_copy_is_not_asked_again_even_if_it_is_full_now(cut):
     """R-ALO-2."""
     broker = a_broker(cut=cut)
