@@ -41,7 +41,7 @@ class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
 HELD = PageCodec(Held)
 
 MOST_IDLE_RETRIES = 10
-"""When time moves far at once, a buffer that nothing leaves is tried again so often at most (D11)."""
+"""When time moves far at once, a buffer that nothing leaves is tried so often at most (D11)."""
 
 Descendants = Counter[tuple[int, int, int]]
 """By the identity of a message: how many dead letters it left in one instant."""

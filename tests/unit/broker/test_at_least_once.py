@@ -87,7 +87,7 @@ def test_what_still_has_nowhere_to_go_is_tried_again(cut):
 
 @CUT
 def test_a_buffer_that_nothing_leaves_does_not_hold_up_a_long_jump_in_time(cut):
-    """D11: a record from the far future means a hundred million retries, of which the last count."""
+    """D11: a record from the far future means a hundred million retries; the last ones count."""
     broker = a_broker(cut=cut)
     reject(broker, "m1")
     broker.exchange("dlx", "fanout")
