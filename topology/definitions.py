@@ -6,7 +6,7 @@ exports them, or in an array of their own. Whatever is not modelled is named in 
 whatever is wrong is named in one `InvalidTopologyError`, all of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -23,7 +23,7 @@ from topology.fields import Fields, Report
 from topology.names import RESERVED_PREFIX
 from topology.suggestions import did_you_mean
 from topology.values import json_type
-from topology.vhost_import import VhostImport
+from topology.vhost_import import End, VhostImport
 
 _DESCRIPTIVE = (
     "bindings_count",
@@ -85,12 +85,16 @@ class Loaded(msgspec.Struct, frozen=True):
     users: tuple[User, ...] = ()
 
 
-def load_definitions(document: object, *, default_vhost: str = "/") -> Loaded:
+def load_definitions(
+    document: object, *, default_vhost: str = "/", existing: Iterable[End] = ()
+) -> Loaded:
     """Read a definitions document.
 
     Args:
         document: JSON as bytes or str, or already decoded.
         default_vhost: where objects belong that do not name their vhost.
+        existing: exchanges and queues that bindings may name although the document does not
+            declare them.
 
     Raises:
         InvalidTopologyError: the document cannot be used; carries every problem found.
@@ -98,7 +102,7 @@ def load_definitions(document: object, *, default_vhost: str = "/") -> Loaded:
     report = Report()
     if isinstance(document, bytes | str):
         document = _decoded(document, report)
-    loaded = _Reader(document, default_vhost, report).read()
+    loaded = _Reader(document, default_vhost, report, frozenset(existing)).read()
     if report.problems:
         raise InvalidTopologyError(report.problems)
     return loaded
@@ -107,9 +111,12 @@ def load_definitions(document: object, *, default_vhost: str = "/") -> Loaded:
 class _Reader:
     """One document in the course of being read."""
 
-    def __init__(self, document: object, default_vhost: str, report: Report) -> None:
+    def __init__(
+        self, document: object, default_vhost: str, report: Report, existing: frozenset[End]
+    ) -> None:
         self._document = document
         self._default_vhost = default_vhost
+        self._existing = existing
         self._report = report
         self._vhosts: dict[str, VhostImport] = {}
         self._listed = False
@@ -134,7 +141,7 @@ class _Reader:
             self._parameter(fields)
         users = tuple(_user(fields) for fields in self._objects("users"))
         self._note_the_rest()
-        vhosts = {name: vhost.finish() for name, vhost in self._vhosts.items()}
+        vhosts = {name: vhost.finish(self._existing) for name, vhost in self._vhosts.items()}
         return Loaded(vhosts, tuple(self._report.left_out), users)
 
     def _objects(self, member: str) -> Iterator[Fields]:

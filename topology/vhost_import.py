@@ -129,8 +129,12 @@ class VhostImport:
         if fields.sound:
             self._permissions.append((permission, fields.where))
 
-    def finish(self) -> Definitions:
-        """The definitions; everything wrong with them goes to the report."""
+    def finish(self, existing: frozenset[End] = frozenset()) -> Definitions:
+        """The definitions; everything wrong with them goes to the report.
+
+        Args:
+            existing: what bindings may name although it is not declared here.
+        """
         exchanges = self._without_repeats(self._exchanges)
         queues = self._without_repeats(self._queues)
         bindings = [
@@ -160,7 +164,7 @@ class VhostImport:
         self._report.problems += check_definitions(
             definitions,
             locate=lambda member, index: places[member][index],
-            also_known=self._unreadable,
+            also_known=self._unreadable | existing,
         )
         return definitions
 

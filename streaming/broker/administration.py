@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from streaming.broker.events import Actor, Kind
 from streaming.broker.lanes import not_on_lanes, refuse_on_lanes, refuse_policy_on_lanes
 from streaming.broker.message import NEVER
 from streaming.broker.timers import TimerKind
-from topology.declarations import Binding, Exchange, Permission, Policy
+from topology.declarations import Binding, DestinationType, Exchange, Permission, Policy
 from topology.declarations import Queue as Declaration
 from topology.errors import Refusal, UnsupportedPatternError, precondition_failed
 from topology.permissions import (
@@ -358,6 +358,17 @@ class Administration:
         elif binding.destination not in router.exchanges:
             return no_exchange(binding.destination, self._vhost)
         return refuse_binding(binding, self._vhost, source.type)
+
+    def refuse_key(self, binding: Binding) -> Refusal | None:
+        """Why the exchange it leaves, if it exists, may not have a binding of that key."""
+        source = self._shard.topology.router.exchanges.get(binding.source)
+        return None if source is None else refuse_binding(binding, self._vhost, source.type)
+
+    def existing(self) -> Iterator[tuple[DestinationType, str]]:
+        """All exchanges and queues."""
+        topology = self._shard.topology
+        yield from (("exchange", name) for name in topology.router.exchanges)
+        yield from (("queue", name) for name in topology.queues)
 
     def bind(self, binding: Binding) -> None:
         """Make a binding that is not refused; one that exists stays (R-ROUTE-12)."""

@@ -23,7 +23,8 @@ def import_definitions(
         `imported`: how many objects; `left_out`: what is not modelled, as texts.
     """
     try:
-        loaded = load_definitions(document, default_vhost=vhost)
+        existing = administration.existing()
+        loaded = load_definitions(document, default_vhost=vhost, existing=existing)
     except InvalidTopologyError as error:
         return precondition_failed(f"definitions cannot be imported: {error}")
     definitions = loaded.vhosts.get(vhost)
@@ -41,6 +42,7 @@ def import_definitions(
         ),
         *(administration.refuse_exchange(actor, exchange) for exchange in definitions.exchanges),
         *(administration.refuse_queue(actor, queue) for queue in definitions.queues),
+        *(administration.refuse_key(binding) for binding in definitions.bindings),
     ]
     for refusal in refusals:
         if refusal is not None:

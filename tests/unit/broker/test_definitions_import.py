@@ -113,6 +113,51 @@ def test_a_document_that_cannot_be_imported_whole_is_not_imported_at_all(members
     assert broker.shard.topology.encode() == before
 
 
+def a_binding(source: str, destination: str, key: str = "", **arguments: Any) -> dict[str, Any]:
+    return {
+        "source": source,
+        "destination": destination,
+        "destination_type": "queue",
+        "routing_key": key,
+        "arguments": arguments,
+    }
+
+
+def test_a_document_may_bind_what_exists_already():
+    broker = Broker()
+    broker.queue("q")
+    broker.exchange("x", "topic")
+
+    document = {"bindings": [a_binding("x", "q", "#"), a_binding("amq.fanout", "q")]}
+    answer = broker.answer(commands.ImportDefinitions(definitions=document))
+
+    assert answer == {"imported": 2, "left_out": []}
+    broker.publish("x", "any", "m1")
+    assert broker.depth("q") == 1
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        a_binding("none", "q"),
+        a_binding("x", "none"),
+        a_binding("x", "q", ".".join("#" * 11)),
+        a_binding("amq.headers", "q", **{"x-match": "some"}),
+    ],
+)
+def test_a_binding_that_could_not_be_made_refuses_the_document(binding):
+    broker = Broker()
+    broker.queue("q")
+    broker.exchange("x", "topic")
+    document = {"queues": [{"name": "new"}], "bindings": [a_binding("x", "q"), binding]}
+
+    refusal = broker.refusal(commands.ImportDefinitions(definitions=document))
+
+    assert refusal is not None
+    assert refusal.code == 406
+    assert set(broker.shard.topology.queues) == {"q"}
+
+
 def test_what_is_meant_for_other_vhosts_is_not_imported():
     broker = Broker(vhost="mine")
 
