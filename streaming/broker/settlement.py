@@ -100,9 +100,7 @@ class Settlements:
         """R-SET-1; several are dead-lettered queue by queue, in delivery order (R-SET-3)."""
         shard = self._shard
         if len(taken) > 1:
-            taken = sorted(
-                taken, key=lambda entry: shard.queue_in_use(entry[1].queue_number).name
-            )
+            taken = sorted(taken, key=lambda entry: shard.queue_in_use(entry[1].queue_number).name)
         for stream, delivery in taken:
             queue = shard.queue_in_use(delivery.queue_number)
             queue.reclaim(stream.channel.number, delivery.copy)
