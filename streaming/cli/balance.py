@@ -55,6 +55,10 @@ def _print(drawn: "Balance", vhost: str | None) -> None:
     titles += [name.upper().replace("_", " ") for name in endings]
     if queues:
         print_rows([*titles, "UNEXPLAINED"], [_line(row, endings) for row in queues])
+    for full in queues:
+        if full.refused:
+            place = f"queue {full.queue!r} in vhost {full.vhost!r}"
+            print(f"{place} was full and refused {full.refused}")
     for row in drawn.vhosts:
         if vhost in {None, row.vhost}:
             print(
@@ -67,8 +71,8 @@ def _print(drawn: "Balance", vhost: str | None) -> None:
         print(describe(finding))
     if len(drawn.findings) > _MOST_SHOWN:
         print(f"and {len(drawn.findings) - _MOST_SHOWN} more: --json has all")
-    last = "nothing yet" if drawn.batch_id is None else f"batch {drawn.batch_id}"
-    print(f"unexplained: {drawn.unexplained} (up to {last})")
+    last = "no batch yet" if drawn.batch_id is None else f"up to batch {drawn.batch_id}"
+    print(f"unexplained: {drawn.unexplained} ({last})")
 
 
 def _line(row: "QueueBalance", endings: list[str]) -> list[object]:

@@ -27,7 +27,8 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 
 from streaming.ledger.actions import QUIETLY, add_action
 from streaming.ledger.errors import CommitError
-from streaming.ledger.files import DataFileName, write_data_file
+from streaming.ledger.files import DataFileName, ranges
+from streaming.ledger.layout import write_row_groups
 from streaming.ledger.schemas import TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.tables import Retention, delta_schema, open_table
@@ -173,15 +174,17 @@ class ContentsUpdater:
         latest = max(applied, key=lambda one: one.last)
         attempt = time.time_ns()
         for index, first in enumerate(range(0, rows.num_rows, FILE_ROWS)):
-            name = DataFileName(latest.query_id, max(latest.last, 0), _STAGE, index, attempt)
-            file = write_data_file(storage, _SPEC, name, rows.slice(first, FILE_ROWS))
-            assert file is not None, "a slice has rows"
+            part = rows.slice(first, FILE_ROWS)
+            path = str(DataFileName(latest.query_id, max(latest.last, 0), _STAGE, index, attempt))
+            storage.create(path, write_row_groups(part, _SPEC.schema, {"dlx.table": CONTENTS}))
+            size = storage.size(path)
+            assert size is not None, f"{path} was written and is gone"
             yield add_action(
                 _SPEC,
-                path=file.path,
-                size=file.size,
-                rows=file.rows,
-                ranges=file.ranges,
+                path=path,
+                size=size,
+                rows=part.num_rows,
+                ranges=ranges(_SPEC, part),
                 modified_ms=attempt // 1_000_000,
             )
 

@@ -1,11 +1,11 @@
 """A small shop, whose tables the tests of queries and commands look at.
 
-    batch 0   order 0: rejected by billing      -> dead letters, read from there
-              order 1: acked by billing
-              order 2: too old for mail         -> dead letters, still there
-    batch 1   order 3: no queue wants it; order 4: to an exchange that is not there
-              order 5: delivered to billing, not settled; order 6: ready there
-              order 7: in a box that is then full for order 8
+batch 0   order 0: rejected by billing      -> dead letters, read from there
+          order 1: acked by billing
+          order 2: too old for mail         -> dead letters, still there
+batch 1   order 3: no queue wants it; order 4: to an exchange that is not there
+          order 5: delivered to billing, not settled; order 6: ready there
+          order 7: in a box that is then full for order 8
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ def a_shop(root: Any, **options: Any) -> Recording:
     headers = {"tenant": "acme", "n": 1}
     shop.publish("orders", "bill.eu", "order 0", headers=headers, message_id="first")
     shop.publish("orders", "bill.us", "order 1", channel="web")
-    shop.publish("orders", "mail.eu", "order 2 \x07é\nline", message_id="same")
+    shop.publish("orders", "mail.eu", "order 2 \x07é\nline", size=16, message_id="same")
     shop.get("billing", "g", 2, channel="clerk", user="anna")
     shop.do(commands.Reject(refs=("g/0",), channel="clerk"), user="anna")
     shop.do(commands.Ack(refs=("g/1",), channel="clerk"), user="anna")

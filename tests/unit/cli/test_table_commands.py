@@ -1,0 +1,224 @@
+"""`dlx queues`, `dlx balance`, `dlx tables`, and where they find the tables."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from streaming.cli.listing import preview, print_rows, readable
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+QUERIES = (
+    ("balance",),
+    ("dead-letters", "list"),
+    ("dead-letters", "show", "0/0/0"),
+    ("queues", "list"),
+    ("queues", "peek", "billing"),
+    ("tables", "info"),
+)
+NOT_IMPORTED = {"confluent_kafka", "delta", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
+RUN_AND_LIST_MODULES = """
+import sys
+from streaming.cli.main import main
+sys.argv = ["dlx", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+QUEUES = """\
+VHOST  QUEUE    TYPE     READY  UNACKED  BYTES  OLDEST
+/      billing  classic      1        1     14  2020-09-13T12:26:41.000Z
+/      box      classic      1        0      7  2020-09-13T12:26:41.000Z
+/      dead     classic      1        0     16  2020-09-13T12:26:40.500Z
+/      mail     classic      0        0      0  -
+"""
+PEEKED = """\
+MESSAGE  ENQUEUED                  EXPIRES  RETURNS  KEY      BYTES  BODY
+0/0/2    2020-09-13T12:26:40.500Z        -        0  mail.eu     16  order 2 \\x07é line
+"""
+BALANCE = """\
+VHOST  QUEUE    PUBLISHED  DEAD-LETTERED  READY  UNACKED  HELD  ACKED  CONSUMED  REJECTED  \
+EXPIRED  UNEXPLAINED
+/      billing          4              0      1        1     0      1         0         1  \
+      0            0
+/      box              1              0      1        0     0      0         0         0  \
+      0            0
+/      dead             0              2      1        0     0      0         1         0  \
+      0            0
+/      mail             1              0      0        0     0      0         0         0  \
+      1            0
+queue 'box' in vhost '/' was full and refused 1
+vhost '/': 9 messages arrived, 1 of them unroutable, 0 returned, 1 refused with an error
+unexplained: 0 (up to batch 1)
+"""
+
+
+@pytest.fixture
+def copy_of_shop(shop_root, tmp_path):
+    """A copy of the shop's tables, to be damaged."""
+    root = tmp_path / "tables"
+    shutil.copytree(shop_root, root)
+    return root
+
+
+def test_queues_are_listed(dlx, shop_root):
+    assert dlx("queues", "list", "--tables", shop_root) == (0, QUEUES, "")
+
+
+def test_queues_can_be_had_as_json_and_of_one_vhost(dlx, shop_root):
+    _, out, _ = dlx("queues", "list", "--json", "--tables", shop_root)
+    nothing = dlx("queues", "list", "--vhost", "other", "--tables", shop_root)
+
+    assert [json.loads(line)["queue"] for line in out.splitlines()] == [
+        "billing",
+        "box",
+        "dead",
+        "mail",
+    ]
+    assert nothing == (0, "no queues\n", "")
+
+
+def test_peek_shows_the_head_of_a_queue(dlx, shop_root):
+    assert dlx("queues", "peek", "dead", "--tables", shop_root) == (0, PEEKED, "")
+    assert dlx("queues", "peek", "mail", "--tables", shop_root) == (
+        0,
+        "no message is ready in queue 'mail'\n",
+        "",
+    )
+    assert dlx("queues", "peek", "mail", "--unacked", "--tables", shop_root) == (
+        0,
+        "no message is unacked in queue 'mail'\n",
+        "",
+    )
+
+
+def test_peek_speaks_json(dlx, shop_root):
+    _, out, _ = dlx("queues", "peek", "billing", "--unacked", "--json", "--tables", shop_root)
+
+    [row] = [json.loads(line) for line in out.splitlines()]
+    assert (row["message_id"], row["body"], row["user"], row["channel"]) == (
+        "0/0/5",
+        "order 5",
+        "anna",
+        "clerk",
+    )
+
+
+def test_a_closed_balance_is_printed_and_exits_with_0(dlx, shop_root):
+    assert dlx("balance", "--tables", shop_root) == (0, BALANCE, "")
+
+
+def test_a_balance_that_does_not_close_names_the_message_and_exits_with_1(dlx, copy_of_shop):
+    [file] = (copy_of_shop / "dead_letters").glob("*.parquet")
+    rows = pq.read_table(file)
+    pq.write_table(rows.filter([queue != "mail" for queue in rows["queue"].to_pylist()]), file)
+
+    status, out, err = dlx("balance", "--tables", copy_of_shop)
+
+    assert (status, err) == (1, "")
+    assert out.splitlines()[-2:] == [
+        "missing dead letter: message 0/0/2, queue 'mail', vhost '/', seq 18, event 18 says the "
+        "copy died (expired), and dead_letters has no row of that",
+        "unexplained: 1 (up to batch 1)",
+    ]
+    document = json.loads(dlx("balance", "--json", "--tables", copy_of_shop)[1])
+    assert (document["unexplained"], document["findings"][0]["message_id"]) == (1, "0/0/2")
+
+
+def test_the_balance_of_one_vhost(dlx, shop_root):
+    _, out, _ = dlx("balance", "--vhost", "other", "--tables", shop_root)
+
+    assert out == "unexplained: 0 (up to batch 1)\n"
+
+
+def test_info_shows_every_table(dlx, shop_root):
+    _, out, _ = dlx("tables", "info", "--json", "--tables", shop_root)
+
+    tables = [json.loads(line) for line in out.splitlines()]
+    assert [(one["name"], one["rows"], one["last_batch"], one["behind"]) for one in tables] == [
+        ("messages", 9, 1, None),
+        ("events", 29, 1, None),
+        ("dead_letters", 2, 0, None),
+        ("queue_contents", 4, 1, 0),
+        ("quarantine", 0, None, None),
+    ]
+    _, out, _ = dlx("tables", "info", "--tables", shop_root)
+    assert out.splitlines()[0] == "TABLE           VERSION  FILES  ROWS  BYTES  LAST BATCH  BEHIND"
+
+
+def test_rebuild_makes_queue_contents_anew(dlx, copy_of_shop):
+    shutil.rmtree(copy_of_shop / "queue_contents")
+
+    status, out, err = dlx("tables", "rebuild", "--tables", copy_of_shop)
+
+    assert (status, err) == (0, "")
+    assert out.startswith("queue_contents: 4 rows in 1 files, as of batch 1, ")
+    assert dlx("queues", "list", "--tables", copy_of_shop) == (0, QUEUES, "")
+
+
+@pytest.mark.parametrize("command", [*QUERIES, ("tables", "rebuild")], ids=" ".join)
+def test_where_there_are_no_tables_every_command_says_so(dlx, tmp_path, command):
+    status, out, err = dlx(*command, "--tables", tmp_path)
+
+    assert (status, out) == (2, "")
+    assert f"{tmp_path}: there is no table '" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_an_option_dlx_toml_says_where_the_tables_are(
+    dlx, shop_root, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert dlx("queues", "list")[2].startswith("tables: there is no table 'events' here")
+    (tmp_path / "dlx.toml").write_text(f'[job]\ntables_location = "{shop_root}"\n')
+    assert dlx("queues", "list") == (0, QUEUES, "")
+
+
+@pytest.mark.parametrize("arguments", QUERIES, ids=" ".join)
+def test_a_query_starts_fast_for_it_imports_little(arguments, shop_root):
+    finished = subprocess.run(
+        [sys.executable, "-c", RUN_AND_LIST_MODULES, *arguments, "--json", "--tables", shop_root],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert NOT_IMPORTED.isdisjoint(finished.stderr.split())
+
+
+def test_a_rebuild_needs_no_spark_and_no_pandas(copy_of_shop):
+    finished = subprocess.run(
+        [sys.executable, "-c", RUN_AND_LIST_MODULES, "tables", "rebuild", "--tables", copy_of_shop],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert {"pandas", "pyspark"}.isdisjoint(finished.stderr.split())
+
+
+def test_bodies_are_shown_so_that_a_terminal_is_safe():
+    assert readable("a\x1b[31mb\tc\nd") == "a\\x1b[31mb\\tc\nd"
+    assert readable({"$bytes": "AAE="}) == '{"$bytes":"AAE="}'
+    assert readable(None) == ""
+    assert preview("x" * 61) == "x" * 57 + "..."
+    assert preview("a\nb") == "a b"
+
+
+def test_a_terminal_gets_a_drawn_table(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+
+    print_rows(("QUEUE", "READY"), [("work [bold]", 3), ("mail", None)])
+
+    drawn = capsys.readouterr().out
+    assert "work [bold]" in drawn
+    assert "─" in drawn

@@ -1,0 +1,328 @@
+"""The balance closes, and what is removed from the ledger is found and named."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from streaming.tables.balance import QueueBalance, VhostBalance, balance
+from streaming.tables.contents import ContentsUpdater
+from streaming.tables.findings import Finding
+from streaming.tables.snapshot import Tables
+from tests.builders import Broker
+from tests.unit.tables.random_play import RandomPlay
+from tests.unit.tables.recording import QUERY_ID, Recording, apart
+from tests.unit.tables.shop import a_shop
+
+
+@pytest.fixture
+def copy_of_shop(shop_root, tmp_path):
+    """A copy of the shop's tables, to be damaged."""
+    root = tmp_path / "copy"
+    shutil.copytree(shop_root, root)
+    return root
+
+
+def drawn(root):
+    tables = Tables(str(root))
+    try:
+        return balance(tables)
+    finally:
+        tables.close()
+
+
+def remove(root, name, condition, *, times=1):
+    """Remove rows of a table from its files, behind Delta's back; returns how many."""
+    tables = Tables(str(root))
+    removed = 0
+    for file in tables.files(name):
+        path = Path(root) / name / file
+        rows = pq.read_table(path)
+        keep = [not condition(row) for row in rows.to_pylist()]
+        removed += keep.count(False)
+        if times == 2:
+            rows = pa.concat_tables([rows, rows.filter([not one for one in keep])])
+        else:
+            rows = rows.filter(keep)
+        pq.write_table(rows, path)
+    return removed
+
+
+def repeat(root, name, condition):
+    """Write rows a second time."""
+    return remove(root, name, condition, times=2)
+
+
+def named(found):
+    return [(one.what, one.seq, one.message_id, one.queue, one.count) for one in found.findings]
+
+
+def test_the_shops_balance_is_closed(shop_root):
+    found = drawn(shop_root)
+
+    assert (found.batch_id, found.unexplained, found.findings, found.quarantined) == (1, 0, [], 0)
+    assert found.vhosts == [VhostBalance("/", messages=9, unroutable=1, publish_errors=1)]
+    assert found.queues == [
+        QueueBalance(
+            "/",
+            "billing",
+            published=4,
+            ready=1,
+            unacked=1,
+            endings={"acked": 1, "rejected": 1},
+        ),
+        QueueBalance("/", "box", published=1, ready=1, refused=1),
+        QueueBalance("/", "dead", dead_lettered=2, ready=1, endings={"consumed": 1}),
+        QueueBalance("/", "mail", published=1, endings={"expired": 1}),
+    ]
+    assert [row.surplus for row in found.queues] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_balance_closes_whatever_happens(tmp_path, seed):
+    plays = [RandomPlay(seed), RandomPlay(100 + seed, vhost="other")]
+    apart(plays[1].broker, 1000)
+    recording = Recording(tmp_path, *(play.broker for play in plays))
+    for _ in range(3):
+        for play in plays:
+            play.steps(40)
+        recording.commit()
+
+    found = drawn(tmp_path)
+
+    assert (found.findings, {row.surplus for row in found.queues}) == ([], {0})
+    assert (
+        sum(row.messages for row in found.vhosts)
+        == sum(len(play.broker.bodies) for play in plays) - 1000
+    )
+    assert {row.vhost for row in found.queues} == {"/", "other"}
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("name", ["messages", "dead_letters", "events"])
+def test_any_removed_row_is_found_and_its_message_named(shop_root, tmp_path, name, batch):
+    rows = Tables(shop_root)
+    rows.view(name)
+    key = "seq" if name != "messages" else '"offset"'
+    keys = rows.values(f"SELECT {key} FROM {name} WHERE batch_id = {batch} ORDER BY ALL")
+    for (number,) in keys:
+        root = tmp_path / f"without {number}"
+        shutil.copytree(shop_root, root)
+        gone: list[dict[str, Any]] = []
+
+        def is_it(row, number=number, gone=gone):
+            found = row["offset" if name == "messages" else "seq"] == number
+            if found and row["batch_id"] == batch:
+                gone.append(row)
+                return True
+            return False
+
+        assert remove(root, name, is_it) == 1
+        found = drawn(root)
+
+        assert found.unexplained == 1, (number, found.findings)
+        message = gone[0].get("message_id")
+        if name == "messages":
+            message = {key: gone[0][key] for key in ("topic_number", "partition", "offset")}
+        if message is not None:
+            wanted = "/".join(str(part) for part in message.values())
+            assert found.findings[0].message_id == wanted, (number, found.findings)
+
+
+def test_a_missing_event_is_named_by_what_came_of_it(copy_of_shop):
+    remove(copy_of_shop, "events", lambda row: row["seq"] == 10)
+
+    assert drawn(copy_of_shop).findings == [
+        Finding(
+            "missing event",
+            "/",
+            0,
+            "it enqueued the copy that event 13 (delivered) is about",
+            10,
+            10,
+            "billing",
+            "0/0/0",
+        )
+    ]
+
+
+def test_a_missing_death_is_named_by_its_dead_letter(copy_of_shop):
+    remove(copy_of_shop, "events", lambda row: row["kind"] == "died" and row["queue"] == "mail")
+
+    found = drawn(copy_of_shop)
+
+    assert named(found) == [("missing event", 18, "0/0/2", "mail", 1)]
+    assert found.findings[0].why == "dead_letters has its row: the copy died there (expired)"
+
+
+def test_a_missing_dead_letter_is_named_by_its_event(copy_of_shop):
+    remove(copy_of_shop, "dead_letters", lambda row: row["queue"] == "mail")
+
+    assert named(drawn(copy_of_shop)) == [("missing dead letter", 18, "0/0/2", "mail", 1)]
+
+
+def test_a_missing_message_is_named_by_its_events(copy_of_shop):
+    remove(copy_of_shop, "messages", lambda row: row["offset"] == 6)
+
+    assert named(drawn(copy_of_shop)) == [("missing message", None, "0/0/6", "billing", 1)]
+
+
+def test_a_missing_ack_is_named_by_the_contents(copy_of_shop):
+    remove(copy_of_shop, "events", lambda row: row["kind"] == "acked")
+
+    found = drawn(copy_of_shop)
+
+    assert named(found) == [("missing event", 17, "0/0/1", "billing", 1)]
+    assert found.findings[0].why == (
+        "queue_contents (as of batch 1) does not have copy 11, and the events leave it unacked"
+    )
+
+
+def test_what_nothing_else_tells_of_is_named_by_its_neighbours(copy_of_shop):
+    remove(copy_of_shop, "events", lambda row: row["kind"] == "topology" and row["seq"] == 3)
+
+    assert drawn(copy_of_shop).findings == [
+        Finding(
+            "missing event",
+            "/",
+            0,
+            "no event has number 3, between 2 (topology, batch 0) and 4 (topology, batch 0)",
+            3,
+        )
+    ]
+
+
+def test_the_last_event_of_a_shard_is_missed_too(tmp_path):
+    recording = a_shop(tmp_path)  # without queue_contents, which would know
+    last = 27
+    assert remove(tmp_path, "events", lambda row: row["seq"] == last) == 1
+
+    found = drawn(recording.root)
+
+    assert named(found) == [("missing event", last, "0/0/8", None, 1)]
+
+
+def test_an_older_job_whose_batches_do_not_say_how_many_rows_they_have(tmp_path):
+    a_shop(tmp_path, with_totals=False)
+    assert drawn(tmp_path).findings == []
+
+    remove(tmp_path, "events", lambda row: row["seq"] == 25)  # order 6 enters billing
+
+    assert named(drawn(tmp_path)) == [("missing event", 25, "0/0/6", None, 1)]
+
+
+def test_a_missing_batch_row_is_named(copy_of_shop):
+    remove(copy_of_shop, "events", lambda row: row["kind"] == "batch" and row["batch_id"] == 0)
+
+    assert drawn(copy_of_shop).findings == [
+        Finding(
+            "missing batch row",
+            None,
+            None,
+            f"events has no row of kind batch for batch 0 of query {QUERY_ID}",
+        )
+    ]
+
+
+def test_a_whole_batch_of_events_can_be_missing(copy_of_shop):
+    gone = remove(
+        copy_of_shop, "events", lambda row: row["batch_id"] == 0 and row["kind"] != "batch"
+    )
+
+    found = drawn(copy_of_shop)
+
+    assert gone == 20
+    assert sum(one.count for one in found.findings if one.what == "missing event") == 20
+    assert {one.message_id for one in found.findings} >= {"0/0/0", "0/0/1", "0/0/2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "finding"),
+    [
+        ("events", lambda row: row["seq"] == 18, ("repeated row", 18, "0/0/2", "mail", 1)),
+        ("dead_letters", lambda row: row["seq"] == 18, ("repeated row", 18, "0/0/2", "mail", 1)),
+        ("messages", lambda row: row["offset"] == 6, ("repeated row", None, "0/0/6", None, 1)),
+    ],
+    ids=["events", "dead_letters", "messages"],
+)
+def test_a_row_that_is_there_twice_is_named(copy_of_shop, name, condition, finding):
+    repeat(copy_of_shop, name, condition)
+
+    assert finding in named(drawn(copy_of_shop))
+
+
+def test_findings_count_for_the_queue_they_name(copy_of_shop):
+    remove(copy_of_shop, "dead_letters", lambda row: row["queue"] == "mail")
+    remove(copy_of_shop, "events", lambda row: row["kind"] == "topology" and row["seq"] == 3)
+
+    found = drawn(copy_of_shop)
+
+    assert [(row.queue, row.unexplained) for row in found.queues if row.unexplained] == [
+        ("mail", 1),
+        (None, 1),
+    ]
+
+
+def test_rows_of_a_batch_that_has_not_happened_yet_do_not_count(shop_root, tmp_path):
+    """Messages are committed first: a balance drawn in between must not miss their events."""
+    recording = a_shop(tmp_path)
+    events = recording.brokers[0]
+    events.publish("", "box", "order 9")
+    before = DeltaTable(f"{recording.root}/events").version()
+    recording.commit()
+    table = DeltaTable(f"{recording.root}/events")
+    table.restore(before)
+
+    found = drawn(tmp_path)
+
+    assert (found.batch_id, found.findings, found.vhosts[0].messages) == (1, [], 9)
+    assert drawn(shop_root).findings == []
+
+
+def test_a_row_deleted_through_delta_is_missed_like_any_other(copy_of_shop):
+    table = DeltaTable(str(copy_of_shop / "dead_letters"))
+    table.alter.set_table_properties({"delta.appendOnly": "false"})
+    table.delete("queue = 'mail'")
+
+    assert named(drawn(copy_of_shop)) == [("missing dead letter", 18, "0/0/2", "mail", 1)]
+
+
+def test_the_state_of_the_broker_is_held_against_the_events(tmp_path):
+    """Even where a removed row leaves no trace: no totals, no contents, and it was the last one."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker, with_totals=False)
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    broker.get("work", "g", 1)
+    broker.ack("g/0")
+    recording.commit()
+    remove(tmp_path, "events", lambda row: row["kind"] == "acked")
+
+    assert [one.why for one in drawn(tmp_path).findings] == [
+        "the broker kept 0 copies after batch 0 (ready, unacked or held), the events leave 1"
+    ]
+
+
+def test_before_anything_happened_there_is_nothing_to_explain(tmp_path):
+    Recording(tmp_path, Broker())
+
+    found = drawn(tmp_path)
+
+    assert (found.batch_id, found.vhosts, found.queues, found.findings) == (None, [], [], [])
+
+
+def test_contents_that_are_behind_are_no_contradiction(tmp_path):
+    play = RandomPlay(11)
+    recording = Recording(tmp_path, play.broker)
+    updater = ContentsUpdater(recording.place)
+    for _ in range(3):
+        play.steps(30)
+        recording.commit()
+        if recording.batch_id == 1:
+            updater.update()
+
+    assert drawn(tmp_path).findings == []

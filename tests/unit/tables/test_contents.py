@@ -1,0 +1,244 @@
+"""`queue_contents` is what the broker has in its queues."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from streaming.broker import commands
+from streaming.ledger.errors import CommitError
+from streaming.tables import contents
+from streaming.tables.contents import ContentsUpdater
+from streaming.tables.contents_query import prepare_contents
+from streaming.tables.errors import QueryError
+from streaming.tables.snapshot import Tables
+from tests.builders import Broker, a_queue
+from tests.unit.tables.random_play import RandomPlay
+from tests.unit.tables.recording import QUERY_ID, Recording, apart
+from tests.unit.tables.state import contents_of
+
+COLUMNS = """
+    vhost, lane, copy_id, parent_copy_id, message_id."offset" AS "offset", queue, state, "position",
+    epoch_ms(expires_at) AS expires_at_ms, exchange, routing_key, returns, body_bytes, "user",
+    channel
+"""
+
+
+def stored(root):
+    """The rows of the table, as the oracle has them."""
+    tables = Tables(str(root))
+    tables.view("queue_contents")
+    return tables.rows(f"SELECT {COLUMNS} FROM queue_contents ORDER BY lane, copy_id")
+
+
+def read_through(root):
+    """What a query sees, however far the table is behind."""
+    tables = Tables(str(root))
+    return tables.rows(f"SELECT {COLUMNS} FROM ({prepare_contents(tables)}) ORDER BY lane, copy_id")
+
+
+@pytest.fixture
+def three_orders(tmp_path):
+    """A broker with three ready messages, recorded and committed."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work")
+    for number in range(3):
+        broker.publish("", "work", f"order {number}")
+    recording.commit()
+    return broker, recording
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_table_is_the_brokers_state_whatever_happens(tmp_path, seed):
+    play = RandomPlay(seed)
+    recording = Recording(tmp_path, play.broker)
+    updater = ContentsUpdater(recording.place)
+
+    for _ in range(4):
+        play.steps(play.chance.randrange(1, 60))
+        recording.commit()
+        if play.chance.random() < 0.6:
+            updater.update()
+        assert read_through(tmp_path) == contents_of(play.broker)
+    updater.update()
+
+    assert stored(tmp_path) == contents_of(play.broker)
+
+
+def test_a_rebuild_gives_what_the_updates_gave(tmp_path):
+    play = RandomPlay(7)
+    recording = Recording(tmp_path, play.broker)
+    updater = ContentsUpdater(recording.place)
+    for _ in range(3):
+        play.steps(40)
+        recording.commit()
+        updater.update()
+    updated = stored(tmp_path)
+
+    done = ContentsUpdater(recording.place).rebuild()
+
+    assert (done.rows, done.written, done.batch_id) == (len(updated), len(updated), 2)
+    assert stored(tmp_path) == updated == contents_of(play.broker)
+
+
+def test_lanes_are_kept_apart(tmp_path):
+    lanes = [Broker(lane=0, lanes=2), apart(Broker(lane=1, lanes=2), 100)]
+    recording = Recording(tmp_path, *lanes)
+    for broker in lanes:
+        broker.do(commands.DeclareQueue(queue=a_queue("work", max_length=2)))
+        for number in range(3):
+            broker.publish("", "work", f"order {number}")
+    recording.commit()
+
+    ContentsUpdater(recording.place).update()
+
+    assert stored(tmp_path) == [row for broker in lanes for row in contents_of(broker)]
+
+
+def test_an_update_says_what_it_did(three_orders):
+    broker, recording = three_orders
+    updater = ContentsUpdater(recording.place)
+
+    first = updater.update()
+    broker.get("work", "g", 1)
+    recording.commit()
+    second = updater.update()
+
+    assert first is not None
+    assert second is not None
+    assert [(one.batch_id, one.rows, one.written, one.files) for one in (first, second)] == [
+        (0, 3, 3, 1),
+        (1, 3, 3, 1),
+    ]
+
+
+def test_an_update_without_new_batches_changes_nothing(three_orders):
+    _, recording = three_orders
+    ContentsUpdater(recording.place).update()
+    version = DeltaTable(f"{recording.root}/queue_contents").version()
+
+    assert ContentsUpdater(recording.place).update() is None
+    assert DeltaTable(f"{recording.root}/queue_contents").version() == version
+
+
+def test_a_batch_that_leaves_the_queues_as_they_are_counts_as_applied(three_orders):
+    broker, recording = three_orders
+    updater = ContentsUpdater(recording.place)
+    updater.update()
+    before = stored(recording.root)
+    broker.publish("", "nowhere", "lost")
+    recording.commit()
+
+    done = updater.update()
+
+    assert done is not None
+    assert done.batch_id == 1
+    assert updater.update() is None
+    assert stored(recording.root) == before
+
+
+def test_queues_can_run_empty(three_orders):
+    broker, recording = three_orders
+    updater = ContentsUpdater(recording.place)
+    updater.update()
+    broker.drain("work")
+    recording.commit()
+
+    done = updater.update()
+
+    assert done is not None
+    assert (done.rows, done.files, stored(recording.root)) == (0, 0, [])
+
+
+def test_an_update_that_dies_before_its_commit_is_done_again(three_orders, monkeypatch):
+    broker, recording = three_orders
+
+    def die(*_arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(contents, "_commit", die)
+        with pytest.raises(KeyboardInterrupt):
+            ContentsUpdater(recording.place).update()
+    ContentsUpdater(recording.place).update()
+
+    assert stored(recording.root) == contents_of(broker)
+
+
+def test_of_two_updates_at_once_the_second_begins_anew(three_orders, monkeypatch):
+    broker, recording = three_orders
+    commit = contents._commit  # noqa: SLF001 - the instant at which both are under way
+    overtaken: list[ContentsUpdater] = []
+
+    def late(*arguments):
+        if not overtaken:
+            overtaken.append(ContentsUpdater(recording.place))
+            overtaken[0].update()
+        commit(*arguments)
+
+    monkeypatch.setattr(contents, "_commit", late)
+
+    assert ContentsUpdater(recording.place).update() is None
+    assert stored(recording.root) == contents_of(broker)
+
+
+def test_a_table_that_others_keep_changing_is_given_up_in_words(three_orders, monkeypatch):
+    _, recording = three_orders
+
+    def refuse(*_arguments):
+        raise CommitFailedError("somebody was first")
+
+    monkeypatch.setattr(contents, "_commit", refuse)
+
+    with pytest.raises(CommitError, match="could not be updated in 5 tries: somebody was first"):
+        ContentsUpdater(recording.place).update()
+
+
+def test_only_files_with_touched_rows_are_written_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(contents, "FILE_ROWS", 4)
+    broker = Broker()
+    broker.queue("work")
+    recording = Recording(tmp_path, broker)
+    updater = ContentsUpdater(recording.place)
+    for number in range(12):
+        broker.publish("", "work", f"order {number}")
+    recording.commit()
+    updater.update()
+    files = set(Tables(str(tmp_path)).files("queue_contents"))
+    broker.get("work", "g", 1, auto_ack=True)
+    broker.publish("", "work", "order 12")
+    recording.commit()
+
+    done = updater.update()
+
+    assert done is not None
+    assert (done.rows, done.written, done.files) == (12, 4, 3)
+    assert len(files & set(Tables(str(tmp_path)).files("queue_contents"))) == 2
+    assert stored(tmp_path) == contents_of(broker)
+
+
+def test_the_table_can_be_lost_and_is_made_again(three_orders):
+    broker, recording = three_orders
+    ContentsUpdater(recording.place).update()
+    shutil.rmtree(Path(recording.root) / "queue_contents")
+
+    assert read_through(recording.root) == contents_of(broker)
+    ContentsUpdater(recording.place).update()
+    assert stored(recording.root) == contents_of(broker)
+
+
+def test_the_table_says_how_far_it_goes(three_orders):
+    _, recording = three_orders
+    ContentsUpdater(recording.place, QUERY_ID).update()
+
+    table = DeltaTable(f"{recording.root}/queue_contents")
+
+    assert table.transaction_version(QUERY_ID) == 0
+
+
+def test_without_events_there_is_nothing_to_keep(tmp_path):
+    with pytest.raises(QueryError, match="there is no table 'events' here"):
+        ContentsUpdater(Recording(tmp_path / "a", Broker()).place.below("missing")).update()

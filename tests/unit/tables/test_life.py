@@ -1,0 +1,71 @@
+"""The whole life of a message."""
+
+import pytest
+
+from streaming.tables.errors import QueryError
+from streaming.tables.life import life_of
+
+
+def told(life):
+    return [
+        (event["seq"], event["kind"], event["copy_id"], event["queue"]) for event in life.events
+    ]
+
+
+def test_the_life_of_a_rejected_message(shop):
+    life = life_of(shop, "0/0/0")
+
+    assert told(life) == [
+        (10, "enqueued", 10, "billing"),
+        (13, "delivered", 10, "billing"),
+        (15, "died", 10, "billing"),
+        (16, "enqueued", 16, "dead"),
+        (20, "consumed", 16, "dead"),
+    ]
+    assert (life.message_id, life.now, list(life.deaths)) == ("0/0/0", {}, [15])
+    assert life.deaths[15]["targets"] == ["dead"]
+    assert life.message is not None
+    assert {
+        name: life.message[name] for name in ("exchange", "routing_key", "body", "headers")
+    } == {
+        "exchange": "orders",
+        "routing_key": "bill.eu",
+        "body": "order 0",
+        "headers": {"tenant": "acme", "n": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [
+        ("0/0/2", {19: "ready"}),
+        ("0/0/5", {23: "unacked"}),
+        ("0/0/6", {25: "ready"}),
+        ("0/0/8", {}),
+    ],
+)
+def test_where_it_is_now(shop, name, now):
+    assert life_of(shop, name).now == now
+
+
+def test_a_message_that_no_queue_took_has_a_life_too(shop):
+    assert told(life_of(shop, "0/0/3")) == [(21, "unroutable", None, None)]
+    assert told(life_of(shop, "0/0/4")) == [(22, "publish_error", None, None)]
+
+
+def test_a_message_can_be_named_by_its_message_id(shop):
+    assert life_of(shop, "first").message_id == "0/0/0"
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("same", "several messages have message_id 'same': 0/0/2, 0/0/5"),
+        ("nobody", "no message is named 'nobody': it is not topic number/partition/offset"),
+        ("0/0/99", "there is none at partition 0, offset 99 of topic number 0"),
+        ("9/0/0", "there is none at partition 0, offset 0 of topic number 9"),
+    ],
+)
+def test_a_name_that_means_no_message_is_refused_in_words(shop, name, complaint):
+    with pytest.raises(QueryError, match=complaint):
+        life_of(shop, name)

@@ -1,0 +1,83 @@
+"""The sums of possible lives."""
+
+import duckdb
+import pytest
+
+from streaming.tables.identity import MessageId
+from streaming.tables.lives import LIVES, State, worth_sql
+
+BORN = ("enqueued", None, True)
+LENT = ("delivered", None, False)
+BACK = ("requeued", None, False)
+
+
+def life(*events):
+    """The sum of events, each a kind, a reason, and whether it is the copy's birth."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE event (kind VARCHAR, reason VARCHAR, seq INT, copy_id INT)")
+    for seq, (kind, reason, birth) in enumerate(events):
+        copy_id = seq if birth else -1
+        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?)", [kind, reason, seq, copy_id])
+    [(total,)] = connection.execute(f"SELECT sum({worth_sql()}) FROM event").fetchall()
+    return int(total)
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ([BORN], State.READY),
+        ([BORN, LENT], State.UNACKED),
+        ([BORN, LENT, BACK], State.READY),
+        ([BORN, *[LENT, BACK] * 300, LENT], State.UNACKED),
+        ([BORN, ("held", "expired", False)], State.HELD),
+        ([BORN, LENT, ("held", "rejected", False)], State.HELD),
+        ([BORN, ("consumed", None, False)], State.GONE),
+        ([BORN, ("purged", None, False)], State.GONE),
+        ([BORN, ("deleted", None, False)], State.GONE),
+        ([BORN, LENT, ("deleted", None, False)], State.GONE),
+        ([BORN, LENT, ("acked", None, False)], State.GONE),
+        ([BORN, ("died", "expired", False)], State.GONE),
+        ([BORN, ("died", "maxlen", False)], State.GONE),
+        ([BORN, LENT, ("died", "rejected", False)], State.GONE),
+        ([BORN, LENT, ("died", "delivery_limit", False)], State.GONE),
+        ([BORN, LENT, ("rerouted", "rejected", False)], State.GONE),
+        ([BORN, ("rerouted", "orphaned", False)], State.GONE),
+        ([BORN, ("held", "expired", False), ("died", "expired", False)], State.GONE),
+        ([BORN, LENT, ("held", "rejected", False), ("died", "rejected", False)], State.GONE),
+        ([("died", "maxlen", True)], State.GONE),
+    ],
+    ids=str,
+)
+def test_what_can_happen_to_a_copy_is_a_possible_life(events, state):
+    assert LIVES[life(*events)] is state
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        [LENT],
+        [("acked", None, False)],
+        [BORN, BORN],
+        [BORN, BACK],
+        [BORN, LENT, LENT],
+        [BORN, ("acked", None, False)],
+        [BORN, LENT, ("consumed", None, False)],
+        [BORN, LENT, ("died", "expired", False)],
+        [BORN, ("died", "rejected", False)],
+        [BORN, ("consumed", None, False), ("consumed", None, False)],
+        [BORN, LENT, ("acked", None, False), ("died", "expired", False)],
+    ],
+    ids=str,
+)
+def test_what_cannot_happen_is_none(events):
+    assert (life(*events) if events else 0) not in LIVES
+
+
+def test_a_message_is_named_by_three_numbers():
+    assert str(MessageId(1, 0, 42)) == "1/0/42"
+    assert MessageId.parse("1/0/42") == MessageId(1, 0, 42)
+    assert MessageId.of({"topic_number": 1, "partition": 0, "offset": 42}) == MessageId(1, 0, 42)
+    assert MessageId.of(None) is None
+    for other in ("", "1/0", "1/0/42/7", "a/0/42", "-1/0/42", "1/0/42 "):
+        assert MessageId.parse(other) is None

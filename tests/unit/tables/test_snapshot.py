@@ -1,0 +1,127 @@
+"""Delta tables as DuckDB views."""
+
+import shutil
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, TableFeatures, write_deltalake
+
+from streaming.tables.balance import balance
+from streaming.tables.dead_letters import DeadLetterFilter, list_dead_letters
+from streaming.tables.errors import QueryError
+from streaming.tables.snapshot import Tables, iso, quoted, text
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """A table of two files; the second has a column more."""
+    write_deltalake(tmp_path / "orders", pa.table({"id": [1, 2]}))
+    more = pa.table({"id": [3], "note": ["late"]})
+    write_deltalake(tmp_path / "orders", more, mode="append", schema_mode="merge")
+    return Tables(str(tmp_path))
+
+
+def test_a_column_that_a_file_was_written_without_is_null(orders):
+    orders.view("orders")
+
+    assert orders.rows("SELECT * FROM orders ORDER BY id") == [
+        {"id": 1, "note": None},
+        {"id": 2, "note": None},
+        {"id": 3, "note": "late"},
+    ]
+
+
+def test_a_view_can_be_of_few_columns_and_files(orders):
+    files = orders.files("orders", {"id": 2})
+    orders.view("orders", files=files, columns=["note"], view="late ones")
+
+    assert orders.rows('FROM "late ones"') == [{"note": "late"}]
+
+
+@pytest.mark.parametrize(("above", "count"), [(0, 2), (1, 2), (2, 1), (3, 0)])
+def test_files_are_left_out_by_their_greatest_value(orders, above, count):
+    assert len(orders.files("orders", {"id": above})) == count
+
+
+def test_the_bound_itself_counts_if_asked(orders):
+    assert len(orders.files("orders", {"id": 3}, inclusive=True)) == 1
+
+
+def test_a_table_without_files_is_an_empty_view(tmp_path):
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("names", pa.list_(pa.string())),
+            (
+                "place",
+                pa.struct([("on", pa.int32()), ("by name", pa.map_(pa.string(), pa.binary()))]),
+            ),
+        ]
+    )
+    DeltaTable.create(tmp_path / "none", schema)
+    tables = Tables(str(tmp_path))
+
+    tables.view("none")
+
+    assert tables.rows("FROM none") == []
+    assert tables.values("SELECT column_type FROM (DESCRIBE none)") == [
+        ("BIGINT",),
+        ("TIMESTAMP WITH TIME ZONE",),
+        ("VARCHAR[]",),
+        ('STRUCT("on" INTEGER, "by name" MAP(VARCHAR, BLOB))',),
+    ]
+
+
+def test_a_snapshot_stays_at_the_version_it_has_seen(orders, tmp_path):
+    orders.view("orders")
+    write_deltalake(tmp_path / "orders", pa.table({"id": [4]}), mode="append", schema_mode="merge")
+
+    assert orders.values("SELECT count(*) FROM orders") == [(3,)]
+    orders.view("orders")
+    assert orders.values("SELECT count(*) FROM orders") == [(3,)]
+
+
+def test_what_duckdb_cannot_read_by_itself_deltalake_reads(shop_root, tmp_path):
+    """A table with deletion vectors; here with the feature, and none deleted."""
+    root = tmp_path / "tables"
+    shutil.copytree(shop_root, root)
+    for name in ("events", "dead_letters"):
+        table = DeltaTable(root / name)
+        table.alter.add_feature(
+            TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+        )
+    tables = Tables(str(root))
+
+    assert tables.folder("events") is None
+    assert balance(tables).findings == []
+    assert len(list_dead_letters(tables, DeadLetterFilter(queue="mail"))) == 1
+
+
+def test_a_folder_with_spaces_quotes_and_other_letters(shop_root, tmp_path):
+    root = tmp_path / 'it\'s a "tést" folder'
+    shutil.copytree(shop_root, root)
+
+    assert balance(Tables(str(root))).findings == []
+    assert balance(Tables(root.as_uri())).findings == []
+
+
+def test_something_that_is_no_delta_table_is_named(tmp_path):
+    (tmp_path / "events" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "events" / "_delta_log" / f"{0:020}.json").write_text("{")
+
+    with pytest.raises(QueryError, match=r"events: cannot be read as a Delta table: "):
+        Tables(str(tmp_path)).table("events")
+
+
+def test_instants_come_in_milliseconds():
+    tables = Tables("nowhere")
+    [row] = tables.rows("SELECT TIMESTAMPTZ '2026-03-01 13:00:00.5+01' AS at_, NULL AS never")
+
+    assert (iso(row["at_"]), iso(row["never"])) == ("2026-03-01T12:00:00.500Z", None)
+
+
+def test_names_and_texts_are_quoted():
+    value, name = text("it's"), quoted('a "name"')
+
+    assert Tables("nowhere").rows(f"SELECT {value} AS {name}") == [{'a "name"': "it's"}]
