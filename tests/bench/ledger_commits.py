@@ -38,7 +38,8 @@ SHORT = 100
 FILES = 3  # a batch and table
 BATCHES_JOINED = 600  # a minute at ten batches a second
 BATCH_MS = 100
-CHECKPOINT_BATCHES = 2_000
+CHECKPOINT_BATCHES = 20
+SPARSE_CHECKPOINTS = 2_000  # long gone
 JOINED_BYTES = 128 * 1024 * 1024
 
 
@@ -62,13 +63,19 @@ def a_history(root: Place, name: str, batches: int) -> None:
             entries = [{"add": an_add(first, batch, f"joined-{version}", JOINED_BYTES)}, *gone]
             write_entry(log, version, entries, age_ms)
             version += 1
-        if (batch + 1) % CHECKPOINT_BATCHES == 0:
+        recent = batches - batch < 2 * BATCHES_JOINED  # what the log still holds
+        if (batch + 1) % (CHECKPOINT_BATCHES if recent else SPARSE_CHECKPOINTS) == 0:
             load_table(root.below(name)).create_checkpoint()
+            make_older(log / f"{version - 1:020}.checkpoint.parquet", age_ms)
 
 
 def write_entry(log: Path, version: int, entries: Sequence[object], age_ms: int) -> None:
     path = log / f"{version:020}.json"
     path.write_text("\n".join(map(json.dumps, [{"commitInfo": {}}, *entries])))
+    make_older(path, age_ms)
+
+
+def make_older(path: Path, age_ms: int) -> None:
     at_s = time.time() - age_ms / 1000
     os.utime(path, (at_s, at_s))
 

@@ -20,7 +20,7 @@ from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.kafka import EmbeddedKafka
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60
+PATIENCE_S = 180
 BIG = b"x" * (9 * 1024 * 1024)
 
 

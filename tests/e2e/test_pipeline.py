@@ -82,7 +82,7 @@ class Pipeline:
         if not files:
             return []
         relation = duckdb.sql(
-            f"select {columns} from read_parquet({files!r}, union_by_name=true) order by {order}"  # noqa: S608
+            f"select {columns} from read_parquet({files!r}, union_by_name=true) order by {order}"
         )
         assert relation is not None
         return relation.fetchall()
