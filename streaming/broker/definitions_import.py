@@ -9,11 +9,17 @@ from topology.errors import InvalidTopologyError, Refusal, precondition_failed
 
 if TYPE_CHECKING:
     from streaming.broker.administration import Administration
+    from streaming.broker.declared import Declared
     from streaming.broker.events import Actor
+    from topology.declarations import DestinationType
 
 
 def import_definitions(
-    administration: Administration, actor: Actor, document: dict[str, Any], vhost: str
+    administration: Administration,
+    topology: Declared,
+    actor: Actor,
+    document: dict[str, Any],
+    vhost: str,
 ) -> dict[str, Any] | Refusal:
     """Declare what the document holds for this vhost (R-DEF-1..4).
 
@@ -23,7 +29,7 @@ def import_definitions(
         `imported`: how many objects; `left_out`: what is not modelled, as texts.
     """
     try:
-        existing = administration.existing()
+        existing = _existing(topology)
         loaded = load_definitions(document, default_vhost=vhost, existing=existing)
     except InvalidTopologyError as error:
         return precondition_failed(f"definitions cannot be imported: {error}")
@@ -31,35 +37,42 @@ def import_definitions(
     left_out = [str(problem) for problem in loaded.left_out]
     if definitions is None:
         return {"imported": 0, "left_out": left_out}
+    exchanges, queues = administration.exchanges, administration.queues
+    policies = administration.policies
     refusals = [
+        *(policies.refuse_policy(actor, one, operator=False) for one in definitions.policies),
         *(
-            administration.refuse_policy(actor, policy, operator=False)
-            for policy in definitions.policies
+            policies.refuse_policy(actor, one, operator=True)
+            for one in definitions.operator_policies
         ),
-        *(
-            administration.refuse_policy(actor, policy, operator=True)
-            for policy in definitions.operator_policies
-        ),
-        *(administration.refuse_exchange(actor, exchange) for exchange in definitions.exchanges),
-        *(administration.refuse_queue(actor, queue) for queue in definitions.queues),
-        *(administration.refuse_key(binding) for binding in definitions.bindings),
+        *(exchanges.refuse_exchange(actor, exchange) for exchange in definitions.exchanges),
+        *(queues.refuse_queue(actor, queue) for queue in definitions.queues),
+        *(exchanges.refuse_key(binding) for binding in definitions.bindings),
     ]
     for refusal in refusals:
         if refusal is not None:
             return refusal
     for permission in definitions.permissions:
-        administration.set_permission(permission)
+        policies.set_permission(permission)
     for policy in definitions.policies:
-        administration.set_policy(policy, operator=False)
+        policies.set_policy(policy, operator=False)
     for policy in definitions.operator_policies:
-        administration.set_policy(policy, operator=True)
+        policies.set_policy(policy, operator=True)
     for exchange in definitions.exchanges:
-        administration.declare_exchange(exchange)
+        exchanges.declare_exchange(exchange)
     for queue in definitions.queues:
-        administration.declare_queue(queue)
+        queues.declare_queue(queue)
     for binding in definitions.bindings:
-        administration.bind(binding)
+        exchanges.bind(binding)
     return {"imported": _count(definitions), "left_out": left_out}
+
+
+def _existing(topology: Declared) -> list[tuple[DestinationType, str]]:
+    """All exchanges and queues."""
+    exchanges: list[tuple[DestinationType, str]] = [
+        ("exchange", name) for name in topology.router.exchanges
+    ]
+    return exchanges + [("queue", name) for name in topology.queues]
 
 
 def _count(definitions: Any) -> int:

@@ -133,7 +133,7 @@ class Sessions:
             self._stop(stream)
         for name in sorted(shard.topology.exclusive):
             if shard.queue(name).owner == channel.number:
-                shard.administration.delete_queue(shard.queue(name), "exclusive")
+                shard.administration.queues.delete_queue(shard.queue(name), "exclusive")
         shard.settlements.requeue_all(channel, explicitly=False)
         shard.channels.remove(channel)
 
@@ -145,7 +145,7 @@ class Sessions:
         queue.remove_consumer(stream)
         self.note_cancelled(queue, stream)
         if queue.declaration.auto_delete and not queue.consumers:
-            shard.administration.delete_queue(queue, "auto_delete")
+            shard.administration.queues.delete_queue(queue, "auto_delete")
 
     def note_cancelled(self, queue: Queue, stream: Stream) -> None:
         """Say that a consumer ended, and whose it was."""
@@ -197,7 +197,7 @@ class Sessions:
             lanes = shard.config.lanes
             text = f"vhost '{shard.config.vhost}' has {lanes} lanes: no get or consume there"
             return Refusal(NOT_IMPLEMENTED, f"NOT_IMPLEMENTED - {text}")
-        return shard.administration.usable_queue(actor, name, "read")
+        return shard.administration.queues.usable_queue(actor, name, "read")
 
     def _note(self, what: str, queue: str, detail: dict[str, Any]) -> None:
         self._shard.events.add(Kind.CHANNEL, queue, detail={"what": what, **detail})

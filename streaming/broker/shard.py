@@ -323,7 +323,7 @@ class Shard:
                 if queue is not None and queue.retry_timer_ms == due_ms:
                     self.at_least_once.retry(queue)
             case TimerKind.EXPIRE_QUEUE:
-                self.administration.queue_expiry_due(number, due_ms)
+                self.administration.queues.queue_expiry_due(number, due_ms)
             case _:
                 self.sessions.timer_due(kind, number, due_ms)
 
