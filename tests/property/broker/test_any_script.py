@@ -12,8 +12,9 @@ from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Event
 from streaming.broker.shard import Shard, ShardConfig
 from tests.property.broker.balance import Balance
+from tests.property.broker.declarations import CHANNELS, QUEUES
 from tests.property.broker.playing import CONFIG, LIMIT, Watch, low_limit, play, tiny_pages
-from tests.property.broker.scripts import CHANNELS, QUEUES, Step, scripts
+from tests.property.broker.scripts import Step, scripts
 
 
 class Growth(Watch):
@@ -52,6 +53,12 @@ def test_the_same_holds_when_each_batch_has_an_instant_of_its_own(script, cuts, 
     """Records after a batch's `now` take effect at `now`; time to live counts from it."""
     with low_limit():
         play(script, of("4.0", clock="wall", away_ms=away_ms), cuts=cuts, watch=Balance())
+
+
+@given(script=scripts())
+def test_the_same_holds_where_users_need_permissions(script):
+    with low_limit():
+        play(script, of("4.0", enforce_permissions=True), watch=Balance())
 
 
 @given(script=scripts(), lane=st.integers(0, 1))
