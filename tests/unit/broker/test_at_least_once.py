@@ -86,6 +86,23 @@ def test_what_still_has_nowhere_to_go_is_tried_again(cut):
 
 
 @CUT
+def test_what_a_full_target_leaves_over_waits_for_the_retry_after(cut):
+    broker = a_broker(cut=cut)
+    for body in ("m1", "m2"):
+        reject(broker, body)
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead", max_length=1, overflow="reject-publish")
+    broker.bind("dlx", "dead")
+    broker.story()
+
+    broker.at(1_000)
+    first = broker.drain("dead")
+    broker.at(2_000)
+
+    assert (first, broker.drain("dead")) == (["m1"], ["m2"])
+
+
+@CUT
 def test_a_buffer_that_nothing_leaves_does_not_hold_up_a_long_jump_in_time(cut):
     """D11: a record from the far future means a hundred million retries; the last ones count."""
     broker = a_broker(cut=cut)
