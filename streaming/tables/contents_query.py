@@ -79,8 +79,8 @@ def query_ids(tables: Tables) -> list[str]:
         else:
             found.add(of_a_batch["query_id"])
     if others:
-        tables.view(EVENTS, files=others, columns=["query_id"])
-        found.update(one for (one,) in tables.values("SELECT DISTINCT query_id FROM events"))
+        tables.view(EVENTS, files=others, columns=["query_id"], view="joined")
+        found.update(one for (one,) in tables.values("SELECT DISTINCT query_id FROM joined"))
     return sorted(found)
 
 
@@ -105,8 +105,8 @@ def progress(tables: Tables, queries: Iterable[str] | None = None) -> list[Progr
 
 
 def _last_batch(tables: Tables, query_id: str) -> int:
-    tables.view(EVENTS, columns=["query_id", "batch_id"])
-    found = tables.values("SELECT max(batch_id) FROM events WHERE query_id = ?", [query_id])
+    tables.view(EVENTS, columns=["query_id", "batch_id"], view="batches")
+    found = tables.values("SELECT max(batch_id) FROM batches WHERE query_id = ?", [query_id])
     return NEVER_APPLIED if found[0][0] is None else int(found[0][0])
 
 

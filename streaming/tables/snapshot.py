@@ -8,6 +8,7 @@ store) deltalake reads into a temporary table instead; that is slower, and rare.
 """
 
 import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -61,7 +62,8 @@ class Tables:
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET preserve_insertion_order = false")
-        self.connection.execute(f"SET temp_directory = {text(tempfile.gettempdir())}")
+        overflow = Path(tempfile.gettempdir()) / f"dlx-duckdb-{uuid.uuid4().hex}"  # made if needed
+        self.connection.execute(f"SET temp_directory = {text(str(overflow))}")
         if threads is not None:
             self.connection.execute(f"SET threads = {threads}")
 

@@ -8,8 +8,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from streaming.broker import commands
+from streaming.ledger.active_files import ActiveFiles
+from streaming.ledger.compaction import join
+from streaming.ledger.compaction_plan import plan, small_files
 from streaming.ledger.errors import CommitError
+from streaming.ledger.schemas import LEDGER, TABLES
+from streaming.ledger.storage import Place
+from streaming.ledger.tables import load_table
 from streaming.tables import contents
+from streaming.tables.balance import balance
 from streaming.tables.contents import ContentsUpdater
 from streaming.tables.contents_query import prepare_contents
 from streaming.tables.errors import QueryError
@@ -241,4 +248,29 @@ def test_the_table_says_how_far_it_goes(three_orders):
 
 def test_without_events_there_is_nothing_to_keep(tmp_path):
     with pytest.raises(QueryError, match="there is no table 'events' here"):
-        ContentsUpdater(Recording(tmp_path / "a", Broker()).place.below("missing")).update()
+        ContentsUpdater(Place(str(tmp_path))).update()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_were_joined_are_read_like_those_of_batches(tmp_path):
+    play = RandomPlay(5)
+    recording = Recording(tmp_path, play.broker)
+    updater = ContentsUpdater(recording.place)
+    for _ in range(3):
+        play.steps(40)
+        recording.commit()
+        if recording.batch_id == 0:
+            updater.update()
+    for name in LEDGER:
+        place, spec = recording.place.below(name), TABLES[name]
+        files = small_files(spec, ActiveFiles(load_table(place)))
+        for group in plan(files, 1 << 20, 2):
+            assert join(place, spec, group) is not None
+    tables = Tables(str(tmp_path))
+
+    assert [len(tables.files(name)) for name in ("messages", "events")] == [1, 1]
+    assert read_through(tmp_path) == contents_of(play.broker)
+    assert balance(tables).findings == []
+    ContentsUpdater(recording.place).update()
+    assert stored(tmp_path) == contents_of(play.broker)
