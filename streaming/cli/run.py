@@ -30,10 +30,13 @@ def run(
     """
     import os
 
+    from rich.console import Console
+
     from streaming.config import load_config
     from streaming.config.attachments import check_secrets, load_vhost_definitions
     from streaming.pipeline.batch_log import batch_line
-    from streaming.pipeline.job import BatchDone, Job
+    from streaming.pipeline.job import Job
+    from streaming.pipeline.reports import BatchDone
     from streaming.pipeline.watching import LiveView
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
@@ -56,7 +59,7 @@ def run(
         else:
             logger.info("%s", batch_line(done, job.shards, job.gate_state))
 
-    job = Job(settings, batch_done)
+    job = Job(settings, batch_done, Console(stderr=True))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:

@@ -38,19 +38,19 @@ class TablesSettings(Section, frozen=True, kw_only=True):
         int,
         Setting(
             whole(1, 100_000),
-            "Commits between two checkpoints of a table's Delta log: a reader replays at most so "
-            "many log entries.",
+            "Commits between two checkpoints of a table's Delta log. Each commit since the last "
+            "checkpoint makes the next one 0.18 ms slower, and a reader replays them all.",
         ),
-    ] = 100
+    ] = 20
     log_retention_ms: Annotated[
         int,
         Setting(
             milliseconds(60_000),
-            "How long the Delta log keeps old versions for time travel. An hour holds up to "
-            "36,000 of them at ten batches a second; Delta's default of 30 days would hold 26 "
-            "million files.",
+            "How long the Delta log keeps old versions, for time travel and for readers that are "
+            "still loading one. Each thousand of them makes every commit 2.5 ms slower, and there "
+            "are up to 600 a minute; Delta's default of 30 days would hold 26 million files.",
         ),
-    ] = 3_600_000
+    ] = 60_000
     vacuum_interval_ms: Annotated[
         int, Setting(milliseconds(1_000), "How often files that no version names are removed.")
     ] = 600_000

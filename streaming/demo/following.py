@@ -11,7 +11,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from streaming.demo.addresses import Addresses
 from streaming.demo.depths import Depths, Move
 from streaming.demo.live import Deaths
-from streaming.pipeline.job import BatchDone, Job
+from streaming.pipeline.job import Job
+from streaming.pipeline.reports import BatchDone
 from streaming.tables.contents_query import EVENTS, prepare_contents
 from streaming.tables.snapshot import Tables
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from streaming.pipeline.gate import GateState
-    from streaming.pipeline.job import BatchDone
     from streaming.pipeline.memory_of_shards import ShardsSeen
+    from streaming.pipeline.reports import BatchDone
 
 
 def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:

@@ -21,29 +21,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streaming.config import JobConfig, jvm_properties, librdkafka_properties, outcome_hash
+from streaming.config import JobConfig, jvm_properties, librdkafka_properties, outcome_hash, reveal
 from streaming.ledger.batches import BatchRow
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.memory import memory_marks, this_machine
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.flow_notices import FlowNotices
 from streaming.pipeline.gate import Gate, SourceLimits
 from streaming.pipeline.imports import write_imports
-from streaming.pipeline.intake import decode_files
 from streaming.pipeline.kafka_topics import KafkaTopics
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
-from streaming.pipeline.processor import ShardReport
+from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.task_settings import task_settings
-from streaming.pipeline.tasks import FILES_KEY
 from streaming.pipeline.ticks import Ticks
-from streaming.pipeline.upkeep import Upkeep
+from streaming.pipeline.upkeep import Upkeep, retention
 from streaming.session import SessionConfig, available_cores, make_session, stop_session
 from streaming.wire import WIRE_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from rich.console import Console
 
     from topology.declarations import Definitions
 
@@ -52,40 +52,36 @@ logger = logging.getLogger(__name__)
 STOP_TIMEOUT_S = 120
 """How long to wait for the batch that runs when the job is stopped."""
 
-_reports = msgspec.msgpack.Decoder(ShardReport)
-
-
-class BatchDone(msgspec.Struct, frozen=True):
-    """A batch that was committed."""
-
-    batch_id: int
-    now_ms: int
-    reports: list[ShardReport]
-    records: int
-    events: int
-    seconds: dict[str, float]
-
 
 class Job:
     """A job from its configuration.
 
     Args:
         on_batch: called after each committed batch, on Spark's thread.
+        progress: shows bars while jars are downloaded.
     """
 
     def __init__(
-        self, config: JobConfig, on_batch: Callable[[BatchDone], None] | None = None
+        self,
+        config: JobConfig,
+        on_batch: Callable[[BatchDone], None] | None = None,
+        progress: Console | None = None,
     ) -> None:
         self.config = config
         self._on_batch = on_batch
+        self._progress = progress
         self._producer = librdkafka_properties(config.kafka, os.environ)
         self._jvm = jvm_properties(config.kafka, os.environ)
-        self.tables = Place(config.job.tables_location)
+        self.tables = Place(
+            config.job.tables_location,
+            reveal(config.tables.storage_options, "tables.storage_options", os.environ),
+        )
         self.checkpoint = Checkpoint(Path(config.job.checkpoint_location))
         self._query: StreamingQuery | None = None
         self._spark: SparkSession | None = None
         self._ledger: Ledger | None = None
         self._ticks: Ticks | None = None
+        self._notices: FlowNotices | None = None
         self.marks = memory_marks(config.flow, this_machine())
         self.shards = ShardsSeen(None)
         self._gate = Gate(self.marks, config.job.max_batch_rows)
@@ -116,24 +112,34 @@ class Job:
         topics = KafkaTopics(self.config, dict(self._producer))
         topics.prepare()
         partitions = self.config.job.shuffle_partitions or available_cores()
-        self._ledger = Ledger(self.tables)
+        self._ledger = Ledger(self.tables, retention(self.config.tables))
         self.checkpoint.open(
             partitions,
             outcome_hash(self.config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
             tables_empty=self._ledger.is_empty(),
         )
-        settings = task_settings(self.config, self.checkpoint.job_file, topics, self._producer)
+        settings = task_settings(
+            self.config, self.tables, self.checkpoint.job_file, topics, self._producer
+        )
         self.checkpoint.save()
         if self.checkpoint.query_id() is None and definitions:
             write_imports(self.config, definitions, self._producer)
         if spark is None:
-            spark = self._spark = make_session(self._session())
+            spark = self._spark = make_session(self._session(), self._progress)
         self._learn_of_last_batch()
         for note in self.marks.notes:
             logger.log(note.level, note.text)
         self._ticks = Ticks(
             self.config, settings, dict(self._producer), topics.partitions, self.shards.deadlines
         )
+        self._notices = FlowNotices(
+            self.checkpoint.path,
+            self.marks,
+            self.config.outbound_topics(),
+            topics.partitions,
+            self._producer,
+        )
+        self._notices.gate_is(self.gate_state)
         self._start_upkeep()
         plan = streaming_plan(
             spark, self.config, settings, dict(self._jvm), self.gate_state.max_rows
@@ -174,6 +180,7 @@ class Job:
             master=job.master,
             driver_memory=job.driver_memory,
             shuffle_partitions=job.shuffle_partitions,
+            properties=reveal(job.spark_properties, "job.spark_properties", os.environ),
         )
 
     # -- a batch
@@ -183,15 +190,7 @@ class Job:
         started = time.perf_counter()
         rows = frame.collect()
         ran = time.perf_counter()
-        files = []
-        reports = []
-        for row in rows:
-            if row["shard"] == FILES_KEY:
-                files.extend(decode_files(bytes(row["report"])))
-            else:
-                reports.append(_reports.decode(bytes(row["report"])))
-        for report in reports:
-            files.extend(report.files)
+        files, reports = read_reports(rows)
         query_id = self.checkpoint.query_id()
         assert query_id is not None, "a batch without a query"
         offsets = self.checkpoint.offsets(batch_id)
@@ -228,7 +227,9 @@ class Job:
         self.committed.set()
 
     def _set_gate(self) -> None:
-        """Tell the publishes source how much the next batch may read."""
+        """Tell the publishes source how much the next batch may read, and publishers whether."""
+        if self._notices is not None:
+            self._notices.gate_is(self.gate_state)
         with self._limits_ready:
             if self._limits is not None and not self._stopping:
                 self._limits.set_rows(self.config.topics_of("publishes"), self.gate_state.max_rows)
@@ -254,6 +255,9 @@ class Job:
         """Stop the query between batches, give everything back; harmless twice."""
         if self._ticks is not None:
             self._ticks.stop()
+        if self._notices is not None:
+            self._notices.stop()
+            self._notices = None
         query, self._query = self._query, None
         if query is not None:
             self._end_batches(query)

@@ -113,7 +113,10 @@ class KafkaTopics:
     def _describe(self) -> None:
         """Learn ids and partitions; a topic just made is not known everywhere at once."""
         cluster = self._admin.describe_cluster(request_timeout=30).result()
-        names = sorted({each.topic for each in self._config.inputs})
+        names = sorted(
+            {each.topic for each in self._config.inputs}
+            | {*self._config.outbound_topics().values()}
+        )
         deadline_s = time.monotonic() + self._timeout_s
         while names:
             described = self._admin.describe_topics(TopicCollection(names), request_timeout=30)

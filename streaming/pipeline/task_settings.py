@@ -5,23 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streaming.broker.shard import ShardConfig
-from streaming.ledger.storage import Place
 from streaming.pipeline.tasks import OutboundTask, TaskSettings, TopicTask, VhostTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from streaming.config import JobConfig
+    from streaming.ledger.storage import Place
     from streaming.pipeline.kafka_topics import KafkaTopics
     from streaming.pipeline.numbers import JobFile
 
 
 def task_settings(
-    config: JobConfig, numbers: JobFile, topics: KafkaTopics, producer: Mapping[str, str]
+    config: JobConfig,
+    tables: Place,
+    numbers: JobFile,
+    topics: KafkaTopics,
+    producer: Mapping[str, str],
 ) -> TaskSettings:
     """What the stages of this job need; new topics and shards get their numbers.
 
     Args:
+        tables: root of the tables.
         producer: librdkafka properties of the outbound producer; may hold secrets.
     """
     vhosts: dict[str, VhostTask] = {}
@@ -45,7 +50,7 @@ def task_settings(
                 consumer_timeout_ms=vhost.consumer_timeout_ms or None,
             )
     return TaskSettings(
-        tables=Place(config.job.tables_location),
+        tables=tables,
         topics={
             each.topic: TopicTask(
                 numbers.topic_number(topics.identities[each.topic], each.topic),

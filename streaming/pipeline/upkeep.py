@@ -6,15 +6,32 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from streaming.ledger.maintenance import Maintenance
+from streaming.ledger.maintenance import Maintenance, Schedule
+from streaming.ledger.tables import Retention
 from streaming.tables.contents import ContentsUpdater
 
 if TYPE_CHECKING:
-    from streaming.config import JobConfig
+    from streaming.config import JobConfig, TablesSettings
     from streaming.ledger.ledger import Ledger
     from streaming.ledger.storage import Place
 
 logger = logging.getLogger(__name__)
+
+
+def retention(tables: TablesSettings) -> Retention:
+    """How long the tables keep what is no longer current."""
+    return Retention(log_ms=tables.log_retention_ms)
+
+
+def schedule(tables: TablesSettings) -> Schedule:
+    """When the tables are looked after."""
+    return Schedule(
+        checkpoint_commits=tables.checkpoint_interval_commits,
+        compaction_ms=tables.compaction_interval_ms,
+        target_bytes=tables.compaction_target_bytes,
+        vacuum_ms=tables.vacuum_interval_ms,
+        vacuum_grace_ms=tables.vacuum_retention_ms,
+    )
 
 
 class Upkeep:
@@ -29,12 +46,14 @@ class Upkeep:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._maintenance: Maintenance | None = None
-        self._contents = ContentsUpdater(tables)
+        self._contents = ContentsUpdater(tables, retention=retention(config.tables))
 
     def start(self) -> None:
         """Begin."""
         assert self._ledger is not None
-        self._maintenance = Maintenance(self._tables, writers=self._ledger.writers)
+        self._maintenance = Maintenance(
+            self._tables, schedule(self._config.tables), self._ledger.writers
+        )
         self._maintenance.start()
         self._thread = threading.Thread(target=self._run, name="contents", daemon=True)
         self._thread.start()

@@ -10,8 +10,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from streaming.pipeline.gate import GateState
-    from streaming.pipeline.job import BatchDone
     from streaming.pipeline.memory_of_shards import ShardsSeen
+    from streaming.pipeline.reports import BatchDone
 
 KEPT_BATCHES = 10
 

@@ -24,7 +24,9 @@ class Outbox:
         self._records: dict[int, _Record] = {}
 
     def take(self, value: bytes, headers: Mapping[str, bytes]) -> None:
-        """Keep a record."""
+        """Keep a record; notices of flow control are no replies."""
+        if headers["dlx-kind"] == b"flow":
+            return
         self._records.setdefault(int(headers["dlx-seq"]), _Record(value, headers))
 
     def replies(self) -> list[list[Reply]]:

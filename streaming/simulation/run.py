@@ -26,8 +26,9 @@ from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.topics import OutboundSettings
 from streaming.config.vhosts import UserSettings, VhostSettings
-from streaming.pipeline.job import BatchDone, Job
+from streaming.pipeline.job import Job
 from streaming.pipeline.kafka_topics import KafkaTopics
+from streaming.pipeline.reports import BatchDone
 from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.simulation.brokers import LogReader, LogWriter

@@ -1,0 +1,145 @@
+"""Flow control against a small mark (document 001, "Memory-based flow control"; D9).
+
+Nobody consumes at first, bodies are short and then long; the job stops and starts while the gate
+is closed; then a consumer drains the queue.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.config import Absolute, FlowSettings
+from tests.fixtures.pipeline import Pipeline
+
+SHORT, LONG = 200, 100_000
+QUIET_S = 2.0
+
+
+class Load:
+    """So many bytes of bodies against a mark."""
+
+    def __init__(self, root: Path, servers: str, mark_bytes: int, half_bytes: int) -> None:
+        self.mark_bytes = mark_bytes
+        self.counts = {SHORT: half_bytes // SHORT, LONG: half_bytes // LONG}
+        flow = FlowSettings(vm_memory_high_watermark=Absolute(mark_bytes))
+        self.pipeline = Pipeline(root, servers, flow=flow, job={"max_batch_rows": 20_000})
+        self.most_bytes = 0
+        self.largest_batch_bytes = 0
+        self.gates: list[bool] = []
+
+    @property
+    def messages(self) -> int:
+        return sum(self.counts.values())
+
+    def watch(self) -> bool:
+        """Take in what the batches said so far; True for use in a condition."""
+        job = self.pipeline.job
+        assert job is not None
+        self.most_bytes = max(self.most_bytes, job.shards.resident_bytes)
+        if not self.gates or self.gates[-1] != job.gate_state.open:
+            self.gates.append(job.gate_state.open)
+        for batch in self.pipeline.batches:
+            added = sum(report.published_bytes + 64 * report.publishes for report in batch.reports)
+            self.largest_batch_bytes = max(self.largest_batch_bytes, added)
+        return True
+
+    def publish(self, size: int) -> None:
+        for number in range(self.counts[size]):
+            body = f"{number:08}".encode() * (size // 8)
+            while True:
+                try:
+                    self.pipeline.publish(body, routing_key=b"work")
+                except BufferError:
+                    self.pipeline.producer.poll(0.1)
+                    continue
+                break
+            if number % 1000 == 0:
+                self.pipeline.producer.poll(0)
+
+    def read(self) -> int:
+        return sum(r.publishes for batch in self.pipeline.batches for r in batch.reports)
+
+    def until_closed(self) -> None:
+        job = self.pipeline.job
+        assert job is not None
+        self.pipeline.until(lambda: self.watch() and not job.gate_state.open)
+
+    def stays_closed(self) -> None:
+        """Nothing is read while it is closed, whatever waits."""
+        before = self.read()
+        until = time.monotonic() + QUIET_S
+        self.pipeline.until(lambda: self.watch() and time.monotonic() > until)
+        assert self.read() <= before + 20_000  # a batch may have been on its way
+
+    def drain(self) -> None:
+        """Get and ack everything."""
+        done = 0
+        while done < self.messages:
+            self.pipeline.command(op="get", queue="work", count=2000, auto_ack=True, channel="w")
+            seen = len(self.pipeline.batches)
+            self.pipeline.until(lambda seen=seen: self.watch() and self._has_got(seen))
+            done = self.consumed()
+        self.pipeline.until(lambda: self.pipeline.resident() == 0)
+
+    def _has_got(self, seen: int) -> bool:
+        return any(
+            report.records > report.publishes
+            for batch in self.pipeline.batches[seen:]
+            for report in batch.reports
+        )
+
+    def consumed(self) -> int:
+        assert self.pipeline.job is not None
+        return self.read() - self.pipeline.resident()
+
+
+@pytest.fixture
+def load(request: pytest.FixtureRequest, tmp_path: Path, embedded_kafka: Any) -> Iterator[Load]:
+    load = Load(tmp_path, embedded_kafka.bootstrap_servers, *request.param)
+    yield load
+    load.pipeline.stop()
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        pytest.param((2_000_000, 4_000_000), id="8 MB against 2 MB"),
+        pytest.param((64_000_000, 500_000_000), id="1 GB against 64 MB", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
+def test_the_high_mark_bounds_what_is_resident_and_nothing_is_lost(load, spark, caplog):
+    caplog.set_level(logging.INFO)
+    pipeline = load.pipeline
+    pipeline.start(spark)
+    assert f"Memory limit set to {load.mark_bytes // 1_000_000}MB." in caplog.text
+    pipeline.command(op="declare_queue", queue={"name": "work"})
+    load.publish(SHORT)
+    load.until_closed()
+    load.stays_closed()
+    load.publish(LONG)
+
+    pipeline.stop()
+    resident = pipeline.resident()
+    pipeline.start(spark)
+    assert pipeline.resident() == resident
+    assert not pipeline.job.gate_state.open
+    load.stays_closed()
+    load.drain()
+
+    assert load.most_bytes <= load.mark_bytes + load.largest_batch_bytes
+    assert pipeline.query("messages", "count(*), sum(body_bytes)", "1") == [
+        (load.messages, load.counts[SHORT] * SHORT + load.counts[LONG] * LONG)
+    ]
+    lives = dict(pipeline.query("events", "kind, count(distinct copy_id)", "kind", "kind"))
+    assert (lives["enqueued"], lives["consumed"]) == (load.messages, load.messages)
+    assert load.gates == [True, False] * (len(load.gates) // 2) + [True]
+    notices = pipeline.outbound(2, "flow")
+    assert [json.loads(value)["active"] for _headers, value in notices] == [False, False]
+    assert {(h["dlx-lane"], h["dlx-seq"]) for h, _value in notices} == {(b"-1", b"1")}
+    assert json.loads(notices[0][1])["high_mark_bytes"] == load.mark_bytes
