@@ -11,14 +11,12 @@ from collections import Counter, deque
 from heapq import heappush
 from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec.structs import replace
-
 from streaming.broker.dead_lettering import MAX_DESCENDANTS, identity_of
 from streaming.broker.encoding import PageCodec
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER, Copy
 from streaming.broker.pages import Fifo
+from streaming.broker.rest import Held
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
@@ -26,16 +24,6 @@ if TYPE_CHECKING:
 
     from streaming.broker.queue import Queue
     from streaming.broker.shard import Shard
-
-
-class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """A copy in the buffer: why and when (epoch seconds) it died, and who has accepted it."""
-
-    copy: Copy
-    reason: str
-    died_at_s: int
-    accepted: tuple[str, ...] = ()
-    held: bool = False
 
 
 HELD = PageCodec(Held)
@@ -120,7 +108,7 @@ class AtLeastOnce:
         ]
         identity = identity_of(copy.message)
         if descendants[identity] + len(willing) > MAX_DESCENDANTS:
-            plan = replace(plan, targets=(), outcome="cascade_limit")
+            plan = plan.cut(())
             missing = willing = []
         descendants[identity] += len(willing)
         done = plan.outcome == "cascade_limit" or (bool(plan.targets) and willing == missing)

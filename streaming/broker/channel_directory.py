@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streaming.broker.channels import Channel, ChannelRecord, Stream
+from streaming.broker.channels import Channel, Stream
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.message import NEVER
 from streaming.broker.records import Records
+from streaming.broker.rest import ChannelRecord, DirectoryRecord
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
@@ -22,12 +23,7 @@ if TYPE_CHECKING:
 _NAMES = "channels"
 
 
-class _Directory(msgspec.Struct, array_like=True):
-    next_number: int
-    names: list[tuple[str | None, str, int]]
-
-
-_decoder = msgspec.msgpack.Decoder(_Directory)
+_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 _record_decoder = msgspec.msgpack.Decoder(ChannelRecord)
 _encoder = msgspec.msgpack.Encoder()
 
@@ -146,6 +142,6 @@ class ChannelDirectory:
         self.records.save()
         if self._names_changed:
             names = [(user, name, number) for (user, name), number in self._numbers().items()]
-            directory = _Directory(self._next_number, names)
+            directory = DirectoryRecord(self._next_number, names)
             self._shard.store.write(_NAMES, pack(_encoder.encode(directory)))
         self._loaded = {}

@@ -14,44 +14,20 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from streaming.broker.encoding import PageCodec
 from streaming.broker.events import Actor
-from streaming.broker.message import NEVER, Copy
-from streaming.broker.refs import Place
+from streaming.broker.message import NEVER
+from streaming.broker.rest import ChannelRecord, Delivery, StreamRecord
 
 if TYPE_CHECKING:
     from streaming.broker.pages import StateStore
+    from streaming.broker.refs import Place
 
 PAGE_BITS = 10
 """Deliveries 0..1023 of a stream are on page 0, and so on."""
 
 
-class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """One unacked delivery. `tag` orders it in its channel; `at_ms` is when it was handed out."""
-
-    tag: int
-    number: int
-    queue_number: int
-    at_ms: int
-    copy: Copy
-
-
 DELIVERIES = PageCodec(Delivery)
-
-
-class StreamRecord(msgspec.Struct, array_like=True):
-    """A stream at rest."""
-
-    number: int
-    label: str
-    next_number: int
-    pages: list[tuple[int, int]]  # page, unacked deliveries on it
-    queue_number: int = -1
-    prefetch: int = 0
-    auto_ack: bool = False
-    active: bool = False
 
 
 class Stream:
@@ -208,21 +184,6 @@ Consumer = Stream
 """A stream with `queue_number` is a consumer."""
 
 
-class ChannelRecord(msgspec.Struct, array_like=True):
-    """A channel at rest."""
-
-    user: str | None
-    name: str
-    next_tag: int
-    next_stream: int
-    streams: list[StreamRecord]
-    get_labels: list[tuple[str, int, int]]  # label, first number, deliveries
-    lease_ms: int | None
-    used_at_ms: int
-    lease_timer_ms: int
-    timeout_timer_ms: int
-
-
 class Channel:
     """A client's session: (user, name) is its identity (D3b).
 
@@ -285,9 +246,9 @@ class Channel:
         """Where deliveries under a label may be: of a get, then of consumers, the newest first."""
         first, count = self.get_labels.get(label, (0, 0))
         return [
-            Place(self.gets, first, count),
+            (self.gets, first, count),
             *(
-                Place(stream, 0, NEVER)
+                (stream, 0, NEVER)
                 for stream in reversed(self.streams.values())
                 if stream.label == label and stream.number
             ),

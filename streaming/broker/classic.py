@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming.broker.events import ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.ordering import ClassicOrder, PriorityOrder
-from streaming.broker.pages import Fifo
-from streaming.broker.queue import ACCEPTED, REFUSED, TURNED_AWAY, Queue, QueueRecord
+from streaming.broker.queue import ACCEPTED, REFUSED, TURNED_AWAY, Queue
+from streaming.broker.rest import QueueRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class ClassicQueue(Queue):
     """A classic queue, with priorities if it was declared with `x-max-priority`."""
 
-    __slots__ = ("drops_head", "fifo", "refuses")
+    __slots__ = ("by_arrival", "drops_head", "refuses")
 
     def __init__(
         self,
@@ -33,13 +34,12 @@ class ClassicQueue(Queue):
         super().__init__(shard, number, declaration, record)
         prefix = f"p{number}"
         top = settings.max_priority
-        self.fifo: Fifo[Copy] | None = None  # without priorities, where its order puts arrivals
+        self.by_arrival: ClassicOrder | None = None  # its order, if it has no priorities
         if top is not None:
             self.order = PriorityOrder(shard.store, prefix, top, record.levels)
         else:
             level = record.levels[0] if record.levels else None
-            self.order = order = ClassicOrder(shard.store, prefix, level)
-            self.fifo = order.fifo
+            self.order = self.by_arrival = ClassicOrder(shard.store, prefix, level)
         self.apply_settings(settings)
 
     def apply_settings(self, settings: QueueSettings) -> None:
@@ -69,14 +69,28 @@ class ClassicQueue(Queue):
                 self.shard.dead_lettering.die_on_arrival(self, message, envelope, parent_copy_id)
                 return TURNED_AWAY
             return REFUSED
-        copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
+        if self.ttl_ms is None and envelope.ttl_ms is None:
+            # Nearly every message comes here twice: this is `new_copy`, without a deadline.
+            events = self.events
+            kinds = events.kinds
+            position = self.next_position
+            self.next_position = position + 1
+            copy_id = events.first_seq + len(kinds)
+            copy = Copy(copy_id, message, envelope, position, NEVER, parent_copy_id)
+            kinds.append(ENQUEUED)
+            events.queues.append(self.name)
+            events.copies.append(copy)
+            events.numbers.append(position)
+        else:
+            copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
         if self.waiting and not self.ready:
             self.shard.consumers.hand_over(self, copy)
             return ACCEPTED
-        fifo = self.fifo
-        if fifo is None:
+        by_arrival = self.by_arrival
+        if by_arrival is None:
             self.order.push(copy)
-        else:  # what `push` does, without a call
+        else:  # and this is `push`
+            fifo = by_arrival.fifo
             back = fifo.back
             back.append(copy)
             if len(back) >= fifo.spill_copies:
@@ -90,6 +104,18 @@ class ClassicQueue(Queue):
         elif ready == 1 and copy.deadline_ms != NEVER:
             self.sweep()
         return ACCEPTED
+
+    def take(self) -> Copy:
+        """See `Queue`."""
+        by_arrival = self.by_arrival
+        if by_arrival is None or by_arrival.returned:
+            copy = self.order.pop()
+        else:  # this is `pop`
+            fifo = by_arrival.fifo
+            copy = (fifo.front or fifo.fill()).popleft()
+        self.ready -= 1
+        self.ready_bytes -= copy.message.size
+        return copy
 
     def _drop_head(self) -> None:
         """R-LEN-1, R-LEN-6: the head goes until the limits hold."""

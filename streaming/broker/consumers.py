@@ -11,10 +11,10 @@ from __future__ import annotations
 from heapq import heappush
 from typing import TYPE_CHECKING
 
-from streaming.broker.channels import Delivery
 from streaming.broker.events import CONSUMED, DELIVERED
 from streaming.broker.message import NEVER
 from streaming.broker.outbound import DeliveryOut
+from streaming.broker.rest import Delivery
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Consumers:
         self._shard = shard
         self._events = shard.events
         self._timeout_ms = shard.config.consumer_timeout_ms
+        self._streams: dict[tuple[int, int], Stream] = {}
 
     def can_take(self, queue: Queue) -> bool:
         """Whether a copy that arrives now would be handed over at once."""
@@ -39,8 +40,11 @@ class Consumers:
     def hand_over(self, queue: Queue, copy: Copy) -> None:
         """Give a copy to the consumer that is next in line."""
         key = queue.waiting.popleft()
-        channel_number, stream_number = key
-        stream = self._shard.channels.by_number(channel_number).streams[stream_number]
+        stream = self._streams.get(key)
+        if stream is None:
+            channel_number, stream_number = key
+            stream = self._shard.channels.by_number(channel_number).streams[stream_number]
+            self._streams[key] = stream
         self.deliver(queue, copy, stream, stream.label, stream.next_number, stream.auto_ack)
         if stream.unacked < stream.room:
             queue.waiting.append(key)
@@ -49,7 +53,8 @@ class Consumers:
         """Hand out ready copies while consumers wait."""
         while queue.ready and queue.waiting:
             self.hand_over(queue, queue.take())
-            queue.after_take()
+            if queue.mortal:
+                queue.after_take()
 
     def join_line(self, stream: Stream) -> Queue | None:
         """Let a consumer that has room wait, without serving it yet; its queue if it waits."""
@@ -89,8 +94,7 @@ class Consumers:
         kinds = events.kinds
         row = len(kinds)
         if shard.actor is not actor:
-            events.actors.append((row, actor))
-            events.actors.append((row + 1, shard.actor))
+            events.receivers[row] = actor
         name = queue.name
         returns = copy.returns
         kinds.append(CONSUMED if auto_ack else DELIVERED)
@@ -105,7 +109,10 @@ class Consumers:
         if not auto_ack:
             stream_id = stream.id
             stream.add(Delivery(tag, number, queue.number, shard.now_ms, copy))
-            queue.lend(channel.number, copy)
+            queue.unacked += 1
+            queue.unacked_bytes += copy.message.size
+            channel_number = channel.number
+            queue.unacked_on[channel_number] = queue.unacked_on.get(channel_number, 0) + 1
             if channel.timeout_timer_ms == NEVER and self._timeout_ms is not None:
                 self._arm_timeout(channel, self._timeout_ms)
         shard.outbound.append(
@@ -131,13 +138,14 @@ class Consumers:
         first = stream.next_number
         done = 0
         while done < count:
-            queue.before_get()
+            if queue.mortal:
+                queue.before_get()
             if not queue.ready:
                 break
-            copy = queue.take()
-            self.deliver(queue, copy, stream, label, done, auto_ack)
+            self.deliver(queue, queue.take(), stream, label, done, auto_ack)
             done += 1
-            queue.after_take()
+            if queue.mortal:
+                queue.after_take()
             if shard.dead_lettering.outbox or shard.at_least_once.dying:
                 shard.cascade()
         if label and done and not auto_ack:

@@ -17,9 +17,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec.structs import replace
-
 from streaming.broker.deaths import REASONS, REJECTED, died, is_cycle, matching_headers
 from streaming.broker.events import DIED
 from streaming.broker.queue import REFUSED
@@ -39,7 +36,7 @@ MAX_PLANS = 10_000
 """Plans remembered a queue and reason."""
 
 
-class DeathPlan(msgspec.Struct, frozen=True):
+class DeathPlan:
     """What becomes of a death.
 
     Attributes:
@@ -51,13 +48,40 @@ class DeathPlan(msgspec.Struct, frozen=True):
         stale: whether quorum targets show a stale delivery count (R-DLV-7).
     """
 
-    reason: str
-    envelope: Envelope
-    targets: tuple[Queue, ...]
-    outcome: str = ""
-    cycles: tuple[str, ...] = ()
-    missing_alternates: tuple[tuple[str, str], ...] = ()
-    stale: bool = False
+    __slots__ = (
+        "cycles",
+        "envelope",
+        "missing_alternates",
+        "outcome",
+        "reason",
+        "stale",
+        "targets",
+    )
+
+    def __init__(
+        self,
+        reason: str,
+        envelope: Envelope,
+        targets: tuple[Queue, ...],
+        outcome: str = "",
+        cycles: tuple[str, ...] = (),
+        missing_alternates: tuple[tuple[str, str], ...] = (),
+        *,
+        stale: bool = False,
+    ) -> None:
+        self.reason = reason
+        self.envelope = envelope
+        self.targets = targets
+        self.outcome = outcome
+        self.cycles = cycles
+        self.missing_alternates = missing_alternates
+        self.stale = stale
+
+    def cut(self, targets: tuple[Queue, ...]) -> DeathPlan:
+        """The same for fewer targets, by the limit of descendants."""
+        outcome = "" if targets else "cascade_limit"
+        after, cycles, missing = self.envelope, self.cycles, self.missing_alternates
+        return DeathPlan(self.reason, after, targets, outcome, cycles, missing, stale=self.stale)
 
 
 class DeadLettering:
@@ -83,7 +107,15 @@ class DeadLettering:
             plan = queue.plans[reason].get(copy.envelope)
         if plan is None or plan.missing_alternates:
             plan = self.plan(queue, copy.envelope, reason)
-        row = self.record_delivered(queue, copy, plan)
+        events = self._events
+        kinds = events.kinds
+        row = len(kinds)
+        kinds.append(DIED)
+        events.queues.append(queue.name)
+        events.copies.append(copy)
+        events.numbers.append(0)
+        events.death_rows.append(row)
+        events.death_plans.append(plan)
         if plan.targets:
             self.outbox.append((copy, plan, row))
 
@@ -162,7 +194,9 @@ class DeadLettering:
             outcome = "cycle" if cycles else "no_route"
         targets = tuple(shard.queue(name) for name in names)
         stale = queue.quorum and reason == REJECTED and shard.config.compat != "3.10"
-        return DeathPlan(reason, after, targets, outcome, cycles, route.missing_alternates, stale)
+        return DeathPlan(
+            reason, after, targets, outcome, cycles, route.missing_alternates, stale=stale
+        )
 
     # -- the outbox
 
@@ -180,7 +214,13 @@ class DeadLettering:
         outbox = self.outbox
         if len(outbox) == 1 and len(outbox[0][1].targets) == 1:  # as nearly always
             copy, plan, row = outbox.popleft()
-            self._deliver_one(copy, plan, row)
+            target = plan.targets[0]
+            if target.quorum:
+                self._deliver_one(copy, plan, row)
+            else:
+                now_ms = self._shard.now_ms
+                if target.arrive(copy.message, plan.envelope, copy.copy_id, now_ms) == REFUSED:
+                    self._refused(copy, plan, row, target)
             if outbox:
                 self.deliver_counted(Counter((identity_of(copy.message),)))
             return
@@ -212,9 +252,7 @@ class DeadLettering:
             identity = identity_of(copy.message)
             left = MAX_DESCENDANTS - descendants[identity]
             if left < len(plan.targets):
-                plan = replace(
-                    plan, targets=plan.targets[:left], outcome="" if left else "cascade_limit"
-                )
+                plan = plan.cut(plan.targets[:left])
                 self._shard.events.replace_plan(row, plan, "cascade_limit")
             descendants[identity] += len(plan.targets)
             self._deliver_one(copy, plan, row)
@@ -226,8 +264,11 @@ class DeadLettering:
         for queue in plan.targets:
             stale_count = STALE_COUNT if plan.stale and queue.quorum else 0
             if queue.arrive(copy.message, envelope, copy.copy_id, now_ms, stale_count) == REFUSED:
-                shard.note_refused(queue, copy.message, plan.envelope)
-                shard.events.refused_deaths.setdefault(row, []).append(queue.name)
+                self._refused(copy, plan, row, queue)
+
+    def _refused(self, copy: Copy, plan: DeathPlan, row: int, queue: Queue) -> None:
+        self._shard.note_refused(queue, copy.message, plan.envelope)
+        self._events.refused_deaths.setdefault(row, []).append(queue.name)
 
 
 def identity_of(message: Message) -> tuple[int, int, int]:

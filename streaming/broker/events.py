@@ -90,6 +90,7 @@ class Events:
         "messages",
         "numbers",
         "queues",
+        "receivers",
         "refused_deaths",
         "times",
     )
@@ -102,6 +103,7 @@ class Events:
         self.numbers: list[int] = []
         self.times: list[tuple[int, int]] = []  # (row, at_ms): from this row on
         self.actors: list[tuple[int, Actor]] = []  # (row, actor): from this row on
+        self.receivers: dict[int, Actor] = {}  # row -> its actor, for this row alone
         self.details: dict[int, dict[str, Any]] = {}
         self.messages: dict[int, tuple[Message, Envelope | None]] = {}  # rows without a copy
         self.death_rows: list[int] = []
@@ -157,6 +159,7 @@ class Events:
         for row, (kind, queue, copy, number) in enumerate(columns):
             at_ms = times.get(row, at_ms)
             actor = actors.get(row, actor)
+            by = self.receivers.get(row, actor)
             yield Event(
                 self.first_seq + row,
                 at_ms,
@@ -164,7 +167,7 @@ class Events:
                 queue,
                 copy,
                 number,
-                actor.user,
-                actor.channel,
+                by.user,
+                by.channel,
                 self.details.get(row),
             )

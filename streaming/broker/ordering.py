@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-import msgspec
-
 from streaming.broker.message import Copy
-from streaming.broker.pages import Fifo, FifoRecord, StateStore
-from streaming.broker.returned import Returned, RunRecord
+from streaming.broker.pages import Fifo, StateStore
+from streaming.broker.rest import LevelRecord
+from streaming.broker.returned import Returned
 
 RETURNED_POSITIONS = -(1 << 40)
 """Positions of copies returned to a quorum queue count up from here: before every other."""
@@ -26,14 +25,6 @@ HIGH_PRIORITY = 5
 """From this priority on a quorum queue counts a message as high (R-PRI-7)."""
 
 HIGHS_TO_ONE_NORMAL = 2
-
-
-class LevelRecord(msgspec.Struct, array_like=True):
-    """What rests of one priority."""
-
-    level: int
-    fifo: FifoRecord | None
-    returned: list[RunRecord] | None = None
 
 
 class Order(Protocol):

@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
-
 from streaming.broker.encoding import COPIES, PageCodec
+from streaming.broker.rest import FifoRecord, PageRef
 
 T = TypeVar("T")
 
@@ -60,23 +59,6 @@ class MemoryStore:
     def delete(self, key: str) -> None:
         """See `StateStore`."""
         self.values.pop(key, None)
-
-
-class PageRef(msgspec.Struct, array_like=True, gc=False):
-    """A page at rest: its number in the fifo, its copies, and how many of them have left."""
-
-    number: int
-    copies: int
-    taken: int = 0
-
-
-class FifoRecord(msgspec.Struct, array_like=True):
-    """A fifo at rest; `front` and `back` hold what is in no page, encoded."""
-
-    next_page: int
-    pages: list[PageRef]
-    front: bytes | None
-    back: bytes | None
 
 
 class Fifo(Generic[T]):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
@@ -40,13 +38,27 @@ _INTEGER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 _LINE = 80
 
 
-class PublishPlan(msgspec.Struct, frozen=True):
-    """What becomes of alike publishes."""
+class PublishPlan:
+    """What becomes of alike publishes.
 
-    refusal: Refusal | None
-    envelope: Envelope
-    queues: tuple[Queue, ...] = ()
-    missing_alternates: tuple[tuple[str, str], ...] = ()
+    Attributes:
+        plain: nothing but to let the message arrive in the queues, of which there is one at least.
+    """
+
+    __slots__ = ("envelope", "missing_alternates", "plain", "queues", "refusal")
+
+    def __init__(
+        self,
+        refusal: Refusal | None,
+        envelope: Envelope,
+        queues: tuple[Queue, ...] = (),
+        missing_alternates: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self.refusal = refusal
+        self.envelope = envelope
+        self.queues = queues
+        self.missing_alternates = missing_alternates
+        self.plain = bool(queues) and not missing_alternates
 
 
 class Publishing:

@@ -18,18 +18,16 @@ from collections import deque
 from heapq import heappush
 from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
-
 from streaming.broker.events import ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.ordering import LevelRecord, Order
-from streaming.broker.pages import Fifo, FifoRecord
+from streaming.broker.ordering import Order
+from streaming.broker.pages import Fifo
+from streaming.broker.rest import FifoRecord, Held, QueueRecord
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.broker.at_least_once import Held
     from streaming.broker.channels import Consumer
     from streaming.broker.dead_lettering import DeathPlan
     from streaming.broker.shard import Shard
@@ -40,62 +38,6 @@ REFUSED, ACCEPTED, TURNED_AWAY = 0, 1, 2
 """What `arrive` says: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
 
 
-class QueueRecord(msgspec.Struct, array_like=True):
-    """A queue at rest."""
-
-    next_position: int
-    ready: int
-    ready_bytes: int
-    unacked: int
-    unacked_bytes: int
-    timer_ms: int
-    used_at_ms: int
-    expiry_timer_ms: int
-    retry_timer_ms: int
-    levels: list[LevelRecord]
-    consumers: list[tuple[int, int]]  # channel, stream; in order of service
-    waiting: list[tuple[int, int]]
-    unacked_on: list[tuple[int, int]]  # channel, unacked copies there
-    held: int
-    held_bytes: int
-    held_fifo: FifoRecord | None
-    blocked: bool
-    taken: int
-    next_return: int
-    had_consumer: bool
-    owner: int
-    mortal: bool
-
-
-EMPTY = QueueRecord(
-    *(
-        0,
-        0,
-        0,
-        0,
-        0,
-        NEVER,
-        0,
-        NEVER,
-        NEVER,
-        [],
-        [],
-        [],
-        [],
-        0,
-        0,
-        None,
-        False,
-        0,
-        0,
-        False,
-        -1,
-        False,
-    )
-)
-"""A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
-
-
 class Queue(ABC):
     """The common part of classic and quorum queues.
 
@@ -104,7 +46,7 @@ class Queue(ABC):
         unacked, unacked_bytes: copies handed out and not settled.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
         waiting: consumers that can take a copy now, next first.
-        mortal: whether some copy in it may expire.
+        mortal: whether some copy in it may expire; always true of quorum queues.
         holds_deaths: whether it dead-letters at least once.
         timer_ms: when the next sweep for expired copies is due; NEVER for none.
         used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
@@ -272,7 +214,7 @@ class Queue(ABC):
 
     def after_take(self) -> None:
         """What follows when a head was handed out: the next may be past its deadline (R-TTL-3)."""
-        if self.mortal and self.ready:
+        if self.ready:
             self.sweep()
 
     def sweep(self) -> None:
@@ -309,14 +251,8 @@ class Queue(ABC):
 
     # -- unacked copies, by the channel that has them
 
-    def lend(self, channel: int, copy: Copy) -> None:
-        """Count a copy as unacked on a channel."""
-        self.unacked += 1
-        self.unacked_bytes += copy.message.size
-        self.unacked_on[channel] = self.unacked_on.get(channel, 0) + 1
-
     def reclaim(self, channel: int, copy: Copy) -> None:
-        """Count it as unacked no more."""
+        """Count a copy as unacked no more."""
         self.unacked -= 1
         self.unacked_bytes -= copy.message.size
         left = self.unacked_on[channel] - 1

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from streaming.broker.message import NO_COPY
 from streaming.broker.ordering import RETURNED_POSITIONS, QuorumOrder
-from streaming.broker.queue import ACCEPTED, REFUSED, Queue, QueueRecord
+from streaming.broker.queue import ACCEPTED, REFUSED, Queue
+from streaming.broker.rest import QueueRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,10 +24,9 @@ SOFT_LIMIT = (4, 5)
 class QuorumQueue(Queue):
     """A quorum queue. `blocked` says that it refuses publishes until it falls to the soft limit."""
 
-    __slots__ = ("explicit_returns_to_tail",)
+    __slots__ = ("by_return", "explicit_returns_to_tail")
 
     quorum = True
-    order: QuorumOrder
 
     def __init__(
         self,
@@ -37,7 +37,8 @@ class QuorumQueue(Queue):
         record: QueueRecord,
     ) -> None:
         super().__init__(shard, number, declaration, record)
-        self.order = QuorumOrder(
+        self.mortal = True
+        self.order = self.by_return = QuorumOrder(
             shard.store,
             f"p{number}",
             record.levels,
@@ -155,6 +156,6 @@ class QuorumQueue(Queue):
     def record(self) -> QueueRecord:
         """See `Queue`."""
         record = super().record()
-        record.taken = self.order.taken
-        record.next_return = self.order.next_return
+        record.taken = self.by_return.taken
+        record.next_return = self.by_return.next_return
         return record

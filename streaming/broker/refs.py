@@ -3,19 +3,23 @@
     label/n               the n-th delivery under a label: of a consumer, or of a get
     channel.stream.n      a delivery id: the n-th delivery of a stream
 
-A ref means an unacked delivery or nothing. Without a channel named, a label is looked for on all
-channels of the user, the newest first.
+Refs with the same beginning may mean deliveries in some `Place`s: a stream, the number that their 0
+has there, and how many there are. A ref means an unacked delivery or nothing. Without a channel
+named, a label is looked for on all channels of the user, the newest first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from streaming.broker.message import NEVER
 
 if TYPE_CHECKING:
     from streaming.broker.channel_directory import ChannelDirectory
-    from streaming.broker.channels import Channel, Delivery, Stream
+    from streaming.broker.channels import Stream
+    from streaming.broker.rest import Delivery
+
+    Place = tuple[Stream, int, int]
 
 MOST_DIGITS = 18
 """A longer number than any delivery has; Python reads no text of thousands of digits."""
@@ -24,14 +28,6 @@ MOST_DIGITS = 18
 def is_number(text: str) -> bool:
     """Whether a part of a ref is a number."""
     return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-
-
-class Place(NamedTuple):
-    """Deliveries of a stream that refs with the same beginning may mean."""
-
-    stream: Stream
-    first: int
-    deliveries: int
 
 
 class Refs:
@@ -49,21 +45,21 @@ class Refs:
     def take(self, ref: str) -> list[tuple[Stream, Delivery]]:
         """Take the delivery out of its stream; empty if there is none."""
         places, number = self._places(ref)
-        for stream, first, count in places:
-            if number < count:
+        for stream, first, deliveries in places:
+            if number < deliveries:
                 delivery = stream.take(first + number)
                 if delivery is not None:
                     return [(stream, delivery)]
         return []
 
-    def tag(self, ref: str) -> tuple[Channel, int] | None:
-        """The channel and tag of the delivery; None if there is none."""
+    def take_up_to(self, ref: str) -> list[tuple[Stream, Delivery]]:
+        """Take it and all before it on its channel (R-SET-3); empty if there is none."""
         places, number = self._places(ref)
-        for stream, first, count in places:
-            tag = stream.tag_of(first + number) if number < count else None
+        for stream, first, deliveries in places:
+            tag = stream.tag_of(first + number) if number < deliveries else None
             if tag is not None:
-                return stream.channel, tag
-        return None
+                return list(stream.channel.take_up_to(tag))
+        return []
 
     def _places(self, ref: str) -> tuple[list[Place], int]:
         """Where the delivery may be, and its number there."""
@@ -92,7 +88,7 @@ class Refs:
             return []
         if self._channel_name not in {None, channel.name}:
             return []
-        return [Place(stream, 0, NEVER)]
+        return [(stream, 0, NEVER)]
 
     def _with_label(self, label: str) -> list[Place]:
         return [

@@ -11,23 +11,13 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from streaming.broker.pages import Fifo, FifoRecord, StateStore
+from streaming.broker.pages import Fifo, StateStore
+from streaming.broker.rest import FifoRecord, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streaming.broker.message import Copy
-
-
-class RunRecord(msgspec.Struct, array_like=True):
-    """A run at rest."""
-
-    number: int
-    first: int
-    last: int
-    fifo: FifoRecord
 
 
 class _Run:

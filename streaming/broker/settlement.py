@@ -16,9 +16,10 @@ from streaming.broker.refs import Refs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.broker.channels import Channel, Delivery, Stream
+    from streaming.broker.channels import Channel, Stream
     from streaming.broker.events import Actor
     from streaming.broker.message import Copy
+    from streaming.broker.rest import Delivery
     from streaming.broker.shard import Shard
 
 Taken = tuple["Stream", "Delivery"]
@@ -34,18 +35,16 @@ class Settlements:
         """Carry a settlement out, one ref after the other (R-SET-3)."""
         shard = self._shard
         refs = Refs(shard.channels, actor.user, command.channel)
-        multiple = getattr(command, "multiple", False)
-        acked = isinstance(command, Ack)
-        requeued = getattr(command, "requeue", False)
+        take = refs.take_up_to if getattr(command, "multiple", False) else refs.take
         missing: list[str] = []
         for ref in command.refs:
-            taken = self._up_to(refs, ref) if multiple else refs.take(ref)
+            taken = take(ref)
             if not taken:
                 missing.append(ref)
                 shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
-            elif acked:
+            elif isinstance(command, Ack):
                 self._ack(taken)
-            elif requeued:
+            elif command.requeue:
                 self.requeue(taken, explicitly=True)
             else:
                 self._reject(taken)
@@ -80,14 +79,6 @@ class Settlements:
         for stream in streams.values():
             shard.consumers.serve_stream(stream)
 
-    def _up_to(self, refs: Refs, ref: str) -> list[Taken]:
-        """Take what `multiple` means; nothing if the ref means nothing."""
-        found = refs.tag(ref)
-        if found is None:
-            return []
-        channel, tag = found
-        return list(channel.take_up_to(tag))
-
     def _ack(self, taken: list[Taken]) -> None:
         shard = self._shard
         for stream, delivery in taken:
@@ -113,7 +104,9 @@ class Settlements:
 
     def _room(self, taken: list[Taken]) -> None:
         if len(taken) == 1:
-            self._shard.consumers.gained_room(taken[0][0])
+            stream = taken[0][0]
+            if stream.unacked + 1 >= stream.room:  # else it is in line, and nothing is ready
+                self._shard.consumers.gained_room(stream)
             return
         for stream in {stream.key: stream for stream, _delivery in taken}.values():
             self._shard.consumers.gained_room(stream)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -42,18 +42,19 @@ from streaming.broker.declared import Declared, TopologyCache, digest_of
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.events import CLOCK, Actor, Events, Kind
 from streaming.broker.lanes import BROADCAST_OPS
-from streaming.broker.message import NEVER, Envelope, Message, Publication
+from streaming.broker.message import NEVER, NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.publishing import Publishing
-from streaming.broker.queue import EMPTY, Queue, QueueRecord
+from streaming.broker.queue import REFUSED, Queue
 from streaming.broker.quorum import QuorumQueue
 from streaming.broker.records import GROUP_BITS, Records
 from streaming.broker.rerouting import Rerouting
+from streaming.broker.rest import EMPTY, HeaderRecord, QueueRecord
 from streaming.broker.sessions import Sessions
 from streaming.broker.settlement import Settlements
+from streaming.broker.shard_config import ShardConfig
 from streaming.broker.timers import Timer, TimerKind
 from topology.errors import Refusal
-from topology.values import Compat
 
 if TYPE_CHECKING:
     from streaming.broker.at_least_once import Descendants
@@ -68,50 +69,7 @@ _encoder = msgspec.msgpack.Encoder()
 _queue_decoder = msgspec.msgpack.Decoder(QueueRecord)
 
 
-class ShardConfig(msgspec.Struct, frozen=True):
-    """What a shard is told besides its log; all of it can change outcomes.
-
-    Attributes:
-        lane, lanes: which slice of the vhost this is, of how many (limits are divided).
-        clock: `event`: only records move time; `wall`: see the module's text.
-        enforce_permissions: whether users need permissions (a user of None never does).
-        administrators: users who may do everything where no permissions are recorded for them, and
-            alone may set policies and permissions and import definitions.
-        default_delivery_limit: of quorum queues that are given none; -1: no limit; None: the
-            compat's (R-DLV-5).
-        consumer_timeout_ms: a channel with a delivery unacked for this long is closed; None: never.
-        dead_letter_retry_ms: when at-least-once dead-lettering tries again (R-ALO-3).
-        away_ms: with `clock = wall`, a shard called this late was away, and leases do not run (D4).
-        reroute_once: R-QPID-5; False follows the C++ broker, where every rejection reroutes.
-    """
-
-    vhost: str = "/"
-    lane: int = 0
-    lanes: int = 1
-    compat: Compat = "4.0"
-    clock: Literal["event", "wall"] = "event"
-    enforce_permissions: bool = False
-    administrators: tuple[str, ...] = ()
-    default_delivery_limit: int | None = None
-    consumer_timeout_ms: int | None = 1_800_000
-    dead_letter_retry_ms: int = 180_000
-    away_ms: int = 30_000
-    reroute_once: bool = True
-
-
-class _Header(msgspec.Struct, array_like=True):
-    now_ms: int
-    next_seq: int
-    topology_digest: bytes
-    queue_timers: dict[int, int]
-    channel_timers: dict[int, int]
-    next_outbound: int
-    resident_messages: int
-    resident_bytes: int
-    warned: list[tuple[str, str, int]]
-
-
-_header_decoder = msgspec.msgpack.Decoder(_Header)
+_header_decoder = msgspec.msgpack.Decoder(HeaderRecord)
 
 
 class Batch(NamedTuple):
@@ -148,7 +106,7 @@ class Shard:
         self._cache = cache or TopologyCache()
         data = store.read(_HEADER)
         header = (
-            _Header(0, 1, b"", {}, {}, 1, 0, 0, [])
+            HeaderRecord(0, 1, b"", {}, {}, 1, 0, 0, [])
             if data is None
             else _header_decoder.decode(unpack(data))
         )
@@ -218,7 +176,13 @@ class Shard:
             self._advance(at_ms)
         if actor is not self.actor:
             self._act(actor)
-        self.publishing.publish(message, publication, flags)
+        plan = self.publishing.plans.get(publication)
+        if plan is None or flags or not plan.plain:
+            self.publishing.publish(message, publication, flags)
+        else:
+            for queue in plan.queues:
+                if queue.arrive(message, plan.envelope, NO_COPY, self.publish_base_ms) == REFUSED:
+                    self.note_refused(queue, message, plan.envelope)
         if self.dead_lettering.outbox or self.at_least_once.dying:
             self.cascade()
 
@@ -488,7 +452,7 @@ class Shard:
             data = self.topology.encode()
             self._digest = digest_of(data)
             self.store.write(_TOPOLOGY, data)
-        header = _Header(
+        header = HeaderRecord(
             self.now_ms,
             self.events.first_seq + len(self.events),
             self._digest,

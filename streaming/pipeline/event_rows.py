@@ -138,6 +138,8 @@ def _actors(events: Events, rows: int) -> tuple[list[str | None], Any, list[str]
     numbers: dict[Any, int] = {CLOCK: 0}
     runs = [(row, numbers.setdefault(actor, len(numbers))) for row, actor in events.actors]
     codes = _runs(sorted(runs, key=lambda run: run[0]), rows, 0).astype(np.int32)
+    for row, actor in events.receivers.items():
+        codes[row] = numbers.setdefault(actor, len(numbers))
     users: dict[str, int] = {}
     channels: dict[str, int] = {}
     user_of = np.array(

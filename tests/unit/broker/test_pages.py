@@ -4,7 +4,8 @@ import pytest
 
 from streaming.broker import pages
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.pages import Fifo, FifoRecord, MemoryStore, PageRef
+from streaming.broker.pages import Fifo, MemoryStore
+from streaming.broker.rest import FifoRecord, PageRef
 from streaming.broker.returned import Returned
 
 ENVELOPE = Envelope("", ("work",))
