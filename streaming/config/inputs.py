@@ -174,11 +174,13 @@ class InputSettings(Section, frozen=True, kw_only=True):
         ),
     ]
     source: Annotated[
-        Literal["publishes", "commands"],
+        Literal["publishes", "commands", "transactions"],
         Setting(
-            choice("publishes", "commands"),
+            choice("publishes", "commands", "transactions"),
             "publishes: held back by flow control. commands: never held back, since settlements "
-            "are what frees memory. Either may carry both kinds of record in one order.",
+            "are what frees memory. transactions: as commands, for clients that publish and settle "
+            "in Kafka transactions; a topic of its own, because an open transaction holds up "
+            "everything behind it. Each may carry both kinds of record in one order.",
             outcome=True,
         ),
     ] = "publishes"

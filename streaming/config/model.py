@@ -90,8 +90,12 @@ class JobConfig(Section, frozen=True, kw_only=True):
         return each.partitions or self.kafka.topic_partitions or even_partitions(self.vhosts)
 
     def topics_of(self, source: str) -> tuple[str, ...]:
-        """The Kafka topics of one of the two sources, `publishes` or `commands`, in order."""
-        return tuple(each.topic for each in self.inputs if each.source == source)
+        """The Kafka topics of one of Spark's two sources, `publishes` or `commands`, in order.
+
+        Topics of transactions are read with the commands, after them.
+        """
+        kinds = (source, "transactions") if source == "commands" else (source,)
+        return tuple(each.topic for kind in kinds for each in self.inputs if each.source == kind)
 
     def outbound_topics(self) -> dict[tuple[str, str], str]:
         """(vhost, user) -> the topic that this user reads."""

@@ -133,14 +133,16 @@ class OutboundWriter:
                 headers = _attributes(
                     out.copy.envelope, delivered_headers(out, self._config.compat)
                 )
-                redelivered = bool(out.returns or out.stale_count)
+                count = out.returns or out.stale_count
                 headers += [
                     ("dlx-queue", out.queue.encode()),
                     ("dlx-ref", out.ref.encode()),
                     ("dlx-delivery-id", out.delivery_id.encode()),
-                    ("dlx-redelivered", b"true" if redelivered else b"false"),
+                    ("dlx-redelivered", b"true" if count else b"false"),
                     ("dlx-copy-id", str(out.copy.copy_id).encode()),
                 ]
+                if count:
+                    headers.append(("dlx-delivery-count", str(count).encode()))
                 return "delivery", body_of[id(out.copy.message)], headers
             case ReturnOut():
                 headers = _attributes(out.envelope, out.envelope.headers)

@@ -1,0 +1,318 @@
+"""A channel: what is unacked is unacked on it, and an error closes it.
+
+    opened --> get, consume, settle, declare --> closed by us: what is unacked is requeued
+       ^            |         |
+       |            |         +--> refused by the broker: closed, with the error
+       |            +--> the broker heard nothing for `lease_ms`: it closed the channel itself
+       +---- opened again, consumers started again; old deliveries are somebody else's now ----+
+
+A settlement of a delivery that is no longer ours changes nothing (R-SET); `sync` tells which.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from streaming.client.consuming import Callback, Callbacks, Consumer
+from streaming.client.declaring import Declaring
+from streaming.client.errors import BrokerError, ChannelClosedError, ClientError
+from streaming.client.messages import Delivery
+from streaming.client.records import Inbound, delivery_of
+
+if TYPE_CHECKING:
+    from streaming.client.connection import Connection
+
+logger = logging.getLogger("dlx.client")
+
+DEFAULT_PREFETCH = 100
+RENEWALS_A_LEASE = 3
+MOST_MISSING = 10_000
+
+Settled: TypeAlias = "Delivery | str | Iterable[Delivery | str]"
+
+
+class Channel(Declaring):
+    """Gets, consumes, settles and declares; made by `Connection.channel`.
+
+    Attributes:
+        name: with the user, its identity.
+        lease_ms: how long the broker keeps it without hearing of it.
+        resumed: how often it had to be opened again because the broker had closed it.
+    """
+
+    def __init__(self, connection: Connection, name: str, lease_ms: int) -> None:
+        self._connection = connection
+        self.name = name
+        self.lease_ms = lease_ms
+        self.resumed = 0
+        self._lock = threading.Lock()
+        self._gets: dict[str, list[Delivery]] = {}
+        self._consumers: dict[str, Consumer] = {}
+        self._callbacks = Callbacks()
+        self._missing: list[str] = []
+        self._open = False
+        self._closed_by: ClientError | None = None
+        self._renewed_s = 0.0  # when a command last renewed the lease
+        self._asked_s = 0.0  # when a renewal was sent that is not answered yet; 0: none
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._open
+
+    def open(self) -> None:
+        """Open it at the broker; `Connection.channel` has done so."""
+        document = {"op": "open_channel", "lease_ms": self.lease_ms}
+        self._connection.ask(document, self.name)
+        self._renewed_s = time.monotonic()
+        self._open = True
+
+    def close(self) -> None:
+        """Close it: consumers end, what is unacked is requeued. Harmless twice."""
+        if self._open:
+            self._end(None)
+            self._connection.forget_channel(self.name)
+            self._connection.tell({"op": "close_channel"}, self.name)
+
+    def detach(self) -> None:
+        """Leave it open at the broker until its lease ends, for another process to go on with."""
+        self._end(None)
+        self._connection.forget_channel(self.name)
+
+    # -- deliveries
+
+    def get(self, queue: str, *, auto_ack: bool = False) -> Delivery | None:
+        """One message from the head of a queue; None if it is empty.
+
+        Raises:
+            NotFoundError, AccessRefusedError: no such queue, or not for this user.
+        """
+        deliveries = self.get_many(queue, 1, auto_ack=auto_ack)
+        return deliveries[0] if deliveries else None
+
+    def get_many(self, queue: str, count: int, *, auto_ack: bool = False) -> list[Delivery]:
+        """Up to `count` messages; as `get`."""
+        label = self._connection.new_name("get")
+        deliveries: list[Delivery] = []
+        self._gets[label] = deliveries
+        try:
+            self.ask("get", queue=queue, count=count, auto_ack=auto_ack, **{"as": label})
+        finally:
+            del self._gets[label]
+        return deliveries
+
+    def consume(
+        self,
+        queue: str,
+        callback: Callback | None = None,
+        *,
+        prefetch: int = DEFAULT_PREFETCH,
+        auto_ack: bool = False,
+        consumer_tag: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Consumer:
+        """Start a consumer: iterate over what it returns, or give a callback.
+
+        Args:
+            callback: called by `start_consuming` with each delivery.
+            prefetch: at most so many are unacked; 0: no limit.
+            timeout_s: iterating ends when nothing came for so long.
+
+        Raises:
+            NotFoundError, AccessRefusedError: no such queue, or not for this user.
+            NotAllowedError: the consumer tag is in use on this channel.
+        """
+        tag = consumer_tag or self._connection.new_name("consumer")
+        consumer = Consumer(
+            self, tag, queue, prefetch, auto_ack=auto_ack, timeout_s=timeout_s, callback=callback
+        )
+        with self._lock:
+            if tag in self._consumers:
+                raise ClientError(f"channel {self.name!r} has a consumer {tag!r} already")
+            self._consumers[tag] = consumer
+        try:
+            self.ask(**_consume(consumer))
+        except BaseException:
+            self._forget(consumer)
+            raise
+        return consumer
+
+    def start_consuming(self, timeout_s: float | None = None) -> None:
+        """Call the callbacks of this channel's consumers, here, until `stop_consuming`.
+
+        Args:
+            timeout_s: return after so long; None: never by itself.
+
+        Raises:
+            BrokerError: the broker closed the channel. What a callback raises comes out as well.
+        """
+        self._callbacks.run(timeout_s)
+
+    def stop_consuming(self) -> None:
+        """Let `start_consuming` return, after the callback that runs."""
+        self._callbacks.stop()
+
+    def cancel(self, consumer: Consumer | str) -> None:
+        """Stop a consumer. What nobody has looked at is requeued; the rest stays unacked."""
+        tag = consumer if isinstance(consumer, str) else consumer.tag
+        self.ask("cancel", **{"as": tag})
+        known = self._consumers.get(tag)
+        if known is not None:
+            self._forget(known)
+            known.end()
+            unseen = [each for each in known.unseen() if each.delivery_id]
+            if unseen:
+                self.nack(unseen, requeue=True)
+
+    # -- settling: sent, not waited for
+
+    def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
+        """Settle a delivery (or several, or delivery ids); `multiple`: and all before it."""
+        self._tell("ack", refs=_refs(delivery), multiple=multiple)
+
+    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Give a delivery back to its queue, or with `requeue=False` dead-letter it."""
+        self._tell("nack", refs=_refs(delivery), multiple=multiple, requeue=requeue)
+
+    def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
+        """As `nack`, never multiple."""
+        self._tell("reject", refs=_refs(delivery), requeue=requeue)
+
+    def recover(self) -> int:
+        """Requeue everything that is unacked on this channel; returns how many (R-SET-4)."""
+        return int(self.ask("recover")["requeued"])
+
+    def sync(self, timeout_s: float | None = None) -> list[str]:
+        """Wait until the broker has carried out everything sent on this channel so far.
+
+        Returns:
+            The delivery ids settled since the last call that were not unacked here any more.
+        """
+        self._check()
+        self._connection.ask({"op": "renew"}, self.name, timeout_s=timeout_s)
+        with self._lock:
+            missing, self._missing = self._missing, []
+        return missing
+
+    def ask(self, op: str, **members: Any) -> dict[str, Any]:
+        """Send a command of this channel and wait for its answer."""
+        self._check()
+        self._renewed_s = time.monotonic()
+        return self._connection.ask({"op": op, **members}, self.name)
+
+    # -- for the connection, on the reader's thread
+
+    def take_delivery(self, record: Inbound) -> None:
+        """A delivery for a get or a consumer; others are of somebody who used this name before."""
+        label = record.text("dlx-ref").rpartition("/")[0]
+        consumer = self._consumers.get(label)
+        if consumer is not None:
+            delivery = delivery_of(record, label)
+            delivery.channel = self
+            if consumer.callback is None:
+                consumer.arrive(delivery)
+            else:
+                self._callbacks.arrive(consumer.callback, delivery)
+            return
+        deliveries = self._gets.get(label)
+        if deliveries is not None:
+            delivery = delivery_of(record, "")
+            delivery.channel = self
+            deliveries.append(delivery)
+
+    def take_answer(self, op: str, result: dict[str, Any], refusal: BrokerError | None) -> None:
+        """An answer to any command of this channel."""
+        if refusal is not None:
+            self._end(refusal)
+            self._connection.forget_channel(self.name)
+            return
+        missing = result.get("missing")
+        if missing:
+            logger.warning("%s: not unacked on channel %s: %s", op, self.name, missing[:10])
+            with self._lock:
+                self._missing = [*self._missing, *missing][-MOST_MISSING:]
+
+    def renew_if_due(self, now_s: float) -> None:
+        """Renew the lease when a third of it has passed; notice a job that does not answer."""
+        if not self._open:
+            return
+        if self._asked_s:
+            timeout_s = self._connection.timeout_s
+            if now_s - max(self._asked_s, self._connection.heard_s) > timeout_s:
+                self._asked_s = 0.0
+                silent = self._connection.job_silent("the renewal of a channel", timeout_s)
+                self._connection.note_trouble(str(silent))
+        elif now_s - self._renewed_s > self.lease_ms / 1000 / RENEWALS_A_LEASE:
+            self._renewed_s = self._asked_s = now_s
+            self._connection.ask_later({"op": "renew"}, self.name, self._renewed)
+
+    def _renewed(self, answer: dict[str, Any]) -> None:
+        self._asked_s = 0.0
+        if self._open and not answer.get("open", True):
+            self.resumed += 1
+            logger.warning(
+                "the broker had closed channel %s: it is opened again, its consumers go on, and "
+                "what was unacked has been requeued",
+                self.name,
+            )
+            opened = {"op": "open_channel", "lease_ms": self.lease_ms}
+            self._connection.tell(opened, self.name)
+            for consumer in list(self._consumers.values()):
+                self._connection.tell(_consume(consumer), self.name)
+
+    # -- inside
+
+    def _tell(self, op: str, **members: Any) -> None:
+        self._check()
+        self._renewed_s = time.monotonic()
+        self._connection.tell({"op": op, **members}, self.name)
+
+    def _check(self) -> None:
+        self._connection.check_open()
+        if not self._open:
+            why = f" after the error: {self._closed_by}" if self._closed_by else ""
+            raise ChannelClosedError(f"channel {self.name!r} is closed{why}") from self._closed_by
+
+    def _forget(self, consumer: Consumer) -> None:
+        with self._lock:
+            self._consumers.pop(consumer.tag, None)
+
+    def _end(self, error: ClientError | None) -> None:
+        self._open = False
+        self._closed_by = error
+        for consumer in list(self._consumers.values()):
+            consumer.end(error)
+        self._callbacks.stop(error)
+
+
+def _consume(consumer: Consumer) -> dict[str, Any]:
+    return {
+        "op": "consume",
+        "queue": consumer.queue,
+        "as": consumer.tag,
+        "prefetch": consumer.prefetch,
+        "auto_ack": consumer.auto_ack,
+    }
+
+
+def _refs(settled: Settled) -> list[str]:
+    """Delivery ids."""
+    if isinstance(settled, str):
+        refs = [settled]
+    elif isinstance(settled, Delivery):
+        refs = [settled.delivery_id]
+    else:
+        refs = [one if isinstance(one, str) else one.delivery_id for one in settled]
+    if not all(refs):
+        raise ClientError("a delivery with automatic ack is settled already")
+    return refs

@@ -1,0 +1,130 @@
+"""Reading the outbound topic, from now on: one consumer of a connection, on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from streaming.client.errors import ClientError, KafkaUnreachableError
+from streaming.client.records import Inbound, Repeats, inbound
+from streaming.client.sender import reason_of
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from streaming.client.address import Address
+
+logger = logging.getLogger("dlx.client")
+
+POLL_S = 0.1
+MOST_AT_ONCE = 1000
+
+
+class Reader:
+    """Hands new records of the outbound topic to `take`, and calls `moment` now and then.
+
+    Nobody is subscribed: partitions are assigned by hand, since every client reads all of them and
+    nothing is remembered in Kafka. After a break the consumer goes on where it was.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        take: Callable[[Inbound], None],
+        moment: Callable[[], None],
+        on_error: Callable[[str], None],
+    ) -> None:
+        self._take = take
+        self._moment = moment
+        self._repeats = Repeats()
+        self._consumer = Consumer(
+            {
+                "reconnect.backoff.max.ms": 1000,
+                "fetch.wait.max.ms": 100,
+                **{
+                    name: value
+                    for name, value in address.properties.items()
+                    if name != "message.max.bytes"
+                },
+                "group.id": "dlx-client",  # never joined
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "log_level": 0,
+                "error_cb": lambda error: on_error(str(error.str())),
+            }
+        )
+        self._closing = threading.Event()
+        try:
+            self._begin(address, timeout_s)
+        except BaseException:
+            self._consumer.close()
+            raise
+        self._thread = threading.Thread(target=self._run, name="dlx-client-reader", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; returns when nothing is handed over any more."""
+        self._closing.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _begin(self, address: Address, timeout_s: float) -> None:
+        """Read from the end there is now: answers to what is asked later come after it."""
+        gives_up_s = time.monotonic() + timeout_s
+        try:
+            known = self._consumer.list_topics(timeout=timeout_s).topics
+            _check_topics(address, known)
+            places = []
+            for partition in known[address.outbound].partitions:
+                place = TopicPartition(address.outbound, partition)
+                left_s = max(gives_up_s - time.monotonic(), 0.1)
+                _low, high = self._consumer.get_watermark_offsets(place, timeout=left_s)
+                places.append(TopicPartition(address.outbound, partition, high))
+            self._consumer.assign(places)
+        except KafkaException as error:
+            raise KafkaUnreachableError(
+                f"no answer from Kafka at {address.bootstrap} within {timeout_s:g} s "
+                f"({reason_of(error)}): is it running, and is the address right?"
+            ) from error
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            first = self._consumer.poll(POLL_S)
+            if first is not None:
+                self._read(first)
+                for record in self._consumer.consume(MOST_AT_ONCE, 0):
+                    self._read(record)
+            self._guarded(self._moment)
+        self._consumer.close()
+
+    def _read(self, record: Message) -> None:
+        if record.error() is not None:
+            return  # Kafka is away: the error callback has said so, and librdkafka tries again
+        headers: Any = record.headers()
+        read = inbound(record.value(), headers)
+        if self._repeats.is_new(record.partition() or 0, read.headers):
+            self._guarded(lambda: self._take(read))
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """A callback of the user that fails must not end the reading."""
+        try:
+            work()
+        except Exception:
+            logger.exception("a callback failed")
+
+
+def _check_topics(address: Address, known: dict[str, Any]) -> None:
+    named = (address.publishes, address.commands, address.transactions, address.outbound)
+    missing = sorted({name for name in named if name is not None and name not in known})
+    if missing:
+        raise ClientError(
+            f"Kafka at {address.bootstrap} has no topic {', '.join(missing)}: the job makes its "
+            "topics when it starts (`dlx run`); are the names those of its dlx.toml?"
+        )

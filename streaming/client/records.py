@@ -1,0 +1,209 @@
+"""Kafka records as the README's wire page says: publishes and commands out, all kinds in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streaming.client.errors import ClientError
+from streaming.client.messages import Delivery, KafkaHeaders, Returned
+from streaming.wire import (
+    CHANNEL,
+    EXCHANGE,
+    FLAGS,
+    HEADERS,
+    INBOUND,
+    OP,
+    OURS,
+    PROPERTIES,
+    ROUTING_KEY,
+    VHOST,
+    MalformedRecordError,
+    publish_headers,
+)
+from topology.values import table_from_json, table_to_json
+
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    """A record to write."""
+
+    value: bytes
+    headers: list[Header]
+    key: bytes | None
+
+
+class Inbound(NamedTuple):
+    """A record of the outbound topic.
+
+    Attributes:
+        kind: delivery, confirm, return, publish_error, answer or flow.
+        channel: it is for.
+        headers: by name, the last value of each.
+        foreign: the publisher's own headers.
+    """
+
+    kind: str
+    channel: str
+    value: bytes
+    headers: dict[str, bytes]
+    foreign: KafkaHeaders
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The value of what is no message."""
+        document = msgspec.json.decode(self.value)
+        return document if isinstance(document, dict) else {}
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Partition and offset of the publish that a return is about."""
+        return int(self.headers["dlx-partition"]), int(self.headers["dlx-offset"])
+
+    def text(self, name: str) -> str:
+        """A header as text."""
+        return self.headers.get(name, b"").decode()
+
+
+def inbound(value: bytes | None, headers: Iterable[tuple[str, Any]] | None) -> Inbound:
+    """A record of the outbound topic, read."""
+    pairs = [(name, text if text is None else bytes(text)) for name, text in headers or ()]
+    ours = {name: text or b"" for name, text in pairs if name.startswith(OURS)}
+    foreign = tuple(pair for pair in pairs if not pair[0].startswith(OURS))
+    kind = ours.get("dlx-kind", b"").decode()
+    return Inbound(kind, ours.get(CHANNEL, b"").decode(), value or b"", ours, foreign)
+
+
+def command(document: Mapping[str, Any], vhost: str, key: str) -> Record:
+    """A command."""
+    headers: list[Header] = [(OP, str(document["op"]).encode()), (VHOST, vhost.encode())]
+    return Record(_json(document), headers, key.encode())
+
+
+def publish(
+    body: bytes,
+    vhost: str,
+    channel: str,
+    exchange: str,
+    routing_key: str,
+    properties: Mapping[str, Any] | None,
+    headers: Mapping[str, Any] | None,
+    flags: str,
+    kafka_headers: Iterable[tuple[str, bytes | None]],
+    record_key: bytes | None,
+) -> Record:
+    """A publish.
+
+    Raises:
+        ClientError: the broker would not understand it; says what, and where.
+    """
+    try:
+        ours = _publish_headers(
+            vhost,
+            channel,
+            exchange,
+            routing_key,
+            _json(properties) if properties else None,
+            None if headers is None else _json(table_to_json(headers)),
+            flags,
+        )
+    except (MalformedRecordError, ValueError, TypeError) as error:
+        what = error.detail if isinstance(error, MalformedRecordError) else str(error)
+        raise ClientError(f"the message cannot be published: {what}") from error
+    foreign = list(kafka_headers)
+    for name, _value in foreign:
+        if name.startswith(OURS):
+            raise ClientError(
+                f"kafka_headers: {name!r} begins with {OURS!r}, which is for the broker's own"
+            )
+    return Record(body, [*ours, *foreign], record_key)
+
+
+@lru_cache(maxsize=4096)
+def _publish_headers(
+    vhost: str,
+    channel: str,
+    exchange: str,
+    routing_key: str,
+    properties: bytes | None,
+    headers: bytes | None,
+    flags: str,
+) -> list[Header]:
+    """The headers of alike publishes, checked as the broker checks them."""
+    values = {
+        VHOST: vhost.encode(),
+        EXCHANGE: exchange.encode() if exchange else None,
+        ROUTING_KEY: routing_key.encode() if routing_key else None,
+        PROPERTIES: properties,
+        HEADERS: headers,
+        FLAGS: flags.encode() if flags else None,
+        CHANNEL: channel.encode(),
+    }
+    publish_headers([values.get(name) for name in INBOUND])
+    return [(name, value) for name, value in values.items() if value is not None]
+
+
+def delivery_of(record: Inbound, consumer_tag: str) -> Delivery:
+    """A delivery, read; its channel is left out."""
+    return Delivery(
+        **_attributes(record),
+        queue=record.text("dlx-queue"),
+        consumer_tag=consumer_tag,
+        redelivered=record.headers.get("dlx-redelivered") == b"true",
+        delivery_count=int(record.headers.get("dlx-delivery-count", b"0")),
+        delivery_id=record.text("dlx-delivery-id"),
+    )
+
+
+def returned_of(record: Inbound) -> Returned:
+    """A returned message, read."""
+    return Returned(
+        **_attributes(record),
+        reply_code=int(record.headers["dlx-reply-code"]),
+        reply_text=record.text("dlx-reply-text"),
+    )
+
+
+def _attributes(record: Inbound) -> dict[str, Any]:
+    properties = record.headers.get(PROPERTIES)
+    headers = record.headers.get(HEADERS)
+    return {
+        "body": record.value,
+        "exchange": record.text(EXCHANGE),
+        "routing_key": record.text(ROUTING_KEY),
+        "properties": msgspec.json.decode(properties) if properties else {},
+        "headers": table_from_json(msgspec.json.decode(headers)) if headers else {},
+        "kafka_headers": record.foreign,
+    }
+
+
+class Repeats:
+    """Knows what a replayed batch sent again: what is not above the highest number seen.
+
+    Records of one channel are in one partition, and in a partition numbers only grow; so the
+    highest is kept by partition, vhost and lane (D3b).
+    """
+
+    def __init__(self) -> None:
+        self._highest: dict[tuple[int, bytes, bytes], int] = {}
+
+    def is_new(self, partition: int, headers: Mapping[str, bytes]) -> bool:
+        """Whether a record was not seen before; one without a number is always new."""
+        number = headers.get("dlx-seq")
+        if number is None:
+            return True
+        shard = (partition, headers.get(VHOST, b""), headers.get("dlx-lane", b""))
+        seq = int(number)
+        if seq <= self._highest.get(shard, -1):
+            return False
+        self._highest[shard] = seq
+        return True
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
