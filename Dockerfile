@@ -11,14 +11,12 @@ FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa1849
 ENV PIP_NO_CACHE_DIR=1 \
     UV_NO_CACHE=1 \
     UV_COMPILE_BYTECODE=1 \
-    UV_BUILD_CONSTRAINT=/opt/dlx/docker/build-constraints.txt \
     XDG_CACHE_HOME=/opt/dlx/.cache
 
 WORKDIR /opt/dlx
 
 # What seldom changes comes first: a changed line of code then builds in seconds.
-COPY requirements.lock ./
-COPY docker/build-constraints.txt docker/
+COPY requirements.lock build-constraints.txt ./
 COPY streaming/cli/environment.py streaming/cli/
 RUN python -I streaming/cli/environment.py /opt/dlx
 

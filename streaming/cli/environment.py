@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LOCK_NAME = "requirements.lock"
+BUILD_CONSTRAINTS_NAME = "build-constraints.txt"
 PATH_FILE_NAME = "dlx-checkout.pth"
 
 
@@ -84,10 +85,14 @@ def install_uv(root: Path) -> None:
 
 
 def sync(root: Path) -> None:
-    """Make the environment hold what the lock names, with those hashes, and nothing else."""
+    """Make the environment hold what the lock names, with those hashes, and nothing else.
+
+    What is built from source is built with tools that are pinned too.
+    """
     uv = str(root / ".venv" / "bin" / "uv")
     target = ["--python", str(venv_python(root))]
-    run([uv, "pip", "sync", *target, "--require-hashes", str(root / LOCK_NAME)], uv_settings())
+    pins = ["--build-constraints", str(root / BUILD_CONSTRAINTS_NAME), "--require-hashes"]
+    run([uv, "pip", "sync", *target, *pins, str(root / LOCK_NAME)], uv_settings())
 
 
 def uv_settings() -> dict[str, str]:

@@ -43,9 +43,10 @@ def sql(
 ) -> int:
     """Open Spark's SQL shell on the tables of a job.
 
-    Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine. A
-    query sees what was committed when it starts. The job need not run. `exit;` ends the shell, and
-    statements can also come from stdin.
+    Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine;
+    queued_messages is queue_contents with headers and bodies. A query sees what was committed when
+    it starts. The job need not run. `exit;` ends the shell, and statements can also come from
+    stdin.
 
     Exit status: 0, or 2 if a statement of --execute failed or there are no tables.
     """
@@ -166,10 +167,14 @@ def _escaped(text: str) -> str:
 
 
 def create_views(tables: Mapping[str, str]) -> Iterable[str]:
-    """One statement a table. The view's text is read anew for each query, hence the latest rows."""
+    """One statement a table, and a view. Its text is read anew for each query: the latest rows."""
+    from streaming.ledger import views
+
     for name, place in tables.items():
         table = "delta.`" + place.replace("`", "``") + "`"
         yield f"CREATE TEMPORARY VIEW {name} AS SELECT * FROM {table};\n"  # noqa: S608 (quoted above)
+    for statement in views.create_views(tables):
+        yield f"{statement.rstrip()};\n"
 
 
 def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -44,6 +44,7 @@ def test_the_tables_of_a_job_are_views_and_delta_statements_work(tmp_path):
         "SHOW VIEWS",
         "SELECT count(*) FROM events",
         "SELECT queue, reason FROM dead_letters",
+        "SELECT queue, published_exchange, body FROM queued_messages",
         f"DESCRIBE HISTORY delta.`{folder}/tables/events`",
         "SET spark.app.word",
     )
@@ -51,10 +52,10 @@ def test_the_tables_of_a_job_are_views_and_delta_statements_work(tmp_path):
 
     assert finished.returncode == 0, finished.stderr
     views, (count, *history, word) = (
-        finished.stdout.splitlines()[: len(TABLES)],
-        finished.stdout.splitlines()[len(TABLES) :],
+        finished.stdout.splitlines()[: len(TABLES) + 1],
+        finished.stdout.splitlines()[len(TABLES) + 1 :],
     )
-    assert [line.strip() for line in views] == [*sorted(TABLES)]
+    assert [line.strip() for line in views] == sorted([*TABLES, "queued_messages"])
     assert count == "0"
     assert len(history) == 1
     assert history[0].split("\t")[4] == "CREATE TABLE"

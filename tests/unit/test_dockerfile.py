@@ -53,7 +53,6 @@ def test_the_image_runs_files_that_it_has_and_not_as_root():
     users = [rest for keyword, rest in steps if keyword == "USER"]
 
     assert scripts == [
-        "/opt/dlx/docker/build-constraints.txt",
         "streaming/cli/environment.py",
         "docker/fill_cache.py",
         "/opt/dlx/dlx",
@@ -69,7 +68,7 @@ def test_the_image_runs_files_that_it_has_and_not_as_root():
 
 
 def test_what_the_image_is_built_with_is_pinned_by_hash_and_there_are_no_secrets():
-    text = (CHECKOUT / "docker" / "build-constraints.txt").read_text("utf-8")
+    text = (CHECKOUT / "build-constraints.txt").read_text("utf-8")
     pins = re.findall(
         r"^(\w+)==[\d.]+ \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE
     )
@@ -79,4 +78,5 @@ def test_what_the_image_is_built_with_is_pinned_by_hash_and_there_are_no_secrets
     )
 
     assert pins == ["setuptools"]
+    assert "build-constraints.txt" in {source for source, _ in copies()}
     assert re.findall(r"(?i)password|token|api_key|\$\{", whole) == []

@@ -20,6 +20,13 @@ def test_each_table_becomes_a_view_and_its_place_is_quoted():
     ]
 
 
+def test_the_view_of_what_is_queued_needs_both_of_its_tables():
+    *_, joined = create_views({"messages": "/messages", "queue_contents": "/queue_contents"})
+
+    assert joined.startswith("CREATE TEMPORARY VIEW queued_messages AS SELECT contents.*, ")
+    assert joined.endswith("messages.offset = contents.message_id.offset;\n")
+
+
 def test_java_reads_any_value_back_from_the_properties():
     assert write_properties({"spark.a": "1g", "b c": " x=\\n:ü\n😀"}) == (
         "spark.a=1g\nb\\u0020c=\\u0020x\\u003d\\u005cn\\u003a\\u00fc\\u000a\\ud83d\\ude00\n"

@@ -91,8 +91,11 @@ def test_uv_is_told_to_check_the_hashes_and_to_install_into_this_environment(clo
     clone.run(cwd=elsewhere)
 
     python = clone.root / ".venv" / "bin" / "python"
+    pins = clone.root / "build-constraints.txt"
     lock = clone.root / "requirements.lock"
-    assert clone.calls.read_text() == f"pip sync --python {python} --require-hashes {lock}\n"
+    assert clone.calls.read_text() == (
+        f"pip sync --python {python} --build-constraints {pins} --require-hashes {lock}\n"
+    )
 
 
 def test_a_changed_lock_is_installed_once(clone, elsewhere):
