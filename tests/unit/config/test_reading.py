@@ -153,7 +153,7 @@ def test_every_problem_is_found_in_one_run():
         "vhosts.shop.consumer_timeout: unknown key (did you mean 'consumer_timeout_ms'?)",
         "inputs[1].topic: is missing",
         (
-            'inputs[1].source: must be "publishes" or "commands", not "comands"'
+            'inputs[1].source: must be "publishes" or "commands" or "transactions", not "comands"'
             " (did you mean 'commands'?)"
         ),
         "inputs[1].mapping.exchange.headr: unknown key (did you mean 'header'?)",
@@ -179,7 +179,7 @@ def test_what_follows_from_an_unreadable_value_is_not_reported_as_well():
         "kafka.max_message_bytes: expected a whole number of bytes, got a string",
         "vhosts: expected a table, got a whole number",
         (
-            'inputs[0].source: must be "publishes" or "commands", not "comands"'
+            'inputs[0].source: must be "publishes" or "commands" or "transactions", not "comands"'
             " (did you mean 'commands'?)"
         ),
     ]
