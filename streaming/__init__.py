@@ -1,0 +1,8 @@
+"""RabbitMQ's queues and dead letters as a stream; `README.md` says where things are."""
+
+import os
+
+if os.environ.get("DLX_COMPILED"):
+    from streaming.compiled import use_if_asked
+
+    use_if_asked()

@@ -1,6 +1,9 @@
 """dlx bench: measurements and endurance, off the tests' path."""
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +44,9 @@ def core(
     ),
     queues: Annotated[int, typer.Option(help="Other queues that are there.", min=1)] = 10_000,
     *,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Then the same compiled; built if need be.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line a case.")] = False,
 ) -> int:
     """Measure the broker's core in one process on one core.
@@ -50,12 +56,14 @@ def core(
     same with much resident: ready, unacked, just returned by close_channel, in many other queues.
     """
     from streaming.bench.core import CASES, Size, measure
+    from streaming.compiled import in_use
 
     empty_us = 0.0
     for name in CASES:
         result = measure(name, Size(messages=messages, resident=resident, queues=queues))
         empty_us = empty_us or result.us_per_message
         figures = {
+            "core": "compiled" if in_use() else "plain",
             "case": name,
             "messages_per_s": round(result.messages_per_s),
             "reference_ratio": round(result.us_per_message / result.reference_us, 2),
@@ -68,4 +76,17 @@ def core(
             print(json.dumps(figures), flush=True)
         else:
             print("  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
-    return EXIT_OK
+    return _core_compiled() if compiled else EXIT_OK
+
+
+def _core_compiled() -> int:
+    """The same command in a process that uses the compiled core."""
+    from streaming.compiled import VARIABLE, default_folder
+    from streaming.compiled.build import build
+
+    if not default_folder().is_dir():
+        print("building the compiled core ...", file=sys.stderr)
+        build(default_folder())
+    arguments = [argument for argument in sys.argv[1:] if argument != "--compiled"]
+    command = [sys.executable, "-P", "-m", "streaming.cli", *arguments]
+    return subprocess.run(command, env={**os.environ, VARIABLE: "1"}, check=False).returncode

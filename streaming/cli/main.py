@@ -12,6 +12,7 @@ import typer
 from streaming.cli import (
     balance,
     bench,
+    compiling,
     config,
     dead_letters,
     demo,
@@ -71,6 +72,7 @@ app.add_typer(queues.app)
 app.add_typer(tables.app)
 app.add_typer(config.app)
 app.add_typer(bench.app)
+app.command("compile")(compiling.compile_core)
 app.command("test")(suite.run_suite)
 
 

@@ -1,0 +1,103 @@
+"""The broker's core as C: an optional build of the very same sources by mypyc.
+
+    dlx compile                   builds into the user's cache, for this Python and these sources
+    DLX_COMPILED=1 dlx run ...    takes the modules of that build instead of the Python ones
+    DLX_COMPILED=DIR              the same, for a build elsewhere
+
+Outcomes are equal; only time differs. A build of other sources, or none, is never used: the plain
+Python runs, and a warning says so. The variable reaches Spark's Python workers with the rest of the
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import warnings
+from hashlib import blake2b
+from pathlib import Path
+
+VARIABLE = "DLX_COMPILED"
+SOURCES = "sources"
+"""The file of a build that holds the digest of what it was built from; written last."""
+
+MODULES = (
+    "at_least_once",
+    "channel_directory",
+    "channels",
+    "classic",
+    "consumers",
+    "dead_lettering",
+    "deaths",
+    "events",
+    "ordering",
+    "pages",
+    "publishing",
+    "queue",
+    "quorum",
+    "records",
+    "refs",
+    "rerouting",
+    "returned",
+    "sessions",
+    "settlement",
+    "shard",
+    "timers",
+)
+"""Modules of `streaming.broker` that are compiled: the fold, without the msgspec records."""
+
+PACKAGES = ("streaming", "topology")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def sources_digest(root: Path = ROOT) -> str:
+    """What a build is made from: all that the compiler reads, and for which Python."""
+    digest = blake2b(str(sysconfig.get_config_var("EXT_SUFFIX")).encode(), digest_size=16)
+    for path in sources(root):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def sources(root: Path = ROOT) -> list[Path]:
+    """The files that the compiler reads, sorted."""
+    return sorted(
+        [*(root / "streaming" / "broker").glob("*.py"), *(root / "topology").glob("*.py")]
+    )
+
+
+def default_folder() -> Path:
+    """Where `dlx compile` puts the build of these sources."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():
+        base = Path("~/.cache").expanduser()
+    return base / "dlx-stream" / "compiled" / sources_digest()
+
+
+def use_if_asked() -> None:
+    """Put a build before the Python modules of `streaming.broker`, if the variable asks for it."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted in {"", "0"}:
+        return
+    folder = default_folder() if wanted == "1" else Path(wanted)
+    note = folder / SOURCES
+    if not note.is_file() or note.read_text("utf-8") != sources_digest():
+        warnings.warn(
+            f"{VARIABLE}={wanted}: {folder} holds no build of these sources for this Python; "
+            "the plain Python is used. `dlx compile` makes one.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return
+    import streaming.broker  # noqa: PLC0415 - the package that this one is asked by
+
+    sys.path.append(str(folder))  # the library that the modules share is a module at the top
+    streaming.broker.__path__.insert(0, str(folder / "streaming" / "broker"))
+
+
+def in_use() -> bool:
+    """Whether the broker that runs is a compiled one."""
+    import streaming.broker.shard  # noqa: PLC0415 - a question about it, asked late
+
+    return not str(streaming.broker.shard.__file__).endswith(".py")

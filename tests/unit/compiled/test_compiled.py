@@ -1,0 +1,81 @@
+"""The compiled core: built from the very sources, equal to the plain one, never used when stale."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streaming.compiled import SOURCES, VARIABLE, sources_digest
+from streaming.compiled.build import BuildError, build
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+WHICH_CORE = "import streaming.broker.shard as s; print(s.__file__)"
+
+
+def run_python(arguments: list[str], wanted: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        cwd=CHECKOUT,
+        env={**os.environ, VARIABLE: wanted},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("note", [None, "another digest"])
+def test_a_build_of_other_sources_is_not_used_and_a_warning_says_so(tmp_path, note):
+    if note is not None:
+        (tmp_path / SOURCES).write_text(note)
+    done = run_python(["-c", WHICH_CORE], str(tmp_path))
+    assert done.stdout.strip() == str(CHECKOUT / "streaming/broker/shard.py")
+    assert "holds no build of these sources" in done.stderr
+    assert "dlx compile" in done.stderr
+
+
+def test_zero_and_nothing_mean_plain():
+    for wanted in ("", "0"):
+        done = run_python(["-c", WHICH_CORE], wanted)
+        assert (done.stdout.strip(), done.stderr) == (
+            str(CHECKOUT / "streaming/broker/shard.py"),
+            "",
+        )
+
+
+def test_the_digest_is_of_the_sources(tmp_path):
+    for folder in ("streaming/broker", "topology"):
+        shutil.copytree(CHECKOUT / folder, tmp_path / folder)
+    assert sources_digest(tmp_path) == sources_digest()
+    with (tmp_path / "streaming/broker/shard.py").open("a") as file:
+        file.write("# changed\n")
+    assert sources_digest(tmp_path) != sources_digest()
+
+
+def test_without_a_c_compiler_the_refusal_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="no C compiler"):
+        build(tmp_path / "build")
+    assert not (tmp_path / "build").exists()
+
+
+@pytest.mark.long
+def test_the_compiled_core_gives_the_outcomes_of_the_plain_one(tmp_path):
+    if shutil.which("cc") is None and shutil.which("gcc") is None and shutil.which("clang") is None:
+        with pytest.raises(BuildError):  # nothing to compare on such a machine
+            build(tmp_path / "build")
+        return
+    folder = tmp_path / "build"
+    build(folder)
+    assert run_python(["-c", WHICH_CORE], str(folder)).stdout.startswith(str(folder))
+    recordings = CHECKOUT.parent / "shared/semantics"
+    folders = (CHECKOUT / "examples", recordings / "golden", recordings / "fuzz")
+    inputs = [str(path) for path in folders if path.is_dir()]
+    command = ["-m", "streaming.cli", "simulate", "--json", *inputs]
+    plain, compiled = (run_python(command, wanted) for wanted in ("", str(folder)))
+    assert plain.returncode == compiled.returncode == 0
+    assert compiled.stdout == plain.stdout
+    assert len([json.loads(line) for line in plain.stdout.splitlines()]) >= 3
