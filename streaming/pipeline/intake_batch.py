@@ -18,20 +18,22 @@ from streaming.broker.message import Publication
 from streaming.ledger.files import DataFile
 from streaming.pipeline import packing
 from streaming.pipeline.intake_commands import read_commands
+from streaming.pipeline.kafka_headers import (
+    FOREIGN,
+    HEADER_BYTES,
+    HEADER_COLUMNS,
+    with_header_columns,
+)
 from streaming.pipeline.message_rows import MessageRows
 from streaming.pipeline.quarantine_rows import QuarantineRows
 from streaming.pipeline.selectors import mapped_headers
 from streaming.pipeline.tasks import BatchContext, TaskSettings, TopicTask
 from streaming.wire import (
-    INBOUND,
     MalformedRecordError,
     PublishHeaders,
     foreign_table,
     publish_headers,
 )
-
-HEADER_COLUMNS = tuple(name.replace("-", "_") for name in INBOUND)
-FOREIGN = "foreign"
 
 Combination = tuple[Any, ...]
 
@@ -72,10 +74,11 @@ class Intake:
         topics = batch["topic"].dictionary_encode()
         for code, name in enumerate(topics.dictionary.to_pylist()):
             topic = self._settings.topics[name]
-            rows = batch.filter(pc.equal(topics.indices, code))
+            rows = batch
+            if len(topics.dictionary) > 1:
+                rows = batch.filter(pc.equal(topics.indices, code))
+            rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
             commands = pc.is_valid(rows["dlx_op"])
-            if topic.mapping is not None:
-                commands = pa.array(np.zeros(rows.num_rows, bool))
             if pc.any(commands).as_py():
                 self._take_commands(rows.filter(commands), name, topic)
                 rows = rows.filter(pc.invert(commands))
@@ -87,7 +90,7 @@ class Intake:
     def _take_publishes(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
         codes = self._codes(rows, topic)
         sizes = pc.fill_null(pc.binary_length(rows["value"]), -1).to_numpy()
-        header_bytes = rows["header_bytes"].to_numpy()
+        header_bytes = rows[HEADER_BYTES].to_numpy()
         suspects = np.flatnonzero(
             (codes < 0)
             | (sizes < 0)

@@ -28,12 +28,11 @@ def streaming_plan(
         properties: of the JVM's Kafka clients.
         publishes_rows: most publishes in the first batch; the gate sets those of the others.
     """
-    mapped = [name for name, topic in settings.topics.items() if topic.mapping is not None]
     publishes = read_source(
-        spark, PUBLISHES, config.topics_of("publishes"), mapped, properties, publishes_rows
+        spark, PUBLISHES, config.topics_of("publishes"), properties, publishes_rows
     )
     limit = config.job.max_batch_rows if config.job.clock == "event" else None
-    commands = read_source(spark, COMMANDS, config.topics_of("commands"), mapped, properties, limit)
+    commands = read_source(spark, COMMANDS, config.topics_of("commands"), properties, limit)
     return (
         publishes.union(commands)
         .mapInArrow(partial(intake.run_intake, settings), intake.OUTPUT)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.wire import INBOUND, OURS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -15,19 +13,33 @@ PUBLISHES = "publishes"
 COMMANDS = "commands"
 
 
-_HEADER_BYTES = (
-    "cast(coalesce(aggregate(headers, 0L, (total, header) -> total + length(header.key) "
-    "+ coalesce(length(header.value), 0)), 0L) as int) as header_bytes"
+COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "unix_millis(timestamp) as at_ms",
+    "key",
+    "value",
+    "headers",
+    "unix_millis(current_timestamp()) as now_ms",
 )
-_FOREIGN = f"exists(headers, header -> not startswith(header.key, '{OURS}'))"
-_OWN = f"filter(headers, header -> not startswith(header.key, '{OURS}'))"
+"""SQL of what the first stage reads; it takes the headers apart itself (`kafka_headers.py`)."""
+
+
+CONSUMER = {
+    "fetch.max.wait.ms": "10",
+    "max.poll.records": "1000000",
+    "max.partition.fetch.bytes": "8388608",
+}
+"""Spark's Kafka source seeks after each poll: it asks for the partition's first and last offset and
+begins anew. So what a fetch brings must be handed over whole, not 500 records of it, and the fetch
+at the end of the log that its asking sets off must not hold up the next one for half a second."""
 
 
 def read_source(
     spark: SparkSession,
     name: str,
     topics: Iterable[str],
-    mapped: Iterable[str],
     properties: dict[str, str],
     max_rows: int | None,
 ) -> DataFrame:
@@ -35,7 +47,6 @@ def read_source(
 
     Args:
         name: it is known by in the checkpoint.
-        mapped: those of the topics whose records know nothing of us.
         properties: of the JVM client.
         max_rows: most records a batch; None: no limit.
     """
@@ -48,36 +59,8 @@ def read_source(
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
     )
-    for key, value in properties.items():
+    for key, value in {**CONSUMER, **properties}.items():
         reader = reader.option(f"kafka.{key}", value)
     if max_rows is not None:
         reader = reader.option("maxOffsetsPerTrigger", max_rows)
-    return reader.load().selectExpr(*_columns(mapped))
-
-
-def _columns(mapped: Iterable[str]) -> list[str]:
-    """SQL of the columns: our headers by name, the others as they are.
-
-    The header map is built by the JVM, natively; of repeated names the last counts.
-    """
-    names = ", ".join(f"'{topic}'" for topic in mapped)
-    is_mapped = f"topic in ({names})" if names else "false"
-    by_name = "map_from_entries(headers)"
-    columns = [
-        "topic",
-        "partition",
-        "offset",
-        "unix_millis(timestamp) as at_ms",
-        "key",
-        "value",
-        "headers",
-        "unix_millis(current_timestamp()) as now_ms",
-        _HEADER_BYTES,
-        f"case when {is_mapped} then headers when {_FOREIGN} then {_OWN} end as foreign",
-    ]
-    columns += [
-        f"case when not {is_mapped} and headers is not null then {by_name}['{name}'] end "
-        f"as {name.replace('-', '_')}"
-        for name in INBOUND
-    ]
-    return columns
+    return reader.load().selectExpr(*COLUMNS)
