@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing import print_json, print_rows
 from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
+from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from streaming.tables.balance import Balance, QueueBalance
-    from streaming.tables.findings import Finding
 
 _MOST_SHOWN: Final = 20
 
@@ -42,6 +42,7 @@ def _document(drawn: "Balance", vhost: str | None) -> dict[str, Any]:
         "vhosts": [row for row in drawn.vhosts if vhost in {None, row.vhost}],
         "queues": [row for row in drawn.queues if vhost in {None, row.vhost}],
         "quarantined": drawn.quarantined,
+        "resident": drawn.resident,
         "findings": drawn.findings,
     }
 
@@ -65,10 +66,13 @@ def _print(drawn: "Balance", vhost: str | None) -> None:
                 f"vhost {row.vhost!r}: {row.messages} messages arrived, {row.unroutable} of them "
                 f"unroutable, {row.returned} returned, {row.publish_errors} refused with an error"
             )
+    if vhost is not None and vhost not in {row.vhost for row in drawn.vhosts}:
+        known = [row.vhost for row in drawn.vhosts if row.vhost is not None]
+        print(f"nothing is known of vhost {vhost!r}{did_you_mean(vhost, known)}")
     if drawn.quarantined:
         print(f"{drawn.quarantined} records are in quarantine")
     for finding in drawn.findings[:_MOST_SHOWN]:
-        print(describe(finding))
+        print(finding)
     if len(drawn.findings) > _MOST_SHOWN:
         print(f"and {len(drawn.findings) - _MOST_SHOWN} more: --json has all")
     last = "no batch yet" if drawn.batch_id is None else f"up to batch {drawn.batch_id}"
@@ -87,20 +91,3 @@ def _line(row: "QueueBalance", endings: list[str]) -> list[object]:
         *(row.endings.get(name, 0) for name in endings),
         row.unexplained,
     ]
-
-
-def describe(finding: "Finding") -> str:
-    """A finding as a line."""
-    what = finding.what if finding.count == 1 else f"{finding.count} times {finding.what}"
-    place = []
-    if finding.message_id is not None:
-        place.append(f"message {finding.message_id}")
-    if finding.queue is not None:
-        place.append(f"queue {finding.queue!r}")
-    if finding.vhost is not None:
-        place.append(f"vhost {finding.vhost!r}")
-    if finding.lane:
-        place.append(f"lane {finding.lane}")
-    if finding.seq is not None:
-        place.append(f"seq {finding.seq}")
-    return f"{what}: {', '.join([*place, finding.why])}"

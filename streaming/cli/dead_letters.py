@@ -9,6 +9,7 @@ from streaming.cli.durations import parse_since
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing import print_json, print_rows
 from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
+from topology.suggestions import did_you_mean
 
 app = typer.Typer(
     name="dead-letters",
@@ -20,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "orphaned")
 _TITLES: Final = ("AT", "MESSAGE", "VHOST", "QUEUE", "REASON", "COUNT", "KEY", "WENT TO", "BYTES")
 
 
@@ -59,18 +61,30 @@ def list_(
     One line is one death of one message. MESSAGE is what `dlx dead-letters show` takes.
     """
     instant = None if since is None else parse_since(since, datetime.now(UTC))
-    from streaming.tables.dead_letters import DeadLetterFilter, list_dead_letters
+    if reason is not None and reason not in _REASONS:
+        raise typer.BadParameter(
+            f"{reason!r} is no reason{did_you_mean(reason, _REASONS)}: {', '.join(_REASONS)}",
+            param_hint="--reason",
+        )
+    from streaming.tables.dead_letters import (
+        DeadLetterFilter,
+        list_dead_letters,
+        queues_of_deaths,
+    )
 
     wanted = DeadLetterFilter(vhost, queue, reason, instant, where, limit or None)
     with open_tables(tables) as opened:
         rows = list_dead_letters(opened, wanted)
+        queues = [] if rows or queue is None else queues_of_deaths(opened)
     if as_json:
         for row in rows:
             print_json(row)
     elif rows:
         print_rows(_TITLES, (_line(row) for row in rows))
-    else:
+    elif queue is None or queue in queues:
         print("no dead letters")
+    else:
+        print(f"no dead letters: nothing has died in queue {queue!r}{did_you_mean(queue, queues)}")
     return EXIT_OK
 
 

@@ -24,18 +24,21 @@ from streaming.demo.following import Following
 from streaming.demo.live import Moment, View, say
 from streaming.demo.report import (
     balance_lines,
+    histories,
     history_lines,
     place_lines,
     query_lines,
     summary_lines,
 )
-from streaming.demo.sheet import balance_sheet
 from streaming.demo.story import WORKED
 from streaming.demo.traffic import Traffic
 from streaming.embedded.jars import resolve_jars
 from streaming.embedded.kafka import EmbeddedKafka
 from streaming.pipeline.job import Job
+from streaming.tables.balance import balance
 from streaming.tables.snapshot import Tables
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 SHUFFLE_PARTITIONS: Final = 2
 """Not the number of cores: the directory may be continued on another machine."""
@@ -236,15 +239,16 @@ class Show:
     def _report(self) -> bool:
         tables = Tables(str(self._directory / "tables"))
         try:
+            rows = histories(tables)
             self._section("Dead letters, by queue and reason", summary_lines(tables))
-            self._section("Some of them, with their history (x-death)", history_lines(tables))
-            sheet = balance_sheet(tables)
-            self._section("Balance", balance_lines(sheet))
+            self._section("Some of them, with their history (x-death)", history_lines(rows))
+            drawn = balance(tables)
+            self._section("Balance", balance_lines(drawn))
         finally:
             tables.close()
         self._section("Where everything is", place_lines(self._directory))
-        self._section("Query the dead letters", query_lines(self._directory))
-        return sheet.unexplained == 0
+        self._section("Query the dead letters", query_lines(self._directory, CHECKOUT, rows))
+        return drawn.unexplained == 0
 
     def _section(self, title: str, lines: Iterable[str]) -> None:
         say(self._console, f"\n{title}", "bold")

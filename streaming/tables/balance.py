@@ -8,7 +8,7 @@ row of the ledger is missing, there twice, or at odds with another; what is, is 
 the message.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from streaming.tables import checks
 from streaming.tables.broken_lives import broken_lives, contents_against_events, count_lives
 from streaming.tables.findings import Clue, Finding, explain, not_told
-from streaming.tables.ledger_rows import Shard, load_ledger
+from streaming.tables.ledger_rows import BatchDetail, Shard, load_ledger
 from streaming.tables.sequences import find_gaps, testimonies
 from streaming.tables.snapshot import Tables
 
@@ -83,12 +83,15 @@ class Balance(msgspec.Struct):
 
     Attributes:
         batch_id: the last batch in it; None if nothing has happened yet.
+        resident: copies ready, unacked or held by the broker's own count, which does not read the
+            tables; None where no batch row says.
     """
 
     batch_id: int | None
     vhosts: list[VhostBalance]
     queues: list[QueueBalance]
     quarantined: int
+    resident: int | None
     findings: list[Finding]
 
     @property
@@ -139,8 +142,15 @@ def balance(tables: Tables) -> Balance:
         sheet.vhosts(),
         sheet.queues(findings),
         quarantined,
+        _resident(details),
         findings,
     )
+
+
+def _resident(details: Sequence[BatchDetail]) -> int | None:
+    if not details or not details[-1].resident:
+        return None
+    return sum(copies for copies, _bytes in details[-1].resident.values())
 
 
 class _Sheet:

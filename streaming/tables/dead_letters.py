@@ -70,14 +70,20 @@ def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
 def check_condition(tables: Tables, where: str) -> None:
     """See whether DuckDB understands a condition on the view.
 
+    It must be one by itself, which `a) OR (b` is not, and between brackets, which `a ORDER BY b` is
+    not: what else is asked for is then asked for as well.
+
     Raises:
         QueryError: it does not; the message says what it makes of it, and where.
     """
-    sql = f"SELECT 1 FROM {NAME} WHERE (\n{where}\n)"
+    if not where.strip():
+        raise QueryError("--where: a condition is missing, such as \"routing_key LIKE '%eu%'\"")
     try:
-        if len(tables.connection.extract_statements(sql)) != 1:
-            raise QueryError(f"--where: {where!r} is more than one condition")
-        tables.connection.execute(f"EXPLAIN {sql}").fetchall()
+        for condition in (where, f"(\n{where}\n)"):
+            sql = f"SELECT 1 FROM {NAME} WHERE\n{condition}\n"
+            if len(tables.connection.extract_statements(sql)) != 1:
+                raise QueryError(f"--where: {where!r} is more than one condition")
+            tables.connection.execute(f"EXPLAIN {sql}").fetchall()
     except duckdb.Error as error:
         raise _bad_condition(where, error) from None
 
@@ -85,9 +91,19 @@ def check_condition(tables: Tables, where: str) -> None:
 def _bad_condition(where: str, error: Exception) -> QueryError:
     said = re.sub(r"LINE \d+: ", lambda found: " " * len(found[0]), str(error)).strip()
     hint = ""
-    if isinstance(error, duckdb.ParserException):
+    if isinstance(error, duckdb.ParserException) and re.search(r'(?<![\w"])at(?![\w"])', where):
         hint = '\nDuckDB keeps the word at for itself: write "at", in double quotes, for the column'
-    return QueryError(f"--where {where!r}: {said}{hint if ' at ' in f' {where} ' else ''}")
+    return QueryError(f"--where {where!r}: {said}{hint}")
+
+
+def queues_of_deaths(tables: Tables) -> list[str]:
+    """The names of the queues in which anything has died.
+
+    Raises:
+        QueryError: there is no such table.
+    """
+    tables.view(NAME, columns=["queue"])
+    return [queue for (queue,) in tables.values(f"SELECT DISTINCT queue FROM {NAME} ORDER BY ALL")]
 
 
 def plain_row(row: Row) -> Row:

@@ -47,6 +47,22 @@ class Finding(msgspec.Struct, frozen=True):
     count: int = 1
     table: str | None = None
 
+    def __str__(self) -> str:
+        """In one line: what, about which message, where, and how it is known."""
+        what = self.what if self.count == 1 else f"{self.count} times {self.what}"
+        place = []
+        if self.message_id is not None:
+            place.append(f"message {self.message_id}")
+        if self.queue is not None:
+            place.append(f"queue {self.queue!r}")
+        if self.vhost is not None:
+            place.append(f"vhost {self.vhost!r}")
+        if self.lane:
+            place.append(f"lane {self.lane}")
+        if self.seq is not None:
+            place.append(f"seq {self.seq}")
+        return f"{what}: {', '.join([*place, self.why])}"
+
 
 class Clue(NamedTuple):
     """What tells of an event that is not there.

@@ -7,6 +7,7 @@ to answer. What DuckDB cannot read by itself (rows deleted by deletion vectors, 
 store) deltalake reads into a temporary table instead; that is slower, and rare.
 """
 
+import re
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,9 @@ _TYPES: Final = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ntz": "TIMESTAMP",
 }
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""With which deltalake writes errors, even into a file."""
+
 _DELETION_VECTORS: Final = "deletionVectors"
 
 
@@ -85,7 +89,8 @@ class Tables:
             except TableNotFoundError:
                 raise QueryError(self._no_table(name)) from None
             except (DeltaError, OSError) as error:
-                raise QueryError(f"{url}: cannot be read as a Delta table: {error}") from None
+                said = _COLOURS.sub("", str(error)).strip()
+                raise QueryError(f"{url}: cannot be read as a Delta table: {said}") from None
             self._loaded[name] = loaded
         return loaded
 

@@ -129,7 +129,8 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
         assert any((demo.directory / folder).iterdir())
 
     spark = request.getfixturevalue("spark")
-    summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory))
+    _, summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory))
+    spark.catalog.dropTempView("dead_letters")
     assert sum(row["deaths"] for row in summary) == deaths
     assert all(len(row["x_death"]) > 1 for row in history)
 

@@ -62,9 +62,61 @@ def test_list_filters_and_speaks_json(dlx, shop_root, options, found):
 
 
 def test_list_says_so_when_there_is_none(dlx, shop_root):
-    found = dlx("dead-letters", "list", "--queue", "dead", "--tables", shop_root)
+    of_another_vhost = dlx("dead-letters", "list", "--vhost", "other", "--tables", shop_root)
+    later = dlx("dead-letters", "list", "--queue", "mail", "--since", "1h", "--tables", shop_root)
 
-    assert found == (0, "no dead letters\n", "")
+    assert of_another_vhost == later == (0, "no dead letters\n", "")
+
+
+@pytest.mark.parametrize(
+    ("queue", "hint"),
+    [("biling", " (did you mean 'billing'?)"), ("o'brien", ""), ("größe", ""), ("", "")],
+)
+def test_list_says_so_when_nothing_ever_died_in_a_queue(dlx, shop_root, queue, hint):
+    found = dlx("dead-letters", "list", "--queue", queue, "--tables", shop_root)
+
+    assert found == (0, f"no dead letters: nothing has died in queue {queue!r}{hint}\n", "")
+
+
+def test_a_reason_that_is_none_is_refused_with_those_there_are(dlx, shop_root):
+    status, out, err = dlx("dead-letters", "list", "--reason", "rejectd", "--tables", shop_root)
+
+    assert (status, out) == (2, "")
+    assert "'rejectd' is no reason (did you mean 'rejected'?)" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("", "a condition is missing"),
+        ("  ", "a condition is missing"),
+        ("reason = 'expired') OR (true", 'syntax error at or near ")"'),
+        ("reason = 'expired' ORDER BY queue", 'syntax error at or near "ORDER"'),
+        ("reason = 'expired' LIMIT 1", 'syntax error at or near "LIMIT"'),
+        ("true UNION SELECT 1", 'syntax error at or near "UNION"'),
+        ("true; DROP VIEW dead_letters", "is more than one condition"),
+        ("max(at) > now()", 'write "at", in double quotes'),
+        ("at>now()", 'write "at", in double quotes'),
+        ("queue", "Could not convert string"),
+        ("CAST(queue AS INT) = 1", "Could not convert string"),
+    ],
+)
+def test_what_is_not_one_condition_is_refused(dlx, shop_root, where, said):
+    for as_json in ((), ("--json",)):
+        arguments = ("dead-letters", "list", "--where", where, *as_json, "--tables", shop_root)
+        status, out, err = dlx(*arguments)
+
+        assert (status, out) == (2, "")
+        assert said in err
+        assert err.startswith("--where")
+
+
+def test_a_condition_may_have_a_comment_and_quotes(dlx, shop_root):
+    where = """queue = 'mail' -- not 'billing'"""
+    _, out, err = dlx("dead-letters", "list", "--where", where, "--json", "--tables", shop_root)
+
+    assert [json.loads(line)["queue"] for line in out.splitlines()] == ["mail"]
+    assert err == ""
 
 
 def test_a_bad_condition_is_explained_and_nothing_is_listed(dlx, shop_root):

@@ -134,7 +134,7 @@ def test_a_balance_that_does_not_close_names_the_message_and_exits_with_1(dlx, c
 def test_the_balance_of_one_vhost(dlx, shop_root):
     _, out, _ = dlx("balance", "--vhost", "other", "--tables", shop_root)
 
-    assert out == "unexplained: 0 (up to batch 1)\n"
+    assert out == "nothing is known of vhost 'other'\nunexplained: 0 (up to batch 1)\n"
 
 
 def test_info_shows_every_table(dlx, shop_root):

@@ -1,13 +1,18 @@
 """The report at the end, on tables that a broker in memory left."""
 
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from streaming.demo.report import (
     balance_lines,
+    commands,
     duckdb_program,
+    histories,
     history_lines,
     place_lines,
     query_lines,
@@ -15,10 +20,12 @@ from streaming.demo.report import (
     summary_lines,
 )
 from streaming.demo.story import PAYMENTS, RETRY_TTL_MS, order
+from streaming.tables.balance import balance
 from streaming.tables.snapshot import Tables
 from tests.unit.demo.staging import send, staged
-from tests.unit.demo.test_sheet import CLOSED
 from tests.unit.tables.recording import Recording
+
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -52,10 +59,10 @@ def test_the_summary_counts_deaths_and_says_where_they_went(tables):
 
 
 def test_the_history_tells_every_death_of_a_message(tables):
-    lines = list(history_lines(tables))
+    lines = list(history_lines(histories(tables)))
 
     assert lines[:3] == [
-        f"{order(16).body.decode()}  died in payments.retry (expired) -> payments",
+        f"0/0/0  {order(16).body.decode()}  died in payments.retry (expired) -> payments",
         "    x-death[0]  expired in payments.retry, once; published to orders.retry with payments",
         "    x-death[1]  rejected in payments, once; published to orders with order.us.created",
     ]
@@ -72,16 +79,24 @@ def test_without_a_dead_letter_the_summary_says_none(tmp_path):
     tables = Tables(str(tmp_path))
 
     assert list(summary_lines(tables)) == ["none"]
-    assert list(history_lines(tables)) == []
+    assert list(history_lines(histories(tables))) == []
     tables.close()
 
 
-def test_the_balance_ends_with_its_verdict():
-    *_, closed = balance_lines(CLOSED)
-    *_, not_closed = balance_lines(CLOSED._replace(published=4))
+def test_the_balance_ends_with_its_verdict_and_names_what_is_missing(directory):
+    def verdict():
+        opened = Tables(str(directory / "tables"))
+        lines = list(balance_lines(balance(opened)))
+        opened.close()
+        return lines[lines.index(next(line for line in lines if line.startswith("The"))) :]
 
-    assert closed == "The balance is closed: every message and every copy is accounted for."
+    assert verdict() == ["The balance is closed: every message and every copy is accounted for."]
+    [file] = (directory / "tables" / "dead_letters").glob("*.parquet")
+    rows = pq.read_table(file)
+    pq.write_table(rows.filter([queue != "quotes" for queue in rows["queue"].to_pylist()]), file)
+    not_closed, finding = verdict()
     assert not_closed == "The balance is NOT closed: 1 unexplained."
+    assert finding.startswith("missing dead letter: message 0/0/1, queue 'quotes', ")
 
 
 def test_every_place_is_named(tmp_path):
@@ -103,9 +118,27 @@ def test_the_program_for_duckdb_runs(directory):
     assert "payments.retry" in ran.stdout
 
 
-def test_the_queries_name_the_table(directory):
-    said = "\n".join(query_lines(directory))
+def test_the_commands_run_as_they_are_printed(directory, tables):
+    asked = commands(directory, CHECKOUT, histories(tables))
+
+    assert len(asked) == 4
+    for command in asked:
+        program, *arguments = shlex.split(command)
+        assert program == str(CHECKOUT / "dlx")
+        ran = subprocess.run(
+            (sys.executable, "-P", "-m", "streaming.cli", *arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_queries_name_the_table_and_who_runs_them(directory, tables):
+    said = "\n".join(query_lines(directory, CHECKOUT, histories(tables)))
 
     assert f"delta.`{directory}/tables/dead_letters`" in said
-    assert f"delta_scan('{directory}/tables/dead_letters')" in said
+    assert f"DeltaTable('{directory}/tables/dead_letters')" in said
     assert all(sql.splitlines()[0] in said for sql in spark_sql(directory))
+    assert f"{CHECKOUT}/dlx sql --config {directory}/dlx.toml" in said
+    assert "dead-letters show 0/0/0 --tables" in said
