@@ -96,11 +96,12 @@ class PublishHeaders(NamedTuple):
 
 
 class CommandRecord(NamedTuple):
-    """What a command record says."""
+    """What a command record says; `value` is the JSON object, its op included."""
 
     vhost: str
     command: Command
     channel: str
+    value: bytes
 
 
 _json = msgspec.json.Decoder()
@@ -229,7 +230,11 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     vhost_name = text(VHOST, vhost, DEFAULT_VHOST)
     document = json_object("value", bytes(value))
     named = text(OP, op, "")
-    if named and document.setdefault("op", named) != named:
+    complete = bytes(value)
+    if named and "op" not in document:
+        document["op"] = named
+        complete = msgspec.json.encode(document)
+    if named and document["op"] != named:
         detail = f"{OP} says {named!r}, the value says {document['op']!r}"
         raise MalformedRecordError("op_mismatch", detail)
     if document.get("op") == "publish":
@@ -244,7 +249,7 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
         unknown = any("unknown op" in problem.what for problem in report.problems)
         detail = "; ".join(str(problem) for problem in report.problems)
         raise MalformedRecordError("unknown_op" if unknown else "bad_command", detail)
-    return CommandRecord(vhost_name, command, getattr(command, "channel", None) or "")
+    return CommandRecord(vhost_name, command, getattr(command, "channel", None) or "", complete)
 
 
 def foreign_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:

@@ -143,7 +143,10 @@ class Show:
         return kafka
 
     def _log_to_file(self) -> None:
-        """What the job logs is for a file: the terminal shows the story."""
+        """What the job and its libraries log is for a file: the terminal shows the story.
+
+        Python's root logger too: py4j tells it of every call that Ctrl-C interrupts.
+        """
         logs = self._directory / "logs"
         try:
             logs.mkdir(parents=True, exist_ok=True)
@@ -158,6 +161,7 @@ class Show:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         logger.propagate = False
+        logging.getLogger().addHandler(handler)
 
     def _play(self, job: Job, traffic: Traffic, following: Following) -> None:
         """Traffic, until its time from the first committed batch is over."""

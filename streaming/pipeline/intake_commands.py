@@ -45,7 +45,7 @@ def read_commands(
         except MalformedRecordError as error:
             bad.append((index, error))
         else:
-            row = CommandRow(partition, offset, at_ms, value, record.channel, keys)
+            row = CommandRow(partition, offset, at_ms, record.value, record.channel, keys)
             understood.append(row)
     return understood, bad
 

@@ -107,6 +107,7 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
 
     assert interrupted.returncode == 130, said
     assert said.endswith("dlx demo: stopped; nothing is left running\n")
+    assert "Traceback" not in said
     assert demo.left_over() == []
 
     finished = demo.start("--seconds", "8")
@@ -133,6 +134,19 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
     spark.catalog.dropTempView("dead_letters")
     assert sum(row["deaths"] for row in summary) == deaths
     assert all(len(row["x_death"]) > 1 for row in history)
+
+
+@pytest.mark.long
+def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo):
+    kept = demo.start("--seconds", "5", "--keep")
+    read_until(kept, "and the job go on; Ctrl-C ends them.")
+    time.sleep(2)
+
+    kept.send_signal(signal.SIGINT)
+    said, _ = kept.communicate(timeout=PATIENCE_S)
+
+    assert (kept.returncode, said) == (0, "")
+    assert demo.left_over() == []
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing_running(demo):

@@ -82,13 +82,15 @@ def test_a_hint_names_the_property_that_was_meant():
 def test_a_command_is_read_with_its_vhost_and_channel():
     record = command_record(b"get", b"shop", b'{"op":"get","queue":"q","channel":"c"}')
 
-    assert record == CommandRecord("shop", Get(queue="q", channel="c"), "c")
+    assert record == CommandRecord(
+        "shop", Get(queue="q", channel="c"), "c", b'{"op":"get","queue":"q","channel":"c"}'
+    )
 
 
 def test_the_op_may_stand_in_the_header_alone():
     record = command_record(b"get", None, b'{"queue":"q"}')
 
-    assert record == CommandRecord("/", Get(queue="q"), "c0")
+    assert record == CommandRecord("/", Get(queue="q"), "c0", b'{"queue":"q","op":"get"}')
 
 
 @pytest.mark.parametrize(

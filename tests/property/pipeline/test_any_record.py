@@ -1,0 +1,150 @@
+"""Whatever a Kafka record holds, it is processed, refused with an event, or quarantined (D11)."""
+
+from collections import Counter
+from contextlib import closing, suppress
+from itertools import count
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streaming.broker import commands as broker_commands
+from streaming.broker.events import Actor
+from streaming.broker.pages import MemoryStore
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
+from streaming.ledger.bodies import BodyReader
+from streaming.ledger.storage import Place
+from streaming.pipeline import packing
+from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.event_rows import event_table
+from streaming.pipeline.intake_batch import Intake
+from streaming.pipeline.outbound_records import OutboundWriter
+from streaming.pipeline.processor import fold
+from streaming.pipeline.tasks import (
+    BatchContext,
+    OutboundTask,
+    TaskSettings,
+    TopicTask,
+    VhostTask,
+)
+from streaming.wire import MalformedRecordError, command_record, foreign_table, publish_headers
+from tests.builders import START_MS, a_queue
+from tests.property.pipeline.records import (
+    arrow_batch,
+    commands,
+    flags,
+    foreign,
+    maybe,
+    ops,
+    properties,
+    records,
+    short,
+    tables,
+)
+from topology.declarations import Binding, Exchange
+
+QUERY = "fuzz"
+OFFSETS = count(0, 1000)
+WORKER = Actor(None, "worker")
+
+
+@given(
+    st.tuples(*(maybe(short) for _ in range(3)), maybe(properties), maybe(tables), maybe(flags)),
+    maybe(short),
+    maybe(foreign),
+)
+def test_headers_are_understood_or_malformed_and_nothing_else(values, channel, others):
+    with suppress(MalformedRecordError):
+        publish_headers((None, *values, channel), foreign_table(others or ()))
+
+
+@given(ops.map(str.encode), maybe(short), maybe(commands))
+def test_a_command_is_understood_or_malformed_and_read_again_is_the_same(op, vhost, value):
+    with suppress(MalformedRecordError):
+        record = command_record(op, vhost, value)
+
+        assert command_record(b"", vhost, record.value) == record
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Place(str(tmp_path_factory.mktemp("tables")))
+
+
+def task(place, compat):
+    config = ShardConfig(compat=compat, clock="event")
+    return TaskSettings(
+        tables=place,
+        topics={"log": TopicTask(1, "guest")},
+        vhosts={"/": VhostTask((1,))},
+        shards={1: config},
+        outbound=OutboundTask({}),
+        max_body_bytes=16,
+        max_header_bytes=16 * 1024,
+    )
+
+
+def prepared(config):
+    """A store whose queue `q` dead-letters to `dead`, and a channel's consumer takes from both."""
+    store = MemoryStore()
+    shard = Shard(config, store, now_ms=START_MS)
+    everything = [
+        broker_commands.DeclareExchange(exchange=Exchange("dlx", "headers")),
+        broker_commands.DeclareExchange(exchange=Exchange("x", "topic")),
+        broker_commands.DeclareQueue(
+            queue=a_queue("q", dead_letter_exchange="dlx", message_ttl=50, max_length=2)
+        ),
+        broker_commands.DeclareQueue(queue=a_queue("dead", message_ttl=500)),
+        broker_commands.Bind(binding=Binding("x", "q", routing_key="#")),
+        broker_commands.Bind(binding=Binding("dlx", "dead")),
+        broker_commands.Consume(queue="dead", label="c", prefetch=0, channel="worker"),
+    ]
+    for command in everything:
+        shard.command(START_MS, command, WORKER)
+    shard.finish()
+    return store
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(rows=records, compat=st.sampled_from(["4.0", "3.10"]))
+def test_no_record_stops_the_stream_and_each_has_its_row(place, rows, compat):
+    first = next(OFFSETS)
+    settings_ = task(place, compat)
+    context = BatchContext(QUERY, first, 0)
+    intake = Intake(settings_, context)
+
+    intake.take(arrow_batch(rows, "log", first))
+    blobs = dict(intake.blobs())
+    files = intake.files
+
+    written = Counter({file.table: file.rows for file in files})
+    taken = packing.unpack([blobs[1]]) if blobs else None
+    understood = 0 if taken is None else len(taken.columns["offset"])
+    publishes = 0 if taken is None else int((taken.columns["publication"] >= 0).sum())
+    assert written["quarantine"] + understood == len(rows)
+    assert written["messages"] == publishes
+    for file in files:
+        assert pq.read_table(f"{place.url}/{file.table}/{file.path}").num_rows == file.rows
+    if taken is not None:
+        follow(settings_, context, taken)
+
+
+def follow(settings_, context, taken):
+    """The rest of the batch, as the stateful stage does it, but for sending to Kafka."""
+    config = settings_.shards[1]
+    store = prepared(config)
+
+    batch = fold(config, store, taken)
+
+    assert event_table(batch.events, QUERY, context.batch_id, "/", 0).num_rows == len(batch.events)
+    columns = ("body", "kafka_headers", "origin")
+    with closing(BodyReader(settings_.tables, columns)) as bodies:
+        dead_letter_table(batch.events, QUERY, context.batch_id, "/", 0, bodies)
+    with closing(BodyReader(settings_.tables)) as bodies:
+        writer = OutboundWriter(settings_, config, context)
+        body_of = writer._bodies(batch.outbound, bodies)  # noqa: SLF001 - all but sending
+        for out in batch.outbound:
+            writer._record(out, body_of, batch.events.first_seq)  # noqa: SLF001 - the same
+    Shard(config, store, now_ms=START_MS + 10_000).finish()
