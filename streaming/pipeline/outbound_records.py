@@ -11,7 +11,7 @@ record's value is a JSON object.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
@@ -35,7 +35,19 @@ KIND = "dlx-kind"
 SEQ = "dlx-seq"
 LANE = "dlx-lane"
 
-Header = tuple[str, bytes]
+STORED = ("body", "kafka_headers")
+"""The columns of `messages` that leave with a delivery as they came: foreign headers byte for byte,
+repeats included, in their order."""
+
+Header = tuple[str, bytes | None]
+
+
+class _Stored(NamedTuple):
+    """How a message arrived, as far as it leaves so."""
+
+    body: bytes
+    kafka_headers: list[dict[str, Any]] | None
+
 
 _producers: dict[str, Producer] = {}  # of this worker process, by their configuration
 FLUSH_TIMEOUT_S = 120
@@ -69,7 +81,7 @@ class OutboundWriter:
         """
         if not batch.outbound:
             return 0
-        body_of = self._bodies(batch.outbound, bodies)
+        stored = self._stored(batch.outbound, bodies)
         sender = producer(self._outbound.producer)
         failures: list[str] = []
 
@@ -82,7 +94,7 @@ class OutboundWriter:
             topic = self._outbound.topics.get((self._config.vhost, out.actor.user or ""))
             if topic is None:
                 continue
-            kind, value, headers = self._record(out, body_of, batch.events.first_seq)
+            kind, value, headers = self._record(out, stored, batch.events.first_seq)
             common: list[Header] = [
                 (KIND, kind.encode()),
                 ("dlx-vhost", self._config.vhost.encode()),
@@ -111,8 +123,8 @@ class OutboundWriter:
             raise OutboundError(f"outbound records of vhost {self._config.vhost!r}: {reason}")
         return sent
 
-    def _bodies(self, outbound: list[Outbound], bodies: BodyReader) -> dict[int, bytes]:
-        """Message (by identity) -> body, of everything that carries one."""
+    def _stored(self, outbound: list[Outbound], bodies: BodyReader) -> dict[int, _Stored]:
+        """Message (by identity) -> how it arrived, of everything that carries a body."""
         messages: dict[int, Message] = {}
         for out in outbound:
             match out:
@@ -123,15 +135,17 @@ class OutboundWriter:
         if not messages:
             return {}
         found = bodies.read(places_of(list(messages.values()), self._context.query_id))
-        return dict(zip(messages, found["body"].to_pylist(), strict=True))
+        columns = (found[name].to_pylist() for name in STORED)
+        return {name: _Stored(*one) for name, *one in zip(messages, *columns, strict=True)}
 
     def _record(
-        self, out: Outbound, body_of: dict[int, bytes], first_seq: int
+        self, out: Outbound, stored: dict[int, _Stored], first_seq: int
     ) -> tuple[str, bytes, list[Header]]:
         match out:
             case DeliveryOut():
+                arrived = stored[id(out.copy.message)]
                 headers = _attributes(
-                    out.copy.envelope, delivered_headers(out, self._config.compat)
+                    out.copy.envelope, delivered_headers(out, self._config.compat), arrived
                 )
                 count = out.returns or out.stale_count
                 headers += [
@@ -143,15 +157,16 @@ class OutboundWriter:
                 ]
                 if count:
                     headers.append(("dlx-delivery-count", str(count).encode()))
-                return "delivery", body_of[id(out.copy.message)], headers
+                return "delivery", arrived.body, headers
             case ReturnOut():
-                headers = _attributes(out.envelope, out.envelope.headers)
+                arrived = stored[id(out.message)]
+                headers = _attributes(out.envelope, out.envelope.headers, arrived)
                 headers += [
                     ("dlx-reply-code", str(out.code).encode()),
                     ("dlx-reply-text", out.text.encode()),
                     *_origin_headers(out.message),
                 ]
-                return "return", body_of[id(out.message)], headers
+                return "return", arrived.body, headers
             case ConfirmOut():
                 return "confirm", _json({"ack": out.ack, **_origin(out.message)}), []
             case PublishErrorOut():
@@ -167,7 +182,9 @@ class OutboundWriter:
                 return "answer", _json(answer), []
 
 
-def _attributes(envelope: Envelope, headers: dict[str, Any] | None) -> list[Header]:
+def _attributes(
+    envelope: Envelope, headers: dict[str, Any] | None, arrived: _Stored
+) -> list[Header]:
     properties = dict(envelope.properties)
     if envelope.expiration is not None:
         properties["expiration"] = envelope.expiration
@@ -180,9 +197,7 @@ def _attributes(envelope: Envelope, headers: dict[str, Any] | None) -> list[Head
     text = headers_json(headers)
     if text is not None:
         attributes.append(("dlx-headers", text.encode()))
-    for name, value in (envelope.foreign or {}).items():
-        if value is not None:
-            attributes.append((name, value if isinstance(value, bytes) else str(value).encode()))
+    attributes += [(header["key"], header["value"]) for header in arrived.kafka_headers or ()]
     return attributes
 
 

@@ -30,7 +30,7 @@ from streaming.ledger.schemas import TABLES
 from streaming.pipeline import packing
 from streaming.pipeline.dead_letter_rows import dead_letter_table
 from streaming.pipeline.event_rows import event_table
-from streaming.pipeline.outbound_records import OutboundWriter
+from streaming.pipeline.outbound_records import STORED, OutboundWriter
 from streaming.pipeline.spark_state import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
 from streaming.pipeline.tasks import FILES_KEY, BatchContext, TaskSettings, batch_context
 
@@ -124,7 +124,7 @@ class BrokerProcessor(StatefulProcessor):
             lap("fold")
             files = self._write(shard_key, config, context, batch)
             lap("rows")
-            with closing(BodyReader(self._settings.tables)) as bodies:
+            with closing(BodyReader(self._settings.tables, STORED)) as bodies:
                 outbound = OutboundWriter(self._settings, config, context).write(batch, bodies)
             lap("outbound")
             store.flush()

@@ -153,23 +153,19 @@ records = st.lists(st.one_of(publishes, command_records), min_size=1, max_size=1
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 
+def headers_of(row):
+    """All headers of a record, its own last; one of ours may be there twice."""
+    ours = [(name, row[name]) for name in INBOUND if row.get(name) is not None]
+    return [*ours[:1], *ours, *(row.get("foreign") or [])] or None
+
+
 def arrow_batch(rows, topic, first_offset):
     """The records as the first stage's input columns (streaming/pipeline/sources.py)."""
-    own = [[(name, row[name]) for name in INBOUND if row.get(name) is not None] for row in rows]
-    foreign_headers = [row.get("foreign") for row in rows]
-    whole = [[*mine, *(theirs or [])] for mine, theirs in zip(own, foreign_headers, strict=True)]
-    sizes = [sum(len(key.encode()) + len(value or b"") for key, value in one) for one in whole]
     count = len(rows)
-
-    def headers(lists):
-        return pa.array(
-            [
-                None if one is None else [{"key": key, "value": value} for key, value in one]
-                for one in lists
-            ],
-            pa.list_(HEADER),
-        )
-
+    headers = [
+        None if one is None else [{"key": key, "value": value} for key, value in one]
+        for one in map(headers_of, rows)
+    ]
     columns = {
         "topic": pa.array([topic] * count, pa.string()),
         "partition": pa.array([0] * count, pa.int32()),
@@ -179,11 +175,7 @@ def arrow_batch(rows, topic, first_offset):
         ),
         "key": pa.array([row.get("key") for row in rows], pa.binary()),
         "value": pa.array([row["value"] for row in rows], pa.binary()),
-        "headers": headers(whole),
+        "headers": pa.array(headers, pa.list_(HEADER)),
         "now_ms": pa.array([1_600_000_000_000] * count, pa.int64()),
-        "header_bytes": pa.array(sizes, pa.int32()),
-        "foreign": headers(foreign_headers),
     }
-    for name in INBOUND:
-        columns[name.replace("-", "_")] = pa.array([row.get(name) for row in rows], pa.binary())
     return pa.record_batch(list(columns.values()), names=list(columns))

@@ -6,11 +6,12 @@ from itertools import count
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from streaming.broker import commands as broker_commands
 from streaming.broker.events import Actor
+from streaming.broker.outbound import DeliveryOut
 from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
 from streaming.broker.shard_config import ShardConfig
@@ -20,7 +21,7 @@ from streaming.pipeline import packing
 from streaming.pipeline.dead_letter_rows import dead_letter_table
 from streaming.pipeline.event_rows import event_table
 from streaming.pipeline.intake_batch import Intake
-from streaming.pipeline.outbound_records import OutboundWriter
+from streaming.pipeline.outbound_records import STORED, OutboundWriter
 from streaming.pipeline.processor import fold
 from streaming.pipeline.tasks import (
     BatchContext,
@@ -107,6 +108,15 @@ def prepared(config):
     return store
 
 
+WITH_FOREIGN = {
+    "value": b"body",
+    "dlx-exchange": b"x",
+    "foreign": [("ce_id", b"1"), ("traceparent", b"\xff\x00"), ("ce_id", b"2"), ("empty", None)],
+}
+"""A publish that dies in `q`, by the time of the next one, and is delivered as a dead letter."""
+
+
+@example(rows=[WITH_FOREIGN, WITH_FOREIGN], compat="4.0")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=records, compat=st.sampled_from(["4.0", "3.10"]))
 def test_no_record_stops_the_stream_and_each_has_its_row(place, rows, compat):
@@ -127,12 +137,23 @@ def test_no_record_stops_the_stream_and_each_has_its_row(place, rows, compat):
     assert written["messages"] == publishes
     for file in files:
         assert pq.read_table(f"{place.url}/{file.table}/{file.path}").num_rows == file.rows
-    if taken is not None:
-        follow(settings_, context, taken)
+    delivered = {} if taken is None else deliveries(settings_, context, taken)
+    for offset, (value, headers) in delivered.items():
+        record = rows[offset - first]
+        assert value == record["value"]
+        assert [one for one in headers if not one[0].startswith("dlx-")] == [
+            *(record.get("foreign") or ())
+        ], "byte for byte, repeats included, whatever hops it made"
+    if rows == [WITH_FOREIGN, WITH_FOREIGN]:
+        assert len(delivered) == 1
 
 
-def follow(settings_, context, taken):
-    """The rest of the batch, as the stateful stage does it, but for sending to Kafka."""
+def deliveries(settings_, context, taken):
+    """The rest of the batch, as the stateful stage does it, but for sending to Kafka.
+
+    Returns:
+        Offset -> value and headers of what is delivered.
+    """
     config = settings_.shards[1]
     store = prepared(config)
 
@@ -142,9 +163,13 @@ def follow(settings_, context, taken):
     columns = ("body", "kafka_headers", "origin")
     with closing(BodyReader(settings_.tables, columns)) as bodies:
         dead_letter_table(batch.events, QUERY, context.batch_id, "/", 0, bodies)
-    with closing(BodyReader(settings_.tables)) as bodies:
+    with closing(BodyReader(settings_.tables, STORED)) as bodies:
         writer = OutboundWriter(settings_, config, context)
-        body_of = writer._bodies(batch.outbound, bodies)  # noqa: SLF001 - all but sending
+        stored = writer._stored(batch.outbound, bodies)  # noqa: SLF001 - all but sending
+        delivered = {}
         for out in batch.outbound:
-            writer._record(out, body_of, batch.events.first_seq)  # noqa: SLF001 - the same
+            _kind, value, headers = writer._record(out, stored, batch.events.first_seq)  # noqa: SLF001 - the same
+            if isinstance(out, DeliveryOut):
+                delivered[out.copy.message.offset] = (value, headers)
     Shard(config, store, now_ms=START_MS + 10_000).finish()
+    return delivered
