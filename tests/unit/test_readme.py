@@ -10,7 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+from streaming.command_documents import READERS
+from streaming.ledger.schemas import COMMENT, TABLES
+from streaming.pipeline.outbound_records import KIND, LANE, SEQ
+from streaming.wire import FLAG_BITS, INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = CHECKOUT / "README.md"
@@ -20,6 +26,7 @@ DRAWING = re.compile(
     r"^<!-- (?P<command>\./dlx diagram .*) -->\n```mermaid\n(?P<picture>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+COLUMNS = re.compile(r"^<!-- columns of (?P<table>\w+) -->\n(?P<rows>(?:^\|.*\n)*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)(?P<target>[^)#]+)")
 
 
@@ -59,6 +66,30 @@ def blocks():
     for found in DRAWING.finditer(text):
         command = found["command"]
         yield command, found.span("picture"), lambda _, command=command: run(command)
+    for found in COLUMNS.finditer(text):
+        name = found["table"]
+        yield f"columns of {name}", found.span("rows"), lambda _, name=name: columns_of(name)
+
+
+def columns_of(name):
+    """The columns of a table as Markdown: what the schema says of them."""
+    schema = TABLES[name].schema
+    lines = ["| column | type | what it is |", "|---|---|---|"]
+    for field in schema:
+        comment = field.metadata[COMMENT].decode()
+        lines.append(f"| `{field.name}` | {kind_of(field.type)} | {comment} |")
+    return "\n".join(lines) + "\n"
+
+
+def kind_of(kind):
+    """A type in Spark's words."""
+    if pa.types.is_struct(kind):
+        return "struct of " + ", ".join(f"`{member.name}`" for member in kind)
+    if pa.types.is_list(kind):
+        return f"array of {kind_of(kind.value_type)}"
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return {"int32": "int", "int64": "bigint", "bool": "boolean"}.get(str(kind), str(kind))
 
 
 BLOCKS = tuple(blocks())
@@ -77,6 +108,22 @@ def test_the_readme_has_a_picture_and_runs_the_pure_commands():
     names = " ".join(name for name, _, _ in BLOCKS)
 
     assert all(command in names for command in ("--help", "check", "route", "diagram"))
+
+
+def test_the_readme_has_the_columns_of_every_table():
+    text = README.read_text("utf-8")
+
+    assert {found["table"] for found in COLUMNS.finditer(text)} == TABLES.keys()
+
+
+def test_the_wire_page_names_every_op_property_and_header():
+    text = README.read_text("utf-8")
+    page = text[text.index("## Speak to it") : text.index("## What is guaranteed")]
+    named = set(re.findall(r"`([^`]+)`", page))
+    outbound = {KIND, SEQ, LANE, *("delivery", "confirm", "return", "publish_error", "answer")}
+
+    assert READERS.keys() - {"tick"} <= named
+    assert {*INBOUND, *WHOLE_PROPERTIES, *TEXT_PROPERTIES, *FLAG_BITS, *outbound} <= named
 
 
 def test_every_file_and_folder_that_the_readme_names_exists():

@@ -10,6 +10,7 @@ from streaming.wire import INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
 from tests.property.topology.amqp_values import json_values, texts
 
 NAMES = ("", "q", "dead", "x", "dlx", "amq.direct", "größe")
+REFS = ("c/0", "c/1", "1.1.0", "1.1", "9" * 30 + ".1.1", "-1.0.0", "1.x.1", "c/-1", "c/x", "/", ".")
 names = st.one_of(st.sampled_from(NAMES), texts)
 odd_json = st.sampled_from(
     [
@@ -96,7 +97,7 @@ members = st.fixed_dictionaries(
         "configure": st.sampled_from(["", ".*", "("]),
         "as": names,
         "channel": names,
-        "refs": st.lists(names, max_size=3),
+        "refs": st.lists(st.one_of(names, st.sampled_from(REFS)), max_size=3),
         "count": st.sampled_from([0, 1, 3, -1, 10**30, 1.5]),
         "prefetch": st.sampled_from([0, 1, 65535, 65536]),
         "lease_ms": st.sampled_from([0, 1, 60_000, 10**20]),
