@@ -79,6 +79,36 @@ def core(
     return _core_compiled() if compiled else EXIT_OK
 
 
+@app.command()
+def load(
+    seconds: Annotated[float, typer.Option(help="How long is published.", min=1)] = 300,
+    rate: Annotated[float, typer.Option(help="Messages a second, in all.", min=1)] = 1000,
+    kills: Annotated[int, typer.Option(help="Kills of anything that runs.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of the chances.")] = 1,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Leave everything here; must be empty.")
+    ] = None,
+) -> int:
+    """Two publishers and four consumers at work, killed at random if asked; the ledger judges.
+
+    10 % of the messages are rejected, 5 % requeued once. Exit 1 unless every message was settled
+    exactly once, in order but for redeliveries, with a closed balance.
+    """
+    from streaming.bench.load import Load, run_load
+
+    with tempfile.TemporaryDirectory(prefix="dlx-load-") as scratch:
+        root = Path(scratch) if folder is None else folder.absolute()
+        root.mkdir(parents=True, exist_ok=True)
+        verdict = run_load(root, Load(seconds, rate, kills, seed))
+    for name, value in verdict._asdict().items():
+        if name != "problems":
+            print(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    for problem in verdict.problems:
+        print(f"problem: {problem}")
+    print("all is accounted for" if not verdict.problems else "NOT all is accounted for")
+    return EXIT_FINDINGS if verdict.problems else EXIT_OK
+
+
 def _core_compiled() -> int:
     """The same command in a process that uses the compiled core."""
     from streaming.compiled import VARIABLE, default_folder
