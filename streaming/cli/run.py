@@ -23,6 +23,14 @@ def run(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show a live view instead of log lines.")
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Go on behind records that Kafka deleted before they were read; each range gets a "
+            "row in the table quarantine.",
+        ),
+    ] = False,
 ) -> int:
     """Run the job until it is stopped: Kafka in, Delta tables and Kafka out.
 
@@ -63,7 +71,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
-        job.start(definitions=definitions)
+        job.start(definitions=definitions, accept_loss=accept_loss)
         logger.info(
             "running: tables in %s, checkpoint in %s",
             settings.job.tables_location,

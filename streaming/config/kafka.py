@@ -135,6 +135,15 @@ class KafkaSettings(Section, frozen=True, kw_only=True):
             "flow.max_body_bytes for headers and the death history that messages gather.",
         ),
     ] = 2_097_152
+    trim_interval_ms: Annotated[
+        int,
+        Setting(
+            milliseconds(),
+            "How often records that the job has read, and whose messages have left all queues, are "
+            "deleted from its own inputs. Only from topics with retention.ms = -1, as the job "
+            "makes them, and only with clock = wall; 0: never.",
+        ),
+    ] = 600_000
     security: Annotated[
         dict[str, Property],
         Setting(

@@ -211,7 +211,9 @@ QUARANTINE: Final = pa.schema(
         *_BATCH,
         *_RECORD,
         _column(
-            "end_offset", LONG, "end, not included, of a range lost in Kafka; null: one record"
+            "end_offset",
+            LONG,
+            "end, not included, of a range lost in Kafka; null: one record, or a topic's rest",
         ),
         _ORIGIN,
         _column("cause", TEXT, "what is wrong with it", required=True),

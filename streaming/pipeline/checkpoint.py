@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from streaming.config import outcome_changes
 from streaming.pipeline.numbers import FORMAT, JobFile, read_job_file, write_job_file
 from streaming.wire import WIRE_VERSION
 from topology.errors import DlxError
@@ -64,8 +65,18 @@ class Checkpoint:
             self._lock.close()
             self._lock = None
 
-    def open(self, shuffle_partitions: int, outcome_hash: str, *, tables_empty: bool) -> None:
+    def open(
+        self,
+        shuffle_partitions: int,
+        outcome_hash: str,
+        outcome_settings: dict[str, Any],
+        *,
+        tables_empty: bool,
+    ) -> None:
         """Read what the checkpoint belongs to, and refuse what does not fit.
+
+        Args:
+            outcome_hash, outcome_settings: of the configuration; see `streaming.config.outcome`.
 
         Raises:
             CheckpointError: another partition count, version or configuration; or tables without
@@ -84,11 +95,15 @@ class Checkpoint:
                 core_version=CORE_VERSION,
                 wire_version=WIRE_VERSION,
             )
-        elif found.format > FORMAT or found.core_version > CORE_VERSION:
+        elif (
+            found.format > FORMAT
+            or found.core_version > CORE_VERSION
+            or found.wire_version > WIRE_VERSION
+        ):
             raise CheckpointError(
-                f"{self.path} was written by a newer version (core {found.core_version}); this is "
-                "core "
-                f"{CORE_VERSION}: run that version"
+                f"{self.path} was written by a newer version of dlx: {_versions(found)}, and this "
+                f"one has {_versions(JobFile(FORMAT, 0, CORE_VERSION, WIRE_VERSION))}. Run that "
+                "version"
             )
         elif found.shuffle_partitions != shuffle_partitions:
             raise CheckpointError(
@@ -97,11 +112,15 @@ class Checkpoint:
                 f"{found.shuffle_partitions}"
             )
         elif found.outcome_hash != outcome_hash and self._has_unfinished_batch():
+            changes = outcome_changes(found.outcome_settings, outcome_settings)
             raise CheckpointError(
-                f"{self.path} has a batch that was begun with another configuration (hash "
-                f"{found.outcome_hash[:12]}, now {outcome_hash[:12]}). Start once with that "
-                "configuration and version to finish it, then change"
+                f"{self.path} has a batch that was begun with another configuration or version "
+                f"({_versions(found)}, hash {found.outcome_hash[:12]}; now hash "
+                f"{outcome_hash[:12]}). Start once with that one to finish it, then change:\n"
+                + "\n".join(f"  {change}" for change in changes or ("the version of dlx",))
             )
+        found.core_version, found.wire_version = CORE_VERSION, WIRE_VERSION
+        found.outcome_settings = outcome_settings
         found.outcome_hash = outcome_hash
         self.job_file = found
 
@@ -127,10 +146,32 @@ class Checkpoint:
                 ends.update(json.loads(offsets))
         return Offsets(int(metadata["batchTimestampMs"]), ends)
 
+    def last_committed(self) -> int | None:
+        """The last batch that Spark will not run again; None if there is none."""
+        return max(_numbers(self.path / "commits"), default=None)
+
+    def last_planned(self) -> int | None:
+        """The last batch whose offsets Spark logged, run or not; None if there is none."""
+        return max(_numbers(self.path / "offsets"), default=None)
+
+    def forget_planned(self, batch_id: int) -> None:
+        """Take back the plan of a batch that was not finished."""
+        folder = self.path / "offsets"
+        (folder / str(batch_id)).unlink()
+        (folder / f".{batch_id}.crc").unlink(missing_ok=True)
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """Topic -> partition -> the offset that the next batch to be run begins at."""
+        batch_id = self.last_committed()
+        return {} if batch_id is None else self.offsets(batch_id).ends
+
     def _has_unfinished_batch(self) -> bool:
-        begun = _numbers(self.path / "offsets")
-        ended = _numbers(self.path / "commits")
-        return bool(begun) and max(begun) > max(ended, default=-1)
+        last = self.last_planned()
+        return last is not None and last != self.last_committed()
+
+
+def _versions(job_file: JobFile) -> str:
+    return f"format {job_file.format}, core {job_file.core_version}, wire {job_file.wire_version}"
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -8,6 +8,7 @@ still fits.
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -113,6 +114,16 @@ class SourceLimits:
         matching = [source for source in self._sources() if _topics_of(source.toString()) == topics]
         assert len(matching) == 1, f"{len(matching)} Kafka sources read {sorted(topics)}"
         return matching[0]
+
+
+def wait_for_batch(query: StreamingQuery, seconds: float) -> None:
+    """Wait until the batch that runs has ended; with all sources closed no other follows."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and query.isActive:
+        status = query.status
+        if not status["isTriggerActive"] and not status["isDataAvailable"]:
+            return
+        time.sleep(0.02)
 
 
 def _topics_of(source: str) -> set[str]:

@@ -230,7 +230,7 @@ class Intake:
             )
         if codes[index] < 0:
             combination = self._row_combinations(rows.slice(index, 1), topic)[0]
-            fault = self._known[combination]
+            fault = self._understand(combination)
             assert isinstance(fault, MalformedRecordError)
             return fault
         if sizes[index] < 0:

@@ -20,24 +20,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pyspark.errors import StreamingQueryException
 
-from streaming.config import JobConfig, jvm_properties, librdkafka_properties, outcome_hash, reveal
+from streaming.config import (
+    JobConfig,
+    jvm_properties,
+    librdkafka_properties,
+    outcome_hash,
+    outcome_settings,
+    reveal,
+)
 from streaming.ledger.batches import BatchRow
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.memory import memory_marks, this_machine
+from streaming.pipeline.accepted_loss import AcceptedLoss
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.flow_control import FlowControl
 from streaming.pipeline.flow_notices import FlowNotices
-from streaming.pipeline.gate import Gate, SourceLimits
 from streaming.pipeline.imports import write_imports
+from streaming.pipeline.job_session import session_config
 from streaming.pipeline.kafka_topics import KafkaTopics
+from streaming.pipeline.log_holes import LostRecordsError, find_holes
+from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.task_settings import task_settings
 from streaming.pipeline.ticks import Ticks
 from streaming.pipeline.upkeep import Upkeep, retention
-from streaming.session import SessionConfig, available_cores, make_session, stop_session
+from streaming.session import available_cores, make_session, stop_session
+from streaming.tables.totals import totals
 from streaming.wire import WIRE_VERSION
 
 if TYPE_CHECKING:
@@ -45,6 +58,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from rich.console import Console
 
+    from streaming.pipeline.gate import GateState
     from topology.declarations import Definitions
 
 logger = logging.getLogger(__name__)
@@ -81,14 +95,11 @@ class Job:
         self._spark: SparkSession | None = None
         self._ledger: Ledger | None = None
         self._ticks: Ticks | None = None
-        self._notices: FlowNotices | None = None
+        self._watch: LogWatch | None = None
+        self._loss: AcceptedLoss | None = None
         self.marks = memory_marks(config.flow, this_machine())
         self.shards = ShardsSeen(None)
-        self._gate = Gate(self.marks, config.job.max_batch_rows)
-        self.gate_state = self._gate.decide(0, 0)
-        self._limits: SourceLimits | None = None
-        self._limits_ready = threading.RLock()
-        self._stopping = False
+        self._flow = FlowControl(config, self.marks)
         self._upkeep: Upkeep | None = None
         self.committed = threading.Event()
 
@@ -98,10 +109,13 @@ class Job:
         self,
         spark: SparkSession | None = None,
         definitions: Mapping[str, Definitions] | None = None,
+        *,
+        accept_loss: bool = False,
     ) -> None:
         """Prepare everything and start the query.
 
         Args:
+            accept_loss: go on behind records that Kafka has lost, with a quarantine row a range.
             definitions: by vhost, to be imported before anything else; with the first start only.
             spark: a session to use; by default the job makes its own and stops it at the end.
 
@@ -116,8 +130,10 @@ class Job:
         self.checkpoint.open(
             partitions,
             outcome_hash(self.config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
+            outcome_settings(self.config),
             tables_empty=self._ledger.is_empty(),
         )
+        self._loss = self._face_holes(topics, self._ledger, accept_loss=accept_loss)
         settings = task_settings(
             self.config, self.tables, self.checkpoint.job_file, topics, self._producer
         )
@@ -125,21 +141,21 @@ class Job:
         if self.checkpoint.query_id() is None and definitions:
             write_imports(self.config, definitions, self._producer)
         if spark is None:
-            spark = self._spark = make_session(self._session(), self._progress)
+            spark = self._spark = make_session(
+                session_config(self.config, os.environ), self._progress
+            )
         self._learn_of_last_batch()
         for note in self.marks.notes:
             logger.log(note.level, note.text)
         self._ticks = Ticks(
             self.config, settings, dict(self._producer), topics.partitions, self.shards.deadlines
         )
-        self._notices = FlowNotices(
-            self.checkpoint.path,
-            self.marks,
-            self.config.outbound_topics(),
-            topics.partitions,
-            self._producer,
+        outbound = self.config.outbound_topics()
+        self._flow.tell(
+            FlowNotices(
+                self.checkpoint.path, self.marks, outbound, topics.partitions, self._producer
+            )
         )
-        self._notices.gate_is(self.gate_state)
         self._start_upkeep()
         plan = streaming_plan(
             spark, self.config, settings, dict(self._jvm), self.gate_state.max_rows
@@ -152,8 +168,23 @@ class Job:
             .trigger(processingTime=f"{self.config.job.trigger_ms} milliseconds")
             .start()
         )
-        with self._limits_ready:
-            self._limits = SourceLimits(spark, self._query)
+        self._flow.attach(spark, self._query)
+        if self._loss.holes:
+            self._ticks.wake()  # the rows about them belong to a batch
+
+    def _face_holes(
+        self, topics: KafkaTopics, ledger: Ledger, *, accept_loss: bool
+    ) -> AcceptedLoss:
+        """Refuse holes in the inputs' logs, or go on behind them; then keep watching."""
+        loss = AcceptedLoss(self.checkpoint)
+        loss.move(topics.partitions)
+        holes = find_holes(self.checkpoint.positions(), topics, self.checkpoint.job_file)
+        if holes and not accept_loss:
+            raise LostRecordsError(holes)
+        if holes:
+            loss.accept(holes, ledger, topics)
+        self._watch = LogWatch(self.config, topics, self.checkpoint)
+        return loss
 
     def _learn_of_last_batch(self) -> None:
         """What the last batch row says: what is resident, deadlines, the gate."""
@@ -162,26 +193,13 @@ class Job:
         row = self._ledger.last_batch(query_id) if query_id else None
         detail = row.detail if row is not None else {}
         self.shards = ShardsSeen(detail)
-        is_open = bool(detail.get("gate", {}).get("open", True))
-        self._gate = Gate(self.marks, self.config.job.max_batch_rows, is_open=is_open)
-        self.gate_state = self._gate.decide(self.shards.resident_bytes, self.shards.mean_bytes)
+        self._flow.resume(detail, self.shards)
 
     def _start_upkeep(self) -> None:
         """Contents and maintenance, off the batch path."""
-        self._upkeep = Upkeep(self.config, self.tables, self._ledger)
+        assert self._ledger is not None
+        self._upkeep = Upkeep(self.config, self._ledger, self.checkpoint, dict(self._producer))
         self._upkeep.start()
-
-    def _session(self) -> SessionConfig:
-        job = self.config.job
-        work = Path(job.log_dir)
-        return SessionConfig(
-            work_dir=work / "work",
-            log_dir=work,
-            master=job.master,
-            driver_memory=job.driver_memory,
-            shuffle_partitions=job.shuffle_partitions,
-            properties=reveal(job.spark_properties, "job.spark_properties", os.environ),
-        )
 
     # -- a batch
 
@@ -193,19 +211,26 @@ class Job:
         files, reports = read_reports(rows)
         query_id = self.checkpoint.query_id()
         assert query_id is not None, "a batch without a query"
+        assert self._ledger is not None
+        assert self._watch is not None
+        assert self._loss is not None
+        self._watch.check_mapped_topics()
+        files += self._loss.files(self._ledger, query_id, batch_id)
         offsets = self.checkpoint.offsets(batch_id)
         now_ms = offsets.now_ms
         self.shards.learn(reports)
-        self.gate_state = self._gate.decide(self.shards.resident_bytes, self.shards.mean_bytes)
+        gate = self._flow.decide(self.shards)
         detail: dict[str, Any] = {
             "offsets": offsets.ends,
             "configuration": self.checkpoint.job_file.outcome_hash,
             "core_version": CORE_VERSION,
             **self.shards.detail(),
-            "gate": msgspec.to_builtins(self.gate_state),
+            "gate": msgspec.to_builtins(gate),
+            "lowest_resident": {} if self._upkeep is None else self._upkeep.lowest_detail(),
+            **totals(files),
         }
-        assert self._ledger is not None
         committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
+        self._loss.written()
         done = BatchDone(
             batch_id,
             now_ms,
@@ -217,22 +242,19 @@ class Job:
                 "commit": round(sum(committed.seconds.values()), 4),
             },
         )
-        self._set_gate()
+        self._flow.apply()
         if self._ticks is not None:
             self._ticks.batch_done(reports)
         if self._upkeep is not None:
-            self._upkeep.batch_done(batch_id)
+            self._upkeep.batch_done()
         if self._on_batch is not None:
             self._on_batch(done)
         self.committed.set()
 
-    def _set_gate(self) -> None:
-        """Tell the publishes source how much the next batch may read, and publishers whether."""
-        if self._notices is not None:
-            self._notices.gate_is(self.gate_state)
-        with self._limits_ready:
-            if self._limits is not None and not self._stopping:
-                self._limits.set_rows(self.config.topics_of("publishes"), self.gate_state.max_rows)
+    @property
+    def gate_state(self) -> GateState:
+        """Where the gate of flow control stands."""
+        return self._flow.state
 
     # -- running and stopping
 
@@ -246,22 +268,32 @@ class Job:
         """Wait; True if the query has ended.
 
         Raises:
-            StreamingQueryException: it ended by a failure.
+            DlxError: Kafka has lost records that were to be read.
+            StreamingQueryException: it ended by another failure.
         """
-        ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type] # takes fractions
-        return bool(ended)
+        watch = self._watch
+        if watch is not None and watch.failure is not None:
+            raise watch.failure
+        try:
+            return bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # takes fractions
+        except StreamingQueryException:
+            lost = None if watch is None else watch.look(planned=False)
+            if lost is not None:
+                raise lost from None
+            raise
 
     def stop(self) -> None:
         """Stop the query between batches, give everything back; harmless twice."""
         if self._ticks is not None:
             self._ticks.stop()
-        if self._notices is not None:
-            self._notices.stop()
-            self._notices = None
+        self._flow.stop()
         query, self._query = self._query, None
         if query is not None:
-            self._end_batches(query)
+            self._flow.end_batches(query, STOP_TIMEOUT_S)
             query.stop()
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
         if self._upkeep is not None:
             self._upkeep.stop()
             self._upkeep = None
@@ -272,16 +304,3 @@ class Job:
             self._ledger.close()
             self._ledger = None
         self.checkpoint.unlock()
-
-    def _end_batches(self, query: StreamingQuery, seconds: float = STOP_TIMEOUT_S) -> None:
-        """Close all sources and wait until the batch that runs has ended."""
-        deadline = time.monotonic() + seconds
-        with self._limits_ready:
-            self._stopping = True
-            if self._limits is not None and query.isActive:
-                self._limits.close_all()
-        while time.monotonic() < deadline and query.isActive:
-            status = query.status
-            if not status["isTriggerActive"] and not status["isDataAvailable"]:
-                return
-            time.sleep(0.02)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+)
 
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from streaming.config import JobConfig
+
+REQUEST_TIMEOUT_S = 30
 
 HEADROOM_BYTES = 512 * 1024
 """Room for headers in outbound records, beyond the largest body."""
@@ -43,24 +51,12 @@ class KafkaTopics:
             KafkaUnreachableError: no broker answers, a foreign topic is missing, or one cannot be
             made.
         """
-        try:
-            known = self._admin.list_topics(timeout=self._timeout_s).topics
-        except KafkaException as error:
-            servers = ",".join(self._config.kafka.bootstrap_servers)
-            raise KafkaUnreachableError(
-                f"kafka.bootstrap_servers: no answer from {servers} within {self._timeout_s:g} s "
-                f"({error.args[0].str()}): is Kafka running there, and is the address right?"
-            ) from error
-        missing = []
-        for each in self._config.inputs:
-            if each.topic in known:
-                continue
-            if each.mapping is not None:
-                raise KafkaUnreachableError(
-                    f"inputs: the topic {each.topic!r} does not exist; a mapped topic is never "
-                    "made by the job: make it, or correct its name"
-                )
-            missing.append(self._input_topic(each.topic, self._config.partitions_of(each)))
+        known = self._known_topics()
+        missing = [
+            self._input_topic(each.topic, self._config.partitions_of(each))
+            for each in self._config.inputs
+            if each.topic not in known
+        ]
         missing += [
             self._outbound_topic(topic)
             for topic in self._config.outbound_topics().values()
@@ -68,6 +64,32 @@ class KafkaTopics:
         ]
         self._make(missing)
         self._describe()
+
+    def _known_topics(self) -> set[str]:
+        """The names of the topics there are; one just made by others is waited for."""
+        mapped = {each.topic for each in self._config.inputs if each.mapping is not None}
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            known = set(self._ask_for_topics())
+            missing = sorted(mapped - known)
+            if not missing:
+                return known
+            if time.monotonic() > deadline_s:
+                raise KafkaUnreachableError(
+                    f"inputs: the topic {missing[0]!r} does not exist; a mapped topic is never "
+                    "made by the job: make it, or correct its name"
+                )
+            time.sleep(0.1)
+
+    def _ask_for_topics(self) -> Iterable[str]:
+        try:
+            return self._admin.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            servers = ",".join(self._config.kafka.bootstrap_servers)
+            raise KafkaUnreachableError(
+                f"kafka.bootstrap_servers: no answer from {servers} within {self._timeout_s:g} s "
+                f"({error.args[0].str()}): is Kafka running there, and is the address right?"
+            ) from error
 
     def _input_topic(self, name: str, partitions: int) -> NewTopic:
         wall = self._config.job.clock == "wall"
@@ -101,7 +123,9 @@ class KafkaTopics:
     def _make(self, topics: list[NewTopic]) -> None:
         if not topics:
             return
-        for name, made in self._admin.create_topics(topics, request_timeout=30).items():
+        for name, made in self._admin.create_topics(
+            topics, request_timeout=REQUEST_TIMEOUT_S
+        ).items():
             try:
                 made.result()
             except KafkaException as error:
@@ -110,16 +134,54 @@ class KafkaTopics:
                         f"the topic {name!r} cannot be made: {error.args[0].str()}"
                     ) from error
 
+    def bounds(self, topics: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
+        """(topic, partition) -> the first offset there, and the one that the next record gets.
+
+        Raises:
+            KafkaUnreachableError: no answer.
+        """
+        places = [
+            TopicPartition(topic, number)
+            for topic in topics
+            for number in range(self.partitions[topic])
+        ]
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        try:
+            specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+            for name, spec in specs.items():
+                asked = self._admin.list_offsets(
+                    dict.fromkeys(places, spec), request_timeout=REQUEST_TIMEOUT_S
+                )
+                found[name] = {
+                    (place.topic, place.partition): future.result().offset
+                    for place, future in asked.items()
+                }
+        except KafkaException as error:
+            raise KafkaUnreachableError(
+                f"the offsets of the inputs cannot be had: {error.args[0].str()}"
+            ) from error
+        return {place: (first, found["next"][place]) for place, first in found["first"].items()}
+
+    def refresh(self) -> None:
+        """Learn again which topics there are under the names of the inputs, and of how many parts.
+
+        Raises:
+            KafkaUnreachableError: no answer, or one is gone.
+        """
+        self._describe()
+
     def _describe(self) -> None:
         """Learn ids and partitions; a topic just made is not known everywhere at once."""
-        cluster = self._admin.describe_cluster(request_timeout=30).result()
+        cluster = self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result()
         names = sorted(
             {each.topic for each in self._config.inputs}
             | {*self._config.outbound_topics().values()}
         )
         deadline_s = time.monotonic() + self._timeout_s
         while names:
-            described = self._admin.describe_topics(TopicCollection(names), request_timeout=30)
+            described = self._admin.describe_topics(
+                TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S
+            )
             for name, future in described.items():
                 try:
                     topic = future.result()

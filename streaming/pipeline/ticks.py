@@ -49,6 +49,11 @@ class Ticks:
                 self._deadlines[report.shard] = report.next_deadline_ms
             self._changed.notify()
 
+    def wake(self) -> None:
+        """Let a batch run now, with `clock = wall`; with `event` a tick would move time."""
+        if self._wall:
+            self._tick(min(self._settings.shards))
+
     def stop(self) -> None:
         """End the thread."""
         with self._changed:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from streaming.ledger.maintenance import Maintenance, Schedule
 from streaming.ledger.tables import Retention
+from streaming.pipeline.trimming import Trimming
 from streaming.tables.contents import ContentsUpdater
+from streaming.tables.lowest_resident import lowest_resident
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streaming.config import JobConfig, TablesSettings
     from streaming.ledger.ledger import Ledger
-    from streaming.ledger.storage import Place
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.tables.lowest_resident import Lowest
+
+LOOK_S = 60.0
+"""Pause between two looks at what is resident where; a look reads one column of the contents."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,64 +44,96 @@ def schedule(tables: TablesSettings) -> Schedule:
 
 
 class Upkeep:
-    """Runs the maintenance of the ledger; updates `queue_contents` when there is something new."""
+    """Runs the maintenance of the ledger; updates `queue_contents` when there is something new.
 
-    def __init__(self, config: JobConfig, tables: Place, ledger: Ledger | None) -> None:
+    Args:
+        properties: librdkafka's; may hold secrets.
+
+    Attributes:
+        lowest: from where on messages may be in queues, as of the last look.
+    """
+
+    def __init__(
+        self, config: JobConfig, ledger: Ledger, checkpoint: Checkpoint, properties: dict[str, str]
+    ) -> None:
         self._config = config
-        self._tables = tables
-        self._ledger = ledger
+        self._tables = ledger.root
+        self._checkpoint = checkpoint
+        self._numbers = {
+            name: checkpoint.job_file.topics[identity]
+            for identity, name in checkpoint.job_file.topic_names.items()
+        }
+        self.lowest: Lowest = {}
         self._changed = threading.Condition()
-        self._new_batch = False
+        self._new_batch = checkpoint.query_id() is not None
         self._stopping = False
-        self._thread: threading.Thread | None = None
-        self._maintenance: Maintenance | None = None
-        self._contents = ContentsUpdater(tables, retention=retention(config.tables))
+        self._contents = ContentsUpdater(self._tables, retention=retention(config.tables))
+        self._trimming = Trimming(config, properties, self._numbers)
+        self._trim_s = config.kafka.trim_interval_ms / 1000 if config.job.clock == "wall" else 0.0
+        self._looked_s = self._trimmed_s = time.monotonic()
+        self._maintenance = Maintenance(
+            self._tables, schedule(config.tables), ledger.writers, lambda: self.lowest
+        )
+        self._thread = threading.Thread(target=self._run, name="contents", daemon=True)
 
     def start(self) -> None:
         """Begin."""
-        assert self._ledger is not None
-        self._maintenance = Maintenance(
-            self._tables, schedule(self._config.tables), self._ledger.writers
-        )
         self._maintenance.start()
-        self._thread = threading.Thread(target=self._run, name="contents", daemon=True)
         self._thread.start()
 
-    def batch_done(self, batch_id: int) -> None:
+    def batch_done(self) -> None:
         """There are new events."""
-        del batch_id
         with self._changed:
             self._new_batch = True
             self._changed.notify()
+
+    def lowest_detail(self) -> dict[str, int]:
+        """`lowest` for the batch row: `TOPIC NUMBER/PARTITION` -> offset."""
+        return {
+            f"{topic}/{partition}": at for (topic, partition), at in sorted(self.lowest.items())
+        }
 
     def stop(self) -> None:
         """Bring the contents up to date and end."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
-        if self._maintenance is not None:
-            self._maintenance.stop()
+        self._thread.join()
+        self._maintenance.stop()
 
     def _run(self) -> None:
         interval_s = self._config.tables.contents_lag_ms / 1000 / 2
         while True:
             with self._changed:
-                while not self._new_batch and not self._stopping:
-                    self._changed.wait()
+                if not self._new_batch and not self._stopping:
+                    self._changed.wait(self._trim_s or None)
                 new, self._new_batch = self._new_batch, False
                 stopping = self._stopping
             if new:
-                self._update_contents()
+                self._try("queue_contents could not be updated", self._contents.update)
             if stopping:
                 return
+            self._try("the inputs could not be trimmed", self._look_and_trim)
             with self._changed:
                 if not self._stopping:
                     self._changed.wait(interval_s)
 
-    def _update_contents(self) -> None:
+    def _look_and_trim(self) -> None:
+        """Learn what is still needed, once in a while, and give back what is not."""
+        now_s = time.monotonic()
+        due = bool(self._trim_s) and now_s - self._trimmed_s >= self._trim_s
+        query_id = self._checkpoint.query_id()
+        if query_id is None or (not due and self.lowest and now_s - self._looked_s < LOOK_S):
+            return
+        self.lowest = lowest_resident(self._tables, query_id, self._numbers) or self.lowest
+        self._looked_s = now_s
+        committed = self._checkpoint.last_committed()
+        if due and committed is not None:
+            self._trimming.trim(self.lowest, self._checkpoint.offsets(committed).ends)
+            self._trimmed_s = now_s
+
+    def _try(self, failure: str, work: Callable[[], object]) -> None:
         try:
-            self._contents.update()
+            work()
         except Exception:  # the batches go on; the next round tries again, and says so again
-            logger.exception("queue_contents could not be updated")
+            logger.exception("%s", failure)

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
+from streaming.config import KafkaSettings, TablesSettings
 from streaming.pipeline.checkpoint import CheckpointError
 from streaming.pipeline.job import Job
 from tests.fixtures.pipeline import Pipeline
@@ -135,3 +137,37 @@ def test_two_jobs_on_one_checkpoint_are_refused_in_words(pipeline, spark):
 
     with pytest.raises(CheckpointError, match="another job uses"):
         Job(pipeline.config).start(spark)
+
+
+def test_inputs_are_trimmed_up_to_the_oldest_message_in_a_queue(tmp_path, embedded_kafka, spark):
+    servers = embedded_kafka.bootstrap_servers
+    kafka = KafkaSettings(bootstrap_servers=(servers,), trim_interval_ms=500)
+    tables = TablesSettings(contents_lag_ms=500)
+    pipeline = Pipeline(tmp_path, servers, kafka=kafka, tables=tables)
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": pipeline.publishes})
+    place = TopicPartition(pipeline.publishes, 0)
+    try:
+        pipeline.start(spark)
+        pipeline.declare_work()
+        for number in range(4):
+            pipeline.publish(f"{number}".encode(), exchange=b"orders", routing_key=b"order.eu")
+        pipeline.until(lambda: pipeline.resident() == 4)
+        pipeline.command(op="get", queue="work", count=2, channel="worker", **{"as": "g"})
+        pipeline.command(op="reject", refs=["g/1"], channel="worker")
+        pipeline.command(op="ack", refs=["g/0"], channel="worker")
+        pipeline.until(lambda: consumer.get_watermark_offsets(place, timeout=10) == (1, 4))
+        pipeline.command(op="purge", queue="dlq")
+        pipeline.until(lambda: consumer.get_watermark_offsets(place, timeout=10) == (2, 4))
+
+        pipeline.stop()
+        pipeline.start(spark)
+        pipeline.command(op="get", queue="work", count=9, auto_ack=True, channel="worker")
+        pipeline.until(lambda: pipeline.resident() == 0)
+    finally:
+        consumer.close()
+        pipeline.stop()
+
+    [(detail,)] = pipeline.query(
+        "events", "max_by(detail, batch_id)", "1", "kind having kind = 'batch'"
+    )
+    assert json.loads(detail)["lowest_resident"]["1/0"] >= 2

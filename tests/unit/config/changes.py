@@ -42,6 +42,7 @@ CHANGES: dict[str, object] = {
     "kafka.connect_timeout_ms": 100,
     "kafka.topic_partitions": 8,
     "kafka.replication_factor": 3,
+    "kafka.trim_interval_ms": 0,
     "kafka.max_message_bytes": 3_000_000,
     "kafka.security": {"security.protocol": "SSL"},
     "kafka.jvm_properties": {"reconnect.backoff.ms": "50"},

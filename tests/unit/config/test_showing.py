@@ -50,6 +50,7 @@ EVERYTHING_CHANGED = JobConfig(
         topic_partitions=12,
         replication_factor=3,
         max_message_bytes=10_000_000,
+        trim_interval_ms=0,
         security={
             "security.protocol": "SASL_SSL",
             "sasl.password": Secret("file", "secrets/kafka"),

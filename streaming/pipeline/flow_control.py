@@ -1,0 +1,81 @@
+"""Flow control of one job: the gate, the sources' limits, what publishers are told (D9)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from streaming.pipeline.gate import Gate, GateState, SourceLimits, wait_for_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from streaming.config import JobConfig
+    from streaming.memory import MemoryMarks
+    from streaming.pipeline.flow_notices import FlowNotices
+    from streaming.pipeline.memory_of_shards import ShardsSeen
+
+
+class FlowControl:
+    """Decides after each batch, and lets the next one obey.
+
+    Attributes:
+        state: where the gate stands.
+    """
+
+    def __init__(self, config: JobConfig, marks: MemoryMarks) -> None:
+        self._marks = marks
+        self._max_rows = config.job.max_batch_rows
+        self._topics = config.topics_of("publishes")
+        self._gate = Gate(marks, self._max_rows)
+        self.state: GateState = self._gate.decide(0, 0)
+        self._limits: SourceLimits | None = None
+        self._notices: FlowNotices | None = None
+        self._attached = threading.RLock()  # a batch may run before the query's start returns
+        self._stopping = False
+
+    def resume(self, detail: Mapping[str, Any], shards: ShardsSeen) -> None:
+        """Stand where the last batch row says, as far as the marks still say so."""
+        is_open = bool(detail.get("gate", {}).get("open", True))
+        self._gate = Gate(self._marks, self._max_rows, is_open=is_open)
+        self.decide(shards)
+
+    def tell(self, notices: FlowNotices) -> None:
+        """From now on, publishers are told."""
+        self._notices = notices
+        notices.gate_is(self.state)
+
+    def attach(self, spark: SparkSession, query: StreamingQuery) -> None:
+        """From now on, the query's sources are limited."""
+        with self._attached:
+            self._limits = SourceLimits(spark, query)
+
+    def decide(self, shards: ShardsSeen) -> GateState:
+        """Where the gate stands now."""
+        self.state = self._gate.decide(shards.resident_bytes, shards.mean_bytes)
+        return self.state
+
+    def apply(self) -> None:
+        """Tell the publishes source how much the next batch may read, and publishers whether."""
+        if self._notices is not None:
+            self._notices.gate_is(self.state)
+        with self._attached:
+            if self._limits is not None and not self._stopping:
+                self._limits.set_rows(self._topics, self.state.max_rows)
+
+    def end_batches(self, query: StreamingQuery, seconds: float) -> None:
+        """Close all sources and wait until the batch that runs has ended."""
+        with self._attached:
+            self._stopping = True
+            if self._limits is not None and query.isActive:
+                self._limits.close_all()
+        wait_for_batch(query, seconds)
+
+    def stop(self) -> None:
+        """Tell publishers nothing more."""
+        if self._notices is not None:
+            self._notices.stop()
+            self._notices = None

@@ -1,0 +1,171 @@
+"""Any Kafka client is a client: kafka-python and the wire page, nothing of ours, from end to end.
+
+Topics that exist already (Avro, Protobuf, JSON, text) are mapped by configuration alone. Each
+message dies once, so every header has come through two queues.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from streaming.config import InputSettings, RecordHeader, RecordKey, TopicMapping
+from tests.fixtures.pipeline import WAIT_S, Pipeline
+
+TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+CLOUD_EVENT = [
+    ("ce_specversion", b"1.0"),
+    ("ce_type", b"com.example.order.created"),
+    ("ce_source", "/bestellungen/münchen".encode()),
+    ("ce_id", b"A234-1234-1234"),
+    ("content-type", b"application/avro"),
+]
+REPEATED = [("tag", b"first"), ("tag", b"\xff\x00 no text"), ("other", b""), ("tag", b"first")]
+OWN = [("traceparent", TRACE), *CLOUD_EVENT, *REPEATED]
+
+AVRO = bytes.fromhex("0000000007") + b"\x06\x0aorder\x02\x80\x01"  # magic, schema id, fields
+PROTOBUF = b"\x08\x96\x01\x12\x07testing\x1a\x00"
+JSON = b'{"id": 7, "total": 1e2}\n'
+TEXT = "Käse; 3 Stück".encode("latin-1")
+
+
+class Sent(NamedTuple):
+    """A record as it was sent, and the routing key it stands for."""
+
+    topic: str
+    body: bytes
+    key: bytes | None
+    headers: list[tuple[str, bytes]]
+    routing_key: bytes
+
+
+class Client:
+    """A producer and a consumer of kafka-python."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._producer = KafkaProducer(bootstrap_servers=pipeline.servers)
+        outbound = pipeline.config.outbound_topics()[("/", "guest")]
+        self._consumer = KafkaConsumer(
+            outbound, bootstrap_servers=pipeline.servers, auto_offset_reset="earliest"
+        )
+
+    def send(self, topic: str, value: bytes, headers: list[Any], key: bytes | None = None) -> None:
+        self._producer.send(topic, value, key=key, headers=headers).get(timeout=30)
+
+    def command(self, **members: Any) -> None:
+        op = [("dlx-op", members["op"].encode())]
+        self.send(self.pipeline.commands, json.dumps(members).encode(), op)
+
+    def deliveries(self, count: int) -> list[Any]:
+        """The next deliveries."""
+        found: list[Any] = []
+        deadline = time.monotonic() + WAIT_S
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} deliveries"
+            assert not self.pipeline.query("quarantine", "cause, detail", "1")
+            for records in self._consumer.poll(timeout_ms=500).values():
+                found += [one for one in records if ("dlx-kind", b"delivery") in one.headers]
+        return found
+
+    def close(self) -> None:
+        self._producer.close()
+        self._consumer.close()
+
+
+@pytest.fixture
+def topics(new_topic: Any) -> list[str]:
+    return [new_topic(partitions=2) for _ in range(3)]
+
+
+@pytest.fixture
+def client(tmp_path: Path, embedded_kafka: Any, spark: Any, topics: list[str]) -> Iterator[Client]:
+    by_key, by_header, literal = topics
+    mappings = {
+        by_key: TopicMapping(exchange="orders", routing_key=RecordKey()),
+        by_header: TopicMapping(
+            exchange=RecordHeader("exchange", otherwise="orders"),
+            routing_key=RecordHeader("ce_type", otherwise="none"),
+        ),
+        literal: TopicMapping(exchange="orders", routing_key="legacy.text"),
+    }
+    inputs = [InputSettings(topic=topic, mapping=mapping) for topic, mapping in mappings.items()]
+    pipeline = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, inputs=inputs)
+    pipeline.start(spark)
+    client = Client(pipeline)
+    yield client
+    client.close()
+    pipeline.stop()
+
+
+def own_headers(record: Any) -> list[tuple[str, bytes]]:
+    return [(name, value) for name, value in record.headers if not name.startswith("dlx-")]
+
+
+def test_bodies_and_headers_survive_every_hop_byte_for_byte(client, topics):
+    by_key, by_header, literal = topics
+    client.command(op="declare_exchange", exchange={"name": "orders", "type": "topic"})
+    client.command(op="declare_exchange", exchange={"name": "dead", "type": "fanout"})
+    arguments = {"x-dead-letter-exchange": "dead"}
+    client.command(op="declare_queue", queue={"name": "work", "arguments": arguments})
+    client.command(op="declare_queue", queue={"name": "dlq"})
+    client.command(
+        op="bind", binding={"source": "orders", "destination": "work", "routing_key": "#"}
+    )
+    client.command(op="bind", binding={"source": "dead", "destination": "dlq"})
+    client.pipeline.until(lambda: sum(batch.events for batch in client.pipeline.batches) >= 6)
+    ours = [("dlx-exchange", b"orders"), ("dlx-routing-key", b"wire")]
+    sent = [
+        Sent(by_key, AVRO, b"order.eu", OWN, b"order.eu"),
+        Sent(by_header, PROTOBUF, b"\x00\xff", OWN, b"com.example.order.created"),
+        Sent(by_header, JSON, None, [("exchange", b"orders"), *REPEATED], b"none"),
+        Sent(literal, TEXT, None, [], b"legacy.text"),
+        Sent(client.pipeline.publishes, b"", None, [*REPEATED, *ours, *CLOUD_EVENT], b"wire"),
+    ]
+
+    for one in sent:
+        client.send(one.topic, one.body, one.headers, one.key)
+    client.pipeline.until(lambda: client.pipeline.resident() == len(sent))
+    client.command(op="get", queue="work", count=9, channel="w", **{"as": "w"})
+    first = client.deliveries(len(sent))
+    client.command(op="reject", refs=[f"w/{place}" for place in range(len(sent))], channel="w")
+    client.command(op="get", queue="dlq", count=9, channel="w", auto_ack=True)
+    second = client.deliveries(len(sent))
+
+    expected = sorted(
+        (one.body, one.routing_key, [h for h in one.headers if not h[0].startswith("dlx-")])
+        for one in sent
+    )
+    for delivered in (first, second):
+        assert expected == sorted(
+            (one.value or b"", dict(one.headers)["dlx-routing-key"], own_headers(one))
+            for one in delivered
+        )
+    deaths = [json.loads(dict(one.headers)["dlx-headers"])["x-death"] for one in second]
+    assert [(len(death), death[0]["reason"]) for death in deaths] == [(1, "rejected")] * len(sent)
+    table = ("dead_letters", "body, kafka_headers", "seq")
+    client.pipeline.until(lambda: len(client.pipeline.query(*table)) == len(sent))
+    kept = client.pipeline.query(*table)
+    assert sorted((body, [(h["key"], h["value"]) for h in own or ()]) for body, own in kept) == [
+        (body, headers) for body, _key, headers in expected
+    ]
+
+
+def test_a_record_that_no_mapping_fits_is_quarantined_whole(client, topics):
+    client.send(topics[0], AVRO, OWN)
+
+    client.pipeline.until(lambda: client.pipeline.query("quarantine", "1", "1"))
+
+    [(cause, detail, value, headers)] = client.pipeline.query(
+        "quarantine", "cause, detail, record_value, kafka_headers", "1"
+    )
+    assert (cause, detail, value) == (
+        "unmapped",
+        "routing_key comes from the record key, and there is none",
+        AVRO,
+    )
+    assert [(header["key"], header["value"]) for header in headers] == OWN

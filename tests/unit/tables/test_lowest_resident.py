@@ -1,0 +1,55 @@
+"""The lower bound of what may still be in queues."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.ledger.storage import Place
+from streaming.tables.contents import ContentsUpdater
+from streaming.tables.lowest_resident import lowest_resident
+from tests.builders import Broker
+from tests.unit.tables.recording import QUERY_ID, Recording
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dlq")
+    broker.queue("dlq")
+    for number in range(4):
+        broker.publish("", "work", f"order {number}")
+    return broker, recording
+
+
+def bounds(recording):
+    ContentsUpdater(Place(recording.root)).update()
+    return lowest_resident(Place(recording.root), QUERY_ID, {})
+
+
+def test_it_is_the_oldest_message_in_any_queue(recorded):
+    _broker, recording = recorded
+    recording.commit()
+
+    assert bounds(recording) == {(0, 0): 0}
+
+
+def test_a_message_that_died_is_resident_where_it_went(recorded):
+    broker, recording = recorded
+    broker.do(commands.Get(queue="work", count=2, label="g", channel="c0"))
+    broker.do(commands.Reject(refs=("g/0",)))
+    broker.do(commands.Ack(refs=("g/1",)))
+    recording.commit()
+
+    assert bounds(recording) == {(0, 0): 0}
+
+    broker.do(commands.Purge(queue="dlq"))
+    recording.commit()
+
+    assert bounds(recording) == {(0, 0): 2}
+
+
+def test_nothing_is_known_before_there_are_contents(recorded):
+    _broker, recording = recorded
+    recording.commit()
+
+    assert lowest_resident(Place(recording.root), QUERY_ID, {}) == {}
