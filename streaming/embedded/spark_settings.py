@@ -68,6 +68,11 @@ def quiet_settings(scratch: Path) -> dict[str, str]:
     return {
         # A port and a web server that nobody asked for.
         "spark.ui.enabled": "false",
+        # What Spark masks in plans and logs: by default it knows no JAAS lines and no PEM keys.
+        "spark.redaction.regex": (
+            "(?i)secret|password|passphrase|token|credential|jaas|keystore|private.?key"
+            "|access[.]?key"
+        ),
         # It draws over what dlx shows.
         "spark.ui.showConsoleProgress": "false",
         # Made in the current folder otherwise, even if no table is ever put there.

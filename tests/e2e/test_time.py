@@ -1,0 +1,96 @@
+"""Time with `clock = wall`: deadlines with no traffic, wrong clocks, an outage (D4)."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.config import InputSettings, TopicMapping
+from tests.fixtures.pipeline import Pipeline
+
+IN_2099_MS = 4_070_908_800_000
+OUTAGE_S = 2.5
+TTL_MS = 1_500
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, embedded_kafka: Any, new_topic: Any) -> Iterator[Pipeline]:
+    mapping = TopicMapping(exchange="", routing_key="patient")
+    foreign = new_topic(
+        message_timestamp_before_max_ms=str((1 << 63) - 1),
+        message_timestamp_after_max_ms=str((1 << 63) - 1),
+    )
+    inputs = [InputSettings(topic=foreign, mapping=mapping)]
+    pipeline = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, inputs=inputs)
+    yield pipeline
+    pipeline.stop()
+
+
+def happened(pipeline: Pipeline, kind: str) -> list[tuple[Any, ...]]:
+    return pipeline.query(
+        "events",
+        "queue, coalesce(reason, json_extract_string(detail, '$.what'))",
+        "seq",
+        f"queue, reason, detail, seq, kind having kind = '{kind}'",
+    )
+
+
+def test_deadlines_fire_with_no_traffic_and_clocks_do_no_harm(pipeline, spark):
+    pipeline.start(spark)
+    for name, arguments in (
+        ("patient", {"x-message-ttl": 3_600_000}),
+        ("hasty", {"x-message-ttl": TTL_MS}),
+        ("doomed", {"x-expires": TTL_MS}),
+        ("leased", {}),
+    ):
+        pipeline.command(op="declare_queue", queue={"name": name, "arguments": arguments})
+    pipeline.publish(b"short", routing_key=b"hasty")
+    pipeline.publish(b"held", routing_key=b"leased")
+    pipeline.until(lambda: pipeline.resident() == 2)
+    pipeline.command(op="open_channel", channel="gone", lease_ms=TTL_MS)
+    pipeline.command(op="get", queue="leased", channel="gone", **{"as": "g"})
+
+    pipeline.until(lambda: ("hasty", "expired") in happened(pipeline, "died"))
+    pipeline.until(lambda: happened(pipeline, "requeued") == [("leased", None)])
+    pipeline.until(
+        lambda: any(
+            "doomed" in (q or "") or w == "queue_deleted" for q, w in happened(pipeline, "topology")
+        )
+    )
+
+    foreign = pipeline.config.inputs[2].topic
+    for at_ms in (IN_2099_MS, 1_000, IN_2099_MS):
+        pipeline.producer.produce(foreign, b"odd clock", timestamp=at_ms)
+    pipeline.until(lambda: pipeline.resident() == 4)
+    pipeline.publish(b"after", routing_key=b"patient")
+    pipeline.until(lambda: pipeline.resident() == 5)
+
+    latest = pipeline.query("events", "epoch_ms(max(at))", "1")[0][0]
+    assert latest <= time.time() * 1000
+    assert happened(pipeline, "died") == [("hasty", "expired")]
+
+
+def test_after_an_outage_no_message_of_the_backlog_has_expired(pipeline, spark):
+    pipeline.start(spark)
+    arguments = {"x-message-ttl": TTL_MS}
+    pipeline.command(op="declare_queue", queue={"name": "hasty", "arguments": arguments})
+    pipeline.until(lambda: any(batch.events for batch in pipeline.batches))
+    pipeline.stop()
+    for _ in range(20):
+        pipeline.publish(b"waited in Kafka", routing_key=b"hasty")
+    pipeline.producer.flush()
+    time.sleep(OUTAGE_S)
+
+    pipeline.start(spark)
+    pipeline.until(lambda: pipeline.query("messages", "1", "1"))
+    pipeline.until(lambda: len(happened(pipeline, "died")) == 20)
+
+    lived_ms = pipeline.query(
+        "events",
+        "epoch_ms(max(at) filter (kind = 'died')) - epoch_ms(max(at) filter (kind = 'enqueued'))",
+        "1",
+        "copy_id having copy_id is not null",
+    )
+    assert lived_ms == [(TTL_MS,)] * 20
