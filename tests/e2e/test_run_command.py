@@ -28,8 +28,8 @@ class RunCommand:
         self.file.write_text(self.text)
         self.log = root / "run.log"
 
-    def start(self) -> "subprocess.Popen[bytes]":
-        """Start it, publish one message, and wait until it has read one."""
+    def start(self, reads: int) -> "subprocess.Popen[bytes]":
+        """Start it, publish one message, and wait until it has read so many."""
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "streaming.cli", "run", "--config", str(self.file)]
             process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -40,11 +40,14 @@ class RunCommand:
             self.wait(process, lambda: bool(self.lines()))
             self.pipeline.publish(b"a message", routing_key=b"work")
             self.pipeline.producer.flush()
-            self.wait(process, lambda: any(line["publishes"] for line in self.lines()))
+            self.wait(process, lambda: self.read() >= reads)
         except BaseException:
             process.kill()
             raise
         return process
+
+    def read(self) -> int:
+        return sum(line["publishes"] for line in self.lines())
 
     def wait(self, process: "subprocess.Popen[bytes]", condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT_S
@@ -98,7 +101,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     bad = f'definitions = "{tmp_path / "bad.json"}"\nlanes = 1'
     assert "x-max-length" in refusal(("lanes = 1", bad))
 
-    process = job.start()
+    process = job.start(1)
     try:
         assert "another job uses" in refusal()
         job.stop(process, signal.SIGTERM)
@@ -119,7 +122,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     assert "has a batch that was begun with another configuration" in unfinished
     assert 'job.compat: was "4.0", now "3.10"' in unfinished
 
-    process = job.start()
+    process = job.start(2)  # the batch whose end was lost runs again
     try:
         job.stop(process, signal.SIGINT)
     finally:
