@@ -27,6 +27,10 @@ TESTED_SPARK = "4.2."
 """The technique reaches into Spark's query execution; these versions are known to obey."""
 
 
+UNKNOWN_MEAN_BYTES = 1024
+"""What a message is taken to weigh before any was seen."""
+
+
 class GateState(msgspec.Struct, frozen=True):
     """Where the gate stands and why."""
 
@@ -56,6 +60,7 @@ class Gate:
 
         Args:
             recent_mean_bytes: of the messages that arrived lately; what the next ones may weigh.
+                0: none has arrived yet.
         """
         if self._high_bytes is None or self._low_bytes is None:
             return GateState(resident_bytes, self._max_rows, "off", open=True)
@@ -66,7 +71,7 @@ class Gate:
         if not self._open:
             return GateState(resident_bytes, 0, "above", open=False)
         headroom = max(self._high_bytes - resident_bytes, 0)
-        fits = int(headroom / max(recent_mean_bytes, 1.0)) or 1
+        fits = int(headroom / max(recent_mean_bytes or UNKNOWN_MEAN_BYTES, 1.0)) or 1
         cause: Literal["below", "between"] = "below" if fits >= self._max_rows else "between"
         return GateState(resident_bytes, min(self._max_rows, fits), cause, open=True)
 

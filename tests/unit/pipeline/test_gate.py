@@ -40,3 +40,9 @@ def test_inside_the_band_the_gate_does_not_flap():
     opened = [gate.decide(size, 10.0).open for size in (900, 1001, 990, 810, 799, 950, 1000)]
 
     assert opened == [True, False, False, False, True, True, True]
+
+
+def test_before_any_message_was_seen_a_kibibyte_each_is_expected():
+    gate = Gate(MemoryMarks(high_bytes=10_240, low_bytes=8_000, notes=()), 50)
+
+    assert gate.decide(0, 0.0) == GateState(0, 10, "between", open=True)
