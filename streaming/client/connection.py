@@ -18,16 +18,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from streaming.client.address import Address, address_of
+from streaming.client.asking import Answer, Asking
 from streaming.client.channel import Channel
 from streaming.client.errors import (
-    BrokerError,
     ClientError,
     ConnectionClosedError,
     KafkaUnreachableError,
@@ -36,15 +33,11 @@ from streaming.client.errors import (
 )
 from streaming.client.publisher import Publisher
 from streaming.client.reader import Reader
-from streaming.client.records import Inbound, command
+from streaming.client.records import Inbound
 from streaming.client.sender import Sender
-from streaming.command_documents import parse_command
 from streaming.config import load_config
-from topology.errors import InvalidTopologyError
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
-
     from streaming.client.messages import Returned
     from streaming.client.publisher import OnFlow
 
@@ -52,16 +45,7 @@ logger = logging.getLogger("dlx.client")
 
 DEFAULT_TIMEOUT_S = 5.0
 DEFAULT_LEASE_MS = 60_000
-
-Answer = dict[str, Any]
-
-
-class _Asked(NamedTuple):
-    """A command that waits for its answer."""
-
-    op: str
-    answer: Future[Answer]
-    taken: threading.Event  # Kafka has it
+FLOW_LOOK_S = 0.5
 
 
 class Connection:
@@ -87,19 +71,24 @@ class Connection:
         self.address = Address(bootstrap=address) if isinstance(address, str) else address
         self.timeout_s = timeout_s
         self.session = uuid.uuid4().hex[:12]
-        self.heard_s = time.monotonic()  # when the job last said something
         self._on_trouble = on_trouble
         self._trouble = ""
         self._lock = threading.Lock()
-        self._asked: dict[str, _Asked] = {}
         self._numbers = 0
         self._channels: dict[str, Channel] = {}
         self._publishers: dict[str, Publisher] = {}
         self._flowing = threading.Event()
         self._flowing.set()
         self._closed = False
-        self._reader = Reader(self.address, timeout_s, self._take, self._moment, self.kafka_trouble)
         self.sender = Sender(self.address.properties, timeout_s, self.kafka_trouble)
+        self._asking = Asking(self.address, self.sender, timeout_s)
+        try:
+            self._reader = Reader(
+                self.address, timeout_s, self._take, self._moment, self.kafka_trouble
+            )
+        except BaseException:
+            self.sender.close()
+            raise
 
     @classmethod
     def from_config(
@@ -184,8 +173,7 @@ class Connection:
         closed = ConnectionClosedError("the connection was closed")
         for publisher in list(self._publishers.values()):
             publisher.fail_all(closed)
-        for asked in list(self._asked.values()):
-            _settle(asked.answer, error=closed)
+        self._asking.fail_all(closed)
 
     def __enter__(self) -> Self:
         return self
@@ -199,6 +187,18 @@ class Connection:
         return self._flowing.is_set()
 
     @property
+    def heard_s(self) -> float:
+        """When the job last said something, on the monotonic clock."""
+        return self._reader.heard_s
+
+    @property
+    def silence_s(self) -> float:
+        """How long the job may say nothing before it counts as down."""
+        if self.is_flowing:
+            return self.timeout_s
+        return max(self.timeout_s, DEFAULT_TIMEOUT_S)  # the notice comes every 2 s
+
+    @property
     def trouble(self) -> str:
         """What is wrong with Kafka or the job, in words; empty when nothing is known to be."""
         return self._trouble
@@ -206,52 +206,33 @@ class Connection:
     # -- what channels and publishers need
 
     def ask(
-        self,
-        document: dict[str, Any],
-        channel: str,
-        *,
-        timeout_s: float | None = None,
+        self, document: dict[str, Any], channel: str, *, timeout_s: float | None = None
     ) -> Answer:
-        """Send a command and wait for its answer.
-
-        Raises:
-            ClientError: the command is malformed; nothing was sent.
-            BrokerError: it was refused.
-            NoAnswerError, KafkaUnreachableError: no answer in time.
-        """
-        wait_s = self.timeout_s if timeout_s is None else timeout_s
-        asked, reply_id = self._send_asking(document, channel)
-        try:
-            return asked.answer.result(wait_s)
-        except FutureTimeoutError:
-            raise self._no_answer(asked, wait_s) from None
-        finally:
-            with self._lock:
-                self._asked.pop(reply_id, None)
+        """Send a command and wait for its answer; raises as `Asking.ask`."""
+        self.check_open()
+        return self._asking.ask(document, channel, timeout_s=timeout_s)
 
     def ask_later(
         self, document: dict[str, Any], channel: str, then: Callable[[Answer], None]
     ) -> None:
         """Send a command whose answer, if it comes, is handed over on the reader's thread."""
-        asked, reply_id = self._send_asking(document, channel)
-
-        def answered(future: Future[Answer]) -> None:
-            with self._lock:
-                self._asked.pop(reply_id, None)
-            if future.exception() is None:
-                then(future.result())
-
-        asked.answer.add_done_callback(answered)
+        self._asking.ask_later(document, channel, then)
 
     def tell(self, document: dict[str, Any], channel: str) -> None:
         """Send a command and do not wait."""
         self.check_open()
-        record = command({**document, "channel": channel}, self.address.vhost, channel)
-        self.sender.send(self.address.commands, record)
+        self._asking.tell(document, channel)
 
     def wait_until_flowing(self) -> None:
-        """Wait while flow control stops publishers."""
-        self._flowing.wait()
+        """Wait while flow control stops publishers.
+
+        Raises:
+            NoAnswerError: the job, which repeats its notice, has gone silent meanwhile.
+        """
+        while not self._flowing.wait(FLOW_LOOK_S):
+            self.check_open()
+            if time.monotonic() - self.heard_s > self.silence_s:
+                raise self.job_silent("flow control's question for room", self.silence_s)
         self.check_open()
 
     def check_open(self) -> None:
@@ -301,51 +282,16 @@ class Connection:
 
     # -- inside
 
-    def _send_asking(self, document: dict[str, Any], channel: str) -> tuple[_Asked, str]:
-        self.check_open()
-        reply_id = self.new_name("reply")
-        document = {**document, "channel": channel, "reply_id": reply_id}
-        try:
-            parse_command(document)
-        except InvalidTopologyError as error:
-            raise ClientError(f"{document['op']} cannot be asked: {error}") from error
-        asked = _Asked(document["op"], Future(), threading.Event())
-        with self._lock:
-            self._asked[reply_id] = asked
-
-        def reported(error: Any, _message: Message) -> None:
-            if error is None:
-                asked.taken.set()
-            else:
-                _settle(asked.answer, error=self.kafka_error(str(error.str())))
-
-        record = command(document, self.address.vhost, channel)
-        self.sender.send(self.address.commands, record, reported)
-        return asked, reply_id
-
     def kafka_error(self, reason: str) -> KafkaUnreachableError:
         """Kafka did not take a record, in words."""
-        return KafkaUnreachableError(
-            f"Kafka at {self.address.bootstrap} did not take the record ({reason}): is it running?"
-        )
+        return self._asking.kafka_error(reason)
 
     def job_silent(self, what: str, wait_s: float) -> NoAnswerError:
         """The job did not answer, in words."""
-        return NoAnswerError(
-            f"the job did not answer to {what} within {wait_s:g} s, though Kafka has it: is "
-            f"`dlx run` running, does it read {self.address.commands}, and does it list the vhost "
-            f"{self.address.vhost!r}? A busy job may need longer (timeout_s). What was asked may "
-            "still take effect."
-        )
-
-    def _no_answer(self, asked: _Asked, wait_s: float) -> ClientError:
-        if not asked.taken.is_set():
-            return self.kafka_error(f"not within {wait_s:g} s")
-        return self.job_silent(asked.op, wait_s)
+        return self._asking.job_silent(what, wait_s)
 
     def _take(self, record: Inbound) -> None:
         """Hand a record of the outbound topic to whom it is for."""
-        self.heard_s = time.monotonic()
         if self._trouble:
             self.note_trouble("")
         match record.kind:
@@ -370,10 +316,7 @@ class Connection:
         channel = self._channels.get(record.channel)
         if channel is not None:
             channel.take_answer(document["op"], result, refusal)
-        with self._lock:
-            asked = self._asked.pop(document.get("reply_id") or "", None)
-        if asked is not None:
-            _settle(asked.answer, result, refusal)
+        self._asking.answered(document.get("reply_id") or "", result, refusal)
 
     def _flow(self, *, active: bool) -> None:
         if active:
@@ -389,17 +332,3 @@ class Connection:
             channel.renew_if_due(now_s)
         for publisher in list(self._publishers.values()):
             publisher.fail_late(now_s)
-
-
-def _settle(
-    future: Future[Answer], result: Answer | None = None, error: ClientError | None = None
-) -> None:
-    """Give a future its outcome, unless it has one."""
-    with suppress(InvalidStateError):
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result or {})
-
-
-__all__ = ["DEFAULT_LEASE_MS", "DEFAULT_TIMEOUT_S", "BrokerError", "Connection"]

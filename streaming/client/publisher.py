@@ -196,10 +196,13 @@ class Publisher:
             self._confirms.confirmed(place, nacked)
 
     def fail_late(self, now_s: float) -> None:
-        """Fail what waits while nothing at all is heard of the job; flow control is no failure."""
-        timeout_s = self._connection.timeout_s
+        """Fail what waits while nothing at all is heard of the job.
+
+        Under flow control publishes wait in Kafka, and the job repeats its notice meanwhile.
+        """
+        timeout_s = self._connection.silence_s
         before_s = now_s - timeout_s
-        if not self._connection.is_flowing or self._connection.heard_s > before_s:
+        if self._connection.heard_s > before_s:
             return
         for token, pending in self._confirms.late(before_s):
             error = (

@@ -28,6 +28,9 @@ MOST_AT_ONCE = 1000
 class Reader:
     """Hands new records of the outbound topic to `take`, and calls `moment` now and then.
 
+    Attributes:
+        heard_s: when the job last said something, repeats included, on the monotonic clock.
+
     Nobody is subscribed: partitions are assigned by hand, since every client reads all of them and
     nothing is remembered in Kafka. After a break the consumer goes on where it was.
     """
@@ -42,6 +45,7 @@ class Reader:
     ) -> None:
         self._take = take
         self._moment = moment
+        self.heard_s = time.monotonic()
         self._repeats = Repeats()
         self._consumer = Consumer(
             {
@@ -107,6 +111,7 @@ class Reader:
     def _read(self, record: Message) -> None:
         if record.error() is not None:
             return  # Kafka is away: the error callback has said so, and librdkafka tries again
+        self.heard_s = time.monotonic()
         headers: Any = record.headers()
         read = inbound(record.value(), headers)
         if self._repeats.is_new(record.partition() or 0, read.headers):

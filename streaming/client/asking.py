@@ -1,0 +1,150 @@
+"""Commands and their answers, matched by reply id."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from streaming.client.errors import ClientError, KafkaUnreachableError, NoAnswerError
+from streaming.client.records import command
+from streaming.command_documents import parse_command
+from topology.errors import InvalidTopologyError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from streaming.client.address import Address
+    from streaming.client.sender import Sender
+
+Answer = dict[str, Any]
+
+
+class _Asked(NamedTuple):
+    """A command that waits for its answer."""
+
+    op: str
+    answer: Future[Answer]
+    taken: threading.Event  # Kafka has it
+
+
+class Asking:
+    """Sends the commands of one connection."""
+
+    def __init__(self, address: Address, sender: Sender, timeout_s: float) -> None:
+        self._address = address
+        self._sender = sender
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._asked: dict[str, _Asked] = {}
+
+    def ask(
+        self,
+        document: dict[str, Any],
+        channel: str,
+        *,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """Send a command and wait for its answer.
+
+        Raises:
+            ClientError: the command is malformed; nothing was sent.
+            BrokerError: it was refused.
+            NoAnswerError, KafkaUnreachableError: no answer in time.
+        """
+        wait_s = self._timeout_s if timeout_s is None else timeout_s
+        asked, reply_id = self._send_asking(document, channel)
+        try:
+            return asked.answer.result(wait_s)
+        except FutureTimeoutError:
+            raise self._no_answer(asked, wait_s) from None
+        finally:
+            with self._lock:
+                self._asked.pop(reply_id, None)
+
+    def ask_later(
+        self, document: dict[str, Any], channel: str, then: Callable[[Answer], None]
+    ) -> None:
+        """Send a command whose answer, if it comes, is handed over on the reader's thread."""
+        asked, reply_id = self._send_asking(document, channel)
+
+        def answered(future: Future[Answer]) -> None:
+            with self._lock:
+                self._asked.pop(reply_id, None)
+            if future.exception() is None:
+                then(future.result())
+
+        asked.answer.add_done_callback(answered)
+
+    def tell(self, document: dict[str, Any], channel: str) -> None:
+        """Send a command and do not wait."""
+        record = command({**document, "channel": channel}, self._address.vhost, channel)
+        self._sender.send(self._address.commands, record)
+
+    def _send_asking(self, document: dict[str, Any], channel: str) -> tuple[_Asked, str]:
+        reply_id = uuid.uuid4().hex
+        document = {**document, "channel": channel, "reply_id": reply_id}
+        try:
+            parse_command(document)
+        except InvalidTopologyError as error:
+            raise ClientError(f"{document['op']} cannot be asked: {error}") from error
+        asked = _Asked(document["op"], Future(), threading.Event())
+        with self._lock:
+            self._asked[reply_id] = asked
+
+        def reported(error: Any, _message: Message) -> None:
+            if error is None:
+                asked.taken.set()
+            else:
+                _settle(asked.answer, error=self.kafka_error(str(error.str())))
+
+        record = command(document, self._address.vhost, channel)
+        self._sender.send(self._address.commands, record, reported)
+        return asked, reply_id
+
+    def answered(self, reply_id: str, result: Answer, refusal: ClientError | None) -> None:
+        """An answer has come; whoever waits for it gets it."""
+        with self._lock:
+            asked = self._asked.pop(reply_id, None)
+        if asked is not None:
+            _settle(asked.answer, result, refusal)
+
+    def fail_all(self, error: ClientError) -> None:
+        """Nothing will be answered."""
+        for asked in list(self._asked.values()):
+            _settle(asked.answer, error=error)
+
+    def kafka_error(self, reason: str) -> KafkaUnreachableError:
+        """Kafka did not take a record, in words."""
+        return KafkaUnreachableError(
+            f"Kafka at {self._address.bootstrap} did not take the record ({reason}): is it running?"
+        )
+
+    def job_silent(self, what: str, wait_s: float) -> NoAnswerError:
+        """The job did not answer, in words."""
+        return NoAnswerError(
+            f"the job did not answer to {what} within {wait_s:g} s, though Kafka has it: is "
+            f"`dlx run` running, does it read {self._address.commands}, and does it list the vhost "
+            f"{self._address.vhost!r}? A busy job may need longer (timeout_s). What was asked may "
+            "still take effect."
+        )
+
+    def _no_answer(self, asked: _Asked, wait_s: float) -> ClientError:
+        if not asked.taken.is_set():
+            return self.kafka_error(f"not within {wait_s:g} s")
+        return self.job_silent(asked.op, wait_s)
+
+
+def _settle(
+    future: Future[Answer], result: Answer | None = None, error: ClientError | None = None
+) -> None:
+    """Give a future its outcome, unless it has one."""
+    with suppress(InvalidStateError):
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result or {})

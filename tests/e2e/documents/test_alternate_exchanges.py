@@ -1,0 +1,121 @@
+"""Documents 000 and 001: alternate exchanges, through real Kafka with the client library."""
+
+import pytest
+
+from streaming.client import AccessRefusedError, UnroutableError
+from tests.fixtures.jobs import WAIT_S
+
+
+@pytest.fixture
+def declared(channel, name):
+    """Both documents' example: my-direct with the alternate my-ae, queues routed and unrouted."""
+    names = {word: name(word) for word in ("my-direct", "my-ae", "routed", "unrouted")}
+    channel.declare_exchange(
+        names["my-direct"], "direct", arguments={"alternate-exchange": names["my-ae"]}
+    )
+    channel.declare_exchange(names["my-ae"], "fanout")
+    channel.declare_queue(names["routed"])
+    channel.bind_queue(names["routed"], names["my-direct"], "key1")
+    channel.declare_queue(names["unrouted"])
+    channel.bind_queue(names["unrouted"], names["my-ae"], "")
+    return names
+
+
+def test_document_001_what_cannot_be_routed_is_got_from_unrouted_the_rest_from_routed(
+    declared, channel, publisher
+):
+    publisher.publish(declared["my-direct"], "key2", b"test").result(WAIT_S)
+    second = channel.get(declared["unrouted"], auto_ack=True)
+    publisher.publish(declared["my-direct"], "key1", b"test").result(WAIT_S)
+    first = channel.get(declared["routed"], auto_ack=True)
+
+    assert (second.body, second.routing_key) == (b"test", "key2")
+    assert (first.body, first.routing_key) == (b"test", "key1")
+    assert channel.get(declared["unrouted"]) is None
+    assert channel.get(declared["routed"]) is None
+
+
+def test_document_001_properties_are_carried_through(declared, channel, publisher):
+    properties = {"delivery_mode": 2, "message_id": "m"}
+    publisher.publish(declared["my-direct"], "key2", b"x", properties, {"h": 1}).result(WAIT_S)
+
+    delivery = channel.get(declared["unrouted"])
+
+    assert (delivery.properties, delivery.headers) == (properties, {"h": 1})
+    assert delivery.exchange == declared["my-direct"]
+
+
+def test_document_001_mandatory_and_immediate_carry_through(declared, channel, publisher):
+    by_alternate = publisher.publish(declared["my-direct"], "key2", b"routed", mandatory=True)
+    nobody = publisher.publish(declared["my-direct"], "key1", b"nobody", immediate=True)
+    consumer = channel.consume(declared["unrouted"], auto_ack=True)
+    taken = publisher.publish(declared["my-direct"], "key1", b"taken", immediate=True)
+
+    assert by_alternate.result(WAIT_S) is None
+    with pytest.raises(UnroutableError, match="313 NO_CONSUMERS"):
+        nobody.result(WAIT_S)
+    assert taken.result(WAIT_S) is None
+    assert [consumer.next(WAIT_S).body for _ in range(2)] == [b"routed", b"taken"]
+
+
+def test_document_000_an_alternate_exchange_by_policy_and_arguments_overrule_it(
+    channel, publisher, name
+):
+    exchange, alternate, other = name("my-direct"), name("my-ae"), name("other")
+    unrouted, elsewhere = name("unrouted"), name("elsewhere")
+    channel.declare_exchange(exchange, "direct")
+    channel.declare_exchange(alternate, "fanout")
+    channel.declare_exchange(other, "fanout")
+    for queue, source in ((unrouted, alternate), (elsewhere, other)):
+        channel.declare_queue(queue)
+        channel.bind_queue(queue, source)
+    definition = {"alternate-exchange": alternate}
+    channel.set_policy("AE", f"^{exchange}", definition, apply_to="exchanges")
+    publisher.publish(exchange, "key2", b"by policy").result(WAIT_S)
+    declared_otherwise = f"{exchange}-2"
+    channel.declare_exchange(declared_otherwise, "direct", arguments={"alternate-exchange": other})
+
+    publisher.publish(declared_otherwise, "key2", b"by argument").result(WAIT_S)
+    channel.clear_policy("AE")
+    publisher.publish(exchange, "key2", b"dropped").result(WAIT_S)
+
+    assert [each.body for each in channel.get_many(unrouted, 9)] == [b"by policy"]
+    assert [each.body for each in channel.get_many(elsewhere, 9)] == [b"by argument"]
+
+
+def test_document_000_the_chain_goes_on_until_it_ends_or_meets_itself(channel, publisher, name):
+    first, second, third, caught = name("first"), name("second"), name("third"), name("caught")
+    for exchange, alternate in ((first, second), (second, third), (third, first)):
+        channel.declare_exchange(exchange, "direct", arguments={"alternate-exchange": alternate})
+    in_a_loop = publisher.publish(first, "key", b"in a loop", mandatory=True)
+    with pytest.raises(UnroutableError, match="312 NO_ROUTE"):
+        in_a_loop.result(WAIT_S)
+    channel.declare_queue(caught)
+    channel.bind_queue(caught, third, "key")
+
+    publisher.publish(first, "key", b"at the third").result(WAIT_S)
+
+    assert channel.get(caught).body == b"at the third"
+
+
+def test_document_000_an_alternate_exchange_that_does_not_exist_is_a_warning_only(
+    channel, publisher, name
+):
+    exchange = name("my-direct")
+    channel.declare_exchange(exchange, arguments={"alternate-exchange": name("nothing")})
+
+    assert publisher.publish(exchange, "key2", b"dropped").result(WAIT_S) is None
+
+
+def test_document_000_the_user_needs_read_on_the_exchange_and_write_on_its_alternate(
+    running_job, channel, name
+):
+    exchange, alternate = name("my-direct"), name("my-ae")
+    arguments = {"alternate-exchange": alternate}
+    with running_job.connect("clerk") as clerk:
+        for read, write in (("", ".*"), (".*", "")):
+            channel.set_permissions("clerk", configure=".*", write=write, read=read)
+            with pytest.raises(AccessRefusedError):
+                clerk.channel().declare_exchange(exchange, arguments=arguments)
+        channel.set_permissions("clerk", configure=".*", write=f"^{alternate}$", read=".*")
+        clerk.channel().declare_exchange(exchange, arguments=arguments)

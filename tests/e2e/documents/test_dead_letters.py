@@ -1,0 +1,249 @@
+"""Documents 002 and 004: dead letter exchanges, through real Kafka with the client library."""
+
+import time
+
+import pytest
+
+from streaming.client import AccessRefusedError, Message
+from tests.fixtures.jobs import WAIT_S, get_when_there
+
+DLX_NAME = "MyDeadLetterExchange"
+EXCHANGE = "Direct_Test"
+CONSUMER_QUEUE_1 = "Consumer_1"
+DLX_QUEUE = "Dead_Letter_Queue"
+DLX_KEY = "New_Key_For_DLX_Msg"
+DIRECT_EXC_KEY = "Key_1"
+
+
+@pytest.fixture
+def queues_of_004(channel):
+    """Document 004, initializeQueues: fanout exchanges, auto-delete queues."""
+    for queue in (CONSUMER_QUEUE_1, DLX_QUEUE):
+        channel.delete_queue(queue)
+    channel.declare_exchange(DLX_NAME, "fanout")
+    channel.declare_exchange(EXCHANGE, "fanout")
+    channel.declare_queue(DLX_QUEUE, durable=False, auto_delete=True)
+    channel.bind_queue(DLX_QUEUE, DLX_NAME, "")
+    arguments = {"x-dead-letter-exchange": DLX_NAME, "x-dead-letter-routing-key": DLX_KEY}
+    channel.declare_queue(CONSUMER_QUEUE_1, durable=False, auto_delete=True, arguments=arguments)
+    channel.bind_queue(CONSUMER_QUEUE_1, EXCHANGE, DIRECT_EXC_KEY)
+
+
+def until_depth(channel, queue, depth):
+    deadline_s = time.monotonic() + WAIT_S
+    while channel.queue_depth(queue) != depth:
+        assert time.monotonic() < deadline_s, f"queue {queue} never had {depth} messages"
+
+
+def test_document_004_should_move_message_to_dlx_because_of_rejecting(
+    queues_of_004, channel, publisher
+):
+    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, "Rejected_message").result(WAIT_S)
+    stats: dict[bytes, int] = {}
+
+    consumer = channel.consume(CONSUMER_QUEUE_1)
+    consumer.next(WAIT_S).nack(requeue=False)
+    assert stats.get(b"Rejected_message") is None
+    for delivery in channel.consume(DLX_QUEUE, auto_ack=True):
+        stats[delivery.body] = stats.get(delivery.body, 0) + 1
+        break
+
+    assert stats == {b"Rejected_message": 1}
+    assert channel.queue_depth(DLX_QUEUE) == 0
+
+
+def test_document_004_should_move_message_to_dlx_because_of_expiration(
+    queues_of_004, channel, publisher
+):
+    properties = {"expiration": "300"}
+    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, "Test_300_ms", properties).result(WAIT_S)
+    until_depth(channel, DLX_QUEUE, 1)  # nobody did anything: time alone moved it
+    seen = [each.body for each in channel.consume(CONSUMER_QUEUE_1, auto_ack=True, timeout_s=0.5)]
+    assert seen == []
+
+    dead = channel.consume(DLX_QUEUE, auto_ack=True).next(WAIT_S)
+
+    assert dead.body == b"Test_300_ms"
+
+
+def test_document_004_should_correctly_get_information_about_message_routed_to_dead_letter(
+    queues_of_004, channel, publisher
+):
+    properties = {"expiration": "300"}
+    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, "Test_300_ms", properties).result(WAIT_S)
+
+    delivery = channel.consume(DLX_QUEUE, auto_ack=True).next(WAIT_S)
+
+    data = delivery.headers["x-death"]
+    header_data = ["x-death" in delivery.headers, data[0]["reason"], data[0]["exchange"]]
+    assert [*header_data, delivery.routing_key] == [True, "expired", "Direct_Test", DLX_KEY]
+
+
+@pytest.fixture
+def dead(channel, name):
+    """An exchange some.exchange.name for dead letters, with a queue."""
+    exchange, queue = name("some.exchange.name"), name("dead")
+    channel.declare_exchange(exchange, "fanout")
+    channel.declare_queue(queue)
+    channel.bind_queue(queue, exchange)
+    return exchange, queue
+
+
+def test_document_002_the_events_that_dead_letter_a_message(channel, publisher, dead, name):
+    exchange, dead_queue = dead
+    rejecting, expiring, short = name("rejecting"), name("expiring"), name("short")
+    limited = name("limited")
+    to_dead = {"x-dead-letter-exchange": exchange}
+    channel.declare_queue(rejecting, arguments=to_dead)
+    channel.declare_queue(expiring, arguments={**to_dead, "x-message-ttl": 100})
+    channel.declare_queue(short, arguments={**to_dead, "x-max-length": 1})
+    quorum = {"x-queue-type": "quorum", "x-delivery-limit": 1}
+    channel.declare_queue(limited, arguments={**to_dead, **quorum})
+    batch = [Message("", queue, queue) for queue in (rejecting, expiring, short, short, limited)]
+    publisher.publish_many(batch)
+    publisher.wait_for_confirms(WAIT_S)
+
+    channel.get(rejecting).reject(requeue=False)
+    channel.get(limited).nack(requeue=True)
+    assert channel.get(limited).delivery_count == 1
+    channel.recover()
+    until_depth(channel, dead_queue, 4)
+
+    deaths = {each.x_death[0] for each in channel.get_many(dead_queue, 9)}
+    assert {(death.queue, death.reason, death.count) for death in deaths} == {
+        (rejecting, "rejected", 1),
+        (expiring, "expired", 1),
+        (short, "maxlen", 1),
+        (limited, "delivery_limit", 1),
+    }
+
+
+def test_document_002_if_an_entire_queue_expires_its_messages_are_not_dead_lettered(
+    channel, publisher, dead, shared_connection, name
+):
+    exchange, dead_queue = dead
+    queue = name("short-lived")
+    arguments = {"x-dead-letter-exchange": exchange, "x-expires": 500}
+    channel.declare_queue(queue, arguments=arguments)
+    publisher.publish("", queue, b"gone").result(WAIT_S)
+    deadline_s = time.monotonic() + WAIT_S
+    still_there = True
+    while still_there and time.monotonic() < deadline_s:
+        time.sleep(0.7)  # asking for the queue is a use of it
+        returned = publisher.publish("", queue, b"there?", mandatory=True)
+        still_there = returned.exception(WAIT_S) is None
+
+    assert not still_there
+    assert channel.queue_depth(dead_queue) == 0
+
+
+def test_document_002_a_policy_sets_it_and_the_queues_arguments_overrule_it(
+    channel, publisher, dead, name
+):
+    exchange, dead_queue = dead
+    by_policy, by_argument, kept = name("by-policy"), name("by-argument"), name("kept")
+    channel.declare_queue(kept)
+    channel.declare_queue(by_policy)
+    own = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": kept}
+    channel.declare_queue(by_argument, arguments=own)
+    definition = {"dead-letter-exchange": exchange, "dead-letter-routing-key": "from-policy"}
+    channel.set_policy("DLX", "^by-", definition, apply_to="queues")
+    for queue in (by_policy, by_argument):
+        publisher.publish("", queue, queue).result(WAIT_S)
+        channel.get(queue).reject(requeue=False)
+
+    from_policy = get_when_there(channel, dead_queue)
+    from_argument = get_when_there(channel, kept)
+
+    assert (from_policy.body.decode(), from_policy.routing_key) == (by_policy, "from-policy")
+    assert (from_argument.body.decode(), from_argument.routing_key) == (by_argument, kept)
+    channel.clear_policy("DLX")
+
+
+def test_document_002_the_key_foo_is_kept_unless_the_queue_says_bar(channel, publisher, dead, name):
+    exchange, dead_queue = dead
+    source, plain, keyed = name("source"), name("plain"), name("keyed")
+    channel.declare_exchange(source, "fanout")
+    channel.declare_queue(plain, arguments={"x-dead-letter-exchange": exchange})
+    bar = {"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "bar"}
+    channel.declare_queue(keyed, arguments=bar)
+    for queue in (plain, keyed):
+        channel.bind_queue(queue, source)
+    publisher.publish(source, "foo", b"x", None, {"CC": ["copy"], "BCC": ["hidden"]}).result(WAIT_S)
+    for queue in (plain, keyed):
+        channel.get(queue).reject(requeue=False)
+        until_depth(channel, dead_queue, 1 if queue == plain else 2)
+
+    from_plain, from_keyed = channel.get_many(dead_queue, 2)
+
+    assert (from_plain.routing_key, from_keyed.routing_key) == ("foo", "bar")
+    assert (from_plain.exchange, from_keyed.exchange) == (exchange, exchange)
+    assert from_plain.x_death[0].routing_keys == ("foo", "copy")
+    assert "BCC" not in from_plain.headers
+    assert from_plain.headers["x-first-death-reason"] == "rejected"
+    assert from_plain.headers["x-first-death-queue"] == plain
+    assert from_plain.headers["x-first-death-exchange"] == source
+
+
+def test_document_002_a_cycle_without_a_rejection_drops_the_message(channel, publisher, name):
+    queue = name("cycle")
+    arguments = {"x-message-ttl": 100, "x-dead-letter-exchange": ""}
+    channel.declare_queue(queue, arguments=arguments)
+
+    publisher.publish("", queue, b"round and round").result(WAIT_S)
+    until_depth(channel, queue, 0)
+
+    assert channel.get(queue) is None
+
+
+def test_document_002_a_cycle_with_a_rejection_goes_on_and_counts(channel, publisher, name):
+    work, waiting = name("work"), name("waiting")
+    channel.declare_queue(
+        work, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": waiting}
+    )
+    back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": work, "x-message-ttl": 50}
+    channel.declare_queue(waiting, arguments=back)
+    publisher.publish("", work, b"again").result(WAIT_S)
+    for _ in range(2):
+        get_when_there(channel, work).reject(requeue=False)
+
+    deaths = get_when_there(channel, work).x_death
+
+    assert [(each.queue, each.reason, each.count) for each in deaths] == [
+        (waiting, "expired", 2),
+        (work, "rejected", 2),
+    ]
+
+
+def test_document_002_a_missing_dead_letter_exchange_drops_silently_and_expiration_goes(
+    channel, publisher, dead, name
+):
+    exchange, dead_queue = dead
+    queue = name("early")
+    channel.declare_queue(queue, arguments={"x-dead-letter-exchange": name("nothing")})
+    publisher.publish("", queue, b"dropped").result(WAIT_S)
+    channel.get(queue).reject(requeue=False)
+    assert channel.sync() == []
+    other = name("expiring")
+    channel.declare_queue(other, arguments={"x-dead-letter-exchange": exchange})
+
+    publisher.publish("", other, b"x", {"expiration": "50"}).result(WAIT_S)
+
+    arrived = get_when_there(channel, dead_queue)
+    assert "expiration" not in arrived.properties
+    assert arrived.x_death[0].original_expiration == "50"
+
+
+def test_document_002_declaring_needs_read_on_the_queue_and_write_on_the_exchange(
+    channel, running_job, dead, name
+):
+    exchange, _queue = dead
+    queue = name("mine")
+    arguments = {"x-dead-letter-exchange": exchange}
+    with running_job.connect("clerk") as clerk:
+        for read, write in (("", ".*"), (".*", "")):
+            channel.set_permissions("clerk", configure=".*", write=write, read=read)
+            with pytest.raises(AccessRefusedError):
+                clerk.channel().declare_queue(queue, arguments=arguments)
+        channel.set_permissions("clerk", configure=".*", write=".*", read=".*")
+        assert clerk.channel().declare_queue(queue, arguments=arguments).queue == queue
