@@ -211,6 +211,9 @@ READERS: dict[str, Reader] = {
         channel=_admin(fields),
         reply_id=fields.reply_id(),
     ),
+    "export_definitions": lambda fields: commands.ExportDefinitions(
+        first=fields.whole("first", 0, 0), channel=_admin(fields), reply_id=fields.reply_id()
+    ),
     "tick": lambda fields: commands.Tick(reply_id=fields.reply_id()),
 }
 """Command name -> how its members are read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streaming.broker import commands
+from streaming.broker.definitions_export import export_page
 from streaming.broker.definitions_import import import_definitions
 from streaming.broker.exchange_commands import ExchangeCommands
 from streaming.broker.policy_commands import PolicyCommands
@@ -36,6 +37,7 @@ class Administration(TopologyCommands):
             **self.queues.handlers(),
             **self.policies.handlers(),
             commands.ImportDefinitions: self._import,
+            commands.ExportDefinitions: self._export,
         }
 
     def _import(self, actor: Actor, command: commands.ImportDefinitions) -> Result:
@@ -45,3 +47,9 @@ class Administration(TopologyCommands):
         return import_definitions(
             self, self._shard.topology, actor, command.definitions, self._vhost
         )
+
+    def _export(self, actor: Actor, command: commands.ExportDefinitions) -> Result:
+        refusal = self._not_administrator(actor)
+        if refusal is not None:
+            return refusal
+        return export_page(self._shard.topology, self._vhost, command.first)

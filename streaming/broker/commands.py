@@ -211,6 +211,13 @@ class ImportDefinitions(Command, frozen=True, tag="import_definitions"):
     channel: str = "admin"
 
 
+class ExportDefinitions(Command, frozen=True, tag="export_definitions"):
+    """A page of what is declared, as objects of a definitions document, from object `first` on."""
+
+    first: int = 0
+    channel: str = "admin"
+
+
 class Tick(Command, frozen=True, tag="tick"):
     """Nothing but the passing of time."""
 
@@ -242,5 +249,6 @@ AnyCommand = (
     | SetPermissions
     | ClearPermissions
     | ImportDefinitions
+    | ExportDefinitions
     | Tick
 )

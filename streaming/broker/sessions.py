@@ -103,7 +103,8 @@ class Sessions:
         return {}
 
     def _renew(self, actor: Actor, command: commands.Renew) -> Result:
-        return {"open": self._shard.channels.get(actor.user, command.channel) is not None}
+        channel = self._shard.channels.get(actor.user, command.channel)
+        return {"open": channel is not None, "lease_ms": channel.lease_ms if channel else None}
 
     def _close(self, actor: Actor, command: commands.CloseChannel) -> Result:
         channel = self._shard.channels.get(actor.user, command.channel)

@@ -14,8 +14,12 @@ from streaming.cli import (
     bench,
     compiling,
     config,
+    consuming,
     dead_letters,
+    definitions,
     demo,
+    policies,
+    publishing,
     queues,
     run,
     simulate,
@@ -37,6 +41,9 @@ EXAMPLES = (
     "dlx simulate --check examples",
     "dlx dead-letters list --queue work --since 2h",
     "dlx balance",
+    "dlx publish 'hello' --routing-key work",
+    "dlx get work",
+    "dlx definitions plan definitions.json",
     "dlx config show > dlx.toml",
     "dlx test",
 )
@@ -66,9 +73,16 @@ app.command()(simulate.simulate)
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(sql.sql)
+app.command()(publishing.publish)
+app.command()(consuming.get)
+app.command()(consuming.consume)
+app.command()(consuming.ack)
+app.command()(consuming.reject)
 app.command()(balance.balance)
 app.add_typer(dead_letters.app)
 app.add_typer(queues.app)
+app.add_typer(definitions.app)
+app.add_typer(policies.app)
 app.add_typer(tables.app)
 app.add_typer(config.app)
 app.add_typer(bench.app)

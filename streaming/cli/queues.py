@@ -4,6 +4,17 @@ from typing import Annotated, Any
 
 import typer
 
+from streaming.cli.connecting import (
+    DEFAULT_CONFIG,
+    DEFAULT_TIMEOUT_S,
+    DEFAULT_USER,
+    DEFAULT_VHOST,
+    ConfigFile,
+    Timeout,
+    User,
+    Vhost,
+    connected,
+)
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing import preview, print_json, print_rows
 from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
@@ -79,6 +90,22 @@ def peek(
         print_rows(titles, (_line(row) for row in rows))
     else:
         print(f"no message is {'unacked' if unacked else 'ready'} in queue {queue!r}")
+    return EXIT_OK
+
+
+@app.command()
+def purge(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE")],
+    *,
+    config: ConfigFile = DEFAULT_CONFIG,
+    user: User = DEFAULT_USER,
+    vhost: Vhost = DEFAULT_VHOST,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> int:
+    """Remove all ready messages from a queue of a running job; they are not dead-lettered."""
+    with connected(config, user, vhost, timeout) as connection:
+        purged = connection.channel().purge_queue(queue)
+    print(f"{purged} messages purged from queue {queue!r}")
     return EXIT_OK
 
 

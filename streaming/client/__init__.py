@@ -35,6 +35,7 @@ from streaming.client.errors import (
 )
 from streaming.client.messages import Death, Delivery, Returned
 from streaming.client.publisher import Message, Publisher
+from streaming.client.transactions import Transaction
 
 __all__ = [
     "AccessRefusedError",
@@ -62,6 +63,7 @@ __all__ = [
     "Publisher",
     "ResourceLockedError",
     "Returned",
+    "Transaction",
     "TransactionAbortedError",
     "UnroutableError",
 ]

@@ -14,14 +14,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 from streaming.client.consuming import Callback, Callbacks, Consumer
 from streaming.client.declaring import Declaring
 from streaming.client.errors import BrokerError, ChannelClosedError, ClientError
 from streaming.client.messages import Delivery
 from streaming.client.records import Inbound, delivery_of
+from streaming.client.settling import Settled, refs_of
 
 if TYPE_CHECKING:
     from streaming.client.connection import Connection
@@ -31,8 +31,6 @@ logger = logging.getLogger("dlx.client")
 DEFAULT_PREFETCH = 100
 RENEWALS_A_LEASE = 3
 MOST_MISSING = 10_000
-
-Settled: TypeAlias = "Delivery | str | Iterable[Delivery | str]"
 
 
 class Channel(Declaring):
@@ -178,15 +176,15 @@ class Channel(Declaring):
 
     def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
         """Settle a delivery (or several, or delivery ids); `multiple`: and all before it."""
-        self._tell("ack", refs=_refs(delivery), multiple=multiple)
+        self._tell("ack", refs=refs_of(delivery), multiple=multiple)
 
     def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
         """Give a delivery back to its queue, or with `requeue=False` dead-letter it."""
-        self._tell("nack", refs=_refs(delivery), multiple=multiple, requeue=requeue)
+        self._tell("nack", refs=refs_of(delivery), multiple=multiple, requeue=requeue)
 
     def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
         """As `nack`, never multiple."""
-        self._tell("reject", refs=_refs(delivery), requeue=requeue)
+        self._tell("reject", refs=refs_of(delivery), requeue=requeue)
 
     def recover(self) -> int:
         """Requeue everything that is unacked on this channel; returns how many (R-SET-4)."""
@@ -258,7 +256,8 @@ class Channel(Declaring):
 
     def _renewed(self, answer: dict[str, Any]) -> None:
         self._asked_s = 0.0
-        if self._open and not answer.get("open", True):
+        # A channel that a later command opened anew has no lease.
+        if self._open and not (answer["open"] and answer["lease_ms"]):
             self.resumed += 1
             logger.warning(
                 "the broker had closed channel %s: it is opened again, its consumers go on, and "
@@ -303,16 +302,3 @@ def _consume(consumer: Consumer) -> dict[str, Any]:
         "prefetch": consumer.prefetch,
         "auto_ack": consumer.auto_ack,
     }
-
-
-def _refs(settled: Settled) -> list[str]:
-    """Delivery ids."""
-    if isinstance(settled, str):
-        refs = [settled]
-    elif isinstance(settled, Delivery):
-        refs = [settled.delivery_id]
-    else:
-        refs = [one if isinstance(one, str) else one.delivery_id for one in settled]
-    if not all(refs):
-        raise ClientError("a delivery with automatic ack is settled already")
-    return refs

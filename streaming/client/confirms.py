@@ -125,6 +125,13 @@ class Confirms:
         for token in list(self._unconfirmed):
             self.failed(token, error)
 
+    def wait_from_now(self) -> None:
+        """Count the time of all that wait from now on."""
+        now_s = time.monotonic()
+        with self._changed:
+            for pending in self._unconfirmed.values():
+                pending.sent_s = now_s
+
     def late(self, before_s: float) -> list[tuple[int, Pending]]:
         """Those that were sent before an instant of the monotonic clock."""
         with self._changed:

@@ -18,6 +18,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,6 +36,7 @@ from streaming.client.publisher import Publisher
 from streaming.client.reader import Reader
 from streaming.client.records import Inbound
 from streaming.client.sender import Sender
+from streaming.client.transactions import Transaction, Transactions
 from streaming.config import load_config
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class Connection:
         self._closed = False
         self.sender = Sender(self.address.properties, timeout_s, self.kafka_trouble)
         self._asking = Asking(self.address, self.sender, timeout_s)
+        self._transactions = Transactions(self)
         try:
             self._reader = Reader(
                 self.address, timeout_s, self._take, self._moment, self.kafka_trouble
@@ -160,6 +163,19 @@ class Connection:
         self.know_publisher(publisher)
         return publisher
 
+    def transaction(self, *, on_flow: OnFlow = "block") -> AbstractContextManager[Transaction]:
+        """Let publishes and settlements take effect together, or not at all.
+
+            with connection.transaction() as transaction:
+                transaction.publish("orders", "order.paid", body)
+                transaction.ack(channel, delivery)
+
+        Raises:
+            TransactionAbortedError: Kafka aborted it. An exception inside aborts it too.
+        """
+        self.check_open()
+        return self._transactions.begin(on_flow)
+
     def close(self) -> None:
         """Close the channels (what is unacked is requeued), hand over what is left, and end."""
         if self._closed:
@@ -168,6 +184,7 @@ class Connection:
             channel.close()
         self._closed = True
         self._flowing.set()
+        self._transactions.close()
         self.sender.close()
         self._reader.close()
         closed = ConnectionClosedError("the connection was closed")

@@ -63,18 +63,20 @@ class Publisher:
         max_unconfirmed: int,
         sender: Sender | None = None,
         topic: str | None = None,
+        one_partition: bool = False,
     ) -> None:
         self._connection = connection
         self.name = name
         self.returned: deque[Returned] = deque(maxlen=MOST_RETURNED)
         self._wants_confirms = confirms
         self._on_return = on_return
-        self._on_flow = on_flow
+        self.on_flow = on_flow
         self._confirms = Confirms(max_unconfirmed)
         self._sender = sender or connection.sender
         self._topic = topic or connection.address.publishes
-        one_lane = connection.address.lanes == 1
-        self._record_key = name.encode() if one_lane else None  # one partition: its order
+        self._held = False
+        in_order = one_partition or connection.address.lanes == 1
+        self._record_key = name.encode() if in_order else None
 
     def publish(
         self,
@@ -202,7 +204,7 @@ class Publisher:
         """
         timeout_s = self._connection.silence_s
         before_s = now_s - timeout_s
-        if self._connection.heard_s > before_s:
+        if self._held or self._connection.heard_s > before_s:
             return
         for token, pending in self._confirms.late(before_s):
             error = (
@@ -212,6 +214,15 @@ class Publisher:
             )
             self._confirms.failed(token, error)
 
+    def hold(self) -> None:
+        """A transaction begins: nothing is confirmed before its end."""
+        self._held = True
+
+    def release(self) -> None:
+        """It was committed: from now on confirms are waited for."""
+        self._confirms.wait_from_now()
+        self._held = False
+
     def fail_all(self, error: ClientError) -> None:
         """Fail everything that is unconfirmed."""
         self._confirms.fail_all(error)
@@ -219,7 +230,7 @@ class Publisher:
     def _heed_flow(self) -> None:
         if self._connection.is_flowing:
             return
-        if self._on_flow == "raise":
+        if self.on_flow == "raise":
             raise FlowStoppedError(
                 "flow control has stopped publishers: the broker's memory is above its high mark "
                 "until consumers take messages out"

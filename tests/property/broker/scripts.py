@@ -170,6 +170,7 @@ administration = st.one_of(
     st.builds(commands.ClearPolicy, name=names),
     st.builds(commands.ClearOperatorPolicy, name=names),
     st.builds(commands.Tick),
+    st.builds(commands.ExportDefinitions),
     st.builds(
         commands.SetPermissions,
         user=st.just("ann"),

@@ -69,12 +69,18 @@ def test_a_channel_opened_without_lease_lives_on(cut):
     assert what(broker) == [("channel_opened", ""), ("channel_opened", "")]
 
 
-def test_renewing_says_whether_the_channel_is_open():
+def test_renewing_says_whether_the_channel_is_open_and_has_a_lease():
     broker = Broker()
+    broker.queue("q")
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
+    broker.do(commands.Get(queue="q", channel="opened by a get"))
 
-    assert broker.answer(commands.Renew(channel="c0")) == {"open": True}
-    assert broker.answer(commands.Renew(channel="other")) == {"open": False}
+    assert broker.answer(commands.Renew(channel="c0")) == {"open": True, "lease_ms": 1_000}
+    assert broker.answer(commands.Renew(channel="other")) == {"open": False, "lease_ms": None}
+    assert broker.answer(commands.Renew(channel="opened by a get")) == {
+        "open": True,
+        "lease_ms": None,
+    }
 
 
 @CUT

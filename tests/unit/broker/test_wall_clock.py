@@ -109,7 +109,7 @@ def test_leases_do_not_run_while_the_shard_is_away():
     broker.finish()
 
     assert at_once == [0, 0]
-    assert renewed == {"open": True}
+    assert renewed == {"open": True, "lease_ms": 3_000}
     assert after == [None, 0]
     assert broker.depth("second") is None
 
@@ -125,7 +125,10 @@ def test_the_lease_of_a_channel_is_moved_on_by_the_lateness():
     one = broker.answer(commands.Renew(channel="c0"))
     two = broker.answer(commands.Renew(channel="c1"))
 
-    assert (one, two) == ({"open": False}, {"open": True})
+    assert (one, two) == (
+        {"open": False, "lease_ms": None},
+        {"open": True, "lease_ms": 3_000},
+    )
 
 
 def test_the_consumer_timeout_is_moved_on_by_the_lateness():

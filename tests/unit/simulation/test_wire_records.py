@@ -54,6 +54,7 @@ COMMANDS = [
     commands.SetPermissions(user="u", configure="", write=".*", read="q"),
     commands.ClearPermissions(user="u"),
     commands.ImportDefinitions(definitions={"queues": [{"name": "q"}]}),
+    commands.ExportDefinitions(first=3),
     commands.Tick(),
 ]
 

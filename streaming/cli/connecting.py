@@ -1,0 +1,65 @@
+"""How the commands that talk to a running job find it: --config, --user, --vhost, --timeout."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from streaming.cli.config import DEFAULT_FILE
+
+if TYPE_CHECKING:
+    from streaming.client import Channel, Connection
+
+DEFAULT_CHANNEL: Final = "cli"
+DEFAULT_LEASE_S: Final = 300.0
+
+ConfigFile = Annotated[
+    Path, typer.Option("--config", "-c", metavar="FILE", help="The job's dlx.toml.")
+]
+User = Annotated[str, typer.Option("--user", metavar="NAME", help="Whom to act for.")]
+Vhost = Annotated[str, typer.Option("--vhost", metavar="NAME", help="Where.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0.1, help="How long to wait for Kafka and the job."
+    ),
+]
+ChannelName = Annotated[
+    str,
+    typer.Option(
+        "--channel",
+        metavar="NAME",
+        help="What was got stays unacked on this channel until it is settled there, or until its "
+        "lease ends: then it is requeued.",
+    ),
+]
+
+DEFAULT_CONFIG: Final = DEFAULT_FILE
+DEFAULT_USER: Final = "guest"
+DEFAULT_VHOST: Final = "/"
+DEFAULT_TIMEOUT_S: Final = 5.0
+
+
+@contextmanager
+def connected(config: Path, user: str, vhost: str, timeout_s: float) -> Iterator["Connection"]:
+    """A connection to the job that is meant, for one command.
+
+    Raises:
+        DlxError: the configuration cannot be used, or Kafka or the job is down.
+    """
+    from streaming.client import Connection
+
+    with Connection.from_config(config, user=user, vhost=vhost, timeout_s=timeout_s) as connection:
+        yield connection
+
+
+@contextmanager
+def shared_channel(connection: "Connection", name: str, lease_s: float) -> Iterator["Channel"]:
+    """A channel that outlives this process until its lease ends."""
+    channel = connection.channel(name, lease_ms=max(int(lease_s * 1000), 1))
+    try:
+        yield channel
+    finally:
+        channel.detach()

@@ -1,0 +1,176 @@
+"""Transactions: publishes and settlements that all take effect, or none.
+
+They go to a Kafka topic of their own, in a Kafka transaction and to one partition, so their order
+is the order in which they take effect. The job reads committed records only. The topic is one with
+`source = "transactions"` in the job's `dlx.toml`: an open transaction holds up whatever is behind
+it in its partition, which must not be the records of others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+
+from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
+from streaming.client.publisher import OnFlow, Publisher
+from streaming.client.records import command
+from streaming.client.sender import Sender, reason_of
+from streaming.client.settling import Settled, refs_of
+
+if TYPE_CHECKING:
+    from streaming.client.channel import Channel
+    from streaming.client.connection import Connection
+
+LONGEST_MS = 60_000
+"""Kafka aborts a transaction that is open for so long."""
+
+NO_TOPIC = (
+    "the job has no topic for transactions of this user: add one to its dlx.toml, "
+    '[[inputs]] with topic = "dlx.transactions" and source = "transactions"'
+)
+
+
+class Transaction:
+    """What is to take effect together; made by `Connection.transaction`."""
+
+    def __init__(self, connection: Connection, publisher: Publisher, sender: Sender) -> None:
+        self._connection = connection
+        self._publisher = publisher
+        self._sender = sender
+
+    def publish(
+        self, exchange: str, routing_key: str, body: bytes | str, *args: Any, **options: Any
+    ) -> Future[None]:
+        """As `Publisher.publish`; the future is done after the commit, or fails with the abort."""
+        return self._publisher.publish(exchange, routing_key, body, *args, **options)
+
+    def ack(self, channel: Channel, settled: Settled, *, multiple: bool = False) -> None:
+        """As `Channel.ack`, for deliveries of that channel."""
+        self._settle(channel, op="ack", refs=refs_of(settled), multiple=multiple)
+
+    def nack(
+        self, channel: Channel, settled: Settled, *, multiple: bool = False, requeue: bool = True
+    ) -> None:
+        """As `Channel.nack`."""
+        refs = refs_of(settled)
+        self._settle(channel, op="nack", refs=refs, multiple=multiple, requeue=requeue)
+
+    def reject(self, channel: Channel, settled: Settled, *, requeue: bool = True) -> None:
+        """As `Channel.reject`."""
+        self._settle(channel, op="reject", refs=refs_of(settled), requeue=requeue)
+
+    def _settle(self, channel: Channel, **document: Any) -> None:
+        vhost, key = self._connection.address.vhost, self._publisher.name
+        record = command({**document, "channel": channel.name}, vhost, key)
+        topic = self._connection.address.transactions
+        assert topic is not None, "no transaction without a topic"
+        self._sender.send(topic, record)
+
+
+class Transactions:
+    """The transactions of one connection, one after the other."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._one_at_a_time = threading.Lock()
+        self._id = f"dlx-{connection.session}"
+        self._sender: Sender | None = None
+        self._publisher: Publisher | None = None
+
+    @contextmanager
+    def begin(self, on_flow: OnFlow) -> Iterator[Transaction]:
+        """A transaction: committed at the end, aborted if an exception comes out.
+
+        Raises:
+            TransactionAbortedError: Kafka aborted it; nothing takes effect.
+            KafkaUnreachableError: Kafka does not answer.
+        """
+        if self._connection.address.transactions is None:
+            raise ClientError(NO_TOPIC)
+        with self._one_at_a_time:
+            sender, publisher = self._ready()
+            publisher.on_flow = on_flow
+            publisher.hold()
+            try:
+                sender.producer.begin_transaction()
+                yield Transaction(self._connection, publisher, sender)
+            except BaseException:
+                self._abort(sender, publisher)
+                raise
+            self._commit(sender, publisher)
+            publisher.release()
+
+    def close(self) -> None:
+        """End; what is not committed never will be."""
+        if self._sender is not None:
+            self._sender.close()
+
+    def _ready(self) -> tuple[Sender, Publisher]:
+        """The producer and publisher of transactions, made when first needed."""
+        connection = self._connection
+        if self._sender is None or self._publisher is None:
+            properties, timeout_s = connection.address.properties, connection.timeout_s
+            ends_ms = max(LONGEST_MS, int(timeout_s * 1000))
+            more = {"transactional.id": self._id, "transaction.timeout.ms": ends_ms}
+            sender = Sender(properties, timeout_s, connection.kafka_trouble, **more)
+            try:
+                sender.producer.init_transactions(timeout_s)
+            except KafkaException as error:
+                sender.close()
+                raise self._unreachable(error) from error
+            self._sender = sender
+            self._publisher = Publisher(
+                connection,
+                connection.new_name("transactions"),
+                confirms=True,
+                on_return=None,
+                on_flow="block",
+                max_unconfirmed=1_000_000,
+                sender=sender,
+                topic=connection.address.transactions,
+                one_partition=True,
+            )
+            connection.know_publisher(self._publisher)
+        return self._sender, self._publisher
+
+    def _commit(self, sender: Sender, publisher: Publisher) -> None:
+        try:
+            sender.producer.commit_transaction(self._connection.timeout_s)
+        except KafkaException as error:
+            if error.args[0].txn_requires_abort():
+                self._abort(sender, publisher)
+                raise TransactionAbortedError(
+                    f"Kafka aborted the transaction ({reason_of(error)}): nothing takes effect"
+                ) from error
+            unreachable = self._unreachable(error)
+            publisher.fail_all(unreachable)
+            self._forget(sender)
+            raise unreachable from error
+
+    def _abort(self, sender: Sender, publisher: Publisher) -> None:
+        publisher.fail_all(TransactionAbortedError("the transaction was aborted"))
+        try:
+            sender.producer.abort_transaction(self._connection.timeout_s)
+        except KafkaException:
+            self._forget(sender)  # Kafka aborts it when it runs out of time, or when we come again
+        publisher.release()
+
+    def _forget(self, sender: Sender) -> None:
+        """Let the next transaction begin with a new producer: Kafka ends what this one began."""
+        if self._publisher is not None:
+            self._connection.forget_publisher(self._publisher.name)
+        self._sender = self._publisher = None
+        with suppress(KafkaException):
+            sender.producer.purge()
+        sender.close()
+
+    def _unreachable(self, error: KafkaException) -> KafkaUnreachableError:
+        return KafkaUnreachableError(
+            f"Kafka at {self._connection.address.bootstrap} did not carry out the transaction "
+            f"({reason_of(error)}): is it running? Whether it takes effect is not known."
+        )

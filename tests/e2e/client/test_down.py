@@ -1,0 +1,145 @@
+"""What clients see when Kafka or the job is down, and that they go on when it is back."""
+
+import pytest
+
+from streaming.client import (
+    Address,
+    ClientError,
+    Connection,
+    Consumer,
+    Delivery,
+    KafkaUnreachableError,
+    NoAnswerError,
+)
+from streaming.embedded.kafka import EmbeddedKafka
+from tests.fixtures.jobs import WAIT_S, RunningJob
+from tests.fixtures.services import new_topic
+
+TIMEOUT_S = 1.5
+
+__all__ = ["new_topic"]
+
+
+def taken(consumer: Consumer, count: int) -> list[Delivery]:
+    """The next deliveries, waited for."""
+    deliveries = (consumer.next(WAIT_S) for _ in range(count))
+    return [delivery for delivery in deliveries if delivery is not None]
+
+
+@pytest.fixture
+def nobody(embedded_kafka, new_topic):
+    """A connection to topics that no job reads."""
+    address = Address(
+        bootstrap=embedded_kafka.bootstrap_servers,
+        publishes=new_topic(),
+        commands=new_topic(),
+        outbound=new_topic(),
+    )
+    with Connection(address, timeout_s=TIMEOUT_S) as connection:
+        yield connection
+
+
+def test_without_kafka_connecting_fails_in_words():
+    with pytest.raises(KafkaUnreachableError, match=r"127\.0\.0\.1:9 within 1\.5 s .* running"):
+        Connection("127.0.0.1:9", timeout_s=TIMEOUT_S)
+
+
+def test_without_the_jobs_topics_connecting_names_them(embedded_kafka):
+    with pytest.raises(ClientError, match=r"no topic dlx\.commands, dlx\.out\._2f\.guest.*dlx run"):
+        Connection(embedded_kafka.bootstrap_servers)
+
+
+def test_without_a_job_a_command_fails_in_words(nobody):
+    with pytest.raises(NoAnswerError, match=r"open_channel within 1\.5 s.*is `dlx run` running"):
+        nobody.channel()
+
+
+def test_without_a_job_a_publish_fails_in_words(nobody):
+    publisher = nobody.publisher()
+
+    first, second = publisher.publish("", "q", b"1"), publisher.publish("", "q", b"2")
+
+    with pytest.raises(NoAnswerError, match="is `dlx run` running"):
+        first.result(WAIT_S)
+    with pytest.raises(NoAnswerError):
+        second.result(WAIT_S)
+    publisher.close()
+
+
+def test_without_confirms_kafkas_word_is_enough(nobody):
+    assert nobody.publisher(confirms=False).publish("", "q", b"1").result(WAIT_S) is None
+
+
+@pytest.mark.long
+def test_a_client_goes_on_after_kafka_was_away(tmp_path, spark):
+    troubles: list[str] = []
+    with EmbeddedKafka(tmp_path / "kafka") as kafka:
+        running = RunningJob(tmp_path, kafka.bootstrap_servers)
+        running.start(spark)
+        try:
+            with running.connect() as patient:
+                patient.channel()  # the first batch of a job takes its time
+            with running.connect(timeout_s=5, on_trouble=troubles.append) as connection:
+                channel = connection.channel()
+                channel.declare_queue("work")
+                consumer = channel.consume("work")
+                publisher = connection.publisher()
+                publisher.publish("", "work", b"before").result(WAIT_S)
+                [before] = taken(consumer, 1)
+
+                kafka.stop()
+                with pytest.raises(KafkaUnreachableError, match="is it running"):
+                    publisher.publish("", "work", b"lost").result(WAIT_S)
+                with pytest.raises(KafkaUnreachableError, match="is it running"):
+                    channel.queue_depth("work")
+                kafka.start()
+                before.ack()
+                assert channel.sync(WAIT_S) == []
+                publisher.publish("", "work", b"after").result(WAIT_S)
+
+                assert [each.body for each in taken(consumer, 1)] == [b"after"]
+                assert "Kafka at" in troubles[0]
+                assert connection.trouble == ""
+        finally:
+            running.stop()
+
+
+def test_a_channel_that_lost_its_lease_is_opened_again_and_its_consumers_go_on(
+    shared_connection, publisher, name
+):
+    queue = name("work")
+    channel = shared_connection.channel(lease_ms=3_000)  # renewed every second
+    channel.declare_queue(queue)
+    consumer = channel.consume(queue)
+    publisher.publish("", queue, b"handed out twice").result(WAIT_S)
+    first = consumer.next(WAIT_S)
+
+    shared_connection.tell({"op": "close_channel"}, channel.name)  # as the broker would by itself
+
+    second = consumer.next(WAIT_S)
+    assert (second.body, second.redelivered, channel.resumed) == (first.body, True, 1)
+    first.ack()
+    assert channel.sync() == [first.delivery_id]
+    second.ack()
+    assert channel.sync() == []
+    channel.close()
+
+
+def test_a_channel_without_a_client_is_closed_after_its_lease(
+    shared_connection, channel, publisher, name
+):
+    queue = name("work")
+    channel.declare_queue(queue)
+    publisher.publish("", queue, b"handed out twice").result(WAIT_S)
+    consumer = channel.consume(queue)
+    first = consumer.next(WAIT_S)
+    consumer.cancel()
+    channel.recover()
+    gone = shared_connection.channel(lease_ms=300)
+    held = gone.get(queue)
+    gone.detach()
+
+    back = channel.consume(queue).next(WAIT_S)
+
+    assert (first.body, held.body, back.body) == (b"handed out twice",) * 3
+    assert back.delivery_count == 2

@@ -1,0 +1,82 @@
+"""Exporting what is declared, in pages that fit into a Kafka record."""
+
+from typing import Any
+
+from streaming.broker import commands
+from streaming.broker.definitions_export import PAGE_BYTES
+from tests.builders import Broker
+from topology.definitions import load_definitions
+from topology.errors import Refusal
+
+
+def pages(broker):
+    """All pages, in order."""
+    found = [broker.answer(commands.ExportDefinitions())]
+    while "next" in found[-1]:
+        found.append(broker.answer(commands.ExportDefinitions(first=found[-1]["next"])))
+    return found
+
+
+def document_of(found):
+    document: dict[str, list[object]] = {}
+    for page in found:
+        for section, member in page["objects"]:
+            document.setdefault(section, []).append(member)
+    return document
+
+
+def test_an_export_loads_again():
+    broker = Broker()
+    broker.exchange("x", "topic")
+    broker.queue("q", max_length=5)
+    broker.bind("x", "q", "a.#")
+    broker.policy("p", "^q", {"max-length": 3})
+
+    [page] = pages(broker)
+
+    loaded = load_definitions(document_of([page])).vhosts["/"]
+    assert [each.name for each in loaded.exchanges] == ["x"]
+    assert [each.arguments for each in loaded.queues] == [{"x-max-length": 5}]
+    assert [each.routing_key for each in loaded.bindings] == ["a.#"]
+    assert [each.name for each in loaded.policies] == ["p"]
+    assert page["left_out"] == []
+
+
+def test_a_large_topology_is_several_pages_of_the_same_version():
+    broker = Broker()
+    for number in range(3 * PAGE_BYTES // 20_000):
+        broker.queue(f"q{number:04}", filler="x" * 20_000)
+
+    found = pages(broker)
+
+    assert len(found) > 2
+    assert len({page["version"] for page in found}) == 1
+    names = [each["name"] for each in document_of(found)["queues"]]
+    assert names == sorted(broker.shard.topology.queues)
+
+
+def test_an_object_too_large_for_a_page_is_left_out_and_said_so():
+    broker = Broker()
+    broker.queue("huge", filler="x" * (PAGE_BYTES + 1))
+    broker.queue("small")
+
+    [page] = pages(broker)
+
+    assert page["left_out"] == ["queues: 'huge' is too large"]
+    assert [each["name"] for each in document_of([page])["queues"]] == ["small"]
+
+
+def test_only_administrators_export():
+    broker = Broker(enforce_permissions=True, administrators=("root",))
+
+    refusal = broker.refusal(commands.ExportDefinitions(), user="ann")
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == 403
+
+
+def test_paging_beyond_the_end_is_an_empty_page():
+    page: Any = Broker().answer(commands.ExportDefinitions(first=1000))
+
+    assert page["objects"] == []
+    assert "next" not in page

@@ -1,0 +1,88 @@
+"""Which publish a confirm is for, and what becomes of those passed over."""
+
+import pytest
+
+from streaming.client import NackedError, NotUnderstoodError, Returned, UnroutableError
+from streaming.client.confirms import Confirms
+
+
+def a_return() -> Returned:
+    return Returned(
+        body=b"x",
+        exchange="e",
+        routing_key="k",
+        properties={},
+        headers={},
+        reply_code=312,
+        reply_text="NO_ROUTE",
+    )
+
+
+def placed(confirms, count):
+    """Publishes that Kafka has at offsets 0, 1, ... of partition 0."""
+    futures = []
+    for offset in range(count):
+        token, pending = confirms.new()
+        confirms.placed(token, 0, offset)
+        futures.append(pending.future)
+    return futures
+
+
+def test_a_confirm_ends_the_publish_it_names():
+    confirms = Confirms(10)
+    first, second = placed(confirms, 2)
+
+    confirms.confirmed((0, 0), None)
+
+    assert (first.result(0), second.done(), len(confirms)) == (None, False, 1)
+
+
+def test_a_confirm_that_overtakes_kafkas_report_is_kept_for_it():
+    confirms = Confirms(10)
+    token, pending = confirms.new()
+    confirms.returned((0, 7), a_return())
+    confirms.confirmed((0, 7), None)
+    assert not pending.future.done()
+
+    confirms.placed(token, 0, 7)
+
+    with pytest.raises(UnroutableError, match="312 NO_ROUTE"):
+        pending.future.result(0)
+
+
+def test_a_publish_that_is_passed_over_was_not_understood():
+    confirms = Confirms(10)
+    first, second, third = placed(confirms, 3)
+
+    confirms.confirmed((0, 1), NackedError("full"))
+
+    with pytest.raises(NotUnderstoodError, match="quarantine"):
+        first.result(0)
+    with pytest.raises(NackedError):
+        second.result(0)
+    assert not third.done()
+
+
+def test_partitions_are_independent():
+    confirms = Confirms(10)
+    (first,) = placed(confirms, 1)
+    token, other = confirms.new()
+    confirms.placed(token, 1, 5)
+
+    confirms.confirmed((1, 5), None)
+
+    assert (first.done(), other.future.result(0)) == (False, None)
+
+
+def test_what_failed_leaves_room_and_a_late_confirm_is_nothing():
+    confirms = Confirms(1)
+    token, pending = confirms.new()
+    confirms.placed(token, 0, 0)
+    confirms.failed(token, NackedError("given up"))
+    confirms.confirmed((0, 0), None)
+
+    _token, second = confirms.new()
+
+    assert isinstance(pending.future.exception(0), NackedError)
+    assert not second.future.done()
+    assert not confirms.wait_for_none(0)

@@ -1,0 +1,105 @@
+"""Records out and in, as the wire page has them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from streaming.client import ClientError, Death
+from streaming.client.records import Repeats, delivery_of, inbound, publish
+
+
+def a_record(**options):
+    arguments = {
+        "body": b"b",
+        "vhost": "/",
+        "channel": "p",
+        "exchange": "e",
+        "routing_key": "k",
+        "properties": None,
+        "headers": None,
+        "flags": "confirm",
+        "kafka_headers": (),
+        "record_key": None,
+        **options,
+    }
+    return publish(**arguments)
+
+
+def test_a_publish_has_the_headers_of_the_wire_page():
+    record = a_record(
+        properties={"priority": 1}, headers={"h": b"x"}, kafka_headers=[("t", b"1"), ("t", b"2")]
+    )
+
+    assert record.headers == [
+        ("dlx-vhost", b"/"),
+        ("dlx-exchange", b"e"),
+        ("dlx-routing-key", b"k"),
+        ("dlx-properties", b'{"priority":1}'),
+        ("dlx-headers", b'{"h":{"$bytes":"eA=="}}'),
+        ("dlx-flags", b"confirm"),
+        ("dlx-channel", b"p"),
+        ("t", b"1"),
+        ("t", b"2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"exchange": "x" * 256}, "dlx-exchange has 256 bytes"),
+        ({"properties": {"priority": "1"}}, "dlx-properties.priority: expected a whole number"),
+        ({"headers": {"when": datetime(2026, 1, 1, tzinfo=UTC)}}, "not JSON serializable"),
+    ],
+)
+def test_what_the_broker_would_not_understand_is_refused_here(options, what):
+    with pytest.raises(ClientError, match=what):
+        a_record(**options)
+
+
+def test_a_delivery_is_read_with_its_deaths():
+    death = (
+        '{"count":2,"reason":"expired","queue":"q","time":{"$timestamp":1700000000},'
+        '"exchange":"e","routing-keys":["k","cc"],"original-expiration":"5"}'
+    )
+    record = inbound(
+        b"body",
+        [
+            ("dlx-kind", b"delivery"),
+            ("dlx-channel", b"c"),
+            ("dlx-queue", b"work"),
+            ("dlx-delivery-id", b"1.0.3"),
+            ("dlx-redelivered", b"true"),
+            ("dlx-delivery-count", b"4"),
+            ("dlx-headers", f'{{"x-death":[{death}]}}'.encode()),
+            ("traceparent", b"00"),
+            ("nothing", None),
+        ],
+    )
+
+    delivery = delivery_of(record, "tag")
+
+    assert (delivery.queue, delivery.delivery_id, delivery.consumer_tag) == ("work", "1.0.3", "tag")
+    assert (delivery.redelivered, delivery.delivery_count) == (True, 4)
+    assert delivery.kafka_headers == (("traceparent", b"00"), ("nothing", None))
+    assert delivery.x_death == [
+        Death("q", "expired", 2, "e", ("k", "cc"), datetime.fromtimestamp(1_700_000_000, UTC), "5")
+    ]
+
+
+def test_repeats_are_dropped_by_partition_vhost_and_lane():
+    repeats = Repeats()
+    headers = {"dlx-vhost": b"/", "dlx-lane": b"0"}
+
+    seen = [
+        repeats.is_new(partition, {**headers, **more, "dlx-seq": seq})
+        for partition, more, seq in (
+            (0, {}, b"4"),
+            (0, {}, b"5"),
+            (0, {}, b"4"),
+            (0, {"dlx-lane": b"1"}, b"4"),
+            (1, {}, b"4"),
+        )
+    ]
+
+    assert seen == [True, True, False, True, True]
+    assert repeats.is_new(0, headers)

@@ -1,0 +1,51 @@
+"""What an import would do, object by object."""
+
+from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
+from topology.plan import Change, plan_import
+
+LIVE = Definitions(
+    exchanges=(Exchange("x", "topic"),),
+    queues=(Queue("q", arguments={"x-max-length": 5}),),
+    bindings=(Binding("x", "q", routing_key="a"),),
+    policies=(Policy("p", "^q", {"max-length": 1}),),
+    permissions=(Permission("ann", ".*", ".*", ".*"),),
+)
+
+
+def test_what_is_there_already_stays():
+    effects = {change.effect for change in plan_import(LIVE, LIVE, "/")}
+
+    assert effects == {"same"}
+
+
+def test_each_effect_is_told():
+    wanted = Definitions(
+        exchanges=(Exchange("x", "direct"), Exchange("new", "fanout")),
+        queues=(Queue("q", durable=False, arguments={"x-max-length": 5}), Queue("r")),
+        bindings=(Binding("x", "q", routing_key="b"),),
+        policies=(Policy("p", "^q", {"max-length": 2}),),
+        permissions=(Permission("bob", "", "", ""),),
+    )
+
+    inequivalent = "PRECONDITION_FAILED - inequivalent arg"
+    assert plan_import(LIVE, wanted, "/") == [
+        Change("create", "permission", "bob"),
+        Change("replace", "policy", "p", "definition {'max-length': 1} -> {'max-length': 2}"),
+        Change(
+            "conflict",
+            "exchange",
+            "x",
+            f"{inequivalent} 'type' for exchange 'x' in vhost '/': "
+            "received 'direct' but current is 'topic'",
+        ),
+        Change("create", "exchange", "new"),
+        Change(
+            "conflict",
+            "queue",
+            "q",
+            f"{inequivalent} 'durable' for queue 'q' in vhost '/': "
+            "received 'false' but current is 'true'",
+        ),
+        Change("create", "queue", "r"),
+        Change("create", "binding", "'x' -> queue 'q' with 'b'"),
+    ]
