@@ -256,7 +256,8 @@ class Channel(Declaring):
 
     def _renewed(self, answer: dict[str, Any]) -> None:
         self._asked_s = 0.0
-        # A channel that a later command opened anew has no lease.
+        # A channel that a later command opened anew has no lease; whatever is on it may be half of
+        # what should be, so it is closed before it is opened.
         if self._open and not (answer["open"] and answer["lease_ms"]):
             self.resumed += 1
             logger.warning(
@@ -265,6 +266,7 @@ class Channel(Declaring):
                 self.name,
             )
             opened = {"op": "open_channel", "lease_ms": self.lease_ms}
+            self._connection.tell({"op": "close_channel"}, self.name)
             self._connection.tell(opened, self.name)
             for consumer in list(self._consumers.values()):
                 self._connection.tell(_consume(consumer), self.name)

@@ -108,7 +108,7 @@ def test_a_channel_that_lost_its_lease_is_opened_again_and_its_consumers_go_on(
     shared_connection, publisher, name
 ):
     queue = name("work")
-    channel = shared_connection.channel(lease_ms=3_000)  # renewed every second
+    channel = shared_connection.channel(lease_ms=20_000)  # renewed at a third of it
     channel.declare_queue(queue)
     consumer = channel.consume(queue)
     publisher.publish("", queue, b"handed out twice").result(WAIT_S)
@@ -122,6 +122,23 @@ def test_a_channel_that_lost_its_lease_is_opened_again_and_its_consumers_go_on(
     assert channel.sync() == [first.delivery_id]
     second.ack()
     assert channel.sync() == []
+    channel.close()
+
+
+def test_a_channel_that_a_command_opened_anew_without_lease_is_put_right(
+    shared_connection, publisher, name
+):
+    queue = name("work")
+    channel = shared_connection.channel(lease_ms=20_000)
+    channel.declare_queue(queue)
+    shared_connection.tell({"op": "close_channel"}, channel.name)
+    consumer = channel.consume(queue)
+    publisher.publish("", queue, b"handed out twice").result(WAIT_S)
+    first, second = taken(consumer, 2)
+
+    assert (first.redelivered, second.redelivered, channel.resumed) == (False, True, 1)
+    answer = shared_connection.ask({"op": "renew"}, channel.name)
+    assert answer == {"open": True, "lease_ms": 20_000}
     channel.close()
 
 
