@@ -37,6 +37,68 @@ def chaos(
 
 
 @app.command()
+def pipeline(
+    case: Annotated[
+        list[str] | None,
+        typer.Option(help="throughput, latency, resident, queues or commits; default: all."),
+    ] = None,
+    messages: Annotated[int, typer.Option(help="Messages on the clock.", min=1)] = 1_000_000,
+    batch: Annotated[int, typer.Option(help="Records a batch in throughput.", min=1)] = 200_000,
+    rate: Annotated[int, typer.Option(help="Messages a second in latency.", min=1)] = 1_000,
+    seconds: Annotated[int, typer.Option(help="How long latency is measured.", min=1)] = 30,
+    resident: Annotated[int, typer.Option(help="Messages that are there before.", min=10)] = (
+        1_000_000
+    ),
+    queues: Annotated[int, typer.Option(help="Active queues.", min=1)] = 10_000,
+    history: Annotated[int, typer.Option(help="Batches committed before.", min=1)] = 100_000,
+    small_batch: Annotated[
+        int, typer.Option(help="Records a batch in resident and queues.", min=1)
+    ] = 20_000,
+    commits: Annotated[int, typer.Option(help="Commits that are timed.", min=1)] = 300,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a case.")] = False,
+) -> int:
+    """Measure the job on real Kafka, Spark and Delta, brought up for it.
+
+    throughput: every message dies once (half by TTL, half by length) into a dead-letter queue, with
+    one lane and with a lane a core, next to a plain Kafka to Delta copy of the same records by
+    Spark's own writer, and next to the core alone. latency: from reject to the row in dead_letters.
+    resident, queues, commits: the time of a batch or commit with much there, against little.
+    """
+    from streaming.bench.pipeline import CASES, Sizes
+    from streaming.bench.pipeline_stand import Stand
+
+    wanted = case or list(CASES)
+    for name in wanted:
+        if name not in CASES:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(CASES)}", param_hint="--case")
+    sizes = Sizes(
+        messages,
+        batch,
+        rate,
+        seconds,
+        resident,
+        queues,
+        history,
+        small_batch=small_batch,
+        commits=commits,
+    )
+    with tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder, Stand(Path(folder)) as stand:
+        for name in wanted:
+            for figures in CASES[name](stand, sizes):
+                _say(figures, as_json=as_json)
+    return EXIT_OK
+
+
+def _say(figures: dict[str, object], *, as_json: bool) -> None:
+    """One line."""
+    if as_json:
+        print(json.dumps(figures), flush=True)
+    else:
+        print("  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+
+
+@app.command()
 def core(
     messages: Annotated[int, typer.Option(help="Messages on the clock, a case.", min=1)] = 200_000,
     resident: Annotated[int, typer.Option(help="Messages that are there before.", min=1)] = (

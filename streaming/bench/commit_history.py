@@ -1,0 +1,187 @@
+"""How long a commit takes after many earlier batches, against after few, upkeep running beside it.
+
+Two ledgers, one with a short and one with a long history, take turns with every batch, so that what
+else the machine does falls on both alike. The histories are made synthetically: the log entries
+that so many batches and the joining of their files leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from streaming.ledger.batches import BatchRow
+from streaming.ledger.columns import Constant, build_table
+from streaming.ledger.files import DataFile, DataFileName, write_data_file
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.maintenance import Maintenance, Schedule
+from streaming.ledger.schemas import TABLES
+from streaming.ledger.storage import Place
+from streaming.ledger.tables import load_table
+
+QUERY: Final = "bench-query"
+FILES: Final = 3
+"""A batch and table, in the history."""
+
+BATCHES_JOINED: Final = 600  # a minute at ten batches a second
+BATCH_MS: Final = 100
+CHECKPOINT_BATCHES: Final = 20
+SPARSE_CHECKPOINTS: Final = 2_000  # of what is long gone
+JOINED_BYTES: Final = 128 * 1024 * 1024
+PAUSE_S: Final = 0.05
+WARM_UP: Final = 10
+ROWS: Final = 10
+START_MS: Final = 1_700_000_000_000
+_WRITTEN: Final = ("messages", "dead_letters", "events")
+
+
+def measure(folder: Path, few: int, many: int, count: int) -> dict[int, list[float]]:
+    """Time `count` commits of three tables after `few` and after `many` batches, in turns.
+
+    Args:
+        folder: where two ledgers are made.
+
+    Returns:
+        Number of earlier batches -> seconds of each commit.
+    """
+    with ExitStack() as stack:
+        ledgers: dict[int, Ledger] = {}
+        for batches in (few, many):
+            root = _ledger(folder / str(batches), batches)
+            ledgers[batches] = stack.enter_context(Ledger(root))
+            upkeep = Maintenance(root, Schedule(compaction_ms=10_000), ledgers[batches].writers)
+            upkeep.step(time.time_ns() // 1_000_000)
+            upkeep.start()
+            stack.callback(upkeep.stop)
+        seconds: dict[int, list[float]] = {batches: [] for batches in ledgers}
+        for number in range(-WARM_UP, count):
+            for batches, ledger in ledgers.items():
+                batch_id = batches + WARM_UP + number
+                files = _files(ledger.root, batch_id)
+                row = BatchRow(QUERY, batch_id, START_MS + batch_id, {})
+                started = time.perf_counter()
+                ledger.commit(files, row)
+                if number >= 0:
+                    seconds[batches].append(time.perf_counter() - started)
+            time.sleep(PAUSE_S)
+    return seconds
+
+
+def _ledger(folder: Path, batches: int) -> Place:
+    """A ledger with a history."""
+    folder.mkdir(parents=True)
+    root = Place(str(folder))
+    with Ledger(root):
+        pass
+    for name in _WRITTEN:
+        _write_history(root, folder / name / "_delta_log", name, batches)
+    return root
+
+
+def _write_history(root: Place, log: Path, name: str, batches: int) -> None:
+    """The log of a table after so many batches, the files of every minute joined."""
+    version = 1
+    for batch in range(batches):
+        age_ms = (batches - 1 - batch) * BATCH_MS
+        entries: list[object] = [{"txn": {"appId": QUERY, "version": batch}}]
+        entries += [{"add": _add(batch, batch, f"{batch}-{n}", 1000)} for n in range(FILES)]
+        _write_entry(log, version, entries, age_ms)
+        version += 1
+        if (batches - 1 - batch) % BATCHES_JOINED == 0:
+            first = max(0, batch + 1 - BATCHES_JOINED)
+            gone: list[object] = [
+                {"remove": _removal(f"{old}-{n}", age_ms)}
+                for old in range(first, batch + 1)
+                for n in range(FILES)
+            ]
+            joined = _add(first, batch, f"joined-{version}", JOINED_BYTES)
+            _write_entry(log, version, [{"add": joined}, *gone], age_ms)
+            version += 1
+        recent = batches - batch < 2 * BATCHES_JOINED  # what the log still holds
+        if (batch + 1) % (CHECKPOINT_BATCHES if recent else SPARSE_CHECKPOINTS) == 0:
+            load_table(root.below(name)).create_checkpoint()
+            _make_older(log / f"{version - 1:020}.checkpoint.parquet", age_ms)
+
+
+def _write_entry(log: Path, version: int, entries: Sequence[object], age_ms: int) -> None:
+    path = log / f"{version:020}.json"
+    path.write_text("\n".join(map(json.dumps, [{"commitInfo": {}}, *entries])))
+    _make_older(path, age_ms)
+
+
+def _make_older(path: Path, age_ms: int) -> None:
+    at_s = time.time() - age_ms / 1000
+    os.utime(path, (at_s, at_s))
+
+
+def _add(first: int, last: int, path: str, size: int) -> dict[str, object]:
+    bounds = {"batch_id": first, "vhost": "/", "lane": 0}
+    statistics = {
+        "numRecords": 100,
+        "minValues": bounds,
+        "maxValues": {**bounds, "batch_id": last},
+        "nullCount": dict.fromkeys(bounds, 0),
+    }
+    return {
+        "path": f"{path}.parquet",
+        "partitionValues": {},
+        "size": size,
+        "modificationTime": 0,
+        "dataChange": True,
+        "stats": json.dumps(statistics),
+    }
+
+
+def _removal(path: str, age_ms: int) -> dict[str, object]:
+    return {
+        "path": f"{path}.parquet",
+        "deletionTimestamp": time.time_ns() // 1_000_000 - age_ms,
+        "dataChange": False,
+        "extendedFileMetadata": True,
+        "partitionValues": {},
+        "size": 1000,
+    }
+
+
+def _files(root: Place, batch_id: int) -> list[DataFile]:
+    """What two tasks wrote of a batch."""
+    found = []
+    for name in _WRITTEN:
+        for task in range(2):
+            file = write_data_file(
+                root.below(name).storage(),
+                TABLES[name],
+                DataFileName(QUERY, batch_id, name, task),
+                _rows(TABLES[name].schema, batch_id),
+            )
+            assert file is not None, "there are rows"
+            found.append(file)
+    return found
+
+
+def _rows(schema: pa.Schema, batch_id: int) -> pa.Table:
+    """Rows with something in each column that must have something."""
+    values: dict[str, Any] = {}
+    for field in schema:
+        if field.nullable:
+            continue
+        kind = field.type
+        if pa.types.is_timestamp(kind):
+            values[field.name] = pa.array([START_MS * 1000] * ROWS, pa.int64()).cast(kind)
+        elif pa.types.is_boolean(kind):
+            values[field.name] = [False] * ROWS
+        elif pa.types.is_string(kind):
+            values[field.name] = Constant("/")
+        elif pa.types.is_integer(kind):
+            values[field.name] = [batch_id] * ROWS
+        elif pa.types.is_binary(kind):
+            values[field.name] = [b""] * ROWS
+    values["query_id"] = Constant(QUERY)
+    return build_table(schema, values, ROWS)

@@ -1,0 +1,68 @@
+"""What `dlx bench pipeline` compares with: Spark's own Kafka source and Delta writer, no broker."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streaming.pipeline.sources import CONSUMER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAIT_S: Final = 600
+
+
+def copy_rate(
+    spark: SparkSession,
+    servers: str,
+    topic: str,
+    root: Path,
+    batch_rows: int,
+    warm_up: int,
+    *,
+    tuned: bool = True,
+) -> float:
+    """Copy a whole topic to a Delta table; records a second after some batches.
+
+    Args:
+        root: an empty folder for checkpoint and table.
+        warm_up: batches that are not counted.
+        tuned: whether its Kafka consumer has the job's settings.
+    """
+    reader = (
+        spark.readStream.format("kafka")
+        .name("records")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("maxOffsetsPerTrigger", batch_rows)
+    )
+    for key, value in (CONSUMER if tuned else {}).items():
+        reader = reader.option(f"kafka.{key}", value)
+    query = (
+        reader.load()
+        .writeStream.format("delta")
+        .option("checkpointLocation", str(root / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(root / "table"))
+    )
+    deadline = time.monotonic() + WAIT_S
+    try:
+        while not query.awaitTermination(1):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the copy was not done within {WAIT_S} s")
+    finally:
+        query.stop()
+
+    batches = [each for each in query.recentProgress if each["numInputRows"]][warm_up:]
+    began = _epoch_s(batches[0]["timestamp"])
+    ended = _epoch_s(batches[-1]["timestamp"]) + batches[-1]["batchDuration"] / 1000
+    return float(sum(each["numInputRows"] for each in batches) / (ended - began))
+
+
+def _epoch_s(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

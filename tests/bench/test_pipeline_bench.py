@@ -1,0 +1,50 @@
+"""`dlx bench pipeline` measures what it says, at a size that takes a minute."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TINY = {
+    "messages": 4_000,
+    "batch": 1_000,
+    "rate": 50,
+    "seconds": 2,
+    "resident": 2_000,
+    "queues": 50,
+    "history": 200,
+    "small-batch": 200,
+    "commits": 20,
+}
+
+
+@pytest.mark.long
+def test_every_case_measures_and_says_so_in_json():
+    options = [f"--{name}={value}" for name, value in TINY.items()]
+    command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--json", *options]
+
+    run = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+
+    assert run.returncode == 0, run.stderr
+    figures = {line["case"]: line for line in map(json.loads, run.stdout.splitlines())}
+    several = sorted({1, len(os.sched_getaffinity(0))})
+    lanes = [f"lanes_{count}" for count in several]
+    assert list(figures) == ["copy", "core", *lanes, "latency", "resident", "queues", "commits"]
+    for name in lanes:
+        assert figures[name]["of_copy"] > 0
+        assert figures[name]["messages_per_s"] > 0
+    assert figures["latency"]["rejects"] == TINY["rate"] * TINY["seconds"]
+    assert figures["latency"]["p99_ms"] >= figures["latency"]["p50_ms"] > 0
+    for name, many in (("resident", 2_000), ("queues", 50), ("commits", 200)):
+        assert (figures[name]["many"], figures[name]["ratio"] > 0) == (many, True)
+
+
+def test_an_unknown_case_is_refused_in_words():
+    command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--case", "speed"]
+
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run.returncode == 2
+    assert "throughput" in run.stderr
