@@ -12,6 +12,7 @@ from streaming.config.scalars import (
     folder,
     matching,
     milliseconds,
+    size,
     storage,
     text,
     whole,
@@ -101,6 +102,14 @@ class JobSettings(Section, frozen=True, kw_only=True):
             "Most publishes in one batch. Larger batches carry more a second and answer later.",
         ),
     ] = 200_000
+    max_batch_bytes: Annotated[
+        int,
+        Setting(
+            size(1_048_576, 1 << 40),
+            "About what the bodies of one batch may weigh, judged by the size of recent messages: "
+            "1 GiB. Larger batches need longer, not more memory.",
+        ),
+    ] = 1_073_741_824
     master: Annotated[
         str,
         Setting(

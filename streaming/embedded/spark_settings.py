@@ -40,6 +40,8 @@ def streaming_settings(shuffle_partitions: int, *, local_checkpoints: bool) -> d
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         # Rows reach the Python workers without TCP and its password exchange.
         "spark.python.unix.domain.socket.enabled": "true",
+        # Rows reach the workers in pieces that fit into memory however large their bodies are.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
         # Timestamps mean the same wherever the job runs.
         "spark.sql.session.timeZone": "UTC",
     }

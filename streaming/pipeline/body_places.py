@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,6 +10,20 @@ from streaming.broker.message import Message
 from streaming.ledger.bodies import Places
 from streaming.ledger.files import DataFileName
 from streaming.pipeline.tasks import body_file_parts
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Of bodies that are in memory together."""
+
+
+def runs_of_bytes(sizes: Sequence[int], most: int = MAX_BYTES) -> Iterator[tuple[int, int]]:
+    """Cut messages of these sizes into runs (start, end) of at most so many bytes, or of one."""
+    ends = np.cumsum(np.array(sizes, np.int64))
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield start, end
+        start = end
 
 
 def places_of(messages: Sequence[Message], query_id: str) -> Places:

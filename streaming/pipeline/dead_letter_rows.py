@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,36 @@ from streaming.broker.message import NO_COPY, Copy, Envelope
 from streaming.ledger.bodies import BodyReader
 from streaming.ledger.columns import Coded, Constant, Lists, build_table
 from streaming.ledger.schemas import DEAD_LETTERS
-from streaming.pipeline.body_places import places_of
+from streaming.pipeline.body_places import places_of, runs_of_bytes
 from streaming.pipeline.event_rows import times_of
 from streaming.pipeline.message_rows import headers_json, properties_columns
 
 _MICROS = 1_000_000
 
 
-def dead_letter_table(
+def dead_letter_tables(
     events: Events, query_id: str, batch_id: int, vhost: str, lane: int, bodies: BodyReader
-) -> pa.Table | None:
-    """All deaths of a shard's batch; None if there was none.
+) -> Iterator[tuple[int, pa.Table]]:
+    """All deaths of a shard's batch: seq of the first, and rows whose bodies fit into memory.
 
     `bodies` must read the columns body, kafka_headers and origin.
     """
     deaths = list(events.deaths())
-    if not deaths:
-        return None
+    times = times_of(events, len(events))
+    for start, end in runs_of_bytes([death[1].message.size for death in deaths]):
+        part = deaths[start:end]
+        ids = (query_id, batch_id, vhost, lane)
+        yield events.first_seq + part[0][0], _table(events, part, times, ids, bodies)
+
+
+def _table(
+    events: Events,
+    deaths: list[Any],
+    times: Any,
+    ids: tuple[str, int, str, int],
+    bodies: BodyReader,
+) -> pa.Table:
+    query_id, batch_id, vhost, lane = ids
     count = len(deaths)
     rows = np.array([death[0] for death in deaths], np.int64)
     copies = [death[1] for death in deaths]
@@ -43,7 +57,7 @@ def dead_letter_table(
     distinct = [first_of[code] for code in range(len(plans))]
     after = [death[3].envelope for death in distinct]
     stored = bodies.read(places_of([copy.message for copy in copies], query_id))
-    at_ms = times_of(events, len(events))[rows]
+    at_ms = times[rows]
     columns: dict[str, Any] = {
         "query_id": Constant(query_id),
         "batch_id": Constant(batch_id),

@@ -28,19 +28,25 @@ class FlowControl:
 
     def __init__(self, config: JobConfig, marks: MemoryMarks) -> None:
         self._marks = marks
-        self._max_rows = config.job.max_batch_rows
+        self._job = config.job
         self._topics = config.topics_of("publishes")
-        self._gate = Gate(marks, self._max_rows)
+        self._gate = self._make_gate(is_open=True)
         self.state: GateState = self._gate.decide(0, 0)
         self._limits: SourceLimits | None = None
         self._notices: FlowNotices | None = None
         self._attached = threading.RLock()  # a batch may run before the query's start returns
         self._stopping = False
 
+    def _make_gate(self, *, is_open: bool) -> Gate:
+        job = self._job
+        return Gate(
+            self._marks, job.max_batch_rows, max_bytes=job.max_batch_bytes, is_open=is_open
+        )
+
     def resume(self, detail: Mapping[str, Any], shards: ShardsSeen) -> None:
         """Stand where the last batch row says, as far as the marks still say so."""
         is_open = bool(detail.get("gate", {}).get("open", True))
-        self._gate = Gate(self._marks, self._max_rows, is_open=is_open)
+        self._gate = self._make_gate(is_open=is_open)
         self.decide(shards)
 
     def tell(self, notices: FlowNotices) -> None:

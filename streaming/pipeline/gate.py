@@ -46,13 +46,22 @@ class Gate:
     Args:
         marks: high and low mark in bytes; None for either when off.
         max_rows: most publishes in a batch when there is room.
+        max_bytes: what a batch's bodies may weigh, judged by the recent mean; None: anything.
         is_open: where it stood when the job ended.
     """
 
-    def __init__(self, marks: MemoryMarks, max_rows: int, *, is_open: bool = True) -> None:
+    def __init__(
+        self,
+        marks: MemoryMarks,
+        max_rows: int,
+        *,
+        max_bytes: int | None = None,
+        is_open: bool = True,
+    ) -> None:
         self._high_bytes = marks.high_bytes
         self._low_bytes = marks.low_bytes
         self._max_rows = max_rows
+        self._max_bytes = max_bytes
         self._open = is_open
 
     def decide(self, resident_bytes: int, recent_mean_bytes: float) -> GateState:
@@ -62,8 +71,9 @@ class Gate:
             recent_mean_bytes: of the messages that arrived lately; what the next ones may weigh.
                 0: none has arrived yet.
         """
+        most = self._rows_of_a_batch(recent_mean_bytes)
         if self._high_bytes is None or self._low_bytes is None:
-            return GateState(resident_bytes, self._max_rows, "off", open=True)
+            return GateState(resident_bytes, most, "off", open=True)
         if resident_bytes > self._high_bytes:
             self._open = False
         elif resident_bytes < self._low_bytes:
@@ -72,8 +82,13 @@ class Gate:
             return GateState(resident_bytes, 0, "above", open=False)
         headroom = max(self._high_bytes - resident_bytes, 0)
         fits = int(headroom / max(recent_mean_bytes or UNKNOWN_MEAN_BYTES, 1.0)) or 1
-        cause: Literal["below", "between"] = "below" if fits >= self._max_rows else "between"
-        return GateState(resident_bytes, min(self._max_rows, fits), cause, open=True)
+        cause: Literal["below", "between"] = "below" if fits >= most else "between"
+        return GateState(resident_bytes, min(most, fits), cause, open=True)
+
+    def _rows_of_a_batch(self, mean_bytes: float) -> int:
+        if self._max_bytes is None:
+            return self._max_rows
+        return min(self._max_rows, max(1, int(self._max_bytes / max(mean_bytes, 1.0))))
 
 
 class SourceLimits:

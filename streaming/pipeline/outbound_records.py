@@ -11,6 +11,7 @@ record's value is a JSON object.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
@@ -26,7 +27,7 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.shard import Batch, ShardConfig
 from streaming.ledger.bodies import BodyReader
-from streaming.pipeline.body_places import places_of
+from streaming.pipeline.body_places import places_of, runs_of_bytes
 from streaming.pipeline.message_rows import headers_json
 from streaming.pipeline.tasks import BatchContext, TaskSettings
 from streaming.scenario.messages import delivered_headers
@@ -81,7 +82,6 @@ class OutboundWriter:
         """
         if not batch.outbound:
             return 0
-        stored = self._stored(batch.outbound, bodies)
         sender = producer(self._outbound.producer)
         failures: list[str] = []
 
@@ -90,7 +90,7 @@ class OutboundWriter:
                 failures.append(str(error))
 
         sent = 0
-        for place, out in enumerate(batch.outbound):
+        for place, out, stored in self._with_bodies(batch.outbound, bodies):
             topic = self._outbound.topics.get((self._config.vhost, out.actor.user or ""))
             if topic is None:
                 continue
@@ -123,15 +123,23 @@ class OutboundWriter:
             raise OutboundError(f"outbound records of vhost {self._config.vhost!r}: {reason}")
         return sent
 
+    def _with_bodies(
+        self, outbound: list[Outbound], bodies: BodyReader
+    ) -> Iterator[tuple[int, Outbound, dict[int, _Stored]]]:
+        """Place, record, and the bodies of it and those around it, as many as memory may hold."""
+        sizes = [0 if message is None else message.size for message in map(_message, outbound)]
+        for start, end in runs_of_bytes(sizes):
+            stored = self._stored(outbound[start:end], bodies)
+            for place in range(start, end):
+                yield place, outbound[place], stored
+
     def _stored(self, outbound: list[Outbound], bodies: BodyReader) -> dict[int, _Stored]:
         """Message (by identity) -> how it arrived, of everything that carries a body."""
         messages: dict[int, Message] = {}
         for out in outbound:
-            match out:
-                case DeliveryOut():
-                    messages[id(out.copy.message)] = out.copy.message
-                case ReturnOut():
-                    messages[id(out.message)] = out.message
+            message = _message(out)
+            if message is not None:
+                messages[id(message)] = message
         if not messages:
             return {}
         found = bodies.read(places_of(list(messages.values()), self._context.query_id))
@@ -180,6 +188,17 @@ class OutboundWriter:
                     answer["error"] = {"code": out.refusal.code, "text": out.refusal.text}
                 answer["seq"] = first_seq + out.row
                 return "answer", _json(answer), []
+
+
+def _message(out: Outbound) -> Message | None:
+    """The message whose body a record carries."""
+    match out:
+        case DeliveryOut():
+            return out.copy.message
+        case ReturnOut():
+            return out.message
+        case _:
+            return None
 
 
 def _attributes(

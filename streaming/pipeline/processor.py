@@ -16,6 +16,7 @@ from contextlib import closing
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -28,7 +29,7 @@ from streaming.ledger.bodies import BodyReader
 from streaming.ledger.files import DataFile, DataFileName, write_data_file
 from streaming.ledger.schemas import TABLES
 from streaming.pipeline import packing
-from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.event_rows import event_table
 from streaming.pipeline.outbound_records import STORED, OutboundWriter
 from streaming.pipeline.spark_state import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
@@ -162,25 +163,22 @@ class BrokerProcessor(StatefulProcessor):
         """Write the shard's rows of `events` and `dead_letters`."""
         if not len(batch.events):
             return []
-        query_id, batch_id = context.query_id, context.batch_id
-        tables = {
-            "events": event_table(batch.events, query_id, batch_id, config.vhost, config.lane)
-        }
-        if batch.events.death_rows:
-            columns = ("body", "kafka_headers", "origin")
-            with closing(BodyReader(self._settings.tables, columns)) as bodies:
-                dead = dead_letter_table(
-                    batch.events, query_id, batch_id, config.vhost, config.lane, bodies
-                )
-            if dead is not None:
-                tables["dead_letters"] = dead
+        events = batch.events
+        ids = (context.query_id, context.batch_id, config.vhost, config.lane)
         files = []
-        for name, table in tables.items():
-            file_name = DataFileName(query_id, batch_id, name, shard_key, batch.events.first_seq)
+
+        def write(name: str, first: int, table: pa.Table) -> None:
+            file_name = DataFileName(context.query_id, context.batch_id, name, shard_key, first)
             storage = self._settings.tables.below(name).storage()
             file = write_data_file(storage, TABLES[name], file_name, table)
             if file is not None:
                 files.append(file)
+
+        write("events", events.first_seq, event_table(events, *ids))
+        columns = ("body", "kafka_headers", "origin")
+        with closing(BodyReader(self._settings.tables, columns)) as bodies:
+            for first, table in dead_letter_tables(events, *ids, bodies):
+                write("dead_letters", first, table)
         return files
 
 

@@ -37,7 +37,7 @@ from streaming.ledger.files import DataFile, DataFileName, write_data_file
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
-from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.event_rows import event_table
 from streaming.pipeline.tasks import body_file_number
 from streaming.tables.contents import ContentsUpdater
@@ -125,8 +125,9 @@ class Writer:
         )
         if events.death_rows:
             with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
-                dead = dead_letter_table(events, QUERY, self._batch_id, "/", 0, bodies)
-            yield self._file("dead_letters", events.first_seq, dead)
+                where = (QUERY, self._batch_id, "/", 0)
+                for first, dead in dead_letter_tables(events, *where, bodies):
+                    yield self._file("dead_letters", first, dead)
 
     def _file(self, name: str, first: int, table: pa.Table | None) -> DataFile:
         storage = self.place.below(name).storage()

@@ -192,6 +192,7 @@ def test_what_is_shown_by_default_is_this():
         "compat": "4.0",
         "trigger_ms": 250,
         "max_batch_rows": 200_000,
+        "max_batch_bytes": 1_073_741_824,
         "master": "local[*]",
         "driver_memory": "2g",
         "spark_properties": {},

@@ -46,3 +46,17 @@ def test_before_any_message_was_seen_a_kibibyte_each_is_expected():
     gate = Gate(MemoryMarks(high_bytes=10_240, low_bytes=8_000, notes=()), 50)
 
     assert gate.decide(0, 0.0) == GateState(0, 10, "between", open=True)
+
+
+def test_large_messages_make_batches_of_fewer():
+    gate = Gate(MemoryMarks(high_bytes=None, low_bytes=None, notes=()), 50, max_bytes=1000)
+
+    rows = [gate.decide(0, mean).max_rows for mean in (0.0, 20.0, 100.0, 5000.0)]
+
+    assert rows == [50, 50, 10, 1]
+
+
+def test_a_batch_of_large_messages_is_below_the_mark_when_it_fits():
+    gate = Gate(MARKS, 50, max_bytes=100)
+
+    assert gate.decide(0, 50.0) == GateState(0, 2, "below", open=True)

@@ -17,7 +17,7 @@ from streaming.ledger.files import DataFile, DataFileName, write_data_file
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
-from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.event_rows import event_table
 from streaming.pipeline.message_rows import headers_json, properties_columns
 from streaming.pipeline.tasks import body_file_number
@@ -121,9 +121,8 @@ class Recording:
         yield self._file("events", shard, events.first_seq, event_table(events, *where))
         if events.death_rows:
             with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
-                dead = dead_letter_table(events, *where, bodies)
-            assert dead is not None
-            yield self._file("dead_letters", shard, events.first_seq, dead)
+                for first, dead in dead_letter_tables(events, *where, bodies):
+                    yield self._file("dead_letters", shard, first, dead)
 
     def _file(self, name: str, shard: int, first: int, table: pa.Table) -> DataFile:
         storage = self.place.below(name).storage()

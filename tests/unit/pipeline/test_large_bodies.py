@@ -1,0 +1,108 @@
+"""Bodies that do not fit into memory, or into one column, together."""
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streaming.broker.events import Actor
+from streaming.broker.message import Message, Publication
+from streaming.broker.pages import MemoryStore
+from streaming.broker.shard import Shard, ShardConfig
+from streaming.command_documents import parse_command
+from streaming.ledger.bodies import BodyReader
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.storage import Place
+from streaming.pipeline import packing
+from streaming.pipeline.body_places import runs_of_bytes
+from streaming.pipeline.dead_letter_rows import dead_letter_tables
+from streaming.pipeline.intake_batch import Intake
+from streaming.pipeline.tasks import (
+    BatchContext,
+    OutboundTask,
+    TaskSettings,
+    TopicTask,
+    VhostTask,
+)
+
+MEBIBYTE = 1 << 20
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+NOW_MS = 1_700_000_000_000
+
+
+def records(first: int, bodies: list[bytes]) -> pa.RecordBatch:
+    rows = len(bodies)
+    headers = [[("dlx-routing-key", b"work")]] * rows
+    return pa.record_batch(
+        {
+            "topic": ["publishes"] * rows,
+            "partition": pa.array([0] * rows, pa.int32()),
+            "offset": pa.array(range(first, first + rows), pa.int64()),
+            "at_ms": pa.array([NOW_MS] * rows, pa.int64()),
+            "key": pa.nulls(rows, pa.binary()),
+            "value": pa.array(bodies, pa.binary()),
+            "headers": pa.array(headers, HEADERS),
+            "now_ms": pa.array([NOW_MS] * rows, pa.int64()),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "runs"),
+    [
+        ([], []),
+        ([5, 5, 5], [(0, 2), (2, 3)]),
+        ([0, 0, 10, 0], [(0, 4)]),
+        ([99, 1, 99], [(0, 1), (1, 2), (2, 3)]),
+    ],
+)
+def test_runs_hold_as_many_messages_as_fit(sizes, runs):
+    assert list(runs_of_bytes(sizes, 10)) == runs
+
+
+def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
+    place = Place(str(tmp_path))
+    Ledger(place).close()
+    config = ShardConfig()
+    settings = TaskSettings(
+        tables=place,
+        topics={"publishes": TopicTask(1, "guest")},
+        vhosts={"/": VhostTask((1,))},
+        shards={1: config},
+        outbound=OutboundTask({}),
+        max_body_bytes=MEBIBYTE,
+        max_header_bytes=16_384,
+    )
+    body = os.urandom(MEBIBYTE)
+    count, piece = 150, 30
+    intake = Intake(settings, BatchContext("query", 0, 0))
+    for first in range(0, count, piece):
+        intake.take(records(first, [body] * piece))
+    [(_key, blob)] = intake.blobs()
+    files = intake.files
+
+    columns = packing.unpack([blob]).columns
+    shard = Shard(config, MemoryStore())
+    queue = {"name": "work", "arguments": {"x-max-length": 0}}
+    shard.command(NOW_MS, parse_command({"op": "declare_queue", "queue": queue}), Actor(None, "a"))
+    places = zip(*(columns[n].tolist() for n in ("offset", "body_file", "body_row")), strict=True)
+    for offset, file, row in places:
+        message = Message(1, 0, offset, file, row, MEBIBYTE)
+        shard.publish(NOW_MS, message, Publication("", "work"), 0, Actor(None, "a"))
+    reader = BodyReader(place, ("body", "kafka_headers", "origin"))
+    tables = list(dead_letter_tables(shard.finish().events, "query", 0, "/", 0, reader))
+    reader.close()
+
+    assert [file.rows for file in files] == [90, 60]
+    for file in files:
+        groups = pq.ParquetFile(tmp_path / "messages" / file.path).metadata
+        largest = max(groups.row_group(n).total_byte_size for n in range(groups.num_row_groups))
+        assert largest < 10 * MEBIBYTE
+    assert [table.num_rows for _first, table in tables] == [64, 64, 22]
+    seqs = [seq for _first, table in tables for seq in table["seq"].to_pylist()]
+    assert (len(set(seqs)), [first for first, _table in tables]) == (
+        count,
+        [table["seq"][0].as_py() for _first, table in tables],
+    )
+    assert all(one == body for _first, table in tables for one in table["body"].to_pylist())
