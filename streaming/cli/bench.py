@@ -54,6 +54,9 @@ def pipeline(
     small_batch: Annotated[
         int, typer.Option(help="Records a batch in resident and queues.", min=1)
     ] = 20_000,
+    batches: Annotated[
+        int, typer.Option(help="Batches that are timed in resident and queues.", min=1)
+    ] = 15,
     commits: Annotated[int, typer.Option(help="Commits that are timed.", min=1)] = 300,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line a case.")] = False,
@@ -81,6 +84,7 @@ def pipeline(
         queues,
         history,
         small_batch=small_batch,
+        batches=batches,
         commits=commits,
     )
     with tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder, Stand(Path(folder)) as stand:

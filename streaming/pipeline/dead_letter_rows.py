@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,43 +27,71 @@ def dead_letter_tables(
 
     `bodies` must read the columns body, kafka_headers and origin.
     """
-    deaths = list(events.deaths())
-    times = times_of(events, len(events))
-    for start, end in runs_of_bytes([death[1].message.size for death in deaths]):
-        part = deaths[start:end]
+    rows = np.array(events.death_rows, np.int64)
+    copies: list[Any] = [events.copies[row] for row in events.death_rows]
+    distinct, codes = _distinct_deaths(events)
+    at_ms = times_of(events, len(events))[rows]
+    for start, end in runs_of_bytes([copy.message.size for copy in copies]):
+        part = slice(start, end)
+        deaths = _Deaths(rows[part], at_ms[part], copies[part], codes[part], distinct)
         ids = (query_id, batch_id, vhost, lane)
-        yield events.first_seq + part[0][0], _table(events, part, times, ids, bodies)
+        yield events.first_seq + int(rows[start]), _table(events.first_seq, deaths, ids, bodies)
+
+
+class _Deaths(NamedTuple):
+    """Some deaths; `distinct` holds the different ones as `Events.deaths` gives them, by code."""
+
+    rows: Any
+    at_ms: Any
+    copies: list[Copy]
+    codes: Any
+    distinct: list[Any]
+
+
+def _distinct_deaths(events: Events) -> tuple[list[Any], Any]:
+    """The different deaths (plan, outcome, where they arrived), and which of them each is."""
+    if not events.cut_deaths and not events.refused_deaths:  # then the plan says it all
+        numbers: dict[int, int] = {
+            plan: code for code, plan in enumerate(dict.fromkeys(map(id, events.death_plans)))
+        }
+        codes = np.fromiter(
+            map(numbers.__getitem__, map(id, events.death_plans)),
+            np.int32,
+            len(events.death_plans),
+        )
+        _codes, first = np.unique(codes, return_index=True)
+        distinct = []
+        for place in first.tolist():
+            row, plan = events.death_rows[place], events.death_plans[place]
+            targets = tuple(queue.name for queue in plan.targets)
+            distinct.append((row, None, events.queues[row], plan, plan.outcome, targets))
+        return distinct, codes
+    known: dict[Any, int] = {}
+    found = []
+    numbered = []
+    for death in events.deaths():
+        key = (id(death[3]), death[4], death[5])
+        if key not in known:
+            known[key] = len(known)
+            found.append(death)
+        numbered.append(known[key])
+    return found, np.array(numbered, np.int32)
 
 
 def _table(
-    events: Events,
-    deaths: list[Any],
-    times: Any,
-    ids: tuple[str, int, str, int],
-    bodies: BodyReader,
+    first_seq: int, deaths: _Deaths, ids: tuple[str, int, str, int], bodies: BodyReader
 ) -> pa.Table:
     query_id, batch_id, vhost, lane = ids
-    count = len(deaths)
-    rows = np.array([death[0] for death in deaths], np.int64)
-    copies = [death[1] for death in deaths]
-    plans: dict[Any, int] = {}
-    plan_codes = np.array(
-        [plans.setdefault((id(death[3]), death[4], death[5]), len(plans)) for death in deaths],
-        np.int32,
-    )
-    first_of: dict[int, Any] = {}
-    for code, death in zip(plan_codes.tolist(), deaths, strict=True):
-        first_of.setdefault(code, death)
-    distinct = [first_of[code] for code in range(len(plans))]
+    rows, at_ms, copies, plan_codes, distinct = deaths
+    count = len(rows)
     after = [death[3].envelope for death in distinct]
     stored = bodies.read(places_of([copy.message for copy in copies], query_id))
-    at_ms = times[rows]
     columns: dict[str, Any] = {
         "query_id": Constant(query_id),
         "batch_id": Constant(batch_id),
         "vhost": Constant(vhost),
         "lane": np.full(count, lane, np.int32),
-        "seq": rows + events.first_seq,
+        "seq": rows + first_seq,
         "at": pa.array(at_ms * 1000).cast(pa.timestamp("us", tz="UTC")),
         "message_id.topic_number": [copy.message.topic_number for copy in copies],
         "message_id.partition": [copy.message.partition for copy in copies],

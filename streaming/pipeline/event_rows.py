@@ -16,6 +16,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -38,9 +40,11 @@ def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: 
     rows = len(events)
     kinds = np.array(events.kinds, np.int32)
     copies = events.copies
-    has_copy = np.array([copy is not None for copy in copies], bool)
     present: list[Copy] = [copy for copy in copies if copy is not None]
-    places = np.flatnonzero(has_copy)
+    if len(present) == rows:
+        places = np.arange(rows)
+    else:
+        places = np.flatnonzero([copy is not None for copy in copies])
     users, user_codes, channels, channel_codes = _actors(events, rows)
     queue_names, queue_codes = _distinct(events.queues)
     enqueued = kinds == Kind.ENQUEUED
@@ -60,12 +64,12 @@ def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: 
     }
     messages = [copy.message for copy in present]
     envelopes = [copy.envelope for copy in present]
-    topic = _scatter(rows, places, [message.topic_number for message in messages])
-    partition = _scatter(rows, places, [message.partition for message in messages])
-    offset = _scatter(rows, places, [message.offset for message in messages])
-    size = _scatter(rows, places, [message.size for message in messages])
-    columns["copy_id"] = _nullable(_scatter(rows, places, [copy.copy_id for copy in present]))
-    parents = _scatter(rows, places, [copy.parent_copy_id for copy in present])
+    topic = _scatter(rows, places, map(attrgetter("topic_number"), messages))
+    partition = _scatter(rows, places, map(attrgetter("partition"), messages))
+    offset = _scatter(rows, places, map(attrgetter("offset"), messages))
+    size = _scatter(rows, places, map(attrgetter("size"), messages))
+    columns["copy_id"] = _nullable(_scatter(rows, places, map(attrgetter("copy_id"), present)))
+    parents = _scatter(rows, places, map(attrgetter("parent_copy_id"), present))
     parents[parents == NO_COPY] = _NONE
     columns["parent_copy_id"] = _nullable(parents)
     for row, (message, _envelope) in events.messages.items():
@@ -84,10 +88,10 @@ def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: 
     columns["routing_key"] = Coded(codes, [envelope.routing_keys[0] for envelope in names])
     positions = np.where(enqueued | requeued, numbers, _NONE)
     columns["position"] = _nullable(positions)
-    returns = _scatter(rows, places, [copy.returns for copy in present])
+    returns = _scatter(rows, places, map(attrgetter("returns"), present))
     counted = np.where(requeued, returns, np.where(enqueued, _NONE, numbers))
     columns["number"] = _nullable(np.where(counted == 0, _NONE, counted))
-    deadlines = _scatter(rows, places, [copy.deadline_ms for copy in present])
+    deadlines = _scatter(rows, places, map(attrgetter("deadline_ms"), present))
     deadlines = np.where(enqueued & (deadlines != NEVER), deadlines, _NONE)
     columns["expires_at"] = _as_instants(deadlines)
     reason_names, reason_codes = _reasons(events, rows)
@@ -97,9 +101,13 @@ def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: 
     return build_table(EVENTS, columns, rows)
 
 
-def _scatter(rows: int, places: Any, values: list[int]) -> Any:
+def _scatter(rows: int, places: Any, values: Iterator[int]) -> Any:
+    """A column with a value in each of these places, and _NONE in the others."""
+    given = np.fromiter(values, np.int64, len(places))
+    if len(places) == rows:
+        return given
     column = np.full(rows, _NONE, np.int64)
-    column[places] = values
+    column[places] = given
     return column
 
 
@@ -160,24 +168,21 @@ def _actors(events: Events, rows: int) -> tuple[list[str | None], Any, list[str]
 
 
 def _distinct(names: list[str]) -> tuple[list[str], Any]:
-    numbers: dict[str, int] = {"": -1}
-    count = 0
-    codes = np.empty(len(names), np.int32)
-    for row, name in enumerate(names):
-        code = numbers.get(name)
-        if code is None:
-            code = numbers[name] = count
-            count += 1
-        codes[row] = code
-    return [name for name in numbers if name], codes
+    known = dict.fromkeys(names)
+    known.pop("", None)
+    numbers = {name: code for code, name in enumerate(known)}
+    numbers[""] = -1
+    return list(known), np.fromiter(map(numbers.__getitem__, names), np.int32, len(names))
 
 
 def _distinct_by_identity(
     envelopes: list[Any], rows: int, places: Any, events: Events
 ) -> tuple[list[Any], Any]:
-    numbers: dict[Any, int] = {}
+    numbers: dict[Any, int] = {
+        envelope: code for code, envelope in enumerate(dict.fromkeys(envelopes))
+    }
     codes = np.full(rows, -1, np.int32)
-    codes[places] = [numbers.setdefault(envelope, len(numbers)) for envelope in envelopes]
+    codes[places] = np.fromiter(map(numbers.__getitem__, envelopes), np.int32, len(envelopes))
     for row, (_message, envelope) in events.messages.items():
         if envelope is not None:
             codes[row] = numbers.setdefault(envelope, len(numbers))
@@ -185,10 +190,10 @@ def _distinct_by_identity(
 
 
 def _reasons(events: Events, rows: int) -> tuple[list[str], Any]:
-    numbers: dict[str, int] = {}
+    reasons = [plan.reason for plan in events.death_plans]
+    numbers = {reason: code for code, reason in enumerate(dict.fromkeys(reasons))}
     codes = np.full(rows, -1, np.int32)
-    for row, plan in zip(events.death_rows, events.death_plans, strict=True):
-        codes[row] = numbers.setdefault(plan.reason, len(numbers))
+    codes[np.array(events.death_rows, np.int64)] = [numbers[reason] for reason in reasons]
     for row, detail in events.details.items():
         reason = detail.get("reason")
         if isinstance(reason, str):

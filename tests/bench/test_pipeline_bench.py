@@ -8,7 +8,7 @@ import sys
 import pytest
 
 TINY = {
-    "messages": 4_000,
+    "messages": 2_000,
     "batch": 1_000,
     "rate": 50,
     "seconds": 2,
@@ -16,6 +16,7 @@ TINY = {
     "queues": 50,
     "history": 200,
     "small-batch": 200,
+    "batches": 2,
     "commits": 20,
 }
 
