@@ -39,9 +39,7 @@ class FlowControl:
 
     def _make_gate(self, *, is_open: bool) -> Gate:
         job = self._job
-        return Gate(
-            self._marks, job.max_batch_rows, max_bytes=job.max_batch_bytes, is_open=is_open
-        )
+        return Gate(self._marks, job.max_batch_rows, max_bytes=job.max_batch_bytes, is_open=is_open)
 
     def resume(self, detail: Mapping[str, Any], shards: ShardsSeen) -> None:
         """Stand where the last batch row says, as far as the marks still say so."""

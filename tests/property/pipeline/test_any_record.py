@@ -18,7 +18,7 @@ from streaming.broker.shard_config import ShardConfig
 from streaming.ledger.bodies import BodyReader
 from streaming.ledger.storage import Place
 from streaming.pipeline import packing
-from streaming.pipeline.dead_letter_rows import dead_letter_table
+from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.event_rows import event_table
 from streaming.pipeline.intake_batch import Intake
 from streaming.pipeline.outbound_records import STORED, OutboundWriter
@@ -162,7 +162,9 @@ def deliveries(settings_, context, taken):
     assert event_table(batch.events, QUERY, context.batch_id, "/", 0).num_rows == len(batch.events)
     columns = ("body", "kafka_headers", "origin")
     with closing(BodyReader(settings_.tables, columns)) as bodies:
-        dead_letter_table(batch.events, QUERY, context.batch_id, "/", 0, bodies)
+        dead = dead_letter_tables(batch.events, QUERY, context.batch_id, "/", 0, bodies)
+        rows = sum(table.num_rows for _first, table in dead)
+    assert rows == len(batch.events.death_rows)
     with closing(BodyReader(settings_.tables, STORED)) as bodies:
         writer = OutboundWriter(settings_, config, context)
         stored = writer._stored(batch.outbound, bodies)  # noqa: SLF001 - all but sending
