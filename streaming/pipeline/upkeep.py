@@ -65,7 +65,7 @@ class Upkeep:
         }
         self.lowest: Lowest = {}
         self._changed = threading.Condition()
-        self._new_batch = checkpoint.query_id() is not None
+        self._behind = checkpoint.query_id() is not None
         self._stopping = False
         self._contents = ContentsUpdater(self._tables, retention=retention(config.tables))
         self._trimming = Trimming(config, properties, self._numbers)
@@ -84,7 +84,7 @@ class Upkeep:
     def batch_done(self) -> None:
         """There are new events."""
         with self._changed:
-            self._new_batch = True
+            self._behind = True
             self._changed.notify()
 
     def lowest_detail(self) -> dict[str, int]:
@@ -105,18 +105,18 @@ class Upkeep:
         interval_s = self._config.tables.contents_lag_ms / 1000 / 2
         while True:
             with self._changed:
-                if not self._new_batch and not self._stopping:
-                    self._changed.wait(self._trim_s or None)
-                new, self._new_batch = self._new_batch, False
+                self._changed.wait_for(lambda: self._behind or self._stopping, self._trim_s or None)
+                behind, self._behind = self._behind, False
                 stopping = self._stopping
-            if new:
-                self._try("queue_contents could not be updated", self._contents.update)
+            if behind and not self._try(
+                "queue_contents could not be updated", self._contents.update
+            ):
+                self._behind = True  # a quiet input brings no batch that would say so
             if stopping:
                 return
             self._try("the inputs could not be trimmed", self._look_and_trim)
-            with self._changed:
-                if not self._stopping:
-                    self._changed.wait(interval_s)
+            with self._changed:  # new batches do not shorten it: each update costs a merge
+                self._changed.wait_for(lambda: self._stopping, interval_s)
 
     def _look_and_trim(self) -> None:
         """Learn what is still needed, once in a while, and give back what is not."""
@@ -132,8 +132,10 @@ class Upkeep:
             self._trimming.trim(self.lowest, self._checkpoint.offsets(committed).ends)
             self._trimmed_s = now_s
 
-    def _try(self, failure: str, work: Callable[[], object]) -> None:
+    def _try(self, failure: str, work: Callable[[], object]) -> bool:
         try:
             work()
         except Exception:  # the batches go on; the next round tries again, and says so again
             logger.exception("%s", failure)
+            return False
+        return True

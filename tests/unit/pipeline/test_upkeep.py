@@ -1,0 +1,119 @@
+"""`queue_contents` beside the batches: how often it is updated, and that it catches up."""
+
+import logging
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+from streaming.config import JobConfig, JobSettings, TablesSettings
+from streaming.ledger.ledger import Ledger
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.upkeep import Upkeep
+from streaming.tables.contents import ContentsUpdater
+from streaming.tables.contents_query import progress
+from streaming.tables.snapshot import Tables
+from tests.builders import Broker
+from tests.unit.tables.recording import QUERY_ID, Recording
+
+PATIENCE_S = 60
+HALF_AN_HOUR_MS = 1_800_000
+
+
+class Counted:
+    """Counts the updates that `ContentsUpdater` is asked for; the first ones may fail."""
+
+    def __init__(self, monkeypatch, failures=0):
+        self.asked = 0
+        self.changed = threading.Condition()
+        update = ContentsUpdater.update
+
+        def counted(updater):
+            with self.changed:
+                self.asked += 1
+                number = self.asked
+            try:
+                if number <= failures:
+                    raise OSError("the disk is away")
+                return update(updater)
+            finally:
+                with self.changed:
+                    self.changed.notify_all()
+
+        monkeypatch.setattr(ContentsUpdater, "update", counted)
+
+    def wait_for(self, times, patience_s=PATIENCE_S):
+        with self.changed:
+            return self.changed.wait_for(lambda: self.asked >= times, patience_s)
+
+
+@contextmanager
+def running(recording, lag_ms):
+    config = JobConfig(
+        job=JobSettings(clock="event"), tables=TablesSettings(contents_lag_ms=lag_ms)
+    )
+    folder = Path(f"{recording.root}.checkpoint")
+    folder.mkdir()
+    (folder / "metadata").write_text(f'{{"id":"{QUERY_ID}"}}')
+    upkeep = Upkeep(config, Ledger(recording.place), Checkpoint(folder), {})
+    upkeep.start()
+    try:
+        yield upkeep
+    finally:
+        upkeep.stop()
+
+
+def a_recording(root):
+    broker = Broker()
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    recording = Recording(root, broker)
+    recording.commit()
+    return recording
+
+
+def applied(root):
+    """The last batch that queue_contents knows of."""
+    tables = Tables(str(root))
+    try:
+        [one] = progress(tables)
+        return one.as_of
+    finally:
+        tables.close()
+
+
+def test_what_a_killed_job_left_behind_is_made_up_for_without_a_new_batch(tmp_path, monkeypatch):
+    recording = a_recording(tmp_path)
+    counted = Counted(monkeypatch)
+
+    with running(recording, HALF_AN_HOUR_MS):
+        assert counted.wait_for(1)
+
+    assert applied(tmp_path) == 0
+
+
+def test_batches_in_between_do_not_cost_an_update_each_and_the_end_is_exact(tmp_path, monkeypatch):
+    recording = a_recording(tmp_path)
+    counted = Counted(monkeypatch)
+
+    with running(recording, HALF_AN_HOUR_MS) as upkeep:
+        assert counted.wait_for(1)
+        for _ in range(3):
+            recording.brokers[0].publish("", "work", "another order")
+            recording.commit()
+            upkeep.batch_done()
+            assert not counted.wait_for(2, patience_s=0.2)
+
+    assert (counted.asked, applied(tmp_path)) == (2, 3)
+
+
+def test_an_update_that_fails_is_tried_again_though_the_input_is_quiet(
+    tmp_path, monkeypatch, caplog
+):
+    recording = a_recording(tmp_path)
+    counted = Counted(monkeypatch, failures=1)
+
+    with caplog.at_level(logging.ERROR), running(recording, 100):
+        assert counted.wait_for(2)
+
+    assert applied(tmp_path) == 0
+    assert "queue_contents could not be updated" in caplog.text
