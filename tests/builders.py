@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.broker import commands
+from streaming.broker.batch import Batch
 from streaming.broker.commands import Command
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Actor, Event, Kind
@@ -28,7 +29,8 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.pages import MemoryStore
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
-from streaming.broker.shard import Batch, Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.errors import Refusal
@@ -226,7 +228,7 @@ class Broker:
         """How many copies are ready; None without that queue. Does not use the queue."""
         if queue not in self.shard.topology.queues:
             return None
-        return self.shard.queue(queue).ready
+        return self.shard.queues.named(queue).ready
 
     def body(self, out: DeliveryOut | ConfirmOut | ReturnOut) -> str:
         """The body of what came out."""

@@ -23,7 +23,8 @@ from streaming.broker import commands
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Actor
 from streaming.broker.pages import MemoryStore
-from streaming.broker.shard import Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 
 if TYPE_CHECKING:
     from streaming.broker.events import Events

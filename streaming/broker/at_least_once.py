@@ -99,7 +99,7 @@ class AtLeastOnce:
         copy = held.copy
         size = copy.message.size
         plan = shard.dead_lettering.make_plan(queue, copy.envelope, held.reason, held.died_at_s)
-        shard.warn_missing_alternates(plan.missing_alternates)
+        shard.alternate_warnings.warn(plan.missing_alternates)
         missing = [target for target in plan.targets if target.name not in held.accepted]
         willing = [
             target
@@ -116,7 +116,7 @@ class AtLeastOnce:
             self._release(queue, copy)
             shard.dead_lettering.record_delivered(queue, copy, plan)
         for target in willing:
-            target.arrive(copy.message, plan.envelope, copy.copy_id, shard.now_ms)
+            target.arrive(copy.message, plan.envelope, copy.copy_id, shard.now_ms, copy.failures)
         if not done:
             held.accepted += tuple(target.name for target in willing)
             self._keep(queue, held)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streaming.broker.channels import Channel, Stream
+from streaming.broker.channels import Channel
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.message import NEVER
 from streaming.broker.records import Records
@@ -19,6 +19,7 @@ from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
     from streaming.broker.shard import Shard
+    from streaming.broker.streams import Stream
 
 _NAMES = "channels"
 
@@ -83,6 +84,11 @@ class ChannelDirectory:
                 if due_ms != NEVER:
                     heappush(self._shard.timers, (due_ms, timer, number))
         return channel
+
+    def wake(self, group_number: int) -> None:
+        """Read the channels of a group, so that their own timers are in the heap."""
+        for number in sorted(self.records.group(group_number)):
+            self.by_number(number)
 
     def exists(self, number: int) -> bool:
         """Whether a channel of that number is open."""

@@ -1,11 +1,8 @@
-"""Channels: deliveries that are not settled yet, and the consumers that take them.
+"""Channels: the sessions of clients, with the consumers and the deliveries that each has.
 
-A delivery belongs to a stream of its channel: each consumer is a stream, and all gets of a
-channel share one. In a stream deliveries are numbered 0, 1, 2, ...; across the streams of a
-channel, delivery tags give the order that `multiple`, recover and close go by (R-SET-3, R-SET-4).
-
-Unacked deliveries are paged by number: a page is read when one of its deliveries is settled, so a
-channel with a million of them costs no more than one with ten.
+A delivery belongs to a stream of its channel (`streams.py`): each consumer is a stream, and all
+gets of a channel share one. Across the streams of a channel, delivery tags give the order that
+`multiple`, recover and close go by (R-SET-3, R-SET-4).
 """
 
 from __future__ import annotations
@@ -14,174 +11,15 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING
 
-from streaming.broker.encoding import PageCodec
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER
-from streaming.broker.rest import ChannelRecord, Delivery, StreamRecord
+from streaming.broker.rest import ChannelRecord, StreamRecord
+from streaming.broker.streams import PAGE_BITS, Stream
 
 if TYPE_CHECKING:
     from streaming.broker.pages import StateStore
     from streaming.broker.refs import Place
-
-PAGE_BITS = 10
-"""Deliveries 0..1023 of a stream are on page 0, and so on."""
-
-
-DELIVERIES = PageCodec(Delivery)
-
-
-class Stream:
-    """Deliveries under one label, by number.
-
-    Attributes:
-        queue_number, prefetch, auto_ack: a consumer's; `active` until it is cancelled.
-        key: channel and stream number: how queues refer to a consumer.
-        id: what delivery ids begin with.
-        unacked: how many deliveries are not settled.
-        room: how many there may be.
-        pages: the pages that hold any -> how many, as of the last save.
-    """
-
-    __slots__ = (
-        "_loaded",
-        "_prefix",
-        "_store",
-        "active",
-        "auto_ack",
-        "channel",
-        "id",
-        "key",
-        "label",
-        "next_number",
-        "number",
-        "pages",
-        "prefetch",
-        "queue_number",
-        "room",
-        "unacked",
-    )
-
-    def __init__(self, store: StateStore, channel: Channel, record: StreamRecord) -> None:
-        self._store = store
-        self.id = f"{channel.number}.{record.number}"
-        self._prefix = f"d{self.id}"
-        self._loaded: dict[int, dict[int, Delivery]] = {}
-        self.channel = channel
-        self.key = (channel.number, record.number)
-        self.number = record.number
-        self.label = record.label
-        self.next_number = record.next_number
-        self.pages: dict[int, int] = dict(record.pages)
-        self.unacked = sum(self.pages.values())
-        self.queue_number = record.queue_number
-        self.prefetch = record.prefetch
-        self.auto_ack = record.auto_ack
-        self.active = record.active
-        self.room = record.prefetch if record.prefetch and not record.auto_ack else NEVER
-
-    @property
-    def has_room(self) -> bool:
-        """Whether the prefetch limit allows one more."""
-        return self.unacked < self.room
-
-    def add(self, delivery: Delivery) -> None:
-        """Keep an unacked delivery; numbers only grow."""
-        page_number = delivery.number >> PAGE_BITS
-        page = self._loaded.get(page_number)
-        if page is None:
-            page = self._page(page_number)
-        page[delivery.number] = delivery
-        self.unacked += 1
-
-    def take(self, number: int) -> Delivery | None:
-        """Take a delivery out; None if it is not here (any more)."""
-        page_number = number >> PAGE_BITS
-        page = self._loaded.get(page_number)
-        if page is None:
-            if page_number not in self.pages:
-                return None
-            page = self._page(page_number)
-        delivery = page.pop(number, None)
-        if delivery is not None:
-            self.unacked -= 1
-            if not page:
-                self._forget(page_number)
-        return delivery
-
-    def tag_of(self, number: int) -> int | None:
-        """The delivery tag of an unacked delivery."""
-        if number >> PAGE_BITS not in self.pages:
-            return None
-        delivery = self._page(number >> PAGE_BITS).get(number)
-        return None if delivery is None else delivery.tag
-
-    def take_up_to(self, tag: int) -> Iterator[Delivery]:
-        """Take out the deliveries with a tag up to this one, in order."""
-        while self.pages:
-            page_number = min(self.pages)
-            page = self._page(page_number)
-            for number in list(page):
-                if page[number].tag > tag:
-                    return
-                delivery = self.take(number)
-                assert delivery is not None
-                yield delivery
-
-    def tagged_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
-        """As `take_up_to`, each with this stream."""
-        for delivery in self.take_up_to(tag):
-            yield self, delivery
-
-    def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
-        """Take out the deliveries of one queue."""
-        for page_number in sorted(self.pages):
-            for number, delivery in list(self._page(page_number).items()):
-                if delivery.queue_number == queue_number:
-                    self.take(number)
-                    yield delivery
-
-    def oldest_ms(self) -> int:
-        """When the oldest unacked delivery was handed out; NEVER if there is none."""
-        if not self.pages:
-            return NEVER
-        page = self._page(min(self.pages))
-        return next(iter(page.values())).at_ms
-
-    def save(self) -> StreamRecord:
-        """Write the pages in memory and give the rest; the stream is not used after this."""
-        for page_number, page in self._loaded.items():
-            self.pages[page_number] = len(page)
-            self._store.write(f"{self._prefix}/{page_number}", DELIVERIES.encode(page.values()))
-        return StreamRecord(
-            self.number,
-            self.label,
-            self.next_number,
-            list(self.pages.items()),
-            self.queue_number,
-            self.prefetch,
-            self.auto_ack,
-            self.active,
-        )
-
-    def _page(self, page_number: int) -> dict[int, Delivery]:
-        page = self._loaded.get(page_number)
-        if page is None:
-            page = {}
-            if self.pages.setdefault(page_number, 0):
-                data = self._store.read(f"{self._prefix}/{page_number}")
-                assert data is not None, f"page {self._prefix}/{page_number} is missing"
-                page = {delivery.number: delivery for delivery in DELIVERIES.decode(data)}
-            self._loaded[page_number] = page
-        return page
-
-    def _forget(self, page_number: int) -> None:
-        del self.pages[page_number]
-        del self._loaded[page_number]
-        self._store.delete(f"{self._prefix}/{page_number}")
-
-
-Consumer = Stream
-"""A stream with `queue_number` is a consumer."""
+    from streaming.broker.rest import Delivery
 
 
 class Channel:

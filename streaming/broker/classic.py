@@ -61,12 +61,14 @@ class ClassicQueue(Queue):
         envelope: Envelope,
         parent_copy_id: int,
         base_ms: int,
-        stale_count: int = 0,  # noqa: ARG002 - quorum's
+        failures: int = 0,
     ) -> int:
         """R-QUEUE-4: refuse, hand over, append, drop the head, expire; in that order."""
         if self.refuses and self.would_refuse(message.size):
             if self.settings.overflow == "reject-publish-dlx":
-                self.shard.dead_lettering.die_on_arrival(self, message, envelope, parent_copy_id)
+                self.shard.dead_lettering.die_on_arrival(
+                    self, message, envelope, parent_copy_id, failures
+                )
                 return TURNED_AWAY
             return REFUSED
         if self.ttl_ms is None and envelope.ttl_ms is None:
@@ -83,6 +85,8 @@ class ClassicQueue(Queue):
             events.numbers.append(position)
         else:
             copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
+        if failures:
+            copy.failures = failures
         if self.waiting and not self.ready:
             self.shard.consumers.hand_over(self, copy)
             return ACCEPTED

@@ -18,10 +18,11 @@ from streaming.broker.rest import Delivery
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
-    from streaming.broker.channels import Channel, Stream
+    from streaming.broker.channels import Channel
     from streaming.broker.message import Copy
     from streaming.broker.queue import Queue
     from streaming.broker.shard import Shard
+    from streaming.broker.streams import Stream
 
 
 class Consumers:
@@ -60,7 +61,7 @@ class Consumers:
         """Let a consumer that has room wait, without serving it yet; its queue if it waits."""
         if not stream.active or not stream.has_room:
             return None
-        queue = self._shard.queue_in_use(stream.queue_number)
+        queue = self._shard.queues.in_use(stream.queue_number)
         if stream.key not in queue.waiting:
             queue.waiting.append(stream.key)
         return queue
@@ -75,7 +76,7 @@ class Consumers:
     def serve_stream(self, stream: Stream) -> None:
         """Serve the queue of a consumer."""
         if stream.active:
-            self.serve(self._shard.queue_in_use(stream.queue_number))
+            self.serve(self._shard.queues.in_use(stream.queue_number))
 
     def deliver(
         self,
@@ -126,8 +127,9 @@ class Consumers:
                 name,
                 copy,
                 returns,
-                copy.stale_count,
+                copy.failures,
                 queue.quorum,
+                stream.number == 0,
             )
         )
 

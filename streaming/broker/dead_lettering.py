@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 MAX_DESCENDANTS = 10_000
 """Dead letters one message may leave in one instant (D11)."""
 
-STALE_COUNT = 1
-"""The count that 4.0 shows on a quorum queue's rejected message in the next one (R-DLV-7)."""
-
 MAX_PLANS = 10_000
 """Plans remembered a queue and reason."""
 
@@ -45,7 +42,6 @@ class DeathPlan:
         outcome: why there are none: `no_exchange`, `no_route` or `cycle`; empty if there are some.
         cycles: targets left out by the cycle rule (R-CYC-1).
         missing_alternates: alternate exchanges that were needed and do not exist.
-        stale: whether quorum targets show a stale delivery count (R-DLV-7).
     """
 
     __slots__ = (
@@ -54,7 +50,6 @@ class DeathPlan:
         "missing_alternates",
         "outcome",
         "reason",
-        "stale",
         "targets",
     )
 
@@ -66,8 +61,6 @@ class DeathPlan:
         outcome: str = "",
         cycles: tuple[str, ...] = (),
         missing_alternates: tuple[tuple[str, str], ...] = (),
-        *,
-        stale: bool = False,
     ) -> None:
         self.reason = reason
         self.envelope = envelope
@@ -75,13 +68,12 @@ class DeathPlan:
         self.outcome = outcome
         self.cycles = cycles
         self.missing_alternates = missing_alternates
-        self.stale = stale
 
     def cut(self, targets: tuple[Queue, ...]) -> DeathPlan:
         """The same for fewer targets, by the limit of descendants."""
         outcome = "" if targets else "cascade_limit"
         after, cycles, missing = self.envelope, self.cycles, self.missing_alternates
-        return DeathPlan(self.reason, after, targets, outcome, cycles, missing, stale=self.stale)
+        return DeathPlan(self.reason, after, targets, outcome, cycles, missing)
 
 
 class DeadLettering:
@@ -140,14 +132,21 @@ class DeadLettering:
         return row
 
     def die_on_arrival(
-        self, queue: Queue, message: Message, envelope: Envelope, parent_copy_id: int
+        self,
+        queue: Queue,
+        message: Message,
+        envelope: Envelope,
+        parent_copy_id: int,
+        failures: int,
     ) -> None:
         """R-LEN-9: a message refused by reject-publish-dlx dies without having been in the queue.
 
         Its copy is born and dies with one event.
         """
         plan = self.plan(queue, envelope, "maxlen")  # may warn, and the death's event is the birth
-        self.record(queue, queue.unborn_copy(message, envelope, parent_copy_id), plan)
+        copy = queue.unborn_copy(message, envelope, parent_copy_id)
+        copy.failures = failures
+        self.record(queue, copy, plan)
 
     def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
         """What becomes of such a death now; remembered."""
@@ -161,7 +160,7 @@ class DeadLettering:
                 plans.clear()
             plan = plans[envelope] = self.make_plan(queue, envelope, reason, self._shard.second)
         if plan.missing_alternates:
-            self._shard.warn_missing_alternates(plan.missing_alternates)
+            self._shard.alternate_warnings.warn(plan.missing_alternates)
         return plan
 
     def make_plan(self, queue: Queue, envelope: Envelope, reason: str, time_s: int) -> DeathPlan:
@@ -192,11 +191,8 @@ class DeadLettering:
         outcome = ""
         if not names:
             outcome = "cycle" if cycles else "no_route"
-        targets = tuple(shard.queue(name) for name in names)
-        stale = queue.quorum and reason == REJECTED and shard.config.compat != "3.10"
-        return DeathPlan(
-            reason, after, targets, outcome, cycles, route.missing_alternates, stale=stale
-        )
+        targets = tuple(shard.queues.named(name) for name in names)
+        return DeathPlan(reason, after, targets, outcome, cycles, route.missing_alternates)
 
     # -- the outbox
 
@@ -215,12 +211,11 @@ class DeadLettering:
         if len(outbox) == 1 and len(outbox[0][1].targets) == 1:  # as nearly always
             copy, plan, row = outbox.popleft()
             target = plan.targets[0]
-            if target.quorum:
-                self._deliver_one(copy, plan, row)
-            else:
-                now_ms = self._shard.now_ms
-                if target.arrive(copy.message, plan.envelope, copy.copy_id, now_ms) == REFUSED:
-                    self._refused(copy, plan, row, target)
+            answer = target.arrive(
+                copy.message, plan.envelope, copy.copy_id, self._shard.now_ms, copy.failures
+            )
+            if answer == REFUSED:
+                self._refused(copy, plan, row, target)
             if outbox:
                 self.deliver_counted(Counter((identity_of(copy.message),)))
             return
@@ -262,8 +257,8 @@ class DeadLettering:
         now_ms = shard.now_ms
         envelope = plan.envelope
         for queue in plan.targets:
-            stale_count = STALE_COUNT if plan.stale and queue.quorum else 0
-            if queue.arrive(copy.message, envelope, copy.copy_id, now_ms, stale_count) == REFUSED:
+            answer = queue.arrive(copy.message, envelope, copy.copy_id, now_ms, copy.failures)
+            if answer == REFUSED:
                 self._refused(copy, plan, row, queue)
 
     def _refused(self, copy: Copy, plan: DeathPlan, row: int, queue: Queue) -> None:

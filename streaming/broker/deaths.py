@@ -23,12 +23,16 @@ LAST_DEATH = ("x-last-death-reason", "x-last-death-queue", "x-last-death-exchang
 
 
 def keys_without_bcc(envelope: Envelope) -> tuple[str, ...]:
-    """R-DEATH-2 on 4.x: each BCC key takes one occurrence of itself away, the first."""
+    """R-DEATH-2 on 4.x: each BCC key takes one occurrence of itself away, the first.
+
+    The BCC keys are remembered after a dead-letter routing key has taken their place as keys.
+    """
     if not envelope.bcc:
         return envelope.routing_keys
     keys = list(envelope.routing_keys)
     for key in envelope.bcc:
-        keys.remove(key)
+        if key in keys:
+            keys.remove(key)
     return tuple(keys)
 
 
@@ -70,15 +74,15 @@ def died(
         first = envelope.first_death or note
         last = note
     deaths = _recorded(known, reason, queue, time_s, envelope, keys)
-    routing_keys, bcc = envelope.routing_keys, envelope.bcc
+    routing_keys = envelope.routing_keys
     if dead_letter_routing_key is not None and dead_letter_exchange is not None:
-        routing_keys, bcc = (dead_letter_routing_key,), ()
+        routing_keys = (dead_letter_routing_key,)
         if compat == "3.10" and headers is not None and "CC" in headers:
             headers = {name: value for name, value in headers.items() if name != "CC"}
     return Envelope(
         envelope.exchange if dead_letter_exchange is None else dead_letter_exchange,
         routing_keys,
-        bcc,
+        envelope.bcc,
         envelope.properties,
         headers,
         None,

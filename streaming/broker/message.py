@@ -143,7 +143,8 @@ class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):
 
     `copy_id` is the sequence number of the event that enqueued it; `parent_copy_id` the copy whose
     death made it. `position` orders it in its queue. `returns` counts how often it came back.
-    `stale_count` is the delivery count shown, not used, on the quirk of R-DLV-7.
+    `failures` counts, on 4.0, the rejections and lost channels in quorum queues that it and the
+    copies before it went through; a quorum queue shows it until the first return (R-DLV-7).
     """
 
     copy_id: int
@@ -153,4 +154,4 @@ class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):
     deadline_ms: int
     parent_copy_id: int
     returns: int = 0
-    stale_count: int = 0
+    failures: int = 0

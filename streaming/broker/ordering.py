@@ -169,7 +169,7 @@ _RETURNED, _NORMAL, _HIGH = 0, 1, 2
 
 
 class QuorumOrder:
-    """Returned first, then high and normal two to one.
+    """Returned first, then high and normal two to one; but no normal before an older high.
 
     Attributes:
         taken: the counter of the two-to-one service; kept with the queue.
@@ -216,7 +216,7 @@ class QuorumOrder:
             return normal
         if not normal or self.taken < HIGHS_TO_ONE_NORMAL:
             return high
-        return normal
+        return high if high.fill()[0].position < normal.fill()[0].position else normal
 
     def head(self) -> Copy:
         """See `Order`."""

@@ -24,7 +24,8 @@ class DeliveryOut(msgspec.Struct, gc=False):
         label, label_number: the parts of `ref`.
         stream, number: the parts of `delivery_id`.
         returns: how often the copy came back before; `redelivered` follows from it.
-        stale_count: R-DLV-7.
+        failures: of the copy (R-DLV-7).
+        got: by a get, not by a consumer.
     """
 
     row: int
@@ -36,8 +37,14 @@ class DeliveryOut(msgspec.Struct, gc=False):
     queue: str
     copy: Copy
     returns: int
-    stale_count: int
+    failures: int
     quorum: bool
+    got: bool
+
+    @property
+    def delivery_count(self) -> int:
+        """How often it was handed out before, as the broker says; above 0 means redelivered."""
+        return self.returns or (self.failures if self.quorum else 0)
 
     @property
     def ref(self) -> str:

@@ -77,7 +77,7 @@ class PolicyCommands(TopologyCommands):
     def _all_settings(self) -> dict[str, Any]:
         shard = self._shard
         return {
-            name: shard.settings_for(declaration)
+            name: shard.queues.settings_for(declaration)
             for name, (_number, declaration) in shard.topology.queues.items()
         }
 
@@ -87,9 +87,9 @@ class PolicyCommands(TopologyCommands):
         after = self._all_settings()
         changed = [name for name in sorted(after) if after[name] != before[name]]
         for name in changed:
-            shard.queue(name).apply_settings(after[name])
+            shard.queues.named(name).apply_settings(after[name])
         for name in changed:
-            shard.queue(name).settings_changed()
+            shard.queues.named(name).settings_changed()
             shard.cascade()
 
     # -- permissions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from streaming.broker.deaths import matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
@@ -100,7 +101,7 @@ class Publishing:
             if queue.arrive(message, plan.envelope, NO_COPY, shard.publish_base_ms) == REFUSED:
                 shard.note_refused(queue, message, plan.envelope)
         if plan.missing_alternates:
-            shard.warn_missing_alternates(plan.missing_alternates)
+            shard.alternate_warnings.warn(plan.missing_alternates)
 
     def _publish_with_care(self, message: Message, plan: PublishPlan, flags: int) -> None:
         """Everything that is not a plain publish to some queue."""
@@ -113,7 +114,7 @@ class Publishing:
             shard.outbound.append(PublishErrorOut(row, shard.actor, message, plan.refusal))
             shard.sessions.close_after_error(shard.actor)
             return
-        shard.warn_missing_alternates(plan.missing_alternates)
+        shard.alternate_warnings.warn(plan.missing_alternates)
         queues = plan.queues
         if flags & IMMEDIATE:
             queues = self._immediate_queues(plan)
@@ -164,8 +165,8 @@ class Publishing:
             exchange = router.alternate_of(exchange) if exchange else None
             if ready or exchange is None or exchange in seen:
                 return ready
-            route = router.route(exchange, envelope.routing_keys, shard.headers_of(envelope))
-            queues = tuple(shard.queue(name) for name in route.queues)
+            route = router.route(exchange, envelope.routing_keys, matching_headers(envelope))
+            queues = tuple(shard.queues.named(name) for name in route.queues)
 
     def _plan(self, publication: Publication, user: str | None) -> PublishPlan:
         """The checks, in RabbitMQ's order, then the route."""
@@ -187,8 +188,8 @@ class Publishing:
         known = self._routes.get((name, envelope.routing_keys))
         if known is not None:
             return PublishPlan(None, envelope, *known)
-        route = topology.router.route(name, envelope.routing_keys, shard.headers_of(envelope))
-        queues = tuple(shard.queue(queue) for queue in route.queues)
+        route = topology.router.route(name, envelope.routing_keys, matching_headers(envelope))
+        queues = tuple(shard.queues.named(queue) for queue in route.queues)
         if route.keyed_only and len(self._routes) < MAX_PLANS:
             self._routes[(name, envelope.routing_keys)] = (queues, route.missing_alternates)
         return PublishPlan(None, envelope, queues, route.missing_alternates)

@@ -14,7 +14,6 @@ Rule 3: limits and expiry look at ready copies only (R-QUEUE-1, R-LEN-3, R-TTL-5
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from heapq import heappush
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,13 +21,13 @@ from streaming.broker.events import ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.ordering import Order
 from streaming.broker.pages import Fifo
+from streaming.broker.queue_use import QueueUse
 from streaming.broker.rest import FifoRecord, Held, QueueRecord
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.broker.channels import Consumer
     from streaming.broker.dead_lettering import DeathPlan
     from streaming.broker.shard import Shard
     from topology.declarations import Queue as Declaration
@@ -38,28 +37,22 @@ REFUSED, ACCEPTED, TURNED_AWAY = 0, 1, 2
 """What `arrive` says: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
 
 
-class Queue(ABC):
+class Queue(QueueUse, ABC):
     """The common part of classic and quorum queues.
 
     Attributes:
         ready, ready_bytes: copies that can be handed out, and their bodies' bytes.
         unacked, unacked_bytes: copies handed out and not settled.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
-        waiting: consumers that can take a copy now, next first.
         mortal: whether some copy in it may expire; always true of quorum queues.
         holds_deaths: whether it dead-letters at least once.
         timer_ms: when the next sweep for expired copies is due; NEVER for none.
-        used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
     """
 
     __slots__ = (
         "blocked",
-        "consumers",
         "declaration",
         "events",
-        "expires_ms",
-        "expiry_timer_ms",
-        "had_consumer",
         "held",
         "held_bytes",
         "held_fifo",
@@ -69,7 +62,6 @@ class Queue(ABC):
         "mortal",
         "name",
         "next_position",
-        "number",
         "order",
         "owner",
         "plan_epoch",
@@ -78,25 +70,22 @@ class Queue(ABC):
         "ready_bytes",
         "retry_timer_ms",
         "settings",
-        "shard",
         "timer_ms",
         "ttl_ms",
         "unacked",
         "unacked_bytes",
         "unacked_on",
-        "used_at_ms",
-        "waiting",
     )
 
     quorum: ClassVar[bool] = False
+    sweep_timer: ClassVar[TimerKind] = TimerKind.SWEEP_CLASSIC
     order: Order
 
     def __init__(
         self, shard: Shard, number: int, declaration: Declaration, record: QueueRecord
     ) -> None:
-        self.shard = shard
+        super().__init__(shard, number, record)
         self.events = shard.events
-        self.number = number
         self.name = declaration.name
         self.declaration = declaration
         self.next_position = record.next_position
@@ -105,17 +94,12 @@ class Queue(ABC):
         self.unacked = record.unacked
         self.unacked_bytes = record.unacked_bytes
         self.timer_ms = record.timer_ms
-        self.used_at_ms = record.used_at_ms
-        self.expiry_timer_ms = record.expiry_timer_ms
         self.retry_timer_ms = record.retry_timer_ms
-        self.consumers = list(record.consumers)
-        self.waiting = deque(record.waiting)
         self.unacked_on = dict(record.unacked_on)
         self.held = record.held
         self.held_bytes = record.held_bytes
         self.held_fifo: Fifo[Held] | FifoRecord | None = record.held_fifo
         self.blocked = record.blocked
-        self.had_consumer = record.had_consumer
         self.owner = record.owner
         self.mortal = record.mortal
         self.plan_epoch = -1
@@ -139,14 +123,14 @@ class Queue(ABC):
         envelope: Envelope,
         parent_copy_id: int,
         base_ms: int,
-        stale_count: int = 0,
+        failures: int = 0,
     ) -> int:
         """Take in a message, published or dead-lettered.
 
         Args:
             parent_copy_id: the copy whose death made it, or NO_COPY.
             base_ms: when its time to live begins to count, epoch milliseconds.
-            stale_count: a delivery count to show until the first return (R-DLV-7).
+            failures: of the copy whose death made it (R-DLV-7).
 
         Returns:
             ACCEPTED, REFUSED or TURNED_AWAY.
@@ -168,10 +152,10 @@ class Queue(ABC):
     def would_refuse(self, size: int) -> bool:
         """Whether a message of that size would be refused now."""
 
-    def before_get(self) -> None:  # noqa: B027 - nothing, unless a type says otherwise
+    def before_get(self) -> None:
         """What comes before a get looks at the head; a classic queue does nothing (R-TTL-11)."""
 
-    def settled(self) -> None:  # noqa: B027 - nothing, unless a type says otherwise
+    def settled(self) -> None:
         """Called when copies were settled or taken; a quorum queue may accept publishes again."""
 
     # -- common
@@ -228,7 +212,7 @@ class Queue(ABC):
             if deadline_ms > now_ms:
                 if deadline_ms < self.timer_ms:
                     self.timer_ms = deadline_ms
-                    heappush(shard.timers, (deadline_ms, TimerKind.EXPIRE_MESSAGES, self.number))
+                    heappush(shard.timers, (deadline_ms, self.sweep_timer, self.number))
                 return
             self.take()
             shard.dead_lettering.die(self, head, "expired")
@@ -260,42 +244,6 @@ class Queue(ABC):
             self.unacked_on[channel] = left
         else:
             del self.unacked_on[channel]
-
-    # -- consumers
-
-    def add_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer wait for copies, behind the others (R-QUEUE-2)."""
-        self.consumers.append(consumer.key)
-        self.waiting.append(consumer.key)
-        self.had_consumer = True
-
-    def remove_consumer(self, consumer: Consumer) -> None:
-        """Forget a consumer."""
-        self.consumers.remove(consumer.key)
-        if consumer.key in self.waiting:
-            self.waiting.remove(consumer.key)
-        if not self.consumers:
-            self.touch()
-
-    # -- queue expiry
-
-    def touch(self) -> None:
-        """Note a use; the lease of a queue with `expires` starts anew (R-QEXP-2)."""
-        self.used_at_ms = self.shard.now_ms
-        self.arm_expiry()
-
-    def expires_at_ms(self) -> int:
-        """When the queue is to be deleted for lack of use; NEVER with a consumer (R-QEXP-3)."""
-        if self.expires_ms is None or self.consumers:
-            return NEVER
-        return self.used_at_ms + self.expires_ms
-
-    def arm_expiry(self) -> None:
-        """See to it that a timer is set not later than `expires_at_ms`."""
-        due_ms = self.expires_at_ms()
-        if due_ms < self.expiry_timer_ms:
-            self.expiry_timer_ms = due_ms
-            heappush(self.shard.timers, (due_ms, TimerKind.EXPIRE_QUEUE, self.number))
 
     # -- rest
 

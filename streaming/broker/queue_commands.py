@@ -91,9 +91,9 @@ class QueueCommands(TopologyCommands):
         shard = self._shard
         known = shard.topology.queues.get(declaration.name)
         if known is not None:
-            return shard.queue(declaration.name)
+            return shard.queues.named(declaration.name)
         number = shard.topology.add_queue(declaration)
-        queue = shard.new_queue(number, declaration)
+        queue = shard.queues.load(number, declaration)
         queue.touch()
         self._changed("queue_declared", declaration.name, {"type": declaration.queue_type})
         return queue
@@ -107,7 +107,7 @@ class QueueCommands(TopologyCommands):
                 return forbidden
         if name not in shard.topology.queues:
             return no_queue(name, self._vhost)
-        queue = shard.queue(name)
+        queue = shard.queues.named(name)
         if queue.declaration.exclusive:
             channel = shard.channels.get(actor.user, actor.channel)
             if channel is None or channel.number != queue.owner:
@@ -160,7 +160,7 @@ class QueueCommands(TopologyCommands):
         shard.topology_changed()
         self._let_go(queue, copies)
         self._note("queue_deleted", queue.name, {"cause": cause, "ready": ready})
-        shard.drop_queue(queue)
+        shard.queues.drop(queue)
         shard.administration.exchanges.auto_delete_sources(removed)
         shard.cascade()  # orphans arrive before anything else is deleted
         return ready
@@ -176,7 +176,7 @@ class QueueCommands(TopologyCommands):
     def queue_expiry_due(self, number: int, due_ms: int) -> None:
         """A queue may have been unused for too long (R-QEXP-1)."""
         shard = self._shard
-        queue = shard.queue_by_number(number)
+        queue = shard.queues.by_number(number)
         if queue is None or queue.expiry_timer_ms != due_ms:
             return
         queue.expiry_timer_ms = NEVER

@@ -8,6 +8,7 @@ from streaming.broker.message import NO_COPY
 from streaming.broker.ordering import RETURNED_POSITIONS, QuorumOrder
 from streaming.broker.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.rest import QueueRecord
+from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,7 @@ class QuorumQueue(Queue):
     __slots__ = ("by_return", "explicit_returns_to_tail")
 
     quorum = True
+    sweep_timer = TimerKind.SWEEP_QUORUM
 
     def __init__(
         self,
@@ -72,20 +74,23 @@ class QuorumQueue(Queue):
         envelope: Envelope,
         parent_copy_id: int,
         base_ms: int,
-        stale_count: int = 0,
+        failures: int = 0,
     ) -> int:
-        """Append; hand out and expire from the head; then limits.
+        """Append; expire from the head and hand out; then limits.
 
         Only publishers are told of a full queue: dead letters sent at most once are taken in.
         """
         if self.blocked and parent_copy_id == NO_COPY:
             return REFUSED
         copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
-        copy.stale_count = stale_count
+        copy.failures = failures
         self.order.push(copy)
         self.ready += 1
         self.ready_bytes += message.size
-        self._settle_down()
+        if copy.deadline_ms > self.shard.now_ms:
+            self._settle_down()
+        else:
+            self._settle_moribund()
         return ACCEPTED
 
     def _settle_down(self) -> None:
@@ -93,6 +98,17 @@ class QuorumQueue(Queue):
         self.sweep()
         if self.waiting:
             self.shard.consumers.serve(self)
+        self.settled()
+
+    def _settle_moribund(self) -> None:
+        """After a message with time to live 0: consumers and limits come first, expiry next.
+
+        The broker lets such a message live to the end of the millisecond.
+        """
+        if self.waiting:
+            self.shard.consumers.serve(self)
+        self.settled()
+        self.sweep()
         self.settled()
 
     def settled(self) -> None:
@@ -130,9 +146,11 @@ class QuorumQueue(Queue):
     def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
         """R-SET-7, R-DLV-2: in front of all, in order of return; or dead if returned too often."""
         limit = self.settings.delivery_limit
+        lost = not explicitly and self.shard.config.compat != "3.10"
         to_tail = explicitly and self.explicit_returns_to_tail
         for copy in copies:
-            copy.stale_count = 0
+            if lost:
+                copy.failures += 1
             if limit is not None and copy.returns > limit:
                 self.shard.dead_lettering.die(self, copy, "delivery_limit")
                 continue

@@ -16,8 +16,8 @@ from streaming.broker.message import NEVER
 
 if TYPE_CHECKING:
     from streaming.broker.channel_directory import ChannelDirectory
-    from streaming.broker.channels import Stream
     from streaming.broker.rest import Delivery
+    from streaming.broker.streams import Stream
 
     Place = tuple[Stream, int, int]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streaming.broker.dead_lettering import DeathPlan
+from streaming.broker.deaths import matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.message import Envelope
 
@@ -32,7 +33,7 @@ class Rerouting:
             reason: `rejected` or `orphaned`.
         """
         plan = self._plan(queue, copy.envelope, reason)
-        self._shard.warn_missing_alternates(plan.missing_alternates)
+        self._shard.alternate_warnings.warn(plan.missing_alternates)
         row = self._shard.dead_lettering.record(queue, copy, plan)
         self._shard.events.kinds[row] = Kind.REROUTED
 
@@ -60,8 +61,8 @@ class Rerouting:
             foreign=envelope.foreign,
         )
         route = router.route(
-            exchange, after.routing_keys, shard.headers_of(after), one_alternate=True
+            exchange, after.routing_keys, matching_headers(after), one_alternate=True
         )
-        targets = tuple(shard.queue(name) for name in route.queues)
+        targets = tuple(shard.queues.named(name) for name in route.queues)
         outcome = "" if targets else "no_route"
         return DeathPlan(reason, after, targets, outcome, (), route.missing_alternates)

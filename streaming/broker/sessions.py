@@ -13,9 +13,10 @@ from streaming.broker.timers import TimerKind
 from topology.errors import Refusal
 
 if TYPE_CHECKING:
-    from streaming.broker.channels import Channel, Stream
+    from streaming.broker.channels import Channel
     from streaming.broker.queue import Queue
     from streaming.broker.shard import Shard
+    from streaming.broker.streams import Stream
 
 Result = dict[str, Any] | Refusal
 Handler = Callable[[Actor, Any], Result]
@@ -133,8 +134,8 @@ class Sessions:
         for stream in channel.consumers():
             self._stop(stream)
         for name in sorted(shard.topology.exclusive):
-            if shard.queue(name).owner == channel.number:
-                shard.administration.queues.delete_queue(shard.queue(name), "exclusive")
+            if shard.queues.named(name).owner == channel.number:
+                shard.administration.queues.delete_queue(shard.queues.named(name), "exclusive")
         shard.settlements.requeue_all(channel, explicitly=False)
         shard.channels.remove(channel)
 
@@ -142,7 +143,7 @@ class Sessions:
         """End a consumer; an auto-delete queue goes with its last one (R-GONE-3)."""
         shard = self._shard
         stream.active = False
-        queue = shard.queue_in_use(stream.queue_number)
+        queue = shard.queues.in_use(stream.queue_number)
         queue.remove_consumer(stream)
         self.note_cancelled(queue, stream)
         if queue.declaration.auto_delete and not queue.consumers:

@@ -16,11 +16,12 @@ from streaming.broker.refs import Refs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.broker.channels import Channel, Stream
+    from streaming.broker.channels import Channel
     from streaming.broker.events import Actor
     from streaming.broker.message import Copy
     from streaming.broker.rest import Delivery
     from streaming.broker.shard import Shard
+    from streaming.broker.streams import Stream
 
 Taken = tuple["Stream", "Delivery"]
 
@@ -67,7 +68,7 @@ class Settlements:
             by_queue.setdefault(delivery.queue_number, []).append(delivery.copy)
         shard = self._shard
         channel_number = next(iter(streams))[0] if streams else -1
-        queues = [shard.queue_in_use(number) for number in by_queue]
+        queues = [shard.queues.in_use(number) for number in by_queue]
         for stream in streams.values():
             shard.consumers.join_line(stream)
         for queue in sorted(queues, key=lambda queue: queue.name):
@@ -82,7 +83,7 @@ class Settlements:
     def _ack(self, taken: list[Taken]) -> None:
         shard = self._shard
         for stream, delivery in taken:
-            queue = shard.queue_in_use(delivery.queue_number)
+            queue = shard.queues.in_use(delivery.queue_number)
             queue.reclaim(stream.channel.number, delivery.copy)
             shard.events.add(Kind.ACKED, queue.name, delivery.copy)
         self._room(taken)
@@ -91,10 +92,12 @@ class Settlements:
         """R-SET-1; several are dead-lettered queue by queue, in delivery order (R-SET-3)."""
         shard = self._shard
         if len(taken) > 1:
-            taken = sorted(taken, key=lambda entry: shard.queue_in_use(entry[1].queue_number).name)
+            taken = sorted(taken, key=lambda entry: shard.queues.in_use(entry[1].queue_number).name)
         for stream, delivery in taken:
-            queue = shard.queue_in_use(delivery.queue_number)
+            queue = shard.queues.in_use(delivery.queue_number)
             queue.reclaim(stream.channel.number, delivery.copy)
+            if queue.quorum and shard.config.compat != "3.10":
+                delivery.copy.failures += 1
             settings = queue.settings
             if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:
                 shard.rerouting.reroute(queue, delivery.copy, "rejected")

@@ -14,12 +14,21 @@ class TimerKind(IntEnum):
 
     WAKE_QUEUES = 0  # some queue of a group at rest has a timer then
     WAKE_CHANNELS = 1
-    EXPIRE_MESSAGES = 2
-    RETRY_HELD = 3
-    CONSUMER_TIMEOUT = 4
-    LEASE = 5
-    EXPIRE_QUEUE = 6
+    SWEEP_CLASSIC = 2  # expired messages; quorum queues take longer (R-QUEUE-5, R-TTL-12)
+    SWEEP_QUORUM = 3
+    RETRY_HELD = 4
+    CONSUMER_TIMEOUT = 5
+    LEASE = 6
+    EXPIRE_QUEUE = 7
 
 
 Timer = tuple[int, int, int]
 """Deadline in epoch milliseconds, TimerKind, number of the queue, channel or group."""
+
+
+def wakings(queue_groups: dict[int, int], channel_groups: dict[int, int]) -> list[Timer]:
+    """A timer for each group at rest that has any (`records.py`): group -> its earliest timer."""
+    return [
+        *((due_ms, TimerKind.WAKE_QUEUES, group) for group, due_ms in queue_groups.items()),
+        *((due_ms, TimerKind.WAKE_CHANNELS, group) for group, due_ms in channel_groups.items()),
+    ]

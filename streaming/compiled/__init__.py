@@ -23,6 +23,7 @@ SOURCES = "sources"
 """The file of a build that holds the digest of what it was built from; written last."""
 
 MODULES = (
+    "alternate_warnings",
     "at_least_once",
     "channel_directory",
     "channels",
@@ -35,6 +36,8 @@ MODULES = (
     "pages",
     "publishing",
     "queue",
+    "queue_directory",
+    "queue_use",
     "quorum",
     "records",
     "refs",
@@ -43,6 +46,8 @@ MODULES = (
     "sessions",
     "settlement",
     "shard",
+    "shard_time",
+    "streams",
     "timers",
 )
 """Modules of `streaming.broker` that are compiled: the fold, without the msgspec records."""

@@ -12,7 +12,7 @@ from streaming.pipeline.numbers import FORMAT, JobFile, read_job_file, write_job
 from streaming.wire import WIRE_VERSION
 from topology.errors import DlxError
 
-CORE_VERSION = 1
+CORE_VERSION = 2
 """Raised with every change of what the broker does with the same log."""
 
 LOCK = "dlx.lock"

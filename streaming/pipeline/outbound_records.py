@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
+from streaming.broker.batch import Batch
 from streaming.broker.message import Envelope, Message
 from streaming.broker.outbound import (
     AnswerOut,
@@ -25,7 +26,7 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
-from streaming.broker.shard import Batch, ShardConfig
+from streaming.broker.shard_config import ShardConfig
 from streaming.ledger.bodies import BodyReader
 from streaming.pipeline.body_places import places_of, runs_of_bytes
 from streaming.pipeline.message_rows import headers_json
@@ -155,7 +156,7 @@ class OutboundWriter:
                 headers = _attributes(
                     out.copy.envelope, delivered_headers(out, self._config.compat), arrived
                 )
-                count = out.returns or out.stale_count
+                count = out.delivery_count
                 headers += [
                     ("dlx-queue", out.queue.encode()),
                     ("dlx-ref", out.ref.encode()),

@@ -20,10 +20,12 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from streaming.broker.batch import Batch
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Kind
 from streaming.broker.message import Message
-from streaming.broker.shard import Batch, Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 from streaming.command_documents import parse_command
 from streaming.ledger.bodies import BodyReader
 from streaming.ledger.files import DataFile, DataFileName, write_data_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.broker.shard import ShardConfig
+from streaming.broker.shard_config import ShardConfig
 from streaming.pipeline.tasks import OutboundTask, TaskSettings, TopicTask, VhostTask
 
 if TYPE_CHECKING:

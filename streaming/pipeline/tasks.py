@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark import TaskContext
 
-from streaming.broker.shard import ShardConfig
+from streaming.broker.shard_config import ShardConfig
 from streaming.config.inputs import TopicMapping
 from streaming.ledger.storage import Place
 

@@ -15,7 +15,8 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.pages import MemoryStore
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
-from streaming.broker.shard import Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 from streaming.scenario.messages import delivery_record, envelope_record
 from streaming.scenario.replies import (
     START_MS,

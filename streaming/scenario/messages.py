@@ -50,10 +50,13 @@ def envelope_record(
 
 
 def delivered_headers(delivery: DeliveryOut, compat: str) -> dict[str, Any] | None:
-    """The headers a consumer sees: with the delivery count of a quorum queue (R-DLV-1)."""
+    """The headers a consumer sees: with the delivery count of a quorum queue.
+
+    3.10 shows a count of 0 to a get, and none to a consumer (R-DLV-1).
+    """
     headers = headers_of(delivery.copy.envelope)
-    count = delivery.returns or delivery.stale_count
-    if delivery.quorum and (count or compat == "3.10"):
+    count = delivery.delivery_count
+    if delivery.quorum and (count or (compat == "3.10" and delivery.got)):
         headers = {**(headers or {}), DELIVERY_COUNT: count}
     return headers
 
@@ -61,5 +64,5 @@ def delivered_headers(delivery: DeliveryOut, compat: str) -> dict[str, Any] | No
 def delivery_record(delivery: DeliveryOut, body: str, compat: str) -> dict[str, Any]:
     """A delivery, without its ref."""
     record = envelope_record(delivery.copy.envelope, body, delivered_headers(delivery, compat))
-    record["redelivered"] = bool(delivery.returns or delivery.stale_count)
+    record["redelivered"] = bool(delivery.delivery_count)
     return record

@@ -103,7 +103,7 @@ class Story:
             return
         shard = self._broker.shard
         for name, (_number, declaration) in sorted(shard.topology.queues.items()):
-            rules = queue_words(shard.settings_for(declaration))
+            rules = queue_words(shard.queues.settings_for(declaration))
             self._say(f"{MORE}queue {quoted(name)}: {rules}", "quiet")
         self._say("")
 

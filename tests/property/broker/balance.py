@@ -76,7 +76,7 @@ class Balance(Watch):
         held: Counter[tuple[str, str]] = Counter()
         held_bytes: Counter[tuple[str, str]] = Counter()
         for name in shard.topology.queues:
-            queue = shard.queue(name)
+            queue = shard.queues.named(name)
             held.update({(name, READY): queue.ready, (name, UNACKED): queue.unacked})
             held.update({(name, HELD): queue.held})
             held_bytes.update({(name, READY): queue.ready_bytes, (name, HELD): queue.held_bytes})
@@ -88,7 +88,7 @@ class Balance(Watch):
 def limits_hold(shard: Shard) -> None:
     """R-LEN-1, R-QUEUE-2: no queue is over a drop-head limit or keeps a consumer waiting."""
     for name in shard.topology.queues:
-        queue = shard.queue(name)
+        queue = shard.queues.named(name)
         assert not (queue.ready and queue.waiting)
         if queue.settings.overflow == "drop-head":
             assert queue.ready <= queue.max_length

@@ -16,7 +16,8 @@ from streaming.broker.events import Actor, Event
 from streaming.broker.message import Envelope, Message, Publication
 from streaming.broker.outbound import AnswerOut, DeliveryOut, Outbound
 from streaming.broker.pages import MemoryStore
-from streaming.broker.shard import Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 from tests.property.broker.scripts import Publish, Step
 
 START_MS = 1_600_000_000_000

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from streaming.broker import commands
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Event
-from streaming.broker.shard import Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 from tests.property.broker.balance import Balance
 from tests.property.broker.declarations import CHANNELS, QUEUES
 from tests.property.broker.playing import CONFIG, LIMIT, Watch, low_limit, play, tiny_pages
@@ -107,7 +108,7 @@ def test_a_batch_reports_what_is_resident(script, cuts):
     with low_limit():
         played = play(script, cuts=cuts)
     shard = Shard(CONFIG, played.store)
-    queues = [shard.queue(name) for name in shard.topology.queues]
+    queues = [shard.queues.named(name) for name in shard.topology.queues]
     messages = sum(queue.ready + queue.unacked + queue.held for queue in queues)
     size = sum(queue.ready_bytes + queue.unacked_bytes + queue.held_bytes for queue in queues)
 

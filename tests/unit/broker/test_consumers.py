@@ -128,7 +128,7 @@ def test_nobody_cancels_the_consumer_of_another_user():
 
     broker.do(commands.Cancel(label="a"), user="bob")
 
-    assert len(broker.shard.queue("q").consumers) == 1
+    assert len(broker.shard.queues.named("q").consumers) == 1
 
 
 @CUT
@@ -240,3 +240,31 @@ def test_a_page_of_deliveries_is_read_when_one_of_them_is_settled():
 
     settled = {"m1500", "m2400"}
     assert broker.drain("q") == [body for body in bodies[1_101:] if body not in settled]
+
+
+@CUT
+def test_a_settlement_gives_a_consumer_that_waits_anyway_no_second_place_in_the_line(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", prefetch=3)
+    broker.consume("q", "b")
+    broker.publish("", "q", "m0")
+    broker.ack("a/0")
+    for number in (1, 2, 3):
+        broker.publish("", "q", f"m{number}")
+
+    assert broker.deliveries() == ["a/0 m0", "b/0 m1", "a/1 m2", "b/1 m3"]
+
+
+@CUT
+def test_a_cancelled_consumer_whose_delivery_is_settled_gets_nothing_more(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.consume("q", "a", prefetch=1)
+    broker.publish("", "q", "m0")
+    broker.publish("", "q", "m1")
+    broker.do(commands.Cancel(label="a"))
+    broker.ack("a/0")
+
+    assert broker.deliveries() == ["a/0 m0"]
+    assert broker.drain("q") == ["m1"]

@@ -100,6 +100,20 @@ def test_r_death_2_bcc_keys_are_left_out_one_occurrence_each(compat, keys):
     assert entry["routing-keys"] == keys
 
 
+@pytest.mark.parametrize(("compat", "keys"), [("4.0", []), ("3.10", ["b"])])
+def test_r_death_2_bcc_keys_are_left_out_after_a_dead_letter_routing_key_too(compat, keys):
+    broker = Broker(compat=compat)
+    broker.queue("a", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="b")
+    broker.queue("b", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="end")
+    broker.queue("end")
+    broker.publish("", "a", "m1", headers={"BCC": ["b", "none"]})
+    broker.get("end", "first")
+
+    (entry, _before) = headers_at(broker, "end")["x-death"]
+
+    assert (entry["queue"], entry["routing-keys"]) == ("b", keys)
+
+
 def test_r_death_1_an_entry_has_its_fields_in_order():
     broker = chain("4.0", "a", "end")
     broker.publish("", "a", "m1", expiration="5")

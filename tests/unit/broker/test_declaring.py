@@ -190,13 +190,13 @@ def test_topology_events_name_the_user_who_did_it():
 def test_a_policy_that_cannot_be_used_is_refused_and_changes_nothing(policy, text):
     broker = Broker()
     broker.queue("q")
-    before = broker.shard.queue("q").settings
+    before = broker.shard.queues.named("q").settings
 
     refusal = broker.refusal(commands.SetPolicy(policy=policy))
 
     assert code_of(refusal) == 406
     assert text is None or refusal == Refusal(406, text)
-    assert broker.shard.queue("q").settings == before
+    assert broker.shard.queues.named("q").settings == before
 
 
 def test_clearing_a_policy_that_is_not_there_is_no_error():
@@ -237,7 +237,7 @@ def test_every_kind_of_declaration_is_there_again_in_the_next_batch():
     assert after.queues == before.queues
     assert after.names == before.names
     assert after.exclusive == {"q"}
-    assert broker.shard.queue("r").settings.max_length == 3
+    assert broker.shard.queues.named("r").settings.max_length == 3
 
 
 def test_an_unknown_queue_is_not_found_by_any_command():

@@ -58,7 +58,7 @@ def test_an_export_is_imported_unchanged_and_what_is_not_modelled_is_named():
     assert answer["imported"] == 6
     assert [text for text in answer["left_out"] if "plugged" in text or "x-random" in text] != []
     assert broker.story() == ["m1 enqueued in q"]
-    assert broker.shard.queue("q").settings.max_length == 3
+    assert broker.shard.queues.named("q").settings.max_length == 3
 
 
 def test_importing_again_changes_nothing_but_sets_policies_and_permissions_again():

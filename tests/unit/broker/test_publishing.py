@@ -249,3 +249,26 @@ def test_a_refused_command_is_answered_with_its_reply_id():
 
     refusal = Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")
     assert answer == AnswerOut(0, Actor(None, "admin"), "depth", "r1", {}, refusal)
+
+
+def test_r_len_8_a_full_queue_refuses_a_publish_that_nobody_wants_confirmed():
+    broker = Broker()
+    broker.queue("q", max_length=1, overflow="reject-publish")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+
+    assert broker.story() == ["m0 enqueued in q", "m1 refused by q", "m2 refused by q"]
+
+
+def test_r_len_12_one_of_two_targets_of_a_dead_letter_is_full():
+    broker = Broker()
+    broker.exchange("dlx", "fanout")
+    broker.queue("work", max_length=0, dead_letter_exchange="dlx")
+    broker.queue("full", max_length=0, overflow="reject-publish")
+    broker.queue("open")
+    broker.bind("dlx", "full")
+    broker.bind("dlx", "open")
+    broker.publish("", "work", "m")
+
+    assert (broker.depth("full"), broker.drain("open")) == (0, ["m"])
+    assert "m refused by full" in broker.story()

@@ -158,8 +158,21 @@ def test_r_dlv_7_a_rejected_message_shows_a_stale_count_in_the_next_quorum_queue
     broker.reject("h/0", requeue=True)
     (second,) = broker.get("dead", "i")
 
-    assert (first.returns, first.stale_count) == (0, 1)
-    assert (second.returns, second.stale_count) == (1, 0)
+    assert (first.returns, first.delivery_count) == (0, 1)
+    assert (second.returns, second.delivery_count) == (1, 1)
+
+
+@CUT
+def test_r_pri_7_a_normal_message_never_overtakes_a_high_one_that_came_before_it(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    broker.publish("", "q", "n0")
+    broker.publish("", "q", "n1")
+    first = [broker.body(one) for one in broker.get("q", "g", count=2)]
+    broker.publish("", "q", "h0", priority=5)
+    broker.publish("", "q", "n2")
+
+    assert (first, broker.drain("q")) == (["n0", "n1"], ["h0", "n2"])
 
 
 @CUT
@@ -222,3 +235,55 @@ def test_a_dead_letter_sent_at_most_once_is_taken_in_by_a_full_quorum_queue(cut)
     publish(broker, "m2", queue="work")
 
     assert broker.depth("full") == 2
+
+
+@CUT
+def test_r_ttl_4_ttl_0_is_handed_to_a_waiting_consumer_and_expires_without_one(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.consume("q", "k", prefetch=1)
+    for body in ("a", "b"):
+        broker.publish("", "q", body)
+
+    assert broker.deliveries() == ["k/0 a"]
+    assert broker.drain("dead") == ["b"]
+
+
+@CUT
+@pytest.mark.parametrize(
+    ("overflow", "deaths"), [("drop-head", ["a maxlen"]), ("reject-publish", ["a expired"])]
+)
+def test_a_length_limit_acts_before_ttl_0(cut, overflow, deaths):
+    broker = Broker(cut=cut)
+    broker.quorum(
+        "q",
+        max_length=0,
+        overflow=overflow,
+        dead_letter_exchange="",
+        dead_letter_routing_key="dead",
+    )
+    broker.queue("dead")
+    broker.publish("", "q", "a", expiration="0")
+    broker.publish("", "q", "b")
+
+    got = [
+        f"{broker.body(one)} {one.copy.envelope.deaths[0].reason}"
+        for one in broker.get("dead", "d", count=2)
+    ]
+    assert got == deaths + ["b maxlen"] * (overflow == "drop-head")
+    assert broker.depth("q") == (overflow == "reject-publish")
+
+
+@CUT
+def test_classic_queues_expire_before_quorum_queues_at_one_instant(cut):
+    broker = Broker(cut=cut)
+    limits = {"message_ttl": 5, "dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+    broker.quorum("first", **limits)
+    broker.queue("second", **limits)
+    broker.queue("dead")
+    broker.publish("", "first", "quorum's")
+    broker.publish("", "second", "classic's")
+    broker.at(5)
+
+    assert broker.drain("dead") == ["classic's", "quorum's"]

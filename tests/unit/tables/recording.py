@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streaming.broker.batch import Batch
 from streaming.broker.events import Events
 from streaming.broker.message import Envelope, Message
-from streaming.broker.shard import Batch
 from streaming.ledger.batches import BatchRow
 from streaming.ledger.bodies import BodyReader
 from streaming.ledger.columns import Coded, Constant, build_table

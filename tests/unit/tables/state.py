@@ -36,7 +36,7 @@ def contents_of(broker: Broker) -> list[dict[str, Any]]:
         )
 
     for name in sorted(shard.topology.queues):
-        for one in shard.queue(name).take_everything():
+        for one in shard.queues.named(name).take_everything():
             add(one, name, "ready", None, None)
     open_channels = shard.channels._numbers()  # noqa: SLF001 - nobody else lists them
     for (_user, _name), number in sorted(open_channels.items(), key=str):
@@ -44,7 +44,7 @@ def contents_of(broker: Broker) -> list[dict[str, Any]]:
         for stream in channel.streams.values():
             for page in list(stream.pages):
                 for delivery in stream._page(page).values():  # noqa: SLF001 - all there are
-                    queue = shard.queue_by_number(delivery.queue_number)
+                    queue = shard.queues.by_number(delivery.queue_number)
                     assert queue is not None
                     add(delivery.copy, queue.name, "unacked", channel.user, channel.name)
     return sorted(found, key=lambda row: row["copy_id"])
