@@ -101,21 +101,22 @@ class AtLeastOnce:
         plan = shard.dead_lettering.make_plan(queue, copy.envelope, held.reason, held.died_at_s)
         shard.alternate_warnings.warn(plan.missing_alternates)
         missing = [target for target in plan.targets if target.name not in held.accepted]
-        willing = [
+        willing = [target for target in missing if not target.would_refuse(size)]
+        asked = [
             target
             for target in missing
-            if not target.would_refuse(size) or target.settings.overflow == "reject-publish-dlx"
+            if target in willing or target.settings.overflow == "reject-publish-dlx"
         ]
         identity = identity_of(copy.message)
-        if descendants[identity] + len(willing) > MAX_DESCENDANTS:
+        if descendants[identity] + len(asked) > MAX_DESCENDANTS:
             plan = plan.cut(())
-            missing = willing = []
-        descendants[identity] += len(willing)
+            missing = willing = asked = []
+        descendants[identity] += len(asked)
         done = plan.outcome == "cascade_limit" or (bool(plan.targets) and willing == missing)
         if done:
             self._release(queue, copy)
             shard.dead_lettering.record_delivered(queue, copy, plan)
-        for target in willing:
+        for target in asked:  # reject-publish-dlx refuses and yet dead-letters it (R-LEN-9)
             target.arrive(copy.message, plan.envelope, copy.copy_id, shard.now_ms, copy.failures)
         if not done:
             held.accepted += tuple(target.name for target in willing)

@@ -86,7 +86,7 @@ class Channel:
         return [
             (self.gets, first, count),
             *(
-                (stream, 0, NEVER)
+                (stream, 0, stream.next_number)
                 for stream in reversed(self.streams.values())
                 if stream.label == label and stream.number
             ),

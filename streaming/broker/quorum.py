@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.broker.message import NO_COPY
+from streaming.broker.message import NEVER, NO_COPY
 from streaming.broker.ordering import RETURNED_POSITIONS, QuorumOrder
 from streaming.broker.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.rest import QueueRecord
@@ -113,7 +113,9 @@ class QuorumQueue(Queue):
 
     def settled(self) -> None:
         """R-LEN-15, R-LEN-16: drop heads, or block and unblock publishes."""
-        if self.settings.overflow == "reject-publish":
+        if self.blocked and self.max_length == NEVER == self.max_bytes:
+            self.blocked = self.shard.config.compat == "3.10"  # which never looks at it again
+        elif self.settings.overflow == "reject-publish":
             if self._over_limit():
                 self.blocked = True
             elif self.blocked:

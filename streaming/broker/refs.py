@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.broker.message import NEVER
-
 if TYPE_CHECKING:
     from streaming.broker.channel_directory import ChannelDirectory
     from streaming.broker.rest import Delivery
     from streaming.broker.streams import Stream
 
     Place = tuple[Stream, int, int]
+    Named = tuple[list[Place], int]
+    """Where the delivery of a ref may be, and its number there."""
 
 MOST_DIGITS = 18
 """A longer number than any delivery has; Python reads no text of thousands of digits."""
@@ -42,9 +42,9 @@ class Refs:
         self._labels: dict[str, list[Place]] = {}
         self._streams: dict[str, list[Place]] = {}
 
-    def take(self, ref: str) -> list[tuple[Stream, Delivery]]:
+    def take(self, named: Named) -> list[tuple[Stream, Delivery]]:
         """Take the delivery out of its stream; empty if there is none."""
-        places, number = self._places(ref)
+        places, number = named
         for stream, first, deliveries in places:
             if number < deliveries:
                 delivery = stream.take(first + number)
@@ -52,17 +52,17 @@ class Refs:
                     return [(stream, delivery)]
         return []
 
-    def take_up_to(self, ref: str) -> list[tuple[Stream, Delivery]]:
+    def take_up_to(self, named: Named) -> list[tuple[Stream, Delivery]]:
         """Take it and all before it on its channel (R-SET-3); empty if there is none."""
-        places, number = self._places(ref)
+        places, number = named
         for stream, first, deliveries in places:
             tag = stream.tag_of(first + number) if number < deliveries else None
             if tag is not None:
                 return list(stream.channel.take_up_to(tag))
         return []
 
-    def _places(self, ref: str) -> tuple[list[Place], int]:
-        """Where the delivery may be, and its number there."""
+    def find(self, ref: str) -> Named:
+        """Where the delivery may be, of those made so far, and its number there."""
         beginning, slash, text = ref.rpartition("/")
         known = self._labels
         if not slash:
@@ -88,7 +88,7 @@ class Refs:
             return []
         if self._channel_name not in {None, channel.name}:
             return []
-        return [(stream, 0, NEVER)]
+        return [(stream, 0, stream.next_number)]
 
     def _with_label(self, label: str) -> list[Place]:
         return [

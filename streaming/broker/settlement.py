@@ -38,8 +38,9 @@ class Settlements:
         refs = Refs(shard.channels, actor.user, command.channel)
         take = refs.take_up_to if getattr(command, "multiple", False) else refs.take
         missing: list[str] = []
-        for ref in command.refs:
-            taken = take(ref)
+        named = [refs.find(ref) for ref in command.refs]  # before any of them causes a delivery
+        for ref, place in zip(command.refs, named, strict=True):
+            taken = take(place)
             if not taken:
                 missing.append(ref)
                 shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})

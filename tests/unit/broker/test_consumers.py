@@ -243,28 +243,33 @@ def test_a_page_of_deliveries_is_read_when_one_of_them_is_settled():
 
 
 @CUT
-def test_a_settlement_gives_a_consumer_that_waits_anyway_no_second_place_in_the_line(cut):
+def test_settling_many_gives_a_consumer_that_waits_anyway_no_second_place_in_the_line(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
-    broker.consume("q", "a", prefetch=3)
+    broker.queue("other")
+    broker.consume("q", "a", prefetch=9)
+    for number in (0, 1):
+        broker.publish("", "q", f"m{number}")
+    broker.publish("", "other", "got")
+    broker.get("other", "g")
+    broker.ack("g/0", multiple=True)
     broker.consume("q", "b")
-    broker.publish("", "q", "m0")
-    broker.ack("a/0")
-    for number in (1, 2, 3):
+    for number in (2, 3, 4, 5):
         broker.publish("", "q", f"m{number}")
 
-    assert broker.deliveries() == ["a/0 m0", "b/0 m1", "a/1 m2", "b/1 m3"]
+    assert broker.deliveries() == [
+        *("a/0 m0", "a/1 m1", "g/0 got"),
+        *("a/2 m2", "b/0 m3", "a/3 m4", "b/1 m5"),
+    ]
 
 
 @CUT
-def test_a_cancelled_consumer_whose_delivery_is_settled_gets_nothing_more(cut):
+def test_a_settlement_never_reaches_a_delivery_that_it_causes(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", prefetch=1)
-    broker.publish("", "q", "m0")
-    broker.publish("", "q", "m1")
-    broker.do(commands.Cancel(label="a"))
-    broker.ack("a/0")
+    broker.publish("", "q", "m")
+    broker.reject("a/0", "a/1", "a/2", requeue=True)
 
-    assert broker.deliveries() == ["a/0 m0"]
-    assert broker.drain("q") == ["m1"]
+    assert broker.deliveries() == ["a/0 m", "a/1 m"]
+    assert broker.of_kind(Kind.SETTLE_MISSED) == [("", {"ref": "a/1"}), ("", {"ref": "a/2"})]

@@ -287,3 +287,17 @@ def test_classic_queues_expire_before_quorum_queues_at_one_instant(cut):
     broker.at(5)
 
     assert broker.drain("dead") == ["classic's", "quorum's"]
+
+
+@CUT
+@pytest.mark.parametrize(("compat", "left"), [("4.0", ["a", "b", "d"]), ("3.10", ["a", "b"])])
+def test_a_full_queue_whose_limits_go_accepts_again_on_4_0_and_never_on_3_10(cut, compat, left):
+    broker = Broker(cut=cut, compat=compat)
+    broker.quorum("q")
+    broker.policy("p", "q", {"max-length": 1, "overflow": "reject-publish"})
+    for body in ("a", "b", "c"):
+        broker.publish("", "q", body)
+    broker.do(commands.ClearPolicy(name="p"))
+    broker.publish("", "q", "d")
+
+    assert broker.drain("q") == left
