@@ -144,7 +144,7 @@ def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, A
     Raises:
         InvalidTopologyError: the file is no JSON object, or holds nothing for the job.
     """
-    from topology.definitions import part_of
+    from topology.vhost_parts import part_of
 
     try:
         document = msgspec.json.decode(file.read_bytes())
