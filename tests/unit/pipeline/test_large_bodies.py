@@ -9,7 +9,8 @@ import pytest
 from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
 from streaming.broker.pages import MemoryStore
-from streaming.broker.shard import Shard, ShardConfig
+from streaming.broker.shard import Shard
+from streaming.broker.shard_config import ShardConfig
 from streaming.command_documents import parse_command
 from streaming.ledger.bodies import BodyReader
 from streaming.ledger.ledger import Ledger
