@@ -103,6 +103,7 @@ READERS: dict[str, Reader] = {
         label=fields.optional_text("as"),
         auto_ack=fields.flag("auto_ack", default=False),
         channel=fields.text("channel", "c0"),
+        lease_ms=fields.optional_whole("lease_ms", 1),
         reply_id=fields.reply_id(),
     ),
     "consume": lambda fields: commands.Consume(
@@ -111,6 +112,7 @@ READERS: dict[str, Reader] = {
         prefetch=fields.whole("prefetch", 0, 0, 65535),
         auto_ack=fields.flag("auto_ack", default=False),
         channel=fields.text("channel", "c0"),
+        lease_ms=fields.optional_whole("lease_ms", 1),
         arguments=fields.table("arguments"),
         reply_id=fields.reply_id(),
     ),

@@ -21,17 +21,21 @@ class Command(
 
 
 class Get(Command, frozen=True, tag="get"):
-    """Up to `count` single gets, until the queue is empty. Deliveries are `label/0`, ..."""
+    """Up to `count` single gets, until the queue is empty. Deliveries are `label/0`, ...
+
+    `lease_ms` is of the channel, should this command be the one that opens it.
+    """
 
     queue: str
     count: int = 1
     label: str | None = msgspec.field(name="as", default=None)
     auto_ack: bool = False
     channel: str = "c0"
+    lease_ms: int | None = None
 
 
 class Consume(Command, frozen=True, tag="consume"):
-    """Start a consumer. `prefetch` 0 is no limit."""
+    """Start a consumer. `prefetch` 0 is no limit; `lease_ms` as `Get` has it."""
 
     queue: str
     label: str = msgspec.field(name="as")
@@ -39,6 +43,7 @@ class Consume(Command, frozen=True, tag="consume"):
     auto_ack: bool = False
     channel: str = "c0"
     arguments: dict[str, Any] = {}
+    lease_ms: int | None = None
 
 
 class Cancel(Command, frozen=True, tag="cancel"):

@@ -52,7 +52,7 @@ class Sessions:
         queue = self._readable(actor, command.queue)
         if isinstance(queue, Refusal):
             return queue
-        channel = self._channel(actor)
+        channel = self._channel(actor, command.lease_ms)
         queue.touch()
         delivered = self._shard.consumers.get(
             queue, channel, command.count, command.label or "", auto_ack=command.auto_ack
@@ -63,7 +63,7 @@ class Sessions:
         queue = self._readable(actor, command.queue)
         if isinstance(queue, Refusal):
             return queue
-        channel = self._channel(actor)
+        channel = self._channel(actor, command.lease_ms)
         label = command.label
         known = channel.labels.get(label)
         if known is not None and channel.streams[known].active:
@@ -101,11 +101,13 @@ class Sessions:
         channel.lease_ms = command.lease_ms
         self._shard.channels.used(channel)
         self._note("channel_opened", "", {"lease_ms": command.lease_ms})
-        return {}
+        return {"number": channel.number}
 
     def _renew(self, actor: Actor, command: commands.Renew) -> Result:
         channel = self._shard.channels.get(actor.user, command.channel)
-        return {"open": channel is not None, "lease_ms": channel.lease_ms if channel else None}
+        if channel is None:
+            return {"open": False, "lease_ms": None, "number": None}
+        return {"open": True, "lease_ms": channel.lease_ms, "number": channel.number}
 
     def _close(self, actor: Actor, command: commands.CloseChannel) -> Result:
         channel = self._shard.channels.get(actor.user, command.channel)
@@ -186,8 +188,11 @@ class Sessions:
 
     # -- common
 
-    def _channel(self, actor: Actor) -> Channel:
-        channel = self._shard.channels.open(actor.user, actor.channel)
+    def _channel(self, actor: Actor, lease_ms: int | None) -> Channel:
+        channel = self._shard.channels.get(actor.user, actor.channel)
+        if channel is None:
+            channel = self._shard.channels.open(actor.user, actor.channel)
+            channel.lease_ms = lease_ms
         channel.actor = actor
         self._shard.channels.used(channel)
         return channel

@@ -54,6 +54,7 @@ class Channel(Declaring):
         self._missing: list[str] = []
         self._open = False
         self._closed_by: ClientError | None = None
+        self._number: int | None = None  # the broker's: another one when it was opened anew
         self._renewed_s = 0.0  # when a command last renewed the lease
         self._asked_s = 0.0  # when a renewal was sent that is not answered yet; 0: none
 
@@ -70,8 +71,7 @@ class Channel(Declaring):
 
     def open(self) -> None:
         """Open it at the broker; `Connection.channel` has done so."""
-        document = {"op": "open_channel", "lease_ms": self.lease_ms}
-        self._connection.ask(document, self.name)
+        self._opened(self._connection.ask(self._open_document(), self.name))
         self._renewed_s = time.monotonic()
         self._open = True
 
@@ -104,7 +104,8 @@ class Channel(Declaring):
         deliveries: list[Delivery] = []
         self._gets[label] = deliveries
         try:
-            self.ask("get", queue=queue, count=count, auto_ack=auto_ack, **{"as": label})
+            get = {"queue": queue, "count": count, "auto_ack": auto_ack, "as": label}
+            self.ask("get", lease_ms=self.lease_ms, **get)
         finally:
             del self._gets[label]
         return deliveries
@@ -256,22 +257,27 @@ class Channel(Declaring):
 
     def _renewed(self, answer: dict[str, Any]) -> None:
         self._asked_s = 0.0
-        # A channel that a later command opened anew has no lease; whatever is on it may be half of
-        # what should be, so it is closed before it is opened.
-        if self._open and not (answer["open"] and answer["lease_ms"]):
+        # What is on a channel that a later command opened anew may be half of what should be, so
+        # it is closed before it is opened.
+        if self._open and answer["number"] != self._number:
             self.resumed += 1
             logger.warning(
                 "the broker had closed channel %s: it is opened again, its consumers go on, and "
                 "what was unacked has been requeued",
                 self.name,
             )
-            opened = {"op": "open_channel", "lease_ms": self.lease_ms}
             self._connection.tell({"op": "close_channel"}, self.name)
-            self._connection.tell(opened, self.name)
+            self._connection.ask_later(self._open_document(), self.name, self._opened)
             for consumer in list(self._consumers.values()):
                 self._connection.tell(_consume(consumer), self.name)
 
     # -- inside
+
+    def _open_document(self) -> dict[str, Any]:
+        return {"op": "open_channel", "lease_ms": self.lease_ms}
+
+    def _opened(self, answer: dict[str, Any]) -> None:
+        self._number = answer["number"]
 
     def _tell(self, op: str, **members: Any) -> None:
         self._check()
@@ -303,4 +309,5 @@ def _consume(consumer: Consumer) -> dict[str, Any]:
         "as": consumer.tag,
         "prefetch": consumer.prefetch,
         "auto_ack": consumer.auto_ack,
+        "lease_ms": consumer.channel.lease_ms,
     }

@@ -118,7 +118,7 @@ def test_the_high_mark_bounds_what_is_resident_and_nothing_is_lost(load, spark, 
     pipeline = load.pipeline
     pipeline.start(spark)
     assert f"Memory limit set to {load.mark_bytes // 1_000_000}MB." in caplog.text
-    pipeline.command(op="declare_queue", queue={"name": "work"})
+    pipeline.declare(op="declare_queue", queue={"name": "work"})
     load.publish(SHORT)
     load.until_closed()
     load.stays_closed()

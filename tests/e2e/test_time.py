@@ -45,7 +45,7 @@ def test_deadlines_fire_with_no_traffic_and_clocks_do_no_harm(pipeline, spark):
         ("doomed", {"x-expires": TTL_MS}),
         ("leased", {}),
     ):
-        pipeline.command(op="declare_queue", queue={"name": name, "arguments": arguments})
+        pipeline.declare(op="declare_queue", queue={"name": name, "arguments": arguments})
     pipeline.publish(b"short", routing_key=b"hasty")
     pipeline.publish(b"held", routing_key=b"leased")
     pipeline.until(lambda: pipeline.resident() == 2)

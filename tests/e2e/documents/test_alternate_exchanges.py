@@ -48,12 +48,13 @@ def test_document_001_properties_are_carried_through(declared, channel, publishe
 def test_document_001_mandatory_and_immediate_carry_through(declared, channel, publisher):
     by_alternate = publisher.publish(declared["my-direct"], "key2", b"routed", mandatory=True)
     nobody = publisher.publish(declared["my-direct"], "key1", b"nobody", immediate=True)
-    consumer = channel.consume(declared["unrouted"], auto_ack=True)
-    taken = publisher.publish(declared["my-direct"], "key1", b"taken", immediate=True)
-
     assert by_alternate.result(WAIT_S) is None
     with pytest.raises(UnroutableError, match="313 NO_CONSUMERS"):
         nobody.result(WAIT_S)
+
+    consumer = channel.consume(declared["unrouted"], auto_ack=True)
+    taken = publisher.publish(declared["my-direct"], "key1", b"taken", immediate=True)
+
     assert taken.result(WAIT_S) is None
     assert [consumer.next(WAIT_S).body for _ in range(2)] == [b"routed", b"taken"]
 

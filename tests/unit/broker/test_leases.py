@@ -75,11 +75,52 @@ def test_renewing_says_whether_the_channel_is_open_and_has_a_lease():
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
     broker.do(commands.Get(queue="q", channel="opened by a get"))
 
-    assert broker.answer(commands.Renew(channel="c0")) == {"open": True, "lease_ms": 1_000}
-    assert broker.answer(commands.Renew(channel="other")) == {"open": False, "lease_ms": None}
-    assert broker.answer(commands.Renew(channel="opened by a get")) == {
+    answers = [
+        broker.answer(commands.Renew(channel=name)) for name in ("c0", "other", "opened by a get")
+    ]
+    assert answers == [
+        {"open": True, "lease_ms": 1_000, "number": 1},
+        {"open": False, "lease_ms": None, "number": None},
+        {"open": True, "lease_ms": None, "number": 2},
+    ]
+
+
+@CUT
+@pytest.mark.parametrize(
+    "command",
+    [
+        commands.Get(queue="q", channel="c0", lease_ms=1_000),
+        commands.Consume(queue="q", label="c", channel="c0", lease_ms=1_000),
+    ],
+    ids=["get", "consume"],
+)
+def test_a_channel_opened_by_a_command_with_a_lease_has_that_lease(cut, command):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.publish("", "q", "held")
+    broker.do(command)
+
+    broker.at(1_000)
+
+    assert ("channel_closed", "lease_expired") in what(broker)
+    assert broker.depth("q") == 1
+
+
+def test_a_channel_opened_anew_has_another_number_and_the_lease_of_an_open_one_stays():
+    broker = Broker()
+    broker.queue("q")
+    first = broker.answer(commands.OpenChannel(channel="c0", lease_ms=1_000))
+    broker.do(commands.Get(queue="q", channel="c0", lease_ms=5))
+    kept = broker.answer(commands.Renew(channel="c0"))
+    broker.do(commands.CloseChannel(channel="c0"))
+    broker.do(commands.Get(queue="q", channel="c0", lease_ms=5))
+
+    assert first == {"number": 1}
+    assert kept == {"open": True, "lease_ms": 1_000, "number": 1}
+    assert broker.answer(commands.Renew(channel="c0")) == {
         "open": True,
-        "lease_ms": None,
+        "lease_ms": 5,
+        "number": 2,
     }
 
 

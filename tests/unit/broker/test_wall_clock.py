@@ -109,7 +109,7 @@ def test_leases_do_not_run_while_the_shard_is_away():
     broker.finish()
 
     assert at_once == [0, 0]
-    assert renewed == {"open": True, "lease_ms": 3_000}
+    assert renewed == {"open": True, "lease_ms": 3_000, "number": 1}
     assert after == [None, 0]
     assert broker.depth("second") is None
 
@@ -126,8 +126,8 @@ def test_the_lease_of_a_channel_is_moved_on_by_the_lateness():
     two = broker.answer(commands.Renew(channel="c1"))
 
     assert (one, two) == (
-        {"open": False, "lease_ms": None},
-        {"open": True, "lease_ms": 3_000},
+        {"open": False, "lease_ms": None, "number": None},
+        {"open": True, "lease_ms": 3_000, "number": 2},
     )
 
 
