@@ -230,7 +230,8 @@ class QuorumOrder:
         return fifo.popleft()
 
     def take_all(self) -> Iterator[Copy]:
-        """See `Order`. Returned, then high, then normal copies."""
+        """See `Order`. Returned, then high, then normal copies; the counter starts anew."""
+        self.taken = 0
         returned, normal, high = self._fifos
         yield from returned.take_all()
         yield from high.take_all()

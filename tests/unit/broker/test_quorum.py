@@ -207,3 +207,17 @@ def test_a_purge_takes_returned_high_and_normal_messages(cut):
 
     assert broker.answer(commands.Purge(queue="q")) == {"purged": 4}
     assert broker.drain("q") == []
+
+
+@CUT
+def test_r_pri_7_a_purge_begins_the_two_to_one_count_anew(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    for body in ("a", "b", "c"):
+        broker.publish("", "q", body)
+    broker.get("q", "g", count=2)
+    broker.do(commands.Purge(queue="q"))
+    for body, priority in (("n0", 0), ("h0", 5), ("n1", 0), ("h1", 5)):
+        broker.publish("", "q", body, priority=priority)
+
+    assert broker.drain("q") == ["h0", "h1", "n0", "n1"]
