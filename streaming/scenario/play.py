@@ -17,6 +17,7 @@ from streaming.broker.commands import Command
 from streaming.command_documents import MAX_COUNT
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import VERSIONS, Scenario
+from streaming.scenario.open_deliveries import OpenDeliveries
 from streaming.scenario.replies import (
     START_MS,
     VHOST,
@@ -64,6 +65,7 @@ class Player:
         self._queues = {queue.name for queue in scenario.definitions.queues}
         self._consumers: dict[str, dict[str, Any]] = {}
         self._given: list[Delivered] = []  # not acked automatically, in order
+        self._open = OpenDeliveries()
 
     def play(self) -> Outcome:
         """Everything, the final drain included."""
@@ -143,6 +145,7 @@ class Player:
                         "message": reply.message,
                     }
                 case Refused():
+                    self._open.left(publish.channel)
                     return {"error": reply.error}
         return result
 
@@ -150,21 +153,25 @@ class Player:
         """Do a command and give its result as recorded; empty for one that has none."""
         messages: list[dict[str, Any]] = []
         result: dict[str, Any] = {}
+        missed = self._open.before(command)
         for reply in self._do(command):
             match reply:
                 case Delivered() if isinstance(command, commands.Get) and _is_of(reply, command):
                     messages.append(_record(reply))
                 case Answered():
                     if reply.error is not None:
+                        self._open.after(command, refused=True)
                         return {"error": reply.error}
                     result = reply.result
+        self._open.after(command, refused=False)
         match command:
             case commands.Get():
                 return {"messages": messages}
             case commands.Depth() | commands.Purge() | commands.DeleteQueue():
                 return result
             case commands.Ack() | commands.Reject() | commands.Nack():
-                return result
+                missing = [ref for ref in result.get("missing", ()) if ref in missed]
+                return {"missing": missing} if missing else {}
             case _:
                 return {}
 
@@ -218,6 +225,7 @@ class Player:
                 continue
             if one.delivery_id:
                 self._given.append(one)
+                self._open.add(one)
             consumer = self._consumers.get(one.ref.rpartition("/")[0])
             if consumer is not None and consumer["channel"] == one.channel:
                 consumer["messages"].append(_record(one))
