@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from streaming.client.errors import ClientError, KafkaUnreachableError
 from streaming.client.records import Inbound, Repeats, inbound
 from streaming.client.sender import reason_of
+from streaming.complaints import Complaints
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -47,6 +48,7 @@ class Reader:
         self._moment = moment
         self.heard_s = time.monotonic()
         self._repeats = Repeats()
+        self._complaints = Complaints(on_error)
         self._consumer = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
@@ -61,7 +63,7 @@ class Reader:
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "log_level": 0,
-                "error_cb": lambda error: on_error(str(error.str())),
+                "error_cb": self._complaints.note,
             }
         )
         self._closing = threading.Event()
@@ -93,9 +95,10 @@ class Reader:
                 places.append(TopicPartition(address.outbound, partition, high))
             self._consumer.assign(places)
         except KafkaException as error:
+            self._consumer.poll(0)  # hands over the complaints
             raise KafkaUnreachableError(
                 f"no answer from Kafka at {address.bootstrap} within {timeout_s:g} s "
-                f"({reason_of(error)}): is it running, and is the address right?"
+                f"{self._complaints.explain(reason_of(error))}"
             ) from error
 
     def _run(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -12,6 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
+from streaming.complaints import Complaints
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ class KafkaTopics:
     def __init__(self, config: JobConfig, properties: dict[str, str]) -> None:
         self._config = config
         self._timeout_s = config.kafka.connect_timeout_ms / 1000
-        self._admin = AdminClient({**properties, "log_level": 0})
+        self._complaints = Complaints()
+        settings: dict[str, Any] = {"log_level": 0, "error_cb": self._complaints.note}
+        self._admin = AdminClient({**properties, **settings})
         self.identities: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
 
@@ -86,9 +89,11 @@ class KafkaTopics:
             return self._admin.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
             servers = ",".join(self._config.kafka.bootstrap_servers)
+            self._admin.poll(0)  # hands over the complaints
+            why = self._complaints.explain(error.args[0].str())
             raise KafkaUnreachableError(
                 f"kafka.bootstrap_servers: no answer from {servers} within {self._timeout_s:g} s "
-                f"({error.args[0].str()}): is Kafka running there, and is the address right?"
+                f"{why}"
             ) from error
 
     def _input_topic(self, name: str, partitions: int) -> NewTopic:

@@ -1,0 +1,171 @@
+"""A Kafka that asks for TLS and a password: job and clients log on, and the secret stays secret."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from streaming.client import Connection, KafkaUnreachableError
+from streaming.config import show_config
+from streaming.config.kafka import KafkaSettings
+from streaming.config.secret import Secret
+from streaming.embedded.broker_config import BrokerLimits
+from streaming.embedded.kafka import EmbeddedKafka
+from streaming.embedded.ports import LOOPBACK, free_port
+from tests.fixtures.pipeline import WAIT_S, Pipeline
+
+PASSWORD = "hunter2-is-not-the-word"  # noqa: S105 (of a broker that lives for a minute)
+VARIABLE = "DLX_TEST_PASSWORD"
+BODY = b"over a private line"
+
+
+class SecureKafka:
+    """A broker with a listener SASL_SSL, and the settings of who may use it."""
+
+    def __init__(self, root: Path) -> None:
+        authority = trustme.CA()
+        self.authority = root / "authority.pem"
+        authority.cert_pem.write_to_path(str(self.authority))
+        issued = authority.issue_cert(LOOPBACK)
+        key = load_pem_private_key(issued.private_key_pem.bytes(), None).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        )
+        store = root / "broker.pem"
+        store.write_bytes(key + b"".join(each.bytes() for each in issued.cert_chain_pems))
+        plain, control, secure = (free_port() for _ in range(3))
+        self.plain = f"{LOOPBACK}:{plain}"
+        self.servers = f"{LOOPBACK}:{secure}"
+        named = "listener.name.secure"
+        properties = {
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{plain},CONTROLLER://{LOOPBACK}:{control},"
+            f"SECURE://{self.servers}",
+            "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{plain},SECURE://{self.servers}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+            "SECURE:SASL_SSL",
+            "controller.quorum.voters": f"1@{LOOPBACK}:{control}",
+            f"{named}.sasl.enabled.mechanisms": "PLAIN",
+            f"{named}.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
+            f'PlainLoginModule required user_dlx="{PASSWORD}";',
+            f"{named}.ssl.keystore.type": "PEM",
+            f"{named}.ssl.keystore.location": str(store),
+        }
+        self.kafka = EmbeddedKafka(
+            root / "kafka", port=plain, limits=BrokerLimits(properties=properties)
+        )
+
+    def settings(self) -> KafkaSettings:
+        return KafkaSettings(
+            bootstrap_servers=(self.servers,),
+            security={
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "dlx",
+                "sasl.password": Secret("env", VARIABLE),
+                "ssl.ca.location": str(self.authority),
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    secure = SecureKafka(tmp_path_factory.mktemp("secure"))
+    with secure.kafka:
+        yield secure
+
+
+class Command:
+    """`dlx` in a process with a password in its environment."""
+
+    def __init__(self, root: Path, secure: SecureKafka) -> None:
+        self.servers = secure.servers
+        self.pipeline = Pipeline(root, secure.plain, kafka=secure.settings())
+        self.file = root / "dlx.toml"
+        self.file.write_text(show_config(self.pipeline.config))
+        self.log = root / "run.log"
+
+    def start(self, password: str) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "streaming.cli", "run", "--config", str(self.file)],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, VARIABLE: password},
+            )
+
+    def until_said(self, process: "subprocess.Popen[bytes]", words: str) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while words not in self.log.read_text():
+            assert process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.2)
+
+    def connect(self, password: str) -> Connection:
+        return Connection.from_config(self.file, environ={VARIABLE: password}, timeout_s=WAIT_S)
+
+
+@pytest.fixture
+def command(tmp_path: Path, secure: SecureKafka) -> Command:
+    return Command(tmp_path, secure)
+
+
+def contents(root: Path) -> Iterator[tuple[str, bytes]]:
+    """Everything a job has written, by file; what tables hold as their rows."""
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            yield str(path), path.read_bytes()
+            if path.suffix == ".parquet":
+                rows: Any = duckdb.sql(f"select * from read_parquet('{path}')")
+                yield f"rows of {path}", repr(rows.fetchall()).encode()
+
+
+def test_job_and_clients_log_on_and_the_password_is_nowhere(command, tmp_path):
+    process = command.start(PASSWORD)
+    try:
+        command.until_said(process, "running: tables in")
+        with command.connect(PASSWORD) as connection, connection.channel() as channel:
+            channel.declare_queue("work")
+            connection.publisher().publish("", "work", BODY).result(WAIT_S)
+            delivery = channel.get("work", auto_ack=True)
+            assert delivery is not None
+            assert delivery.body == BODY
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    finally:
+        process.kill()
+
+    written = dict(contents(tmp_path))
+    assert [name for name, data in written.items() if PASSWORD.encode() in data] == []
+    assert any("rows of" in name and BODY in data for name, data in written.items())
+    assert PASSWORD not in repr(command.pipeline.config)
+
+
+def test_a_wrong_password_is_refused_in_words_that_do_not_repeat_it(command):
+    wrong = "not-" + PASSWORD
+    process = command.start(wrong)
+    try:
+        assert process.wait(WAIT_S) == 2
+    finally:
+        process.kill()
+    said = command.log.read_text()
+    assert f"kafka.bootstrap_servers: no answer from {command.servers}" in said
+    assert "uthentication failed" in said
+    assert "are user, password and certificates right (kafka.security)?" in said
+    assert wrong not in said
+    assert "Traceback" not in said
+
+    with pytest.raises(KafkaUnreachableError, match="uthentication failed") as refused:
+        Connection.from_config(command.file, environ={VARIABLE: wrong})
+    assert wrong not in str(refused.value)
