@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER
 from streaming.broker.rest import ChannelRecord, StreamRecord
-from streaming.broker.streams import PAGE_BITS, Stream
+from streaming.broker.streams import Stream
 
 if TYPE_CHECKING:
     from streaming.broker.pages import StateStore
@@ -117,8 +117,7 @@ class Channel:
                 if self.labels.get(stream.label) == number:
                     del self.labels[stream.label]
         if self.get_labels:
-            pages = self.gets.pages
-            oldest = min(pages) << PAGE_BITS if pages else NEVER
+            oldest = self.gets.lowest_number()
             self.get_labels = {
                 label: (first, count)
                 for label, (first, count) in self.get_labels.items()

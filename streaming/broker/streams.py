@@ -141,6 +141,10 @@ class Stream:
         page = self._page(min(self.pages))
         return next(iter(page.values())).at_ms
 
+    def lowest_number(self) -> int:
+        """No delivery has a lower number; NEVER if there is none."""
+        return min(self.pages) << PAGE_BITS if self.pages else NEVER
+
     def save(self) -> StreamRecord:
         """Write the pages in memory and give the rest; the stream is not used after this."""
         for page_number, page in self._loaded.items():

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker import at_least_once, channels, dead_lettering, pages, records
+from streaming.broker import at_least_once, dead_lettering, pages, records, streams
 from streaming.broker.deaths import headers_of
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Actor, Event
@@ -32,7 +32,7 @@ def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "PAGE_COPIES", page_copies)
         patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
-        patch.setattr(channels, "PAGE_BITS", page_bits)
+        patch.setattr(streams, "PAGE_BITS", page_bits)
         patch.setattr(records, "GROUP_BITS", page_bits)
         patch.setattr(records, "LARGE_BYTES", 90)
         yield

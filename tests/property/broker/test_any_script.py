@@ -12,6 +12,7 @@ from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Event
 from streaming.broker.shard import Shard
 from streaming.broker.shard_config import ShardConfig
+from tests.builders import Broker
 from tests.property.broker.balance import Balance
 from tests.property.broker.declarations import CHANNELS, QUEUES
 from tests.property.broker.playing import CONFIG, LIMIT, Watch, low_limit, play, tiny_pages
@@ -40,6 +41,24 @@ COMPAT = pytest.mark.parametrize("compat", ["4.0", "3.10"])
 
 def of(compat: str, **fields: object) -> ShardConfig:
     return msgspec.structs.replace(CONFIG, compat=compat, **fields)
+
+
+def test_with_tiny_pages_every_kind_of_page_comes_in_several():
+    """Else the properties below would see no paging."""
+    broker = Broker(cut=True)
+    with tiny_pages():
+        broker.queue("q")
+        for number in range(12):
+            broker.publish("", "q", f"m{number}")
+        broker.get("q", "g", count=6)
+        broker.queue("r")
+        broker.queue("s")
+
+    pages = Counter(key.rpartition("/")[0] for key in broker.store.values)
+    assert {prefix: count > 1 for prefix, count in pages.items() if prefix} == {
+        "d1.0": True,
+        "p1": True,
+    }
 
 
 @COMPAT
