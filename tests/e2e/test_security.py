@@ -1,9 +1,5 @@
 """A Kafka that asks for TLS and a password: job and clients log on, and the secret stays secret."""
 
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +15,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from streaming.client import Connection, KafkaUnreachableError
-from streaming.config import show_config
 from streaming.config.kafka import KafkaSettings
 from streaming.config.secret import Secret
 from streaming.embedded.broker_config import BrokerLimits
 from streaming.embedded.kafka import EmbeddedKafka
 from streaming.embedded.ports import LOOPBACK, free_port
+from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import WAIT_S, Pipeline
 
 PASSWORD = "hunter2-is-not-the-word"  # noqa: S105 (of a broker that lives for a minute)
@@ -87,38 +83,23 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
 
 
 class Command:
-    """`dlx` in a process with a password in its environment."""
+    """`dlx run` with a password in its environment, and clients of it."""
 
     def __init__(self, root: Path, secure: SecureKafka) -> None:
         self.servers = secure.servers
-        self.pipeline = Pipeline(root, secure.plain, kafka=secure.settings())
-        self.file = root / "dlx.toml"
-        self.file.write_text(show_config(self.pipeline.config))
-        self.log = root / "run.log"
+        self.config = Pipeline(root, secure.plain, kafka=secure.settings()).config
+        self.run = DlxRun(root, self.config)
 
-    def start(self, password: str) -> "subprocess.Popen[bytes]":
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "streaming.cli", "run", "--config", str(self.file)],
-                stdout=log,
-                stderr=log,
-                env={**os.environ, VARIABLE: password},
-            )
-
-    def until_said(self, process: "subprocess.Popen[bytes]", words: str) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while words not in self.log.read_text():
-            assert process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.2)
-
-    def connect(self, password: str) -> Connection:
-        return Connection.from_config(self.file, environ={VARIABLE: password}, timeout_s=WAIT_S)
+    def connect(self, password: str, timeout_s: float = WAIT_S) -> Connection:
+        environ = {VARIABLE: password}
+        return Connection.from_config(self.run.file, environ=environ, timeout_s=timeout_s)
 
 
 @pytest.fixture
-def command(tmp_path: Path, secure: SecureKafka) -> Command:
-    return Command(tmp_path, secure)
+def command(tmp_path: Path, secure: SecureKafka) -> Iterator[Command]:
+    command = Command(tmp_path, secure)
+    yield command
+    command.run.kill()
 
 
 def contents(root: Path) -> Iterator[tuple[str, bytes]]:
@@ -132,34 +113,25 @@ def contents(root: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def test_job_and_clients_log_on_and_the_password_is_nowhere(command, tmp_path):
-    process = command.start(PASSWORD)
-    try:
-        command.until_said(process, "running: tables in")
-        with command.connect(PASSWORD) as connection, connection.channel() as channel:
-            channel.declare_queue("work")
-            connection.publisher().publish("", "work", BODY).result(WAIT_S)
-            delivery = channel.get("work", auto_ack=True)
-            assert delivery is not None
-            assert delivery.body == BODY
-        process.terminate()
-        assert process.wait(WAIT_S) == 0
-    finally:
-        process.kill()
+    command.run.start({VARIABLE: PASSWORD})
+    with command.connect(PASSWORD) as connection, connection.channel() as channel:
+        channel.declare_queue("work")
+        connection.publisher().publish("", "work", BODY).result(WAIT_S)
+        delivery = channel.get("work", auto_ack=True)
+        assert delivery is not None
+        assert delivery.body == BODY
+    command.run.stop()
 
     written = dict(contents(tmp_path))
     assert [name for name, data in written.items() if PASSWORD.encode() in data] == []
     assert any("rows of" in name and BODY in data for name, data in written.items())
-    assert PASSWORD not in repr(command.pipeline.config)
+    assert PASSWORD not in repr(command.config)
 
 
 def test_a_wrong_password_is_refused_in_words_that_do_not_repeat_it(command):
     wrong = "not-" + PASSWORD
-    process = command.start(wrong)
-    try:
-        assert process.wait(WAIT_S) == 2
-    finally:
-        process.kill()
-    said = command.log.read_text()
+    assert command.run.begin({VARIABLE: wrong}).wait(WAIT_S) == 2
+    said = command.run.log.read_text()
     assert f"kafka.bootstrap_servers: no answer from {command.servers}" in said
     assert "uthentication failed" in said
     assert "are user, password and certificates right (kafka.security)?" in said
@@ -167,5 +139,5 @@ def test_a_wrong_password_is_refused_in_words_that_do_not_repeat_it(command):
     assert "Traceback" not in said
 
     with pytest.raises(KafkaUnreachableError, match="uthentication failed") as refused:
-        Connection.from_config(command.file, environ={VARIABLE: wrong})
+        command.connect(wrong, timeout_s=5)
     assert wrong not in str(refused.value)
