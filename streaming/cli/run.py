@@ -52,7 +52,9 @@ def run(
     logger = logging.getLogger("dlx")
     settings = load_config(config)
     check_secrets(settings, os.environ)
-    definitions = load_vhost_definitions(settings)
+    definitions = load_vhost_definitions(
+        settings, lambda words: logger.warning("left out: %s", words)
+    )
     stopping = threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:

@@ -17,26 +17,36 @@ from topology.definitions import load_definitions
 from topology.errors import InvalidTopologyError, Problem
 
 
-def load_vhost_definitions(config: JobConfig) -> dict[str, Definitions]:
+def load_vhost_definitions(
+    config: JobConfig, leave_out: Callable[[str], None] = lambda _words: None
+) -> dict[str, Definitions]:
     """Vhost -> what its definitions file declares for it, for the vhosts that have a file.
+
+    Args:
+        leave_out: told, once for each, what of a file is not modelled and is left out.
 
     Raises:
         InvalidConfigError: with every problem of every file, each under the setting's path.
     """
     place = Place("vhosts")
     found: dict[str, Definitions] = {}
+    left_out: dict[str, None] = {}
     for vhost, settings in config.vhosts.items():
         if settings.definitions is not None:
             here = place.key(vhost).key("definitions")
-            definitions = _load(Path(settings.definitions), vhost, config, here)
+            definitions = _load(Path(settings.definitions), vhost, config, here, left_out)
             if definitions is not None:
                 found[vhost] = definitions
     if place.problems:
         raise InvalidConfigError(place.problems)
+    for words in left_out:
+        leave_out(words)
     return found
 
 
-def _load(path: Path, vhost: str, config: JobConfig, place: Place) -> Definitions | None:
+def _load(
+    path: Path, vhost: str, config: JobConfig, place: Place, left_out: dict[str, None]
+) -> Definitions | None:
     """The part of a file that is for one vhost; None if something was reported."""
     try:
         loaded = load_definitions(path.read_bytes(), default_vhost=vhost)
@@ -47,6 +57,7 @@ def _load(path: Path, vhost: str, config: JobConfig, place: Place) -> Definition
         for problem in error.problems:
             place.report(str(problem))
         return None
+    left_out.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.left_out))
     others = [repr(name) for name in loaded.vhosts if name != vhost]
     definitions = loaded.vhosts.get(vhost, Definitions())
     if others and definitions == Definitions():

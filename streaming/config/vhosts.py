@@ -30,7 +30,8 @@ class VhostSettings(Section, frozen=True, kw_only=True):
         Setting(
             folder(),
             "A definitions.json as RabbitMQ exports it. What of it is meant for this vhost is "
-            "imported when the job starts; changes made since then by command stay.",
+            "imported when the job starts for the first time, before it reads any message; later "
+            "changes are made by command (`dlx definitions import`).",
             example='"definitions.json"',
         ),
     ] = None

@@ -135,6 +135,11 @@ class Checkpoint:
             return None
         return str(json.loads(path.read_text().splitlines()[-1])["id"])
 
+    def has_planned(self) -> bool:
+        """Whether Spark has begun a batch, and thus decided what is in the first."""
+        folder = self.path / "offsets"
+        return folder.is_dir() and any(each.name.isdigit() for each in folder.iterdir())
+
     def offsets(self, batch_id: int) -> Offsets:
         """What Spark logged of a batch."""
         lines = (self.path / "offsets" / str(batch_id)).read_text().splitlines()

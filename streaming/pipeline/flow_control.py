@@ -35,6 +35,7 @@ class FlowControl:
         self._limits: SourceLimits | None = None
         self._notices: FlowNotices | None = None
         self._attached = threading.RLock()  # a batch may run before the query's start returns
+        self._late = False  # one did, and what it decided is to be applied yet
         self._stopping = False
 
     def _make_gate(self, *, is_open: bool) -> Gate:
@@ -56,6 +57,8 @@ class FlowControl:
         """From now on, the query's sources are limited."""
         with self._attached:
             self._limits = SourceLimits(spark, query)
+            if self._late:
+                self._limits.set_rows(self._topics, self.state.max_rows)
 
     def decide(self, shards: ShardsSeen) -> GateState:
         """Where the gate stands now."""
@@ -67,6 +70,7 @@ class FlowControl:
         if self._notices is not None:
             self._notices.gate_is(self.state)
         with self._attached:
+            self._late = self._limits is None
             if self._limits is not None and not self._stopping:
                 self._limits.set_rows(self._topics, self.state.max_rows)
 

@@ -91,13 +91,18 @@ class Gate:
         return min(self._max_rows, max(1, int(self._max_bytes / max(mean_bytes, 1.0))))
 
 
+def obeys(spark: SparkSession) -> bool:
+    """Whether this Spark is one whose sources are known to obey the gate."""
+    return spark.version.startswith(TESTED_SPARK)
+
+
 class SourceLimits:
     """Sets the read limits of a running query's Kafka sources."""
 
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
         self._limit = spark._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit  # type: ignore[union-attr]  # noqa: SLF001
         self._execution = query._jsq.streamingQuery()  # noqa: SLF001 - there is no public way
-        self._works = spark.version.startswith(TESTED_SPARK)
+        self._works = obeys(spark)
         if not self._works:
             logger.warning(
                 "flow control cannot work: it is tested with Spark %sx, and this is %s",

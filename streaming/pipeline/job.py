@@ -38,6 +38,7 @@ from streaming.pipeline.accepted_loss import AcceptedLoss
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.flow_control import FlowControl
 from streaming.pipeline.flow_notices import FlowNotices
+from streaming.pipeline.gate import obeys
 from streaming.pipeline.imports import write_imports
 from streaming.pipeline.job_session import session_config
 from streaming.pipeline.kafka_topics import KafkaTopics
@@ -116,7 +117,8 @@ class Job:
 
         Args:
             accept_loss: go on behind records that Kafka has lost, with a quarantine row a range.
-            definitions: by vhost, to be imported before anything else; with the first start only.
+            definitions: by vhost, to be imported in a batch before that of the first message;
+                where batches have run already, they are as commands have left them.
             spark: a session to use; by default the job makes its own and stops it at the end.
 
         Raises:
@@ -138,8 +140,9 @@ class Job:
             self.config, self.tables, self.checkpoint.job_file, topics, self._producer
         )
         self.checkpoint.save()
-        if self.checkpoint.query_id() is None and definitions:
-            write_imports(self.config, definitions, self._producer)
+        importing = bool(definitions) and not self.checkpoint.has_planned()
+        if importing:
+            write_imports(self.config, definitions or {}, self._producer)
         if spark is None:
             spark = self._spark = make_session(
                 session_config(self.config, os.environ), self._progress
@@ -157,9 +160,9 @@ class Job:
             )
         )
         self._start_upkeep()
-        plan = streaming_plan(
-            spark, self.config, settings, dict(self._jvm), self.gate_state.max_rows
-        )
+        # The first batch then has the imports alone: what waits in the inputs is older than they.
+        first_rows = 0 if importing and obeys(spark) else self.gate_state.max_rows
+        plan = streaming_plan(spark, self.config, settings, dict(self._jvm), first_rows)
         self._query = (
             plan.writeStream.foreachBatch(self._commit)
             .outputMode("append")

@@ -67,6 +67,20 @@ def test_a_single_vhosts_export_is_for_the_vhost_that_names_it(tmp_path: Path):
     }
 
 
+def test_what_is_not_modelled_is_told_once_for_a_file_that_two_vhosts_name(tmp_path: Path):
+    stream = {"name": "log", "arguments": {"x-queue-type": "stream"}}
+    queues = [{**stream, "vhost": vhost} for vhost in ("a", "b")]
+    queues += [{"name": "q", "vhost": vhost} for vhost in ("a", "b")]
+    export = written(tmp_path / "cluster.json", {"queues": queues})
+    told: list[str] = []
+
+    load_vhost_definitions(config_with(a=export, b=export), told.append)
+
+    assert told == [
+        f"{export}: queues[{number}]: queue type 'stream' is not modelled" for number in (0, 1)
+    ]
+
+
 def test_without_files_there_is_nothing_to_load():
     assert load_vhost_definitions(JobConfig()) == {}
 

@@ -1,0 +1,84 @@
+"""The export of a whole cluster, unchanged, is what a job starts with: vhosts, users, rights."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from streaming.client import AccessRefusedError, NotFoundError
+from streaming.config.attachments import load_vhost_definitions
+from streaming.config.inputs import InputSettings, TopicMapping
+from streaming.config.vhosts import UserSettings, VhostSettings
+from tests.fixtures.jobs import WAIT_S, RunningJob
+from tests.unit.topology.cluster_export import CLUSTER
+
+MAPPING = TopicMapping(vhost="shop", exchange="orders", routing_key="order.old")
+LEFT_OUT = [
+    "exchanges[2].type",
+    "queues[1]",
+    "queues[2]",
+    "policies[0].definition.ha-mode",
+    "policies[0].definition.novel-key",
+    "parameters[1]",
+    "parameters[2]",
+    "topic_permissions[0]",
+    "global_parameters[2]",
+    "bindings[3]",
+    "bindings[1]",
+    "bindings[2]",
+]
+
+
+@pytest.fixture
+def cluster_job(tmp_path: Path, embedded_kafka: Any, new_topic: Any) -> Iterator[RunningJob]:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(CLUSTER))
+    job = RunningJob(tmp_path, embedded_kafka.bootstrap_servers)
+    own = job.config.inputs[0].topic.replace("publishes", "app")
+    job.config = msgspec.structs.replace(
+        job.config,
+        vhosts={name: VhostSettings(definitions=str(file)) for name in ("/", "shop")},
+        users={
+            "guest": UserSettings(administrator=True),
+            "admin": UserSettings(administrator=True),
+            "app": UserSettings(),
+        },
+        inputs=(
+            *(each for each in job.config.inputs if each.user == "guest"),
+            InputSettings(topic=own, source="commands", user="app"),
+            InputSettings(topic=new_topic(), mapping=MAPPING),
+        ),
+    )
+    yield job
+    job.stop()
+
+
+def test_an_export_of_a_whole_cluster_is_imported_unchanged(cluster_job, spark):
+    waiting = Producer({"bootstrap.servers": cluster_job.servers})
+    waiting.produce(cluster_job.config.inputs[-1].topic, b"older than the job")
+    assert waiting.flush(WAIT_S) == 0
+    told: list[str] = []
+    definitions = load_vhost_definitions(cluster_job.config, told.append)
+
+    cluster_job.start(spark, definitions)
+    with cluster_job.connect("app", "shop") as app, cluster_job.connect("app") as outside:
+        publisher = app.publisher()
+        publisher.publish("orders", "order.paid", b"allowed").result(WAIT_S)
+        with pytest.raises(AccessRefusedError):
+            publisher.publish("dead", "", b"not allowed").result(WAIT_S)
+        found = app.channel().get_many("work", 9, auto_ack=True)
+        assert sorted(each.body for each in found) == [b"allowed", b"older than the job"]
+        with pytest.raises(AccessRefusedError):
+            app.channel().declare_queue("mine")
+        with pytest.raises(AccessRefusedError):
+            outside.publisher().publish("amq.fanout", "", b"no rights here").result(WAIT_S)
+
+    with cluster_job.connect(vhost="shop") as guest:
+        for name in ("log", "later"):  # a stream, and an exchange of a plugin
+            with pytest.raises(NotFoundError):
+                guest.channel().declare_queue(name, passive=True)
+    assert [words.split(": ", 2)[1] for words in told] == LEFT_OUT
