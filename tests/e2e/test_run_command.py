@@ -15,6 +15,7 @@ import pytest
 
 from streaming.cli.main import main
 from streaming.config import show_config
+from streaming.pipeline.checkpoint import CORE_VERSION
 from tests.fixtures.pipeline import WAIT_S, Pipeline
 
 
@@ -113,7 +114,9 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     other = (str(checkpoint), str(tmp_path / "elsewhere"))
     assert "is not the checkpoint they were written with" in refusal(other)
     kept = (checkpoint / "dlx.json").read_text()
-    (checkpoint / "dlx.json").write_text(kept.replace('"core_version": 1', '"core_version": 99'))
+    (checkpoint / "dlx.json").write_text(
+        kept.replace(f'"core_version": {CORE_VERSION}', '"core_version": 99')
+    )
     assert "was written by a newer version of dlx: format 1, core 99" in refusal()
     (checkpoint / "dlx.json").write_text(kept)
     last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
