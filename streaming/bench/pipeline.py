@@ -21,6 +21,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from streaming.bench import commit_history
+from streaming.bench.breakdown import batch_parts
 from streaming.bench.core import plain_columns
 from streaming.bench.percentiles import percentile
 from streaming.bench.pipeline_load import Shape, declarations
@@ -35,7 +36,7 @@ from streaming.broker.shard_config import ShardConfig
 from streaming.command_documents import parse_command
 
 if TYPE_CHECKING:
-    from streaming.bench.pipeline_stand import Done, Running, Stand
+    from streaming.bench.pipeline_stand import Running, Stand
 
 WARM_UP: Final = 3
 """Batches that are not counted: classes and modules are loaded, code is compiled."""
@@ -109,21 +110,9 @@ def throughput(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
                 sum(done.deaths for done in counted) / sum(done.publishes for done in counted), 2
             ),
             "batch_s": round(seconds / len(counted), 2),
-            **_slowest(counted),
+            **batch_parts(counted, job.progress),
+            **job.cpu.cores(batches[WARM_UP - 1].at_s, counted[-1].at_s),
         }
-
-
-def _slowest(batches: list[Done]) -> Figures:
-    """Where a batch's time goes: the median of its parts; of parallel parts the slowest."""
-    names = ("unpack", "fold", "rows", "outbound", "state")
-    parts = {
-        f"{name}_s": round(
-            median(max(report.seconds[name] for report in done.batch.reports) for done in batches),
-            2,
-        )
-        for name in names
-    }
-    return {"commit_s": round(median(done.batch.seconds["commit"] for done in batches), 3), **parts}
 
 
 def core_rate(shape: Shape, messages: int, batch: int) -> float:
@@ -166,8 +155,8 @@ def latency(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
         "rejects": len(found.seconds),
         "p50_ms": round(1000 * percentile(found.seconds, 0.5)),
         "p99_ms": round(1000 * percentile(found.seconds, 0.99)),
-        "batch_p50_ms": round(1000 * percentile(found.batches_s, 0.5)),
-        "batch_p99_ms": round(1000 * percentile(found.batches_s, 0.99)),
+        **batch_parts(found.batches, found.progress),
+        **found.cores,
     }
 
 

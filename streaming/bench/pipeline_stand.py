@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from streaming.bench.cpu_use import CpuUse
 from streaming.bench.pipeline_load import Log
 from streaming.config import JobConfig
 from streaming.config.flow import FlowSettings
@@ -90,6 +92,8 @@ class Stand:
     ) -> None:
         if self._spark is not None:
             stop_session(self._spark)
+        del self.log
+        gc.collect()  # clients in cycles would see Kafka go, and say so
         self._kafka.stop()
 
     @property
@@ -150,19 +154,27 @@ class Stand:
     @contextmanager
     def job(self, config: JobConfig) -> Iterator[Running]:
         """A running job; it is stopped at the end."""
-        running = Running(config)
+        running = Running(config, self._kafka.pid)
         running.job.start(self.spark)
         try:
-            yield running
+            with running.cpu:
+                yield running
+            running.progress = running.job.query.recentProgress
         finally:
             running.job.stop()
 
 
 class Running:
-    """A job and the batches that it has committed."""
+    """A job and the batches that it has committed.
 
-    def __init__(self, config: JobConfig) -> None:
+    Attributes:
+        progress: Spark's, of the last batches; there at the end.
+    """
+
+    def __init__(self, config: JobConfig, kafka_pid: int | None) -> None:
         self.config = config
+        self.cpu = CpuUse(kafka_pid)
+        self.progress: list[Any] = []
         self.done: list[Done] = []
         self._more = threading.Condition()
         self.job = Job(config, self._note)

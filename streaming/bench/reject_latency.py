@@ -26,7 +26,7 @@ from streaming.wire import EXCHANGE, OP, ROUTING_KEY
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from streaming.bench.pipeline_stand import Stand
+    from streaming.bench.pipeline_stand import Done, Stand
 
 WARM_UP_S: Final = 15
 """Seconds at the rate before the clock starts; not longer than what is measured."""
@@ -37,10 +37,12 @@ _CHANNEL: Final = "worker"
 
 
 class Latencies(NamedTuple):
-    """`seconds` of each reject, and `batches_s` of the batches meanwhile."""
+    """`seconds` of each reject; their batches, Spark's progress, cores kept busy meanwhile."""
 
     seconds: list[float]
-    batches_s: list[float]
+    batches: list[Done]
+    progress: list[Any]
+    cores: dict[str, float]
 
 
 def _topology() -> list[dict[str, Any]]:
@@ -76,14 +78,13 @@ def reject_latencies(stand: Stand, rate: int, seconds: int) -> Latencies:
         client.join()
         job.until(lambda: job.died >= len(rejected_at))
         committed_at = {done.batch.batch_id: done.at_s for done in job.done}
-        batches = [
-            each["durationMs"]["triggerExecution"] / 1000
-            for each in job.job.query.recentProgress
-            if each["numInputRows"]
-        ]
     visible = _rows(config.job.tables_location)
     measured = list(rejected_at.items())[-rate * seconds :]
-    return Latencies([committed_at[visible[copy_id]] - at_s for copy_id, at_s in measured], batches)
+    seconds_each = [committed_at[visible[copy_id]] - at_s for copy_id, at_s in measured]
+    counted = {visible[copy_id] for copy_id, _at_s in measured}
+    batches = [done for done in job.done if done.batch.batch_id in counted]
+    cores = job.cpu.cores(batches[0].at_s, batches[-1].at_s)
+    return Latencies(seconds_each, batches, job.progress, cores)
 
 
 def _rows(tables: str) -> dict[int, int]:

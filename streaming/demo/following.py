@@ -70,7 +70,7 @@ class Following:
                 self.first_batch_s = at_s
             self.last_batch_s = at_s
             self.batches += 1
-            self.batch_s = sum(done.seconds.values())
+            self.batch_s = done.seconds["stages"] + done.seconds["commit"]
             self._last_batch_id = done.batch_id
             for report in done.reports:
                 self.next_deadline_ms = report.next_deadline_ms

@@ -18,11 +18,6 @@ def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:
     deaths: Counter[str] = Counter()
     for report in done.reports:
         deaths.update(report.deaths)
-    slowest = {
-        name: round(max(report.seconds.get(name, 0.0) for report in done.reports), 4)
-        for name in ("unpack", "fold", "rows", "outbound", "state")
-        if done.reports
-    }
     return json.dumps(
         {
             "event": "batch",
@@ -30,7 +25,7 @@ def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:
             "records": done.records,
             "publishes": sum(report.publishes for report in done.reports),
             "events": done.events,
-            "seconds": {**done.seconds, **slowest},
+            "seconds": done.seconds,
             "resident_messages": shards.resident_messages,
             "resident_bytes": shards.resident_bytes,
             "dead_letters": dict(sorted(deaths.items())),

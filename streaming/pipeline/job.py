@@ -211,17 +211,17 @@ class Job:
         started = time.perf_counter()
         rows = frame.collect()
         ran = time.perf_counter()
-        files, reports = read_reports(rows)
+        reports = read_reports(rows)
         query_id = self.checkpoint.query_id()
         assert query_id is not None, "a batch without a query"
         assert self._ledger is not None
         assert self._watch is not None
         assert self._loss is not None
         self._watch.check_mapped_topics()
-        files += self._loss.files(self._ledger, query_id, batch_id)
+        files = [*reports.files, *self._loss.files(self._ledger, query_id, batch_id)]
         offsets = self.checkpoint.offsets(batch_id)
         now_ms = offsets.now_ms
-        self.shards.learn(reports)
+        self.shards.learn(reports.shards)
         gate = self._flow.decide(self.shards)
         detail: dict[str, Any] = {
             "offsets": offsets.ends,
@@ -234,20 +234,14 @@ class Job:
         }
         committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         self._loss.written()
-        done = BatchDone(
-            batch_id,
-            now_ms,
-            reports,
-            sum(report.records for report in reports),
-            sum(report.events for report in reports),
-            {
-                "stages": round(ran - started, 4),
-                "commit": round(sum(committed.seconds.values()), 4),
-            },
-        )
+        seconds = {
+            "stages": round(ran - started, 4),
+            "commit": round(sum(committed.seconds.values()), 4),
+        }
+        done = reports.done(batch_id, now_ms, seconds)
         self._flow.apply()
         if self._ticks is not None:
-            self._ticks.batch_done(reports)
+            self._ticks.batch_done(reports.shards)
         if self._upkeep is not None:
             self._upkeep.batch_done()
         if self._on_batch is not None:

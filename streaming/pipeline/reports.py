@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from streaming.pipeline.intake import decode_files
+from streaming.pipeline.intake import IntakeReport, decode_report
 from streaming.pipeline.processor import ShardReport
 from streaming.pipeline.tasks import FILES_KEY
 
@@ -19,7 +19,11 @@ _reports = msgspec.msgpack.Decoder(ShardReport)
 
 
 class BatchDone(msgspec.Struct, frozen=True):
-    """A batch that was committed."""
+    """A batch that was committed.
+
+    Attributes:
+        seconds: of its parts; of what tasks did side by side, the slowest.
+    """
 
     batch_id: int
     now_ms: int
@@ -29,15 +33,40 @@ class BatchDone(msgspec.Struct, frozen=True):
     seconds: dict[str, float]
 
 
-def read_reports(rows: Iterable[Any]) -> tuple[list[DataFile], list[ShardReport]]:
-    """The files and reports in the rows (shard, report) of a batch."""
-    files: list[DataFile] = []
-    reports = []
+class Reports(NamedTuple):
+    """What the tasks of a batch said, and the files of both stages."""
+
+    files: list[DataFile]
+    intake: list[IntakeReport]
+    shards: list[ShardReport]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long each part took, of the tasks that did it the slowest."""
+        slowest: dict[str, float] = {}
+        told = [report.seconds for report in self.intake]
+        for times in (*told, *(report.seconds for report in self.shards)):
+            for name, seconds in times.items():
+                slowest[name] = round(max(seconds, slowest.get(name, 0.0)), 4)
+        return slowest
+
+    def done(self, batch_id: int, now_ms: int, seconds: dict[str, float]) -> BatchDone:
+        """The batch, committed; `seconds` are the driver's."""
+        records = sum(report.records for report in self.shards)
+        events = sum(report.events for report in self.shards)
+        all_seconds = {**seconds, **self.seconds}
+        return BatchDone(batch_id, now_ms, self.shards, records, events, all_seconds)
+
+
+def read_reports(rows: Iterable[Any]) -> Reports:
+    """The reports in the rows (shard, report) of a batch."""
+    intake = []
+    shards = []
     for row in rows:
         if row["shard"] == FILES_KEY:
-            files.extend(decode_files(bytes(row["report"])))
+            intake.append(decode_report(bytes(row["report"])))
         else:
-            reports.append(_reports.decode(bytes(row["report"])))
-    for report in reports:
-        files.extend(report.files)
-    return files, reports
+            shards.append(_reports.decode(bytes(row["report"])))
+    files = [file for task in intake for file in task.files]
+    files += [file for shard in shards for file in shard.files]
+    return Reports(files, intake, shards)
