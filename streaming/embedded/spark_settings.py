@@ -106,6 +106,9 @@ def driver_java_options(scratch: Path, log_file: Path, *, log_level: str, java_m
         *(vfork if java_major < VFORK_DEPRECATED_SINCE else ()),
         # query.stop() during foreachBatch overflows a small stack.
         "-Xss64m",
+        # Little lives longer than a batch, and the fetches of Kafka's records are humongous to G1,
+        # which marks the heap for them: a quarter less processor time here, a tenth of the job's.
+        "-XX:+UseParallelGC",
         # Native libraries are unpacked here; a killed JVM would leave them in /tmp.
         f"-Djava.io.tmpdir={scratch / 'tmp'}",
         # In case something starts Derby after all.
