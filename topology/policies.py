@@ -83,12 +83,17 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 class PolicyTable:
-    """The policies and operator policies of one vhost; picklable, equal tables alike."""
+    """The policies and operator policies of one vhost; picklable, equal tables alike.
+
+    Attributes:
+        changes: grows whenever what is in force may have changed.
+    """
 
     def __init__(self) -> None:
         """No policies."""
         self._ordinary = _Ranking()
         self._operator = _Ranking()
+        self.changes = 0
 
     def set(self, policy: Policy, *, operator: bool = False) -> None:
         """Put a policy in force, in place of the one of its name if there is one.
@@ -97,9 +102,11 @@ class PolicyTable:
             UnsupportedPatternError: its pattern cannot be used; nothing has changed.
         """
         (self._operator if operator else self._ordinary).set(policy)
+        self.changes += 1
 
     def clear(self, name: str, *, operator: bool = False) -> bool:
         """Take a policy out of force; False if there was none of that name."""
+        self.changes += 1
         return (self._operator if operator else self._ordinary).clear(name)
 
     def __getstate__(self) -> tuple[list[Policy], list[Policy]]:
@@ -110,6 +117,7 @@ class PolicyTable:
         """Set all policies again."""
         self._ordinary = _Ranking(state[0])
         self._operator = _Ranking(state[1])
+        self.changes = 0
 
     def policies(self, *, operator: bool = False) -> list[Policy]:
         """The policies, by name."""

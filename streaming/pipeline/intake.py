@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from streaming.ledger.files import DataFile
+from streaming.pipeline.garbage import without_collector
 from streaming.pipeline.intake_batch import Intake
 from streaming.pipeline.tasks import FILES_KEY, TaskSettings, batch_context
 
@@ -47,15 +48,16 @@ def run_intake(
     started = time.perf_counter()
     understanding = 0.0
     intake = Intake(settings, batch_context())
-    for batch in batches:
-        began = time.perf_counter()
-        if batch.num_rows:
-            intake.take(batch)
-        understanding += time.perf_counter() - began
-    read = time.perf_counter()
-    rows: list[tuple[int, bytes]] = intake.blobs()
-    packed = time.perf_counter()
-    files = intake.files
+    with without_collector():
+        for batch in batches:
+            began = time.perf_counter()
+            if batch.num_rows:
+                intake.take(batch)
+            understanding += time.perf_counter() - began
+        read = time.perf_counter()
+        rows: list[tuple[int, bytes]] = intake.blobs()
+        packed = time.perf_counter()
+        files = intake.files
     if files:
         seconds = {
             "read": read - started - understanding,

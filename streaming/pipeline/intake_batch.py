@@ -59,7 +59,7 @@ class Intake:
         self._known: dict[Combination, int | MalformedRecordError] = {}
         self._understood: list[PublishHeaders] = []
         self._shards: dict[int, _ShardRows] = {}
-        self._now_ms = 0
+        self._now_ms = context.now_ms
         self._messages = MessageRows(settings, context)
         self._quarantine = QuarantineRows(settings, context)
 
@@ -70,7 +70,6 @@ class Intake:
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take the records of one Arrow batch, all of one source."""
-        self._now_ms = batch["now_ms"][0].as_py()
         topics = batch["topic"].dictionary_encode()
         for code, name in enumerate(topics.dictionary.to_pylist()):
             topic = self._settings.topics[name]
@@ -147,11 +146,14 @@ class Intake:
     def _places(self, codes: Any, partitions: Any) -> tuple[Any, Any]:
         """Lane and grouping key of each record (D2)."""
         used, inverse = np.unique(codes, return_inverse=True)
+        names = [self._understood[code].vhost for code in used.tolist()]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        vhost_of = np.array([numbers[name] for name in names], np.int32)[inverse]
         lanes = np.zeros(len(codes), np.int32)
         keys = np.zeros(len(codes), np.int32)
-        for position, code in enumerate(used.tolist()):
-            vhost = self._settings.vhosts[self._understood[code].vhost]
-            chosen = inverse == position
+        for name, number in numbers.items():
+            vhost = self._settings.vhosts[name]
+            chosen = vhost_of == number
             lanes[chosen] = partitions[chosen] % len(vhost.keys)
             keys[chosen] = np.array(vhost.keys, np.int32)[lanes[chosen]]
         return lanes, keys
@@ -171,9 +173,9 @@ class Intake:
                 np.unique(combined, return_inverse=True)[1] * (len(column.dictionary) + 1) + indices
             )
         _values, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        codes = [
-            self._code((*(column[int(row)].as_py() for column in columns), None)) for row in first
-        ]
+        rows_of_each = pa.array(first)
+        values = zip(*(column.take(rows_of_each).to_pylist() for column in columns), strict=True)
+        codes = [self._code((*each, None)) for each in values]
         return np.array(codes, np.int32)[inverse]
 
     def _row_combinations(self, rows: pa.RecordBatch, topic: TopicTask) -> list[Combination]:

@@ -48,6 +48,7 @@ from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.task_settings import task_settings
+from streaming.pipeline.tasks import tell_tasks
 from streaming.pipeline.ticks import Ticks
 from streaming.pipeline.upkeep import Upkeep, retention
 from streaming.session import available_cores, make_session, stop_session
@@ -209,6 +210,8 @@ class Job:
     def _commit(self, frame: DataFrame, batch_id: int) -> None:
         """Run the stages of a batch and commit what came of them."""
         started = time.perf_counter()
+        offsets = self.checkpoint.offsets(batch_id)
+        tell_tasks(frame.sparkSession, offsets.now_ms)
         rows = frame.collect()
         ran = time.perf_counter()
         reports = read_reports(rows)
@@ -219,8 +222,6 @@ class Job:
         assert self._loss is not None
         self._watch.check_mapped_topics()
         files = [*reports.files, *self._loss.files(self._ledger, query_id, batch_id)]
-        offsets = self.checkpoint.offsets(batch_id)
-        now_ms = offsets.now_ms
         self.shards.learn(reports.shards)
         gate = self._flow.decide(self.shards)
         detail: dict[str, Any] = {
@@ -232,13 +233,11 @@ class Job:
             "lowest_resident": {} if self._upkeep is None else self._upkeep.lowest_detail(),
             **totals(files),
         }
-        committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
+        committed = self._ledger.commit(files, BatchRow(query_id, batch_id, offsets.now_ms, detail))
         self._loss.written()
-        seconds = {
-            "stages": round(ran - started, 4),
-            "commit": round(sum(committed.seconds.values()), 4),
-        }
-        done = reports.done(batch_id, now_ms, seconds)
+        commit_s = round(sum(committed.seconds.values()), 4)
+        seconds = {"stages": round(ran - started, 4), "commit": commit_s}
+        done = reports.done(batch_id, offsets.now_ms, seconds)
         self._flow.apply()
         if self._ticks is not None:
             self._ticks.batch_done(reports.shards)

@@ -9,7 +9,6 @@ same outbound records with the same numbers, which readers drop.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,6 +32,7 @@ from streaming.ledger.schemas import TABLES
 from streaming.pipeline import packing
 from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.event_rows import event_table
+from streaming.pipeline.garbage import without_collector
 from streaming.pipeline.outbound_records import STORED, OutboundWriter
 from streaming.pipeline.spark_state import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
 from streaming.pipeline.tasks import FILES_KEY, BatchContext, TaskSettings, batch_context
@@ -118,9 +118,7 @@ class BrokerProcessor(StatefulProcessor):
             seconds[name] = round(now - started, 6)
             started = now
 
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with without_collector():
             records = packing.unpack(blobs)
             lap("unpack")
             batch = fold(config, store, records)
@@ -132,9 +130,6 @@ class BrokerProcessor(StatefulProcessor):
             lap("outbound")
             store.flush()
             lap("state")
-        finally:
-            if collecting:
-                gc.enable()
         deaths: dict[str, int] = {}
         for plan in batch.events.death_plans:
             deaths[plan.reason] = deaths.get(plan.reason, 0) + 1

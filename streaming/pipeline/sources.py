@@ -21,9 +21,11 @@ COLUMNS = (
     "key",
     "value",
     "headers",
-    "unix_millis(current_timestamp()) as now_ms",
 )
-"""SQL of what the first stage reads; it takes the headers apart itself (`kafka_headers.py`)."""
+"""SQL of what the first stage reads; it takes the headers apart itself (`kafka_headers.py`).
+
+Nothing of a batch is in it, such as `current_timestamp()`: Spark would write that as a number into
+the code that it generates, and so compile it anew for every batch."""
 
 
 CONSUMER = {

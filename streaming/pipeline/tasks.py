@@ -14,8 +14,14 @@ from streaming.ledger.storage import Place
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import SparkSession
+
 FILES_KEY = 0
 """Grouping key of rows that carry file descriptions and belong to no shard."""
+
+
+NOW_MS = "dlx.nowMs"
+"""Local property of a batch's jobs: its timestamp."""
 
 
 class TopicTask(msgspec.Struct, frozen=True):
@@ -52,11 +58,22 @@ class TaskSettings(msgspec.Struct, frozen=True):
 
 
 class BatchContext(msgspec.Struct, frozen=True):
-    """Which task of which batch this is."""
+    """Which task of which batch this is.
+
+    Attributes:
+        now_ms: the batch's timestamp as Spark logged it, epoch milliseconds; a batch that is run
+            again has the same.
+    """
 
     query_id: str
     batch_id: int
     partition: int
+    now_ms: int
+
+
+def tell_tasks(spark: SparkSession, now_ms: int) -> None:
+    """Say when the batch is to the tasks of what this thread runs next."""
+    spark.sparkContext.setLocalProperty(NOW_MS, str(now_ms))
 
 
 def batch_context() -> BatchContext:
@@ -67,7 +84,9 @@ def batch_context() -> BatchContext:
     batch_id = context.getLocalProperty("streaming.sql.batchId")
     assert query_id is not None, "the task has no query id"
     assert batch_id is not None, "the task has no batch id"
-    return BatchContext(query_id, int(batch_id), context.partitionId())
+    now_ms = context.getLocalProperty(NOW_MS)
+    assert now_ms is not None, "the task does not know when its batch is"
+    return BatchContext(query_id, int(batch_id), context.partitionId(), int(now_ms))
 
 
 def body_file_number(batch_id: int, partition: int, index: int) -> int:

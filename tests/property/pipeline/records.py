@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from streaming.command_documents import READERS
 from streaming.wire import INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
+from tests.builders import START_MS
 from tests.property.topology.amqp_values import json_values, texts
 
 NAMES = ("", "q", "dead", "x", "dlx", "amq.direct", "größe")
@@ -171,12 +172,9 @@ def arrow_batch(rows, topic, first_offset):
         "topic": pa.array([topic] * count, pa.string()),
         "partition": pa.array([0] * count, pa.int32()),
         "offset": pa.array(range(first_offset, first_offset + count), pa.int64()),
-        "at_ms": pa.array(
-            [1_600_000_000_000 + 100 * number for number in range(count)], pa.int64()
-        ),
+        "at_ms": pa.array([START_MS + 100 * number for number in range(count)], pa.int64()),
         "key": pa.array([row.get("key") for row in rows], pa.binary()),
         "value": pa.array([row["value"] for row in rows], pa.binary()),
         "headers": pa.array(headers, pa.list_(HEADER)),
-        "now_ms": pa.array([1_600_000_000_000] * count, pa.int64()),
     }
     return pa.record_batch(list(columns.values()), names=list(columns))

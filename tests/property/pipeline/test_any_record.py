@@ -122,7 +122,7 @@ WITH_FOREIGN = {
 def test_no_record_stops_the_stream_and_each_has_its_row(place, rows, compat):
     first = next(OFFSETS)
     settings_ = task(place, compat)
-    context = BatchContext(QUERY, first, 0)
+    context = BatchContext(QUERY, first, 0, START_MS)
     intake = Intake(settings_, context)
 
     intake.take(arrow_batch(rows, "log", first))

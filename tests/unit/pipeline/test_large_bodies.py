@@ -44,7 +44,6 @@ def records(first: int, bodies: list[bytes]) -> pa.RecordBatch:
             "key": pa.nulls(rows, pa.binary()),
             "value": pa.array(bodies, pa.binary()),
             "headers": pa.array(headers, HEADERS),
-            "now_ms": pa.array([NOW_MS] * rows, pa.int64()),
         }
     )
 
@@ -77,7 +76,7 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
     )
     body = os.urandom(MEBIBYTE)
     count, piece = 150, 30
-    intake = Intake(settings, BatchContext("query", 0, 0))
+    intake = Intake(settings, BatchContext("query", 0, 0, NOW_MS))
     for first in range(0, count, piece):
         intake.take(records(first, [body] * piece))
     [(_key, blob)] = intake.blobs()
