@@ -71,7 +71,8 @@ def _make_topics(servers: str) -> None:
         NewTopic(name, num_partitions=1, replication_factor=1, config=limits)
         for name in (LOG, EMPTY_LOG)
     ]
-    for made in AdminClient({"bootstrap.servers": servers}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": servers})  # it must outlive the answers
+    for made in admin.create_topics(topics).values():
         made.result()
 
 

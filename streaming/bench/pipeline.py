@@ -165,7 +165,7 @@ def resident(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
     times = {}
     for count in sizes.pair(sizes.few[0], sizes.resident):
         shape = Shape(queues=10, max_length=max(1, count // 10), only_length=True)
-        times[count] = _batch_s(stand, f"resident-{count}", shape, sizes, fill=count)
+        times[count] = _batch_parts(stand, f"resident-{count}", shape, sizes, fill=count)
     yield _compared("resident", times)
 
 
@@ -174,12 +174,14 @@ def queues(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
     times = {}
     for count in sizes.pair(sizes.few[1], sizes.queues):
         shape = Shape(queues=count, max_length=1, only_length=True)
-        times[count] = _batch_s(stand, f"queues-{count}", shape, sizes, fill=count)
+        times[count] = _batch_parts(stand, f"queues-{count}", shape, sizes, fill=count)
     yield _compared("queues", times)
 
 
-def _compared(case: str, times: dict[int, float]) -> Figures:
-    (few, few_s), (many, many_s) = times.items()
+def _compared(case: str, times: dict[int, dict[str, float]]) -> Figures:
+    """Two batch times, their ratio, and the parts of both in milliseconds."""
+    (few, few_parts), (many, many_parts) = times.items()
+    few_s, many_s = few_parts.pop("batch_s"), many_parts.pop("batch_s")
     return {
         "case": case,
         "few": few,
@@ -187,11 +189,18 @@ def _compared(case: str, times: dict[int, float]) -> Figures:
         "many": many,
         "many_batch_ms": round(1000 * many_s),
         "ratio": round(many_s / few_s, 2),
+        **{
+            f"{name.removesuffix('_s')}_ms": [round(1000 * few_parts[name]), round(1000 * part)]
+            for name, part in many_parts.items()
+            if name in few_parts
+        },
     }
 
 
-def _batch_s(stand: Stand, name: str, shape: Shape, sizes: Sizes, fill: int) -> float:
-    """The median time of a batch of `small_batch` messages, with `fill` there before."""
+def _batch_parts(
+    stand: Stand, name: str, shape: Shape, sizes: Sizes, fill: int
+) -> dict[str, float]:
+    """Median times of a batch of `small_batch` messages, with `fill` there before, in seconds."""
     stand.log.make(name, 1)
     stand.declare(name, declarations(shape))
     stand.log.publish(name, shape, fill, 1)
@@ -203,7 +212,8 @@ def _batch_s(stand: Stand, name: str, shape: Shape, sizes: Sizes, fill: int) -> 
         job.until(lambda: job.published >= more)
         stand.drain(job)
         spent = _times(job)
-    return median(spent[WARM_UP:])
+    counted = [done for done in job.done if done.publishes][WARM_UP:]
+    return {"batch_s": median(spent[WARM_UP:]), **batch_parts(counted, job.progress)}
 
 
 def _times(job: Running) -> list[float]:
