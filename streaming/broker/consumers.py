@@ -40,7 +40,8 @@ class Consumers:
 
     def hand_over(self, queue: Queue, copy: Copy) -> None:
         """Give a copy to the consumer that is next in line."""
-        key = queue.waiting.popleft()
+        waiting = queue.waiting
+        key = waiting[0]
         stream = self._streams.get(key)
         if stream is None:
             channel_number, stream_number = key
@@ -48,7 +49,9 @@ class Consumers:
             self._streams[key] = stream
         self.deliver(queue, copy, stream, stream.label, stream.next_number, stream.auto_ack)
         if stream.unacked < stream.room:
-            queue.waiting.append(key)
+            waiting.rotate(-1)
+        else:
+            waiting.popleft()
 
     def serve(self, queue: Queue) -> None:
         """Hand out ready copies while consumers wait."""

@@ -208,8 +208,8 @@ class DeadLettering:
     def deliver(self) -> None:
         """Empty the outbox, hop by hop."""
         outbox = self.outbox
-        if len(outbox) == 1 and len(outbox[0][1].targets) == 1:  # as nearly always
-            copy, plan, row = outbox.popleft()
+        copy, plan, row = outbox.popleft()
+        if not outbox and len(plan.targets) == 1:  # as nearly always
             target = plan.targets[0]
             answer = target.arrive(
                 copy.message, plan.envelope, copy.copy_id, self._shard.now_ms, copy.failures
@@ -219,6 +219,7 @@ class DeadLettering:
             if outbox:
                 self.deliver_counted(Counter((identity_of(copy.message),)))
             return
+        outbox.appendleft((copy, plan, row))
         first_hop: list[tuple[Message, int]] = []
         copies = 0
         for _ in range(len(outbox)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from streaming.broker.dead_lettering import DeathPlan
@@ -39,9 +39,10 @@ class Kind(IntEnum):
     SETTLE_MISSED = 19  # a settlement of something not unacked: changes nothing
 
 
-ENQUEUED, DELIVERED, CONSUMED, DIED = (
-    int(kind) for kind in (Kind.ENQUEUED, Kind.DELIVERED, Kind.CONSUMED, Kind.DIED)
-)
+ENQUEUED: Final = 1
+DELIVERED: Final = 2
+CONSUMED: Final = 3
+DIED: Final = 6
 """What nearly all events are, as plain integers: members of an enum take longer to get at."""
 
 ENDINGS = frozenset(

@@ -11,14 +11,14 @@ come here: `body_file` and `body_row` say where to look one up.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-NEVER = 1 << 62
+NEVER: Final = 1 << 62
 """The deadline of a copy that does not expire, epoch milliseconds."""
 
-NO_COPY = -1
+NO_COPY: Final = -1
 """The parent of a copy that a publish made."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from heapq import heappush
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from streaming.broker.events import ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from topology.declarations import Queue as Declaration
     from topology.policies import QueueSettings
 
-REFUSED, ACCEPTED, TURNED_AWAY = 0, 1, 2
+REFUSED: Final = 0
+ACCEPTED: Final = 1
+TURNED_AWAY: Final = 2
 """What `arrive` says: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
 
 

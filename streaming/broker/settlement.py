@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.broker.commands import Ack, Settlement
+from streaming.broker.commands import Ack, Reject, Settlement
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER
 from streaming.broker.refs import Refs
@@ -36,17 +36,19 @@ class Settlements:
         """Carry a settlement out, one ref after the other (R-SET-3)."""
         shard = self._shard
         refs = Refs(shard.channels, actor.user, command.channel)
-        take = refs.take_up_to if getattr(command, "multiple", False) else refs.take
+        multiple = not isinstance(command, Reject) and command.multiple
+        ack = isinstance(command, Ack)
+        requeue = not isinstance(command, Ack) and command.requeue
         missing: list[str] = []
         named = [refs.find(ref) for ref in command.refs]  # before any of them causes a delivery
         for ref, place in zip(command.refs, named, strict=True):
-            taken = take(place)
+            taken = refs.take_up_to(place) if multiple else refs.take(place)
             if not taken:
                 missing.append(ref)
                 shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
-            elif isinstance(command, Ack):
+            elif ack:
                 self._ack(taken)
-            elif command.requeue:
+            elif requeue:
                 self.requeue(taken, explicitly=True)
             else:
                 self._reject(taken)

@@ -7,7 +7,7 @@ deliveries is settled, so a channel with a million of them costs no more than on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streaming.broker.encoding import PageCodec
 from streaming.broker.message import NEVER
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streaming.broker.channels import Channel
     from streaming.broker.pages import StateStore
 
-PAGE_BITS = 10
+PAGE_BITS: Final = 10
 """Deliveries 0..1023 of a stream are on page 0, and so on."""
 
 
