@@ -214,19 +214,23 @@ def measure(name: str, size: Size) -> Result:
     return result
 
 
-def plain_columns(events: Events) -> dict[str, list[object]]:
-    """What of each event's row is not a run or a constant, as plain values: ready for Arrow."""
+def plain_columns(events: Events) -> dict[str, list[int] | list[str]]:
+    """What of each event's row is not a run or a constant, as plain values: ready for Arrow.
+
+    As in the pipeline, copies and messages are columns of those events that have one.
+    """
     copies = events.copies
-    messages = [None if copy is None else copy.message for copy in copies]
+    present = [copy for copy in copies if copy is not None]
+    messages = [copy.message for copy in present]
     return {
-        "kind": list(events.kinds),
-        "queue": list(events.queues),
-        "number": list(events.numbers),
-        "copy_id": [None if copy is None else copy.copy_id for copy in copies],
-        "parent_copy_id": [None if copy is None else copy.parent_copy_id for copy in copies],
-        "message_id.topic_number": [None if one is None else one.topic_number for one in messages],
-        "message_id.partition": [None if one is None else one.partition for one in messages],
-        "message_id.offset": [None if one is None else one.offset for one in messages],
+        "kind": events.kinds,
+        "queue": events.queues,
+        "number": events.numbers,
+        "copy_id": [copy.copy_id for copy in present],
+        "parent_copy_id": [copy.parent_copy_id for copy in present],
+        "message_id.topic_number": [message.topic_number for message in messages],
+        "message_id.partition": [message.partition for message in messages],
+        "message_id.offset": [message.offset for message in messages],
     }
 
 
