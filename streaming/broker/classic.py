@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streaming.broker.events import ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from streaming.broker.shard import Shard
     from topology.declarations import Queue as Declaration
     from topology.policies import QueueSettings
+
+
+_make_copy: Final = Copy
+"""As a constant of this module: compiled code need not look it up by name for each message."""
 
 
 class ClassicQueue(Queue):
@@ -78,7 +82,7 @@ class ClassicQueue(Queue):
             position = self.next_position
             self.next_position = position + 1
             copy_id = events.first_seq + len(kinds)
-            copy = Copy(copy_id, message, envelope, position, NEVER, parent_copy_id)
+            copy = _make_copy(copy_id, message, envelope, position, NEVER, parent_copy_id)
             kinds.append(ENQUEUED)
             events.queues.append(self.name)
             events.copies.append(copy)

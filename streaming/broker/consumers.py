@@ -9,7 +9,7 @@ file.
 from __future__ import annotations
 
 from heapq import heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streaming.broker.events import CONSUMED, DELIVERED
 from streaming.broker.message import NEVER
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from streaming.broker.queue import Queue
     from streaming.broker.shard import Shard
     from streaming.broker.streams import Stream
+
+
+_make_delivery: Final = Delivery
+_make_delivery_out: Final = DeliveryOut
+"""As constants of this module: compiled code need not look them up by name for each message."""
 
 
 class Consumers:
@@ -112,7 +117,7 @@ class Consumers:
         stream_id = ""
         if not auto_ack:
             stream_id = stream.id
-            stream.add(Delivery(tag, number, queue.number, shard.now_ms, copy))
+            stream.add(_make_delivery(tag, number, queue.number, shard.now_ms, copy))
             queue.unacked += 1
             queue.unacked_bytes += copy.message.size
             channel_number = channel.number
@@ -120,7 +125,7 @@ class Consumers:
             if channel.timeout_timer_ms == NEVER and self._timeout_ms is not None:
                 self._arm_timeout(channel, self._timeout_ms)
         shard.outbound.append(
-            DeliveryOut(
+            _make_delivery_out(
                 row,
                 actor,
                 label,

@@ -39,10 +39,15 @@ TURNED_AWAY: Final = 2
 """What `arrive` says: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
 
 
+_make_copy: Final = Copy
+"""As a constant of this module: compiled code need not look it up by name for each message."""
+
+
 class Queue(QueueUse, ABC):
     """The common part of classic and quorum queues.
 
     Attributes:
+        quorum: whether it is a quorum queue.
         ready, ready_bytes: copies that can be handed out, and their bodies' bytes.
         unacked, unacked_bytes: copies handed out and not settled.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
@@ -68,6 +73,7 @@ class Queue(QueueUse, ABC):
         "owner",
         "plan_epoch",
         "plans",
+        "quorum",
         "ready",
         "ready_bytes",
         "retry_timer_ms",
@@ -79,7 +85,6 @@ class Queue(QueueUse, ABC):
         "unacked_on",
     )
 
-    quorum: ClassVar[bool] = False
     sweep_timer: ClassVar[TimerKind] = TimerKind.SWEEP_CLASSIC
     order: Order
 
@@ -88,6 +93,7 @@ class Queue(QueueUse, ABC):
     ) -> None:
         super().__init__(shard, number, record)
         self.events = shard.events
+        self.quorum = declaration.queue_type == "quorum"
         self.name = declaration.name
         self.declaration = declaration
         self.next_position = record.next_position
@@ -130,7 +136,7 @@ class Queue(QueueUse, ABC):
         """Take in a message, published or dead-lettered.
 
         Args:
-            parent_copy_id: the copy whose death made it, or NO_COPY.
+            parent_copy_id: the copy whose death made it, or NO_make_copy.
             base_ms: when its time to live begins to count, epoch milliseconds.
             failures: of the copy whose death made it (R-DLV-7).
 
@@ -179,7 +185,7 @@ class Queue(QueueUse, ABC):
         position = self.next_position
         self.next_position = position + 1
         copy_id = events.first_seq + len(kinds)
-        copy = Copy(copy_id, message, envelope, position, deadline_ms, parent_copy_id)
+        copy = _make_copy(copy_id, message, envelope, position, deadline_ms, parent_copy_id)
         kinds.append(ENQUEUED)
         events.queues.append(self.name)
         events.copies.append(copy)

@@ -27,7 +27,6 @@ class QuorumQueue(Queue):
 
     __slots__ = ("by_return", "explicit_returns_to_tail")
 
-    quorum = True
     sweep_timer = TimerKind.SWEEP_QUORUM
 
     def __init__(
