@@ -46,6 +46,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         """Of every Kafka client of a connection."""
         return {**self.kafka, "bootstrap.servers": self.bootstrap}
 
+    def topics(self) -> set[str]:
+        """What must be there before it can be used."""
+        named = (self.publishes, self.commands, self.transactions, self.outbound)
+        return {name for name in named if name is not None}
+
 
 def address_of(
     config: JobConfig,

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Self
 
 from streaming.client.consuming import Callback, Callbacks, Consumer
 from streaming.client.declaring import Declaring
 from streaming.client.errors import BrokerError, ChannelClosedError, ClientError
+from streaming.client.lease import Lease
 from streaming.client.messages import Delivery
 from streaming.client.records import Inbound, delivery_of
 from streaming.client.settling import Settled, refs_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dlx.client")
 
 DEFAULT_PREFETCH = 100
-RENEWALS_A_LEASE = 3
 MOST_MISSING = 10_000
 
 
@@ -38,14 +37,12 @@ class Channel(Declaring):
 
     Attributes:
         name: with the user, its identity.
-        lease_ms: how long the broker keeps it without hearing of it.
         resumed: how often it had to be opened again because the broker had closed it.
     """
 
     def __init__(self, connection: Connection, name: str, lease_ms: int) -> None:
         self._connection = connection
         self.name = name
-        self.lease_ms = lease_ms
         self.resumed = 0
         self._lock = threading.Lock()
         self._gets: dict[str, list[Delivery]] = {}
@@ -54,9 +51,7 @@ class Channel(Declaring):
         self._missing: list[str] = []
         self._open = False
         self._closed_by: ClientError | None = None
-        self._number: int | None = None  # the broker's: another one when it was opened anew
-        self._renewed_s = 0.0  # when a command last renewed the lease
-        self._asked_s = 0.0  # when a renewal was sent that is not answered yet; 0: none
+        self._lease = Lease(connection, name, lease_ms, self._reopened)
 
     def __enter__(self) -> Self:
         return self
@@ -65,27 +60,31 @@ class Channel(Declaring):
         self.close()
 
     @property
+    def lease_ms(self) -> int:
+        """How long the broker keeps it without hearing of it."""
+        return self._lease.lease_ms
+
+    @property
     def is_open(self) -> bool:
         """Whether it can be used."""
         return self._open
 
     def open(self) -> None:
         """Open it at the broker; `Connection.channel` has done so."""
-        self._opened(self._connection.ask(self._open_document(), self.name))
-        self._renewed_s = time.monotonic()
+        self._lease.open()
         self._open = True
 
     def close(self) -> None:
         """Close it: consumers end, what is unacked is requeued. Harmless twice."""
         if self._open:
             self._end(None)
-            self._connection.forget_channel(self.name)
+            self._connection.members.remove_channel(self.name)
             self._connection.tell({"op": "close_channel"}, self.name)
 
     def detach(self) -> None:
         """Leave it open at the broker until its lease ends, for another process to go on with."""
         self._end(None)
-        self._connection.forget_channel(self.name)
+        self._connection.members.remove_channel(self.name)
 
     # -- deliveries
 
@@ -206,7 +205,7 @@ class Channel(Declaring):
     def ask(self, op: str, **members: Any) -> dict[str, Any]:
         """Send a command of this channel and wait for its answer."""
         self._check()
-        self._renewed_s = time.monotonic()
+        self._lease.touch()
         return self._connection.ask({"op": op, **members}, self.name)
 
     # -- for the connection, on the reader's thread
@@ -233,7 +232,7 @@ class Channel(Declaring):
         """An answer to any command of this channel."""
         if refusal is not None:
             self._end(refusal)
-            self._connection.forget_channel(self.name)
+            self._connection.members.remove_channel(self.name)
             return
         missing = result.get("missing")
         if missing:
@@ -242,46 +241,24 @@ class Channel(Declaring):
                 self._missing = [*self._missing, *missing][-MOST_MISSING:]
 
     def renew_if_due(self, now_s: float) -> None:
-        """Renew the lease when a third of it has passed; notice a job that does not answer."""
-        if not self._open:
-            return
-        if self._asked_s:
-            timeout_s = self._connection.timeout_s
-            if now_s - max(self._asked_s, self._connection.heard_s) > timeout_s:
-                self._asked_s = 0.0
-                silent = self._connection.job_silent("the renewal of a channel", timeout_s)
-                self._connection.note_trouble(str(silent))
-        elif now_s - self._renewed_s > self.lease_ms / 1000 / RENEWALS_A_LEASE:
-            self._renewed_s = self._asked_s = now_s
-            self._connection.ask_later({"op": "renew"}, self.name, self._renewed)
+        """See to the lease."""
+        self._lease.renew_if_due(now_s)
 
-    def _renewed(self, answer: dict[str, Any]) -> None:
-        self._asked_s = 0.0
-        # What is on a channel that a later command opened anew may be half of what should be, so
-        # it is closed before it is opened.
-        if self._open and answer["number"] != self._number:
-            self.resumed += 1
-            logger.warning(
-                "the broker had closed channel %s: it is opened again, its consumers go on, and "
-                "what was unacked has been requeued",
-                self.name,
-            )
-            self._connection.tell({"op": "close_channel"}, self.name)
-            self._connection.ask_later(self._open_document(), self.name, self._opened)
-            for consumer in list(self._consumers.values()):
-                self._connection.tell(_consume(consumer), self.name)
+    def _reopened(self) -> None:
+        self.resumed += 1
+        logger.warning(
+            "the broker had closed channel %s: it is opened again, its consumers go on, and what "
+            "was unacked has been requeued",
+            self.name,
+        )
+        for consumer in list(self._consumers.values()):
+            self._connection.tell(_consume(consumer), self.name)
 
     # -- inside
 
-    def _open_document(self) -> dict[str, Any]:
-        return {"op": "open_channel", "lease_ms": self.lease_ms}
-
-    def _opened(self, answer: dict[str, Any]) -> None:
-        self._number = answer["number"]
-
     def _tell(self, op: str, **members: Any) -> None:
         self._check()
-        self._renewed_s = time.monotonic()
+        self._lease.touch()
         self._connection.tell({"op": op, **members}, self.name)
 
     def _check(self) -> None:
@@ -296,6 +273,7 @@ class Channel(Declaring):
 
     def _end(self, error: ClientError | None) -> None:
         self._open = False
+        self._lease.end()
         self._closed_by = error
         for consumer in list(self._consumers.values()):
             consumer.end(error)

@@ -12,7 +12,6 @@ Rule 3: the reader thread never waits for the job: it would wait for itself.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -26,28 +25,26 @@ from streaming.client.address import Address, address_of
 from streaming.client.asking import Answer, Asking
 from streaming.client.channel import Channel
 from streaming.client.errors import (
-    ClientError,
     ConnectionClosedError,
     KafkaUnreachableError,
     NoAnswerError,
-    broker_error,
 )
+from streaming.client.flow import Flow
+from streaming.client.members import Members
 from streaming.client.publisher import Publisher
 from streaming.client.reader import Reader
-from streaming.client.records import Inbound
 from streaming.client.sender import Sender
 from streaming.client.transactions import Transaction, Transactions
+from streaming.client.trouble import Trouble
 from streaming.config import load_config
 
 if TYPE_CHECKING:
     from streaming.client.messages import Returned
     from streaming.client.publisher import OnFlow
 
-logger = logging.getLogger("dlx.client")
 
 DEFAULT_TIMEOUT_S = 5.0
 DEFAULT_LEASE_MS = 60_000
-FLOW_LOOK_S = 0.5
 
 
 class Connection:
@@ -73,21 +70,22 @@ class Connection:
         self.address = Address(bootstrap=address) if isinstance(address, str) else address
         self.timeout_s = timeout_s
         self.session = uuid.uuid4().hex[:12]
-        self._on_trouble = on_trouble
-        self._trouble = ""
+        self.trouble = Trouble(self.address.bootstrap, on_trouble)
+        self._flow = Flow()
         self._lock = threading.Lock()
         self._numbers = 0
-        self._channels: dict[str, Channel] = {}
-        self._publishers: dict[str, Publisher] = {}
-        self._flowing = threading.Event()
-        self._flowing.set()
         self._closed = False
-        self.sender = Sender(self.address.properties, timeout_s, self.kafka_trouble)
+        self.sender = Sender(self.address.properties, timeout_s, self.trouble.of_kafka)
         self._asking = Asking(self.address, self.sender, timeout_s)
+        self.members = Members(self._asking, self._flow, self.trouble)
         self._transactions = Transactions(self)
         try:
             self._reader = Reader(
-                self.address, timeout_s, self._take, self._moment, self.kafka_trouble
+                self.address,
+                timeout_s,
+                self.members.take,
+                self.members.moment,
+                self.trouble.of_kafka,
             )
         except BaseException:
             self.sender.close()
@@ -131,14 +129,11 @@ class Connection:
         """
         self.check_open()
         channel = Channel(self, name or self.new_name("channel"), lease_ms)
-        with self._lock:
-            if channel.name in self._channels:
-                raise ClientError(f"this connection has a channel {channel.name!r} already")
-            self._channels[channel.name] = channel
+        self.members.add_channel(channel)
         try:
             channel.open()
         except BaseException:
-            self.forget_channel(channel.name)
+            self.members.remove_channel(channel.name)
             raise
         return channel
 
@@ -160,7 +155,7 @@ class Connection:
             on_flow=on_flow,
             max_unconfirmed=max_unconfirmed,
         )
-        self.know_publisher(publisher)
+        self.members.add_publisher(publisher)
         return publisher
 
     def transaction(self, *, on_flow: OnFlow = "block") -> AbstractContextManager[Transaction]:
@@ -180,15 +175,15 @@ class Connection:
         """Close the channels (what is unacked is requeued), hand over what is left, and end."""
         if self._closed:
             return
-        for channel in list(self._channels.values()):
+        for channel in self.members.channels():
             channel.close()
         self._closed = True
-        self._flowing.set()
+        self._flow.release()
         self._transactions.close()
         self.sender.close()
         self._reader.close()
         closed = ConnectionClosedError("the connection was closed")
-        for publisher in list(self._publishers.values()):
+        for publisher in self.members.publishers():
             publisher.fail_all(closed)
         self._asking.fail_all(closed)
 
@@ -201,7 +196,7 @@ class Connection:
     @property
     def is_flowing(self) -> bool:
         """Whether the broker lets publishers publish (flow control)."""
-        return self._flowing.is_set()
+        return self._flow.is_open
 
     @property
     def heard_s(self) -> float:
@@ -214,11 +209,6 @@ class Connection:
         if self.is_flowing:
             return self.timeout_s
         return max(self.timeout_s, DEFAULT_TIMEOUT_S)  # the notice comes every 2 s
-
-    @property
-    def trouble(self) -> str:
-        """What is wrong with Kafka or the job, in words; empty when nothing is known to be."""
-        return self._trouble
 
     # -- what channels and publishers need
 
@@ -246,10 +236,7 @@ class Connection:
         Raises:
             NoAnswerError: the job, which repeats its notice, has gone silent meanwhile.
         """
-        while not self._flowing.wait(FLOW_LOOK_S):
-            self.check_open()
-            if time.monotonic() - self.heard_s > self.silence_s:
-                raise self.job_silent("flow control's question for room", self.silence_s)
+        self._flow.wait(self._look_while_waiting)
         self.check_open()
 
     def check_open(self) -> None:
@@ -267,36 +254,6 @@ class Connection:
             self._numbers += 1
             return f"{what}-{self.session}-{self._numbers}"
 
-    def know_publisher(self, publisher: Publisher) -> None:
-        """Hand it what is for its channel."""
-        with self._lock:
-            self._publishers[publisher.name] = publisher
-
-    def forget_publisher(self, name: str) -> None:
-        """Hand it nothing more."""
-        with self._lock:
-            self._publishers.pop(name, None)
-
-    def forget_channel(self, name: str) -> None:
-        """Hand it nothing more."""
-        with self._lock:
-            self._channels.pop(name, None)
-
-    def note_trouble(self, words: str) -> None:
-        """Something is wrong with Kafka or the job; said once until things are well again."""
-        if words and words != self._trouble:
-            logger.warning("%s", words)
-            if self._on_trouble is not None:
-                self._on_trouble(words)
-        self._trouble = words
-
-    def kafka_trouble(self, reason: str) -> None:
-        """Librdkafka complained; it tries again by itself."""
-        if not self._trouble:
-            self.note_trouble(
-                f"Kafka at {self.address.bootstrap} is in trouble ({reason}); trying again"
-            )
-
     # -- inside
 
     def kafka_error(self, reason: str) -> KafkaUnreachableError:
@@ -307,45 +264,7 @@ class Connection:
         """The job did not answer, in words."""
         return self._asking.job_silent(what, wait_s)
 
-    def _take(self, record: Inbound) -> None:
-        """Hand a record of the outbound topic to whom it is for."""
-        if self._trouble:
-            self.note_trouble("")
-        match record.kind:
-            case "flow":
-                self._flow(active=bool(record.document.get("active", True)))
-            case "delivery":
-                channel = self._channels.get(record.channel)
-                if channel is not None:
-                    channel.take_delivery(record)
-            case "answer":
-                self._answered(record)
-            case "confirm" | "return" | "publish_error":
-                publisher = self._publishers.get(record.channel)
-                if publisher is not None:
-                    publisher.take(record)
-
-    def _answered(self, record: Inbound) -> None:
-        document = record.document
-        error = document.get("error")
-        refusal = None if error is None else broker_error(error["code"], error["text"])
-        result = document.get("result", {})
-        channel = self._channels.get(record.channel)
-        if channel is not None:
-            channel.take_answer(document["op"], result, refusal)
-        self._asking.answered(document.get("reply_id") or "", result, refusal)
-
-    def _flow(self, *, active: bool) -> None:
-        if active:
-            self._flowing.set()
-        else:
-            self._flowing.clear()
-        logger.info("flow control: publishers may %s", "go on" if active else "not go on")
-
-    def _moment(self) -> None:
-        """Now and then, on the reader's thread: leases are renewed, timeouts found."""
-        now_s = time.monotonic()
-        for channel in list(self._channels.values()):
-            channel.renew_if_due(now_s)
-        for publisher in list(self._publishers.values()):
-            publisher.fail_late(now_s)
+    def _look_while_waiting(self) -> None:
+        self.check_open()
+        if time.monotonic() - self.heard_s > self.silence_s:
+            raise self.job_silent("flow control's question for room", self.silence_s)

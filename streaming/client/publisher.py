@@ -167,7 +167,7 @@ class Publisher:
     def close(self) -> None:
         """Wait for what is unconfirmed (each ends with a confirm or an error), and end."""
         self._confirms.wait_for_none(None)
-        self._connection.forget_publisher(self.name)
+        self._connection.members.remove_publisher(self.name)
 
     def __enter__(self) -> Self:
         return self

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dlx.client")
 
 POLL_S = 0.1
+NEWS_S = 1.0
+"""How long the news of a topic may take to reach the broker that is asked."""
 MOST_AT_ONCE = 1000
 
 
@@ -85,8 +87,7 @@ class Reader:
         """Read from the end there is now: answers to what is asked later come after it."""
         gives_up_s = time.monotonic() + timeout_s
         try:
-            known = self._consumer.list_topics(timeout=timeout_s).topics
-            _check_topics(address, known)
+            known = self._known_topics(address, timeout_s)
             places = []
             for partition in known[address.outbound].partitions:
                 place = TopicPartition(address.outbound, partition)
@@ -100,6 +101,22 @@ class Reader:
                 f"no answer from Kafka at {address.bootstrap} within {timeout_s:g} s "
                 f"{self._complaints.explain(reason_of(error))}"
             ) from error
+
+    def _known_topics(self, address: Address, timeout_s: float) -> dict[str, Any]:
+        """The cluster's topics; one that was made this moment is waited for."""
+        gives_up_s = time.monotonic() + min(timeout_s, NEWS_S)
+        while True:
+            known: dict[str, Any] = self._consumer.list_topics(timeout=timeout_s).topics
+            missing = sorted(address.topics() - known.keys())
+            if not missing:
+                return known
+            if time.monotonic() > gives_up_s:
+                raise ClientError(
+                    f"Kafka at {address.bootstrap} has no topic {', '.join(missing)}: the job "
+                    "makes its topics when it starts (`dlx run`); are the names those of its "
+                    "dlx.toml?"
+                )
+            time.sleep(POLL_S)
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -126,13 +143,3 @@ class Reader:
             work()
         except Exception:
             logger.exception("a callback failed")
-
-
-def _check_topics(address: Address, known: dict[str, Any]) -> None:
-    named = (address.publishes, address.commands, address.transactions, address.outbound)
-    missing = sorted({name for name in named if name is not None and name not in known})
-    if missing:
-        raise ClientError(
-            f"Kafka at {address.bootstrap} has no topic {', '.join(missing)}: the job makes its "
-            "topics when it starts (`dlx run`); are the names those of its dlx.toml?"
-        )

@@ -117,7 +117,7 @@ class Transactions:
             properties, timeout_s = connection.address.properties, connection.timeout_s
             ends_ms = max(LONGEST_MS, int(timeout_s * 1000))
             more = {"transactional.id": self._id, "transaction.timeout.ms": ends_ms}
-            sender = Sender(properties, timeout_s, connection.kafka_trouble, **more)
+            sender = Sender(properties, timeout_s, connection.trouble.of_kafka, **more)
             try:
                 sender.producer.init_transactions(timeout_s)
             except KafkaException as error:
@@ -135,7 +135,7 @@ class Transactions:
                 topic=connection.address.transactions,
                 one_partition=True,
             )
-            connection.know_publisher(self._publisher)
+            connection.members.add_publisher(self._publisher)
         return self._sender, self._publisher
 
     def _commit(self, sender: Sender, publisher: Publisher) -> None:
@@ -163,7 +163,7 @@ class Transactions:
     def _forget(self, sender: Sender) -> None:
         """Let the next transaction begin with a new producer: Kafka ends what this one began."""
         if self._publisher is not None:
-            self._connection.forget_publisher(self._publisher.name)
+            self._connection.members.remove_publisher(self._publisher.name)
         self._sender = self._publisher = None
         with suppress(KafkaException):
             sender.producer.purge()

@@ -99,7 +99,7 @@ def test_a_client_goes_on_after_kafka_was_away(tmp_path, spark):
 
                 assert [each.body for each in taken(consumer, 1)] == [b"after"]
                 assert "Kafka at" in troubles[0]
-                assert connection.trouble == ""
+                assert str(connection.trouble) == ""
         finally:
             running.stop()
 
