@@ -18,7 +18,7 @@ from streaming.ledger.columns import build_table
 from streaming.ledger.files import DataFile, DataFileName, write_data_file
 from streaming.ledger.schemas import TABLES
 from streaming.pipeline.checkpoint import Checkpoint, CheckpointError
-from streaming.pipeline.log_holes import Hole
+from streaming.pipeline.log_holes import Hole, LostRecordsError, find_holes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,6 +135,24 @@ class AcceptedLoss:
         if self.holes:
             self._path.unlink(missing_ok=True)
             self.holes = []
+
+
+def face_holes(
+    checkpoint: Checkpoint, topics: KafkaTopics, ledger: Ledger, *, accept_loss: bool
+) -> AcceptedLoss:
+    """Refuse holes in the inputs' logs, or go on behind them.
+
+    Raises:
+        LostRecordsError: there are holes, and their loss is not accepted.
+    """
+    loss = AcceptedLoss(checkpoint)
+    loss.move(topics.partitions)
+    holes = find_holes(checkpoint.positions(), topics, checkpoint.job_file)
+    if holes and not accept_loss:
+        raise LostRecordsError(holes)
+    if holes:
+        loss.accept(holes, ledger, topics)
+    return loss
 
 
 def _edit(

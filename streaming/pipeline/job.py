@@ -34,7 +34,7 @@ from streaming.ledger.batches import BatchRow
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.memory import memory_marks, this_machine
-from streaming.pipeline.accepted_loss import AcceptedLoss
+from streaming.pipeline.accepted_loss import AcceptedLoss, face_holes
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.flow_control import FlowControl
 from streaming.pipeline.flow_notices import FlowNotices
@@ -42,7 +42,6 @@ from streaming.pipeline.gate import obeys
 from streaming.pipeline.imports import write_imports
 from streaming.pipeline.job_session import session_config
 from streaming.pipeline.kafka_topics import KafkaTopics
-from streaming.pipeline.log_holes import LostRecordsError, find_holes
 from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
@@ -136,7 +135,8 @@ class Job:
             outcome_settings(self.config),
             tables_empty=self._ledger.is_empty(),
         )
-        self._loss = self._face_holes(topics, self._ledger, accept_loss=accept_loss)
+        self._loss = face_holes(self.checkpoint, topics, self._ledger, accept_loss=accept_loss)
+        self._watch = LogWatch(self.config, topics, self.checkpoint)
         settings = task_settings(
             self.config, self.tables, self.checkpoint.job_file, topics, self._producer
         )
@@ -175,20 +175,6 @@ class Job:
         self._flow.attach(spark, self._query)
         if self._loss.holes:
             self._ticks.wake()  # the rows about them belong to a batch
-
-    def _face_holes(
-        self, topics: KafkaTopics, ledger: Ledger, *, accept_loss: bool
-    ) -> AcceptedLoss:
-        """Refuse holes in the inputs' logs, or go on behind them; then keep watching."""
-        loss = AcceptedLoss(self.checkpoint)
-        loss.move(topics.partitions)
-        holes = find_holes(self.checkpoint.positions(), topics, self.checkpoint.job_file)
-        if holes and not accept_loss:
-            raise LostRecordsError(holes)
-        if holes:
-            loss.accept(holes, ledger, topics)
-        self._watch = LogWatch(self.config, topics, self.checkpoint)
-        return loss
 
     def _learn_of_last_batch(self) -> None:
         """What the last batch row says: what is resident, deadlines, the gate."""
