@@ -1,11 +1,10 @@
 """Policies, operator policies and arguments: what is in force for a queue (SEMANTICS section 7).
 
 At most one policy and one operator policy apply to an object: of those that match it, the one of
-highest priority; of equals, the first by name, where RabbitMQ leaves the choice open (R-POL-9). A
-policy with a key that the queue's type does not support does not match that queue at all
-(R-POL-10). The two are merged, the smaller number winning (R-POL-7), and the result meets the
-queue's arguments: the smaller number again, or the argument (R-POL-2, R-POL-3), with a few
-exceptions for quorum queues (R-POL-12).
+highest priority; of equals, the first by name, where RabbitMQ leaves it open (R-POL-9). A policy
+with a key that the queue's type lacks does not match that queue (R-POL-10). The two are merged,
+the smaller number winning (R-POL-7); the result meets the queue's arguments: the smaller number
+again, or the argument (R-POL-2, R-POL-3; R-POL-12).
 """
 
 from collections.abc import Iterable, Mapping
@@ -90,13 +89,13 @@ class PolicyTable:
     """
 
     def __init__(self) -> None:
-        """No policies."""
+        """None."""
         self._ordinary = _Ranking()
         self._operator = _Ranking()
         self.changes = 0
 
     def set(self, policy: Policy, *, operator: bool = False) -> None:
-        """Put a policy in force, in place of the one of its name if there is one.
+        """Put a policy in force, in place of the one of its name.
 
         Raises:
             UnsupportedPatternError: its pattern cannot be used; nothing has changed.

@@ -117,8 +117,7 @@ class Job:
 
         Args:
             accept_loss: go on behind records that Kafka has lost, with a quarantine row a range.
-            definitions: by vhost, to be imported in a batch before that of the first message;
-                where batches have run already, they are as commands have left them.
+            definitions: by vhost, imported before the first message, and never again.
             spark: a session to use; by default the job makes its own and stops it at the end.
 
         Raises:
@@ -209,13 +208,12 @@ class Job:
         self._watch.check_mapped_topics()
         files = [*reports.files, *self._loss.files(self._ledger, query_id, batch_id)]
         self.shards.learn(reports.shards)
-        gate = self._flow.decide(self.shards)
         detail: dict[str, Any] = {
             "offsets": offsets.ends,
             "configuration": self.checkpoint.job_file.outcome_hash,
             "core_version": CORE_VERSION,
             **self.shards.detail(),
-            "gate": msgspec.to_builtins(gate),
+            "gate": msgspec.to_builtins(self._flow.decide(self.shards)),
             "lowest_resident": {} if self._upkeep is None else self._upkeep.lowest_detail(),
             **totals(files),
         }

@@ -1,8 +1,5 @@
 """From text to JobConfig: what is taken, and how everything that is wrong is said at once."""
 
-import pickle
-from pathlib import Path
-
 import pytest
 
 from streaming.config import (
@@ -16,11 +13,8 @@ from streaming.config import (
     TopicMapping,
     UserSettings,
     VhostSettings,
-    load_config,
     parse_config,
-    read_config,
 )
-from topology.errors import DlxError, Problem
 
 NO_MILLISECONDS = "job.trigger_ms: expected a whole number of milliseconds"
 
@@ -265,113 +259,3 @@ def test_a_value_of_the_wrong_kind_is_refused_at_its_path(text, problem):
 )
 def test_what_must_be_there_is_asked_for(text, problem):
     assert problem in problems_of(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("[job", "is not valid TOML: "),
-        ("a = 1\na = 2", "is not valid TOML: "),
-        (f"a = {'9' * 5000}", "is not valid TOML: "),
-        ("a = " + "[" * 100_000, "is not valid TOML: nested too deeply"),
-    ],
-)
-def test_text_that_is_no_toml_is_refused_by_the_name_of_the_file(text, what):
-    (problem,) = problems_of(text)
-
-    assert problem.startswith(f"dlx.toml: {what}")
-
-
-def test_no_message_repeats_a_value_that_may_be_a_secret():
-    text = """
-        password = "hunter2"
-        [job]
-        trigger_ms = "hunter2"
-        tables_location = "s3://user:hunter2@bucket/tables"
-        [kafka]
-        bootstrap_servers = ["user:hunter2@host:1"]
-        sasl_password = "hunter2"
-        [kafka.security]
-        "sasl.password" = "hunter2"
-        "group.id" = "hunter2"
-        [kafka.jvm_properties]
-        "sasl.jaas.config" = "hunter2"
-    """
-
-    problems = problems_of(text)
-
-    assert len(problems) == 8
-    assert "hunter2" not in "\n".join(problems)
-
-
-def test_a_byte_order_mark_is_read_over(tmp_path: Path):
-    (tmp_path / "dlx.toml").write_bytes(b"\xef\xbb\xbf[job]\ntrigger_ms = 7\n")
-
-    assert read_config(tmp_path / "dlx.toml").job.trigger_ms == 7
-
-
-def test_a_missing_file_is_named(tmp_path: Path):
-    path = tmp_path / "dlx.toml"
-
-    with pytest.raises(InvalidConfigError) as caught:
-        load_config(path)
-
-    assert str(caught.value) == f"{path}: no such file; `dlx config show` prints one to start from"
-
-
-def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path):
-    with pytest.raises(InvalidConfigError) as caught:
-        load_config(tmp_path)
-
-    assert str(caught.value) == f"{tmp_path}: cannot be read: Is a directory"
-
-
-def test_a_file_in_another_encoding_is_named(tmp_path: Path):
-    path = tmp_path / "dlx.toml"
-    path.write_bytes(b"# caf\xe9")
-
-    with pytest.raises(InvalidConfigError) as caught:
-        load_config(path)
-
-    assert str(caught.value) == f"{path}: is not UTF-8 text"
-
-
-def test_the_error_is_an_operators_and_survives_pickling():
-    error = InvalidConfigError([Problem("job", "is wrong"), Problem("kafka", "too")])
-
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
-
-    assert isinstance(error, DlxError)
-    assert again.problems == error.problems
-    assert str(again) == "job: is wrong\nkafka: too"
-
-
-def test_a_configuration_survives_pickling():
-    config = parse_config('kafka.security."sasl.password" = { env = "P" }')
-
-    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - our own bytes
-
-
-def test_a_configuration_made_by_code_is_held_to_the_same_rules():
-    with pytest.raises(InvalidConfigError) as caught:
-        JobConfig(
-            vhosts={},
-            users={"": UserSettings()},
-            inputs=(InputSettings(topic="dlx.publishes"),),
-        )
-
-    assert [str(problem) for problem in caught.value.problems] == [
-        "vhosts: is empty: name at least one vhost",
-        'users."": the name of this user is empty',
-    ]
-
-
-def test_a_section_made_by_code_is_held_to_the_same_bounds():
-    with pytest.raises(InvalidConfigError) as caught:
-        VhostSettings(lanes=0, consumer_timeout_ms=-1, definitions="")
-
-    assert [str(problem) for problem in caught.value.problems] == [
-        "lanes: must be from 1 to 1024",
-        "definitions: is empty",
-        "consumer_timeout_ms: must be from 0 to 315_360_000_000",
-    ]

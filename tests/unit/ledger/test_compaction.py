@@ -6,14 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake.exceptions import CommitFailedError
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.ledger.actions import add_action, removal
 from streaming.ledger.active_files import ActiveFiles
 from streaming.ledger.commit import TableWriter
 from streaming.ledger.compaction import Joined, join
-from streaming.ledger.compaction_plan import Small, plan, small_files
+from streaming.ledger.compaction_plan import plan, small_files
 from streaming.ledger.schemas import LEDGER, TABLES
 from streaming.ledger.swap import commit, next_number, undone
 from streaming.ledger.tables import load_table
@@ -238,69 +236,3 @@ def test_joining_and_committing_at_once_lose_and_double_nothing(root):
         list(range(80))
     )
     assert any(joined)
-
-
-files = st.lists(
-    st.builds(
-        Small,
-        st.uuids().map(str),
-        st.integers(1, 1000),
-        st.integers(1, 10),
-        st.tuples(st.integers(0, 50)),
-    ),
-    max_size=40,
-    unique_by=lambda file: file.path,
-)
-
-
-@given(files, st.integers(2, 600), st.integers(2, 12))
-def test_a_plan_joins_neighbours_that_are_worth_it(some_files, target, least):
-    groups = plan(some_files, target, least)
-
-    order = sorted(some_files, key=lambda file: (file.order, file.path))
-    unfinished = [file for file in order if file.size <= target // 2]
-    for group in groups:
-        start = unfinished.index(group[0])
-        assert group == unfinished[start : start + len(group)]
-        assert len(group) >= 2
-        assert sum(file.size for file in group) <= target
-    taken = [file.path for group in groups for file in group]
-    assert len(taken) == len(set(taken))
-
-
-def test_files_that_are_large_enough_are_left_alone():
-    large = [Small(str(n), 51, 1, (n,)) for n in range(20)]
-
-    assert plan(large, 100, 2) == []
-
-
-def test_a_few_small_files_are_left_for_later():
-    small = [Small(str(n), 1, 1, (n,)) for n in range(9)]
-
-    assert (plan(small, 100, 10), len(plan([*small, Small("9", 1, 1, (9,))], 100, 10))) == ([], 1)
-
-
-def test_small_files_behind_a_larger_one_are_joined_too():
-    old = [Small(f"a{n}", 1, 1, (n,)) for n in range(10)]
-    new = [Small(f"c{n}", 1, 1, (100 + n,)) for n in range(10)]
-
-    groups = plan([*old, Small("b", 40, 1, (50,)), *new], 100, 10)
-
-    assert groups == [new, [*old, Small("b", 40, 1, (50,))]]
-
-
-@given(st.integers(50, 400))
-def test_a_row_is_rewritten_a_logarithm_of_times(batches):
-    target = 1 << 30
-    table: list[Small] = []
-    rewritten = 0
-    for batch in range(batches):
-        table += [Small(f"{batch}-{n}", 1, 1, (batch, n)) for n in range(10)]
-        for group in plan(table, target, 10):
-            kept = [file for file in table if file not in group]
-            size = sum(file.size for file in group)
-            rewritten += size
-            table = [*kept, Small(f"j{batch}-{group[0].path}", size, size, group[0].order)]
-
-    assert rewritten / (10 * batches) <= 2 + batches.bit_length()
-    assert len(table) <= 10 + 10 + batches.bit_length()

@@ -1,19 +1,15 @@
 """The balance closes, and what is removed from the ledger is found and named."""
 
 import shutil
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from streaming.tables.balance import QueueBalance, VhostBalance, balance
-from streaming.tables.contents import ContentsUpdater
+from streaming.tables.balance import QueueBalance, VhostBalance
 from streaming.tables.findings import Finding
 from streaming.tables.snapshot import Tables
-from tests.builders import Broker
+from tests.unit.tables.drawing import drawn, named, remove, repeat
 from tests.unit.tables.random_play import RandomPlay
 from tests.unit.tables.recording import QUERY_ID, Recording, apart
 from tests.unit.tables.shop import a_shop
@@ -25,40 +21,6 @@ def copy_of_shop(shop_root, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(shop_root, root)
     return root
-
-
-def drawn(root):
-    tables = Tables(str(root))
-    try:
-        return balance(tables)
-    finally:
-        tables.close()
-
-
-def remove(root, name, condition, *, times=1):
-    """Remove rows of a table from its files, behind Delta's back; returns how many."""
-    tables = Tables(str(root))
-    removed = 0
-    for file in tables.files(name):
-        path = Path(root) / name / file
-        rows = pq.read_table(path)
-        keep = [not condition(row) for row in rows.to_pylist()]
-        removed += keep.count(False)
-        if times == 2:
-            rows = pa.concat_tables([rows, rows.filter([not one for one in keep])])
-        else:
-            rows = rows.filter(keep)
-        pq.write_table(rows, path)
-    return removed
-
-
-def repeat(root, name, condition):
-    """Write rows a second time."""
-    return remove(root, name, condition, times=2)
-
-
-def named(found):
-    return [(one.what, one.seq, one.message_id, one.queue, one.count) for one in found.findings]
 
 
 def test_the_shops_balance_is_closed(shop_root):
@@ -289,40 +251,3 @@ def test_a_row_deleted_through_delta_is_missed_like_any_other(copy_of_shop):
     table.delete("queue = 'mail'")
 
     assert named(drawn(copy_of_shop)) == [("missing dead letter", 18, "0/0/2", "mail", 1)]
-
-
-def test_the_state_of_the_broker_is_held_against_the_events(tmp_path):
-    """Even where a removed row leaves no trace: no totals, no contents, and it was the last one."""
-    broker = Broker()
-    recording = Recording(tmp_path, broker, with_totals=False)
-    broker.queue("work")
-    broker.publish("", "work", "order")
-    broker.get("work", "g", 1)
-    broker.ack("g/0")
-    recording.commit()
-    remove(tmp_path, "events", lambda row: row["kind"] == "acked")
-
-    assert [one.why for one in drawn(tmp_path).findings] == [
-        "the broker kept 0 copies after batch 0 (ready, unacked or held), the events leave 1"
-    ]
-
-
-def test_before_anything_happened_there_is_nothing_to_explain(tmp_path):
-    Recording(tmp_path, Broker())
-
-    found = drawn(tmp_path)
-
-    assert (found.batch_id, found.vhosts, found.queues, found.findings) == (None, [], [], [])
-
-
-def test_contents_that_are_behind_are_no_contradiction(tmp_path):
-    play = RandomPlay(11)
-    recording = Recording(tmp_path, play.broker)
-    updater = ContentsUpdater(recording.place)
-    for _ in range(3):
-        play.steps(30)
-        recording.commit()
-        if recording.batch_id == 1:
-            updater.update()
-
-    assert drawn(tmp_path).findings == []

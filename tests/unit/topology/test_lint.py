@@ -2,42 +2,10 @@
 
 import pytest
 
-from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
+from tests.unit.topology.lint_topologies import BURIED, DEAD, ORDERS, WORK, a_queue, a_topology
+from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.errors import Problem
 from topology.lint import lint
-
-
-def a_topology(*items, **more):
-    """Definitions of whatever is given; exchanges and queues are usually bound to something."""
-    return Definitions(
-        exchanges=tuple(item for item in items if isinstance(item, Exchange)),
-        queues=tuple(item for item in items if isinstance(item, Queue)),
-        bindings=tuple(item for item in items if isinstance(item, Binding)),
-        **more,
-    )
-
-
-def a_queue(name, **arguments):
-    """A queue; `ttl_ms=1` stands for x-message-ttl, `dlx` and `key` for where dead letters go."""
-    names = {
-        "ttl_ms": "x-message-ttl",
-        "dlx": "x-dead-letter-exchange",
-        "key": "x-dead-letter-routing-key",
-        "max_length": "x-max-length",
-    }
-    return Queue(
-        name,
-        arguments={
-            names.get(argument) or "x-" + argument.replace("_", "-"): value
-            for argument, value in arguments.items()
-        },
-    )
-
-
-ORDERS = Exchange("orders", "direct")
-WORK = Binding("orders", "work", routing_key="new")
-DEAD = Exchange("dead", "fanout")
-BURIED = (DEAD, Queue("buried"), Binding("dead", "buried"))
 
 
 def test_a_retry_pattern_through_a_rejection_is_clean():
@@ -273,100 +241,3 @@ def test_a_quorum_queue_may_die_by_its_default_delivery_limit_on_4_0_only():
 
     assert "work -(delivery_limit)-> retry" in on_4_0.what
     assert lint(topology, "3.10") == ()
-
-
-def test_a_dead_letter_target_that_refuses_when_full_is_found():
-    topology = a_topology(
-        ORDERS,
-        WORK,
-        a_queue("work", dlx="dead"),
-        DEAD,
-        a_queue("buried", max_length=5, overflow="reject-publish"),
-        Binding("dead", "buried"),
-    )
-
-    assert lint(topology) == (
-        Problem(
-            "queue 'work'",
-            "its dead letters that find 'buried' full are refused there (reject-publish) and lost",
-        ),
-    )
-
-
-def test_of_several_refusing_targets_one_is_named_and_the_rest_are_counted():
-    full = {"max_length": 5, "overflow": "reject-publish"}
-    topology = a_topology(
-        ORDERS,
-        WORK,
-        a_queue("work", dlx="dead"),
-        DEAD,
-        *(a_queue(name, **full) for name in ("b", "a", "c")),
-        *(Binding("dead", name) for name in ("a", "b", "c")),
-    )
-
-    (problem,) = lint(topology)
-
-    assert problem.what.startswith("its dead letters that find 'a' and 2 more full are refused")
-
-
-def test_a_refusing_queue_that_no_dead_letter_reaches_is_clean():
-    refusing = a_queue("limited", max_length=5, overflow="reject-publish")
-    topology = a_topology(
-        ORDERS,
-        WORK,
-        Binding("orders", "limited", routing_key="other"),
-        a_queue("work", dlx="dead"),
-        refusing,
-        *BURIED,
-    )
-
-    assert lint(topology) == ()
-
-
-def test_a_setting_by_policy_that_the_queue_type_makes_inert_is_found():
-    topology = a_topology(
-        ORDERS,
-        WORK,
-        a_queue("work", queue_type="quorum"),
-        policies=(Policy("p", "^work$", {"overflow": "reject-publish-dlx"}),),
-    )
-
-    assert lint(topology) == (
-        Problem("queue 'work'", "overflow reject-publish-dlx acts as drop-head on a quorum queue"),
-    )
-
-
-def test_a_dead_letter_target_that_refuses_is_no_danger_at_least_once_or_without_a_limit():
-    at_least_once = a_queue(
-        "work",
-        queue_type="quorum",
-        dlx="dead",
-        overflow="reject-publish",
-        dead_letter_strategy="at-least-once",
-    )
-    limited = a_queue("buried", max_length=5, overflow="reject-publish")
-    unlimited = a_queue("buried", overflow="reject-publish")
-    bound = (ORDERS, WORK, DEAD, Binding("dead", "buried"))
-
-    assert lint(a_topology(*bound, at_least_once, limited)) == ()
-    assert lint(a_topology(*bound, a_queue("work", dlx="dead"), unlimited)) == ()
-
-
-def test_at_least_once_that_degrades_is_found():
-    work = a_queue("work", queue_type="quorum", dlx="dead", dead_letter_strategy="at-least-once")
-
-    assert lint(a_topology(ORDERS, WORK, work, *BURIED)) == (
-        Problem(
-            "queue 'work'",
-            "dead-letter-strategy at-least-once needs a dead-letter exchange and overflow "
-            "reject-publish: dead letters are sent at most once",
-        ),
-    )
-
-
-def test_reject_publish_dlx_on_a_quorum_queue_is_found():
-    work = a_queue("work", queue_type="quorum", dlx="dead", overflow="reject-publish-dlx")
-
-    assert lint(a_topology(ORDERS, WORK, work, *BURIED)) == (
-        Problem("queue 'work'", "overflow reject-publish-dlx acts as drop-head on a quorum queue"),
-    )

@@ -1,0 +1,43 @@
+"""Tables with rows taken out or repeated, and what the balance finds."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streaming.tables.balance import balance
+from streaming.tables.snapshot import Tables
+
+
+def drawn(root):
+    tables = Tables(str(root))
+    try:
+        return balance(tables)
+    finally:
+        tables.close()
+
+
+def remove(root, name, condition, *, times=1):
+    """Remove rows of a table from its files, behind Delta's back; returns how many."""
+    tables = Tables(str(root))
+    removed = 0
+    for file in tables.files(name):
+        path = Path(root) / name / file
+        rows = pq.read_table(path)
+        keep = [not condition(row) for row in rows.to_pylist()]
+        removed += keep.count(False)
+        if times == 2:
+            rows = pa.concat_tables([rows, rows.filter([not one for one in keep])])
+        else:
+            rows = rows.filter(keep)
+        pq.write_table(rows, path)
+    return removed
+
+
+def repeat(root, name, condition):
+    """Write rows a second time."""
+    return remove(root, name, condition, times=2)
+
+
+def named(found):
+    return [(one.what, one.seq, one.message_id, one.queue, one.count) for one in found.findings]

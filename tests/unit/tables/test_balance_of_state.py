@@ -1,0 +1,44 @@
+"""The balance against what the broker kept, before anything happened, and beside contents."""
+
+from streaming.tables.contents import ContentsUpdater
+from tests.builders import Broker
+from tests.unit.tables.drawing import drawn, remove
+from tests.unit.tables.random_play import RandomPlay
+from tests.unit.tables.recording import Recording
+
+
+def test_the_state_of_the_broker_is_held_against_the_events(tmp_path):
+    """Even where a removed row leaves no trace: no totals, no contents, and it was the last one."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker, with_totals=False)
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    broker.get("work", "g", 1)
+    broker.ack("g/0")
+    recording.commit()
+    remove(tmp_path, "events", lambda row: row["kind"] == "acked")
+
+    assert [one.why for one in drawn(tmp_path).findings] == [
+        "the broker kept 0 copies after batch 0 (ready, unacked or held), the events leave 1"
+    ]
+
+
+def test_before_anything_happened_there_is_nothing_to_explain(tmp_path):
+    Recording(tmp_path, Broker())
+
+    found = drawn(tmp_path)
+
+    assert (found.batch_id, found.vhosts, found.queues, found.findings) == (None, [], [], [])
+
+
+def test_contents_that_are_behind_are_no_contradiction(tmp_path):
+    play = RandomPlay(11)
+    recording = Recording(tmp_path, play.broker)
+    updater = ContentsUpdater(recording.place)
+    for _ in range(3):
+        play.steps(30)
+        recording.commit()
+        if recording.batch_id == 1:
+            updater.update()
+
+    assert drawn(tmp_path).findings == []
