@@ -10,16 +10,14 @@ import pyarrow as pa
 
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.ledger.columns import Coded, Constant, build_table
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
+from streaming.ledger.files import DataFile
 from streaming.ledger.schemas import TABLES
-from streaming.pipeline.quarantine_rows import instants, plain_concat
+from streaming.pipeline.quarantine_rows import instants
+from streaming.pipeline.task_files import TaskFiles
 from streaming.pipeline.tasks import BatchContext, TaskSettings, TopicTask, body_file_number
 from streaming.scenario.document import PROPERTIES
 from streaming.wire import PublishHeaders
 from topology.values import table_to_json
-
-MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Bodies in memory before a file is written."""
 
 _SPEC = TABLES["messages"]
 
@@ -28,13 +26,8 @@ class MessageRows:
     """Collects and writes the bodies of one task."""
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
-        self._settings = settings
         self._context = context
-        self._tables: list[pa.Table] = []
-        self._rows = 0
-        self._bytes = 0
-        self._index = 0
-        self._files: list[DataFile] = []
+        self._files = TaskFiles(_SPEC, settings, context)
 
     def add(
         self,
@@ -48,10 +41,9 @@ class MessageRows:
     ) -> tuple[Any, Any]:
         """Take publishes; returns the number of the file and the row in it, for each."""
         count = rows.num_rows
-        files = np.full(
-            count, body_file_number(self._context.batch_id, self._context.partition, self._index)
-        )
-        places = np.arange(self._rows, self._rows + count, dtype=np.int32)
+        context, index = self._context, self._files.index
+        files = np.full(count, body_file_number(context.batch_id, context.partition, index))
+        places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
         used, inverse = np.unique(codes, return_inverse=True)
         known = [understood[code] for code in used.tolist()]
         indices = inverse.astype(np.int32)
@@ -83,31 +75,13 @@ class MessageRows:
         columns.update(properties_columns([one.publication.properties for one in known], indices))
         if rows["foreign"].null_count < count:
             columns["kafka_headers"] = rows["foreign"]
-        self._tables.append(build_table(_SPEC.schema, columns, count))
-        self._rows += count
-        self._bytes += int(sizes.sum())
-        if self._bytes >= MAX_FILE_BYTES:
-            self._write()
+        size = int(sizes.sum()) + rows["key"].nbytes + rows["foreign"].nbytes
+        self._files.add(build_table(_SPEC.schema, columns, count), size)
         return files, places
-
-    def _write(self) -> None:
-        if not self._tables:
-            return
-        context = self._context
-        name = DataFileName(
-            context.query_id, context.batch_id, "messages", context.partition, self._index
-        )
-        storage = self._settings.tables.below(_SPEC.name).storage()
-        file = write_data_file(storage, _SPEC, name, plain_concat(self._tables))
-        if file is not None:
-            self._files.append(file)
-        self._index += 1
-        self._tables, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> list[DataFile]:
         """Write what is left; the descriptions of all files."""
-        self._write()
-        return self._files
+        return self._files.close()
 
 
 def headers_json(headers: dict[str, Any] | None) -> str | None:

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.ledger.columns import Constant, build_table
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
+from streaming.ledger.files import DataFile
 from streaming.ledger.schemas import TABLES
+from streaming.pipeline.task_files import TaskFiles
 from streaming.pipeline.tasks import BatchContext, TaskSettings, TopicTask
 from streaming.wire import MalformedRecordError
 
@@ -19,15 +20,14 @@ class QuarantineRows:
     """Collects the bad records of one task."""
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
-        self._settings = settings
         self._context = context
-        self._tables: list[pa.Table] = []
+        self._files = TaskFiles(_SPEC, settings, context)
 
     def add(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask, faults: Faults) -> None:
         """Take bad records, named by row, each with what is wrong with it."""
         bad = rows.take(pa.array([index for index, _fault in faults], pa.int64()))
         count = bad.num_rows
-        self._tables.append(
+        self._files.add(
             build_table(
                 _SPEC.schema,
                 {
@@ -48,26 +48,15 @@ class QuarantineRows:
                     "kafka_headers": bad["headers"],
                 },
                 count,
-            )
+            ),
+            sum(bad[name].nbytes for name in ("key", "value", "headers")),
         )
 
     def close(self) -> list[DataFile]:
-        """Write what was collected."""
-        if not self._tables:
-            return []
-        table = plain_concat(self._tables)
-        context = self._context
-        name = DataFileName(context.query_id, context.batch_id, "quarantine", context.partition)
-        storage = self._settings.tables.below(_SPEC.name).storage()
-        file = write_data_file(storage, _SPEC, name, table)
-        return [] if file is None else [file]
+        """Write what is left; the descriptions of all files."""
+        return self._files.close()
 
 
 def instants(at_ms: pa.Array) -> pa.Array:
     """Epoch milliseconds as UTC microseconds."""
     return at_ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us", tz="UTC"))
-
-
-def plain_concat(tables: list[pa.Table]) -> pa.Table:
-    """Tables one after the other, dictionaries unified."""
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()

@@ -13,6 +13,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.shard_config import ShardConfig
 from streaming.command_documents import parse_command
 from streaming.ledger.bodies import BodyReader
+from streaming.ledger.files import DataFile, DataFileName
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.pipeline import packing
@@ -32,7 +33,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOW_MS = 1_700_000_000_000
 
 
-def records(first: int, bodies: list[bytes]) -> pa.RecordBatch:
+def records(first: int, bodies: list[bytes], key: bytes | None = None) -> pa.RecordBatch:
     rows = len(bodies)
     headers = [[("dlx-routing-key", b"work")]] * rows
     return pa.record_batch(
@@ -41,10 +42,22 @@ def records(first: int, bodies: list[bytes]) -> pa.RecordBatch:
             "partition": pa.array([0] * rows, pa.int32()),
             "offset": pa.array(range(first, first + rows), pa.int64()),
             "at_ms": pa.array([NOW_MS] * rows, pa.int64()),
-            "key": pa.nulls(rows, pa.binary()),
+            "key": pa.array([key] * rows, pa.binary()),
             "value": pa.array(bodies, pa.binary()),
             "headers": pa.array(headers, HEADERS),
         }
+    )
+
+
+def settings_of(place: Place, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
+    return TaskSettings(
+        tables=place,
+        topics={"publishes": TopicTask(1, "guest")},
+        vhosts={"/": VhostTask((1,))},
+        shards={1: ShardConfig()},
+        outbound=OutboundTask({}),
+        max_body_bytes=max_body_bytes,
+        max_header_bytes=16_384,
     )
 
 
@@ -64,16 +77,7 @@ def test_runs_hold_as_many_messages_as_fit(sizes, runs):
 def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
     place = Place(str(tmp_path))
     Ledger(place).close()
-    config = ShardConfig()
-    settings = TaskSettings(
-        tables=place,
-        topics={"publishes": TopicTask(1, "guest")},
-        vhosts={"/": VhostTask((1,))},
-        shards={1: config},
-        outbound=OutboundTask({}),
-        max_body_bytes=MEBIBYTE,
-        max_header_bytes=16_384,
-    )
+    settings = settings_of(place)
     body = os.urandom(MEBIBYTE)
     count, piece = 150, 30
     intake = Intake(settings, BatchContext("query", 0, 0, NOW_MS))
@@ -83,7 +87,7 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
     files = intake.files
 
     columns = packing.unpack([blob]).columns
-    shard = Shard(config, MemoryStore())
+    shard = Shard(ShardConfig(), MemoryStore())
     queue = {"name": "work", "arguments": {"x-max-length": 0}}
     shard.command(NOW_MS, parse_command({"op": "declare_queue", "queue": queue}), Actor(None, "a"))
     places = zip(*(columns[n].tolist() for n in ("offset", "body_file", "body_row")), strict=True)
@@ -106,3 +110,38 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
         [table["seq"][0].as_py() for _first, table in tables],
     )
     assert all(one == body for _first, table in tables for one in table["body"].to_pylist())
+
+
+def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 64_000)
+    place = Place(str(tmp_path))
+    Ledger(place).close()
+    body = os.urandom(1_000)
+
+    def run() -> list[DataFile]:
+        intake = Intake(settings_of(place, 500), BatchContext("query", 0, 3, NOW_MS))
+        for first in range(0, 150, 30):
+            intake.take(records(first, [body] * 30))
+        return intake.files
+
+    files = run()
+
+    assert [file.rows for file in files] == [90, 60]
+    assert [DataFileName.parse(file.path) for file in files] == [
+        DataFileName("query", 0, "quarantine", 3, index) for index in range(2)
+    ]
+    tables = [pq.read_table(tmp_path / "quarantine" / file.path) for file in files]
+    assert [n for table in tables for n in table["offset"].to_pylist()] == list(range(150))
+    assert run() == files  # a batch that is run again finds them
+
+
+def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 64_000)
+    place = Place(str(tmp_path))
+    Ledger(place).close()
+    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+
+    for first in range(0, 150, 30):
+        intake.take(records(first, [b""] * 30, os.urandom(1_000)))
+
+    assert [file.rows for file in intake.files] == [90, 60]
