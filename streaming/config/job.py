@@ -4,12 +4,15 @@ import re
 from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from streaming.config.properties import Properties, name_rule
 from streaming.config.scalars import (
     HOUR_MS,
     choice,
     folder,
+    local_folder,
+    local_path,
     matching,
     milliseconds,
     size,
@@ -52,10 +55,10 @@ class JobSettings(Section, frozen=True, kw_only=True):
     checkpoint_location: Annotated[
         str,
         Setting(
-            storage(),
-            "Spark's checkpoint: the offsets read and the broker's state. A path (a relative one "
-            "starts at the folder of this file) or a URL. One job a checkpoint; without it, the "
-            "tables cannot be continued.",
+            local_folder(),
+            "Spark's checkpoint: the offsets read and the broker's state. A folder on a local "
+            "disk (a relative path starts at the folder of this file; file:///PATH works too). "
+            "One job a checkpoint; without it, the tables cannot be continued.",
         ),
     ] = "checkpoints"
     tables_location: Annotated[
@@ -141,3 +144,9 @@ class JobSettings(Section, frozen=True, kw_only=True):
             '"spark.hadoop.fs.s3a.secret.key" = { env = "S3_SECRET" }.',
         ),
     ] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take `file:///PATH` for the path, then check."""
+        if isinstance(self.checkpoint_location, str):
+            force_setattr(self, "checkpoint_location", local_path(self.checkpoint_location))
+        Section.__post_init__(self)

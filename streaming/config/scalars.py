@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from typing import Final, Literal
+from urllib.parse import unquote
 
 import msgspec
 
@@ -21,6 +22,9 @@ MAX_NAME_BYTES: Final = 255
 _URL: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]+://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<rest>.*)"
 )
+
+_SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
+_FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(?P<path>/[^/?#][^?#]*)", re.IGNORECASE)
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -132,6 +136,28 @@ def matching(pattern: str, words: str) -> Scalar:
 def folder() -> Scalar:
     """A path on this machine."""
     return text(lambda raw: None if raw else "is empty", names="folder")
+
+
+def local_folder() -> Scalar:
+    """A path on this machine, or the same as a `file://` URL; no other URL."""
+    return text(_local_folder_fault, names="folder")
+
+
+def local_path(location: str) -> str:
+    """The path that a `file://` URL names; anything else as it is."""
+    url = _FILE_URL.fullmatch(location)
+    return location if url is None else unquote(url["path"])
+
+
+def _local_folder_fault(location: str) -> str | None:
+    if not location:
+        return "is empty"
+    if _SCHEME.match(location) and not _FILE_URL.fullmatch(location):
+        return (
+            "must be a folder of this machine, as a path or as file:///PATH: the state is kept on "
+            "a local disk, also where the tables are in shared storage"
+        )
+    return None
 
 
 def storage() -> Scalar:

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from streaming.config import (
+    InvalidConfigError,
     JobConfig,
     JobSettings,
     KafkaSettings,
@@ -81,3 +84,48 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch):
     (tmp_path / "dlx.toml").write_text('job.log_dir = "~/logs"')
 
     assert load_config(tmp_path / "dlx.toml").job.log_dir == "/home/shop/logs"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///var/lib/dlx%20state",
+        "file:/var/lib/dlx%20state",
+        "file://localhost/var/lib/dlx%20state",
+        "FILE:///var/lib/dlx%20state",
+    ],
+)
+def test_a_file_url_of_the_checkpoint_is_the_path_it_names(tmp_path: Path, url):
+    (tmp_path / "dlx.toml").write_text(f'job.checkpoint_location = "{url}"')
+
+    assert load_config(tmp_path / "dlx.toml").job.checkpoint_location == "/var/lib/dlx state"
+    assert JobSettings(checkpoint_location=url).checkpoint_location == "/var/lib/dlx state"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://bucket/checkpoints",
+        "hdfs://namenode/checkpoints",
+        "dbfs:/checkpoints",
+        "file://elsewhere/checkpoints",
+        "file:checkpoints",
+        "file:////elsewhere/checkpoints",
+        "file:///checkpoints?version=2",
+        "file:///",
+    ],
+)
+def test_the_checkpoint_is_on_a_local_disk(tmp_path: Path, url):
+    (tmp_path / "dlx.toml").write_text(f'job.checkpoint_location = "{url}"')
+
+    with pytest.raises(InvalidConfigError) as caught:
+        load_config(tmp_path / "dlx.toml")
+
+    [problem] = caught.value.problems
+    assert "job.checkpoint_location: must be a folder of this machine" in str(problem)
+    assert "local disk" in str(problem)
+
+
+@pytest.mark.parametrize("path", ["C:/checkpoints", "a:b", "checkpoints", "/var/a b%20c"])
+def test_a_path_of_the_checkpoint_stays_as_it_is(path):
+    assert JobSettings(checkpoint_location=path).checkpoint_location == path
