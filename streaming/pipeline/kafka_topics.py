@@ -88,13 +88,15 @@ class KafkaTopics:
         try:
             return self._admin.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
-            servers = ",".join(self._config.kafka.bootstrap_servers)
-            self._admin.poll(0)  # hands over the complaints
-            why = self._complaints.explain(error.args[0].str())
-            raise KafkaUnreachableError(
-                f"kafka.bootstrap_servers: no answer from {servers} within {self._timeout_s:g} s "
-                f"{why}"
-            ) from error
+            raise self._no_answer(error, self._timeout_s) from error
+
+    def _no_answer(self, error: KafkaException, timeout_s: float) -> KafkaUnreachableError:
+        servers = ",".join(self._config.kafka.bootstrap_servers)
+        self._admin.poll(0)  # hands over the complaints
+        why = self._complaints.explain(error.args[0].str())
+        return KafkaUnreachableError(
+            f"kafka.bootstrap_servers: no answer from {servers} within {timeout_s:g} s {why}"
+        )
 
     def _input_topic(self, name: str, partitions: int) -> NewTopic:
         wall = self._config.job.clock == "wall"
@@ -177,7 +179,7 @@ class KafkaTopics:
 
     def _describe(self) -> None:
         """Learn ids and partitions; a topic just made is not known everywhere at once."""
-        cluster = self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result()
+        cluster_id = self._cluster_id()
         names = sorted(
             {each.topic for each in self._config.inputs}
             | {*self._config.outbound_topics().values()}
@@ -196,11 +198,18 @@ class KafkaTopics:
                             f"the topic {name!r} cannot be used: {error.args[0].str()}"
                         ) from error
                     continue
-                self.identities[name] = f"{cluster.cluster_id}/{topic.topic_id}"
+                self.identities[name] = f"{cluster_id}/{topic.topic_id}"
                 self.partitions[name] = len(topic.partitions)
                 names.remove(name)
             if names:
                 time.sleep(0.05)
+
+    def _cluster_id(self) -> str:
+        try:
+            cluster = self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result()
+        except KafkaException as error:
+            raise self._no_answer(error, REQUEST_TIMEOUT_S) from error
+        return str(cluster.cluster_id)
 
 
 def _is_unknown(error: KafkaException) -> bool:

@@ -1,0 +1,47 @@
+"""A Kafka that answers no more, asked by a running job: said in words, and not the job's end."""
+
+import pytest
+
+from streaming.config import JobConfig, KafkaSettings
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.kafka_topics import KafkaTopics, KafkaUnreachableError
+from streaming.pipeline.log_watch import LogWatch
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def config(monkeypatch):
+    monkeypatch.setattr("streaming.pipeline.kafka_topics.REQUEST_TIMEOUT_S", 0.3)
+    return JobConfig(kafka=KafkaSettings(bootstrap_servers=(NOBODY,), connect_timeout_ms=300))
+
+
+@pytest.fixture
+def topics(config):
+    return KafkaTopics(config, {"bootstrap.servers": NOBODY})
+
+
+def test_each_question_is_refused_in_words(topics):
+    topics.partitions["dlx.publishes"] = 1
+    no_answer = (
+        rf"kafka\.bootstrap_servers: no answer from {NOBODY} within 0\.3 s .*is Kafka running"
+    )
+
+    with pytest.raises(KafkaUnreachableError, match=no_answer):
+        topics.refresh()
+    with pytest.raises(KafkaUnreachableError, match=no_answer):
+        topics.prepare()
+    with pytest.raises(KafkaUnreachableError, match="the offsets of the inputs cannot be had"):
+        topics.bounds(["dlx.publishes"])
+
+
+def test_the_watch_says_nothing_of_the_logs_then(config, topics, tmp_path):
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(
+        'v1\n{"batchTimestampMs":0}\n0:{"dlx.publishes":{"0":5}}'
+    )
+    watch = LogWatch(config, topics, Checkpoint(tmp_path))
+    try:
+        assert watch.look(planned=True) is None
+    finally:
+        watch.stop()
