@@ -18,6 +18,7 @@ from streaming.ledger.columns import build_table
 from streaming.ledger.files import DataFile, DataFileName, write_data_file
 from streaming.ledger.schemas import TABLES
 from streaming.pipeline.checkpoint import Checkpoint, CheckpointError
+from streaming.pipeline.kept_files import read_kept
 from streaming.pipeline.log_holes import Hole, LostRecordsError, find_holes
 
 if TYPE_CHECKING:
@@ -31,18 +32,23 @@ CAUSE = "lost_in_kafka"
 CAUSE_TOPIC = "lost_topic"
 
 _SPEC = TABLES["quarantine"]
-_holes = msgspec.json.Decoder(list[Hole])
+_REMEDY = (
+    "Restore it from a copy, or move it away: the job then asks again about what is still in front "
+    "of it, and ranges that it is behind already get no row in quarantine"
+)
 
 
 class AcceptedLoss:
-    """The ranges whose loss was accepted and which have no row yet."""
+    """The ranges whose loss was accepted and which have no row yet.
+
+    Raises:
+        DamagedFileError: lost.json cannot be read.
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._path = checkpoint.path / FILE
         self._checkpoint = checkpoint
-        self.holes: list[Hole] = (
-            _holes.decode(self._path.read_bytes()) if self._path.exists() else []
-        )
+        self.holes = read_kept(self._path, list[Hole], _REMEDY) or []
 
     def accept(self, holes: Sequence[Hole], ledger: Ledger, topics: KafkaTopics) -> None:
         """Remember the holes and move the checkpoint behind them.

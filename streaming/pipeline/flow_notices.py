@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from confluent_kafka import KafkaException, Producer
 
+from streaming.pipeline.kept_files import read_kept
 from streaming.pipeline.outbound_records import KIND, LANE, SEQ
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ REPEAT_S = 2.0
 """Pause between repeats of the notice that the gate is closed."""
 
 FLUSH_TIMEOUT_S = 10
+
+_REMEDY = (
+    'Restore it from a copy, or write {"seq": N, "active": true} there, with for N the highest '
+    "dlx-seq of the records of dlx-lane -1 in the outbound topics: readers drop notices with lower "
+    "numbers"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +68,9 @@ class FlowNotices:
         topics: (vhost, user) -> outbound topic.
         partitions: topic -> number of partitions.
         producer: librdkafka properties; may hold secrets.
+
+    Raises:
+        DamagedFileError: flow.json cannot be read.
     """
 
     def __init__(
@@ -76,11 +86,7 @@ class FlowNotices:
         self._topics = dict(topics)
         self._partitions = dict(partitions)
         self._producer = Producer({**producer, "log_level": 0, "linger.ms": 0})
-        self._last = (
-            msgspec.json.decode(self._path.read_bytes(), type=Notice)
-            if self._path.exists()
-            else Notice()
-        )
+        self._last = read_kept(self._path, Notice, _REMEDY) or Notice()
         self._gate: GateState | None = None
         self._changed = threading.Condition()
         self._greeted = False  # the notice of an earlier run was sent again

@@ -12,10 +12,16 @@ from typing import Any
 
 import msgspec
 
+from streaming.pipeline.kept_files import read_kept
 from streaming.pipeline.tasks import FILES_KEY
 
 FILE = "dlx.json"
 FORMAT = 1
+
+_REMEDY = (
+    "Restore it from a copy. Without it the checkpoint and its tables cannot be continued: move "
+    "both away, or give the job new ones"
+)
 
 _C1, _C2, _MASK = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
 _SPARK_SEED = 42
@@ -65,11 +71,12 @@ class JobFile(msgspec.Struct):
 
 
 def read_job_file(checkpoint: Path) -> JobFile | None:
-    """The file of a checkpoint; None if it has none."""
-    path = checkpoint / FILE
-    if not path.exists():
-        return None
-    return msgspec.json.decode(path.read_bytes(), type=JobFile)
+    """The file of a checkpoint; None if it has none.
+
+    Raises:
+        DamagedFileError: it cannot be read.
+    """
+    return read_kept(checkpoint / FILE, JobFile, _REMEDY)
 
 
 def write_job_file(checkpoint: Path, job_file: JobFile) -> None:
