@@ -76,24 +76,20 @@ def address_of(
         for each in reversed(config.inputs)
         if each.mapping is None and each.user == user
     }
-    if not {"publishes", "commands"} & inputs.keys():
+    if "commands" not in inputs:
         raise ClientError(
-            f"inputs: none that is ours (without a mapping) has user = {user!r}: add one with "
-            'source = "commands" and one with source = "publishes"'
+            f'inputs: none with source = "commands" has user = {user!r}: add one (and one with '
+            'source = "publishes"). Flow control holds back publishes, and never commands, so they '
+            "need a topic of their own"
         )
     properties = librdkafka_properties(config.kafka, os.environ if environ is None else environ)
     return Address(
         bootstrap=properties.pop("bootstrap.servers"),
-        publishes=_topic(inputs, "publishes", "commands"),
-        commands=_topic(inputs, "commands", "publishes"),
+        publishes=inputs["publishes" if "publishes" in inputs else "commands"].topic,
+        commands=inputs["commands"].topic,
         transactions=inputs["transactions"].topic if "transactions" in inputs else None,
         outbound=config.outbound_topics()[vhost, user],
         vhost=vhost,
         lanes=config.vhosts[vhost].lanes,
         kafka=properties,
     )
-
-
-def _topic(inputs: Mapping[str, InputSettings], source: str, otherwise: str) -> str:
-    """Either kind of topic may carry both kinds of record."""
-    return inputs[source if source in inputs else otherwise].topic

@@ -80,10 +80,20 @@ class Asking:
 
         asked.answer.add_done_callback(answered)
 
-    def tell(self, document: dict[str, Any], channel: str) -> None:
-        """Send a command and do not wait."""
+    def tell(
+        self,
+        document: dict[str, Any],
+        channel: str,
+        lost: Callable[[KafkaUnreachableError], None] | None = None,
+    ) -> None:
+        """Send a command and do not wait; `lost` is called if Kafka never takes it."""
         record = command({**document, "channel": channel}, self._address.vhost, channel)
-        self._sender.send(self._address.commands, record)
+
+        def reported(error: Any, _message: Message) -> None:
+            if error is not None and lost is not None:
+                lost(self.kafka_error(str(error.str())))
+
+        self._sender.send(self._address.commands, record, reported)
 
     def _send_asking(self, document: dict[str, Any], channel: str) -> tuple[_Asked, str]:
         reply_id = uuid.uuid4().hex
@@ -135,7 +145,7 @@ class Asking:
 
     def _no_answer(self, asked: _Asked, wait_s: float) -> ClientError:
         if not asked.taken.is_set():
-            return self.kafka_error(f"not within {wait_s:g} s")
+            return self.kafka_error(f"not within {wait_s:g} s; it may take effect later")
         return self.job_silent(asked.op, wait_s)
 
 

@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from streaming.client.consuming import Callback, Callbacks, Consumer
 from streaming.client.declaring import Declaring
-from streaming.client.errors import BrokerError, ChannelClosedError, ClientError
+from streaming.client.errors import (
+    BrokerError,
+    ChannelClosedError,
+    ClientError,
+    KafkaUnreachableError,
+)
 from streaming.client.lease import Lease
 from streaming.client.messages import Delivery
 from streaming.client.records import Inbound, delivery_of
-from streaming.client.settling import Settled, refs_of
+from streaming.client.settling import Settling
 
 if TYPE_CHECKING:
     from streaming.client.connection import Connection
@@ -32,7 +37,7 @@ DEFAULT_PREFETCH = 100
 MOST_MISSING = 10_000
 
 
-class Channel(Declaring):
+class Channel(Declaring, Settling):
     """Gets, consumes, settles and declares; made by `Connection.channel`.
 
     Attributes:
@@ -146,7 +151,10 @@ class Channel(Declaring):
         return consumer
 
     def start_consuming(self, timeout_s: float | None = None) -> None:
-        """Call the callbacks of this channel's consumers, here, until `stop_consuming`.
+        """Call the callbacks of this channel's consumers, here.
+
+        It returns after `stop_consuming`, when the last such consumer is cancelled, and when the
+        channel is closed by us.
 
         Args:
             timeout_s: return after so long; None: never by itself.
@@ -154,7 +162,7 @@ class Channel(Declaring):
         Raises:
             BrokerError: the broker closed the channel. What a callback raises comes out as well.
         """
-        self._callbacks.run(timeout_s)
+        self._callbacks.run(timeout_s, self._has_callbacks)
 
     def stop_consuming(self) -> None:
         """Let `start_consuming` return, after the callback that runs."""
@@ -168,23 +176,12 @@ class Channel(Declaring):
         if known is not None:
             self._forget(known)
             known.end()
-            unseen = [each for each in known.unseen() if each.delivery_id]
+            waiting = [*known.unseen(), *self._callbacks.take_out(known)]
+            unseen = [each for each in waiting if each.delivery_id]
+            if not self._has_callbacks():
+                self._callbacks.stop()
             if unseen:
                 self.nack(unseen, requeue=True)
-
-    # -- settling: sent, not waited for
-
-    def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
-        """Settle a delivery (or several, or delivery ids); `multiple`: and all before it."""
-        self._tell("ack", refs=refs_of(delivery), multiple=multiple)
-
-    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
-        """Give a delivery back to its queue, or with `requeue=False` dead-letter it."""
-        self._tell("nack", refs=refs_of(delivery), multiple=multiple, requeue=requeue)
-
-    def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
-        """As `nack`, never multiple."""
-        self._tell("reject", refs=refs_of(delivery), requeue=requeue)
 
     def recover(self) -> int:
         """Requeue everything that is unacked on this channel; returns how many (R-SET-4)."""
@@ -197,7 +194,7 @@ class Channel(Declaring):
             The delivery ids settled since the last call that were not unacked here any more.
         """
         self._check()
-        self._connection.ask({"op": "renew"}, self.name, timeout_s=timeout_s)
+        self._lease.check(self._connection.ask({"op": "renew"}, self.name, timeout_s=timeout_s))
         with self._lock:
             missing, self._missing = self._missing, []
         return missing
@@ -205,7 +202,6 @@ class Channel(Declaring):
     def ask(self, op: str, **members: Any) -> dict[str, Any]:
         """Send a command of this channel and wait for its answer."""
         self._check()
-        self._lease.touch()
         return self._connection.ask({"op": op, **members}, self.name)
 
     # -- for the connection, on the reader's thread
@@ -220,7 +216,7 @@ class Channel(Declaring):
             if consumer.callback is None:
                 consumer.arrive(delivery)
             else:
-                self._callbacks.arrive(consumer.callback, delivery)
+                self._callbacks.arrive(consumer, delivery)
             return
         deliveries = self._gets.get(label)
         if deliveries is not None:
@@ -252,20 +248,31 @@ class Channel(Declaring):
             self.name,
         )
         for consumer in list(self._consumers.values()):
-            self._connection.tell(_consume(consumer), self.name)
+            consumer.drop_unseen()
+            self._callbacks.take_out(consumer)
+            self._connection.tell(_consume(consumer), self.name, self._lost)
+
+    def _lost(self, error: KafkaUnreachableError) -> None:
+        """Kafka never took a command: what the broker thinks of this channel is not what we do."""
+        self._end(error)
+        self._connection.members.remove_channel(self.name)
 
     # -- inside
 
-    def _tell(self, op: str, **members: Any) -> None:
+    def tell(self, op: str, **members: Any) -> None:
+        """Send a command of this channel and do not wait."""
         self._check()
-        self._lease.touch()
-        self._connection.tell({"op": op, **members}, self.name)
+        self._connection.tell({"op": op, **members}, self.name, self._lost)
 
     def _check(self) -> None:
         self._connection.check_open()
         if not self._open:
             why = f" after the error: {self._closed_by}" if self._closed_by else ""
             raise ChannelClosedError(f"channel {self.name!r} is closed{why}") from self._closed_by
+
+    def _has_callbacks(self) -> bool:
+        with self._lock:
+            return self._open and any(each.callback for each in self._consumers.values())
 
     def _forget(self, consumer: Consumer) -> None:
         with self._lock:

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_S = 5.0
 DEFAULT_LEASE_MS = 60_000
+COMMANDS_PATIENCE_MS = 300_000
+"""How long a command waits for Kafka. Who asks is told after `timeout_s`; nobody waits for an ack,
+which must outlive an outage. What was published and not taken in time is given up for good."""
 
 
 class Connection:
@@ -76,7 +79,11 @@ class Connection:
         self._numbers = 0
         self._closed = False
         self.sender = Sender(self.address.properties, timeout_s, self.trouble.of_kafka)
-        self._asking = Asking(self.address, self.sender, timeout_s)
+        patience: dict[str, Any] = {"message.timeout.ms": COMMANDS_PATIENCE_MS}
+        self._commands = Sender(
+            self.address.properties, timeout_s, self.trouble.of_kafka, **patience
+        )
+        self._asking = Asking(self.address, self._commands, timeout_s)
         self.members = Members(self._asking, self._flow, self.trouble)
         self._transactions = Transactions(self)
         try:
@@ -89,6 +96,7 @@ class Connection:
             )
         except BaseException:
             self.sender.close()
+            self._commands.close()
             raise
 
     @classmethod
@@ -181,6 +189,7 @@ class Connection:
         self._flow.release()
         self._transactions.close()
         self.sender.close()
+        self._commands.close()
         self._reader.close()
         closed = ConnectionClosedError("the connection was closed")
         for publisher in self.members.publishers():
@@ -225,10 +234,15 @@ class Connection:
         """Send a command whose answer, if it comes, is handed over on the reader's thread."""
         self._asking.ask_later(document, channel, then)
 
-    def tell(self, document: dict[str, Any], channel: str) -> None:
-        """Send a command and do not wait."""
+    def tell(
+        self,
+        document: dict[str, Any],
+        channel: str,
+        lost: Callable[[KafkaUnreachableError], None] | None = None,
+    ) -> None:
+        """Send a command and do not wait; `lost` is called if Kafka never takes it."""
         self.check_open()
-        self._asking.tell(document, channel)
+        self._asking.tell(document, channel, lost)
 
     def wait_until_flowing(self) -> None:
         """Wait while flow control stops publishers.

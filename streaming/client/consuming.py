@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import queue
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streaming.client.errors import ClientError
@@ -94,6 +97,14 @@ class Consumer:
             self._error = error
             self._arrived.put(None)
 
+    def drop_unseen(self) -> None:
+        """What arrived and nobody has looked at is somebody else's now."""
+        with suppress(queue.Empty):
+            while True:
+                self._arrived.get_nowait()
+        if self._ended:
+            self._arrived.put(None)
+
     def unseen(self) -> list[Delivery]:
         """What arrived and nobody has looked at; taken out."""
         found = []
@@ -109,32 +120,50 @@ class Callbacks:
     """What `Channel.start_consuming` works off: the deliveries of all consumers with a callback."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[Callback, Delivery] | None] = queue.SimpleQueue()
+        self._waiting: deque[tuple[Consumer, Delivery]] = deque()
+        self._changed = threading.Condition()
         self._stopping = False
         self._error: ClientError | None = None
 
-    def arrive(self, callback: Callback, delivery: Delivery) -> None:
-        """A delivery for a callback."""
-        self._waiting.put((callback, delivery))
+    def arrive(self, consumer: Consumer, delivery: Delivery) -> None:
+        """A delivery for a consumer's callback."""
+        with self._changed:
+            self._waiting.append((consumer, delivery))
+            self._changed.notify()
+
+    def take_out(self, consumer: Consumer) -> list[Delivery]:
+        """What nobody has been called with of one consumer."""
+        with self._changed:
+            found = [delivery for owner, delivery in self._waiting if owner is consumer]
+            kept = [each for each in self._waiting if each[0] is not consumer]
+            self._waiting = deque(kept)
+        return found
 
     def stop(self, error: ClientError | None = None) -> None:
-        """Let `run` return, or raise the error."""
-        self._stopping = True
-        self._error = self._error or error
-        self._waiting.put(None)
+        """Let `run` return, or raise the error, then and ever after."""
+        with self._changed:
+            self._stopping = True
+            self._error = self._error or error
+            self._changed.notify()
 
-    def run(self, timeout_s: float | None) -> None:
+    def run(self, timeout_s: float | None, is_needed: Callable[[], bool]) -> None:
         """Call callbacks until `stop`, or for so long; what one raises ends it."""
         self._stopping = False
         ends_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._stopping:
-            left_s = None if ends_s is None else max(ends_s - time.monotonic(), 0)
-            try:
-                work = self._waiting.get(timeout=left_s)
-            except queue.Empty:
-                return
-            if work is not None:
-                callback, delivery = work
-                callback(delivery)
+        while is_needed():
+            with self._changed:
+                if not self._changed.wait_for(
+                    lambda: self._waiting or self._stopping, _left(ends_s)
+                ):
+                    break
+                if self._stopping:
+                    break
+                consumer, delivery = self._waiting.popleft()
+            assert consumer.callback is not None, "a consumer without callback has its own queue"
+            consumer.callback(delivery)
         if self._error is not None:
             raise self._error
+
+
+def _left(ends_s: float | None) -> float | None:
+    return None if ends_s is None else max(ends_s - time.monotonic(), 0)

@@ -111,7 +111,8 @@ class Publisher:
             ClientError: the message is wrong, or the connection closed.
         """
         self._connection.check_open()
-        self._heed_flow()
+        if not self._held:
+            self.heed_flow()
         key = record_key.encode() if isinstance(record_key, str) else record_key
         record = publish(
             body.encode() if isinstance(body, str) else body,
@@ -227,7 +228,12 @@ class Publisher:
         """Fail everything that is unconfirmed."""
         self._confirms.fail_all(error)
 
-    def _heed_flow(self) -> None:
+    def heed_flow(self) -> None:
+        """Wait, or raise, while flow control stops publishers.
+
+        Raises:
+            FlowStoppedError: if that was asked for.
+        """
         if self._connection.is_flowing:
             return
         if self.on_flow == "raise":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from streaming.client.records import Record
+
+logger = logging.getLogger("dlx.client")
 
 Reported = Callable[[Any, "Message"], None]
 """Called with Kafka's error or None, and the record with its partition and offset."""
@@ -92,7 +95,9 @@ class Sender:
 
     def close(self) -> None:
         """Give what is left to Kafka, as far as it takes it in time, and end."""
-        self.producer.flush(self._timeout_s)
+        left = self.producer.flush(self._timeout_s)
+        if left:
+            logger.warning("Kafka at %s has not taken the last %d records", self._bootstrap, left)
         self._closing.set()
         self._thread.join()
 

@@ -95,6 +95,7 @@ class Transactions:
         with self._one_at_a_time:
             sender, publisher = self._ready()
             publisher.on_flow = on_flow
+            publisher.heed_flow()  # not inside: the settlements there are what makes room
             publisher.hold()
             try:
                 sender.producer.begin_transaction()
@@ -116,7 +117,11 @@ class Transactions:
         if self._sender is None or self._publisher is None:
             properties, timeout_s = connection.address.properties, connection.timeout_s
             ends_ms = max(LONGEST_MS, int(timeout_s * 1000))
-            more = {"transactional.id": self._id, "transaction.timeout.ms": ends_ms}
+            more = {
+                "transactional.id": self._id,
+                "transaction.timeout.ms": ends_ms,
+                "message.timeout.ms": ends_ms,
+            }
             sender = Sender(properties, timeout_s, connection.trouble.of_kafka, **more)
             try:
                 sender.producer.init_transactions(timeout_s)

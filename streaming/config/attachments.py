@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from streaming.config.errors import InvalidConfigError, Place
+from streaming.config.import_rules import import_problems
 from streaming.config.kafka_clients import jvm_properties
 from streaming.config.model import JobConfig
 from streaming.config.secret import reveal
@@ -63,9 +64,10 @@ def _load(
     if others and definitions == Definitions():
         place.report(f"{path} declares nothing for this vhost, only for {', '.join(others)}")
         return None
-    problems = check_definitions(definitions, config.job.compat)
-    for problem in problems:
-        place.report(str(problem))
+    problems = [str(problem) for problem in check_definitions(definitions, config.job.compat)]
+    problems = problems or list(import_problems(config, vhost, definitions))
+    for words in problems:
+        place.report(words)
     return None if problems else definitions
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from streaming.pipeline.gate import Gate, GateState, SourceLimits, wait_for_batch
+from streaming.pipeline.gate import Gate, GateState, SourceLimits, obeys, wait_for_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +52,16 @@ class FlowControl:
         """From now on, publishers are told."""
         self._notices = notices
         notices.gate_is(self.state)
+
+    def first_rows(self, spark: SparkSession, *, importing: bool) -> int:
+        """Most publishes in the first batch.
+
+        Args:
+            importing: definitions come first; what waits in the inputs is older than they.
+        """
+        if not obeys(spark):
+            return self._job.max_batch_rows  # nobody could let more in later
+        return 0 if importing else self.state.max_rows
 
     def attach(self, spark: SparkSession, query: StreamingQuery) -> None:
         """From now on, the query's sources are limited."""

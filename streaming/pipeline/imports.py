@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from streaming.wire import OP, VHOST
 from topology.definitions import dump_definitions
+from topology.errors import DlxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 FLUSH_TIMEOUT_S = 30
 
 
+class ImportFailedError(DlxError):
+    """Kafka did not take the definitions of a vhost; the job must not start without them."""
+
+    def __init__(self, vhost: str, topic: str, why: str, size_bytes: int) -> None:
+        """Say which, why, and what can be done."""
+        super().__init__(
+            f"vhosts.{vhost}.definitions: Kafka did not take them as a command of {size_bytes} "
+            f"bytes to {topic!r} ({why}). A document larger than kafka.max_message_bytes can be "
+            "divided: leave a part out, and import it later (`dlx definitions import`)"
+        )
+
+
 def write_imports(
     config: JobConfig, definitions: Mapping[str, Definitions], producer: Mapping[str, str]
 ) -> None:
@@ -27,9 +40,20 @@ def write_imports(
     Args:
         definitions: by vhost.
         producer: librdkafka properties.
+
+    Raises:
+        ImportFailedError: Kafka does not take one of them.
     """
     topic = config.topics_of("commands")[0]
+    # Before all that may wait in the inputs; with the wall's clock Kafka itself dates the record.
+    at_ms = 1 if config.job.clock == "event" else 0
     sender = Producer({**producer, "log_level": 0})
+    problems: list[str] = []
+
+    def reported(error: Any, _message: Any) -> None:
+        if error is not None:
+            problems.append(str(error.str()))
+
     for vhost, one in definitions.items():
         document = dump_definitions({vhost: one})
         value = json.dumps({"op": "import_definitions", "definitions": document}).encode()
@@ -37,5 +61,18 @@ def write_imports(
             (OP, b"import_definitions"),
             (VHOST, vhost.encode()),
         ]
-        sender.produce(topic, value=value, headers=headers, partition=0)
-    sender.flush(FLUSH_TIMEOUT_S)
+        try:
+            sender.produce(
+                topic,
+                value=value,
+                headers=headers,
+                partition=0,
+                timestamp=at_ms,
+                on_delivery=reported,
+            )
+        except KafkaException as error:
+            raise ImportFailedError(vhost, topic, str(error.args[0].str()), len(value)) from error
+        waiting = sender.flush(FLUSH_TIMEOUT_S)
+        if waiting or problems:
+            why = problems[0] if problems else f"not within {FLUSH_TIMEOUT_S} s"
+            raise ImportFailedError(vhost, topic, why, len(value))

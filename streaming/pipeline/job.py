@@ -38,10 +38,10 @@ from streaming.pipeline.accepted_loss import AcceptedLoss, face_holes
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.flow_control import FlowControl
 from streaming.pipeline.flow_notices import FlowNotices
-from streaming.pipeline.gate import obeys
 from streaming.pipeline.imports import write_imports
 from streaming.pipeline.job_session import session_config
 from streaming.pipeline.kafka_topics import KafkaTopics
+from streaming.pipeline.kept_shards import keep_shards
 from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
@@ -134,6 +134,8 @@ class Job:
             outcome_settings(self.config),
             tables_empty=self._ledger.is_empty(),
         )
+        self._learn_of_last_batch()
+        keep_shards(self.config, self.checkpoint.job_file, self.shards)
         self._loss = face_holes(self.checkpoint, topics, self._ledger, accept_loss=accept_loss)
         self._watch = LogWatch(self.config, topics, self.checkpoint)
         settings = task_settings(
@@ -147,7 +149,6 @@ class Job:
             spark = self._spark = make_session(
                 session_config(self.config, os.environ), self._progress
             )
-        self._learn_of_last_batch()
         for note in self.marks.notes:
             logger.log(note.level, note.text)
         self._ticks = Ticks(
@@ -160,8 +161,7 @@ class Job:
             )
         )
         self._start_upkeep()
-        # The first batch then has the imports alone: what waits in the inputs is older than they.
-        first_rows = 0 if importing and obeys(spark) else self.gate_state.max_rows
+        first_rows = self._flow.first_rows(spark, importing=importing)
         plan = streaming_plan(spark, self.config, settings, dict(self._jvm), first_rows)
         self._query = (
             plan.writeStream.foreachBatch(self._commit)

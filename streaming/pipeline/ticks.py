@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from streaming.broker.message import NEVER
 from streaming.wire import OP, VHOST
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from streaming.config import JobConfig
     from streaming.pipeline.processor import ShardReport
     from streaming.pipeline.tasks import TaskSettings
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""How often the wall's clock is looked at: it may be put forward, or have slept."""
+FLUSH_S = 10
 
 
 class Ticks:
@@ -36,7 +43,10 @@ class Ticks:
         self._producer = (
             Producer({**producer, "log_level": 0, "linger.ms": 0}) if self._wall else None
         )
-        self._deadlines: dict[int, int] = dict(deadlines)
+        # A shard that is no longer configured has nobody to wake.
+        self._deadlines = {
+            shard: at_ms for shard, at_ms in deadlines.items() if shard in settings.shards
+        }
         self._changed = threading.Condition()
         self._stopping = False
         if self._wall:
@@ -68,25 +78,42 @@ class Ticks:
                 earliest = min(self._deadlines.values(), default=NEVER)
                 now_ms = time.time_ns() // 1_000_000
                 if earliest > now_ms:
-                    wait_s = min((earliest - now_ms) / 1000, 3600)
+                    wait_s = min((earliest - now_ms) / 1000, LOOK_S)
                     self._changed.wait(wait_s)
                     continue
                 due = [shard for shard, at_ms in self._deadlines.items() if at_ms <= now_ms]
                 for shard in due:
                     self._deadlines[shard] = NEVER  # the batch that the tick makes says the next
             for shard in due:
-                self._tick(shard)
+                if not self._tick(shard):
+                    self._try_again(shard)
 
-    def _tick(self, shard: int) -> None:
+    def _try_again(self, shard: int) -> None:
+        with self._changed:
+            again_ms = time.time_ns() // 1_000_000 + int(LOOK_S * 1000)
+            self._deadlines[shard] = min(self._deadlines[shard], again_ms)
+
+    def _tick(self, shard: int) -> bool:
+        """Write a tick; whether Kafka has it."""
         if self._topic is None or self._producer is None:
-            return
+            return True
         config = self._settings.shards[shard]
         partition = config.lane % self._partitions
         headers: list[tuple[str, str | bytes | None]] = [
             (OP, b"tick"),
             (VHOST, config.vhost.encode()),
         ]
-        self._producer.produce(
-            self._topic, value=b'{"op":"tick"}', partition=partition, headers=headers
-        )
-        self._producer.flush(10)
+        taken: list[bool] = []
+        try:
+            self._producer.produce(
+                self._topic,
+                value=b'{"op":"tick"}',
+                partition=partition,
+                headers=headers,
+                on_delivery=lambda error, _message: taken.append(error is None),
+            )
+            self._producer.flush(FLUSH_S)
+        except (BufferError, KafkaException) as error:
+            logger.warning("a tick could not be written: %s", error)
+            return False
+        return taken == [True]

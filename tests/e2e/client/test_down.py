@@ -1,5 +1,7 @@
 """What clients see when Kafka or the job is down, and that they go on when it is back."""
 
+import time
+
 import pytest
 
 from streaming.client import (
@@ -92,8 +94,9 @@ def test_a_client_goes_on_after_kafka_was_away(tmp_path, spark):
                     publisher.publish("", "work", b"lost").result(WAIT_S)
                 with pytest.raises(KafkaUnreachableError, match="is it running"):
                     channel.queue_depth("work")
-                kafka.start()
                 before.ack()
+                time.sleep(5)  # longer than any answer is waited for
+                kafka.start()
                 assert channel.sync(WAIT_S) == []
                 publisher.publish("", "work", b"after").result(WAIT_S)
 

@@ -1,0 +1,57 @@
+"""`start_consuming`: whom it calls, and when it returns or raises."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from streaming.client.consuming import Callbacks, Consumer
+from streaming.client.errors import ClientError
+from streaming.client.messages import Delivery
+
+
+def a_consumer(calls: list[Any]) -> Consumer:
+    channel: Any = None
+    return Consumer(channel, "tag", "q", 1, auto_ack=False, timeout_s=None, callback=calls.append)
+
+
+def a_delivery() -> Delivery:
+    made: Any = object()
+    return made  # type: ignore[no-any-return]
+
+
+def test_an_error_between_two_calls_is_raised_by_the_next_and_by_every_other():
+    callbacks = Callbacks()
+    callbacks.stop(ClientError("404"))
+
+    for timeout_s in (None, 0.01, 0):
+        with pytest.raises(ClientError, match="404"):
+            callbacks.run(timeout_s, lambda: False)
+
+
+def test_an_error_while_it_waits_ends_it():
+    callbacks = Callbacks()
+    stopping = threading.Timer(0.05, lambda: callbacks.stop(ClientError("404")))
+    stopping.start()
+
+    with pytest.raises(ClientError, match="404"):
+        callbacks.run(None, lambda: True)
+
+
+def test_without_anybody_to_call_it_returns_at_once():
+    Callbacks().run(None, lambda: False)
+
+
+def test_what_a_consumer_was_not_called_with_is_taken_out_and_others_stay():
+    callbacks = Callbacks()
+    one_calls: list[Any] = []
+    other_calls: list[Any] = []
+    one, other = a_consumer(one_calls), a_consumer(other_calls)
+    deliveries = [a_delivery() for _ in range(3)]
+    callbacks.arrive(one, deliveries[0])
+    callbacks.arrive(other, deliveries[1])
+    callbacks.arrive(one, deliveries[2])
+
+    assert callbacks.take_out(one) == [deliveries[0], deliveries[2]]
+    callbacks.run(0, lambda: True)
+    assert (one_calls, other_calls) == ([], [deliveries[1]])

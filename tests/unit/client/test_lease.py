@@ -1,0 +1,67 @@
+"""A lease is renewed in time, asked for again when no answer comes, and put right when lost."""
+
+from typing import Any
+
+from streaming.client.lease import Lease
+
+
+class Broker:
+    """A connection whose broker answers as told."""
+
+    def __init__(self) -> None:
+        self.timeout_s = 5.0
+        self.heard_s = 0.0
+        self.sent: list[str] = []
+        self.later: list[Any] = []
+        self.number = 1
+
+    def ask(self, document: dict[str, Any], _channel: str) -> dict[str, Any]:
+        self.sent.append(document["op"])
+        return {"number": self.number}
+
+    def tell(self, document: dict[str, Any], _channel: str) -> None:
+        self.sent.append(document["op"])
+
+    def ask_later(self, document: dict[str, Any], _channel: str, then: Any) -> None:
+        self.sent.append(document["op"])
+        self.later.append(then)
+
+
+def opened() -> tuple[Broker, Lease, list[str], float]:
+    broker: Any = Broker()
+    reopened: list[str] = []
+    lease = Lease(broker, "c", 60_000, lambda: reopened.append("again"))
+    lease.open()
+    return broker, lease, reopened, lease._renewed_s  # noqa: SLF001 (the clock it started with)
+
+
+def test_it_is_renewed_after_a_third_of_it():
+    broker, lease, _reopened, start_s = opened()
+    for second in range(45):
+        lease.renew_if_due(start_s + second)
+        while broker.later:
+            broker.later.pop()({"number": 1})
+
+    assert broker.sent == ["open_channel", "renew", "renew"]
+
+
+def test_a_renewal_that_got_no_answer_is_sent_again_though_others_hear_of_the_job():
+    broker, lease, _reopened, start_s = opened()
+    for second in range(60):
+        broker.heard_s = start_s + second
+        lease.renew_if_due(start_s + second)
+
+    assert broker.sent.count("renew") > 3
+
+
+def test_another_number_means_that_everything_is_opened_again_once():
+    broker, lease, reopened, start_s = opened()
+    lease.renew_if_due(start_s + 21)
+
+    broker.later.pop(0)({"number": 2})
+    lease.check({"number": 2})  # the answer to a sync, before that to the opening
+    broker.later.pop(0)({"number": 3})
+    lease.check({"number": 3})
+
+    assert broker.sent == ["open_channel", "renew", "close_channel", "open_channel"]
+    assert reopened == ["again"]

@@ -1,0 +1,39 @@
+"""A configuration that would leave messages where nobody gets them is refused."""
+
+import pytest
+
+from streaming.config import JobConfig
+from streaming.config.vhosts import VhostSettings
+from streaming.pipeline.checkpoint import CheckpointError
+from streaming.pipeline.kept_shards import keep_shards
+from streaming.pipeline.memory_of_shards import ShardsSeen
+from streaming.pipeline.numbers import JobFile
+
+FILE = JobFile(shards={"0 /": 1, "0 shop": 2, "1 shop": 3})
+
+
+def config(**lanes: int) -> JobConfig:
+    vhosts = {"/": VhostSettings()}
+    vhosts |= {name: VhostSettings(lanes=number) for name, number in lanes.items()}
+    return JobConfig(vhosts=vhosts)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_another_number_of_lanes_is_refused_with_the_right_one(lanes):
+    with pytest.raises(
+        CheckpointError, match=rf"vhosts\.shop\.lanes: .* has {lanes}\. Set it to 2"
+    ):
+        keep_shards(config(shop=lanes), FILE, ShardsSeen(None))
+
+
+def test_a_vhost_with_messages_must_stay_listed():
+    seen = ShardsSeen({"resident": {"3": [5, 100]}})
+
+    with pytest.raises(CheckpointError, match=r"'shop' is not listed any more, .* have 5 messages"):
+        keep_shards(config(), FILE, seen)
+
+
+def test_new_vhosts_and_empty_ones_that_go_are_fine():
+    seen = ShardsSeen({"resident": {"1": [9, 9], "2": [0, 0]}})
+
+    keep_shards(config(other=4), FILE, seen)

@@ -1,0 +1,80 @@
+"""The thread that wakes idle shards lives on, whatever it is told."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streaming.broker.message import NEVER
+from streaming.broker.shard_config import ShardConfig
+from streaming.config import JobConfig
+from streaming.pipeline import ticks
+
+
+class FakeKafka:
+    """Counts what is written; takes nothing at first."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.vhosts: list[bytes] = []
+        self.written = threading.Event()
+        self._last: Any = None
+
+    def produce(self, _topic: str, **record: Any) -> None:
+        self._last = record
+
+    def flush(self, _timeout_s: float) -> int:
+        if self.failures:
+            self.failures -= 1
+            return 1
+        self.vhosts.append(dict(self._last["headers"])["dlx-vhost"])
+        self._last["on_delivery"](None, None)
+        self.written.set()
+        return 0
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticks, "LOOK_S", 0.01)
+
+
+def started(kafka: FakeKafka, monkeypatch: Any, deadlines: dict[int, int]) -> ticks.Ticks:
+    monkeypatch.setattr(ticks, "Producer", lambda _properties: kafka)
+    settings: Any = SimpleNamespace(shards={1: ShardConfig(vhost="/")})
+    return ticks.Ticks(JobConfig(), settings, {}, {"dlx.commands": 1}, deadlines)
+
+
+def test_a_shard_that_is_no_longer_configured_wakes_nobody_and_harms_nobody(quick, monkeypatch):
+    kafka = FakeKafka(failures=0)
+
+    waking = started(kafka, monkeypatch, {1: 0, 7: 0})
+
+    assert kafka.written.wait(30)
+    waking.stop()
+    assert kafka.vhosts == [b"/"]
+
+
+def test_a_tick_that_kafka_did_not_take_is_written_again(quick, monkeypatch):
+    kafka = FakeKafka(failures=2)
+
+    waking = started(kafka, monkeypatch, {1: 0})
+
+    assert kafka.written.wait(30)
+    waking.stop()
+    assert kafka.failures == 0
+
+
+def test_a_clock_that_is_put_forward_is_noticed(quick, monkeypatch):
+    kafka = FakeKafka(failures=0)
+    real_ns = time.time_ns
+    in_an_hour_ms = real_ns() // 1_000_000 + 3_600_000
+    waking = started(kafka, monkeypatch, {1: in_an_hour_ms})
+    assert not kafka.written.wait(0.2)
+
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + 3_601_000_000_000)
+
+    assert kafka.written.wait(30)
+    waking.stop()
+    assert in_an_hour_ms < NEVER
