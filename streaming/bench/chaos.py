@@ -21,12 +21,27 @@ from streaming.bench.chaos_log import produce_log
 
 
 class ChaosResult(NamedTuple):
-    """What came of it; `differences` names tables and topics that are not equal."""
+    """What came of it; `differences` names tables and topics that are not equal.
+
+    `kills` were done, and `wanted` asked for: the log may be read before the last of them is due.
+    """
 
     messages: int
     kills: int
+    wanted: int
     rows: dict[str, int]
     differences: list[str]
+
+    @property
+    def findings(self) -> list[str]:
+        """What is wrong, in words; nothing, if the run shows what it is to show."""
+        found = [f"differs: {difference}" for difference in self.differences]
+        if self.kills < self.wanted:
+            found.append(
+                f"the log was read after {self.kills} of {self.wanted} kills: more --messages "
+                "leave time for all of them"
+            )
+        return found
 
 
 def run_chaos(
@@ -76,5 +91,5 @@ def run_chaos(
     hunted.wait(end)
     hunted.stop()
     differences = compare(peaceful, hunted, servers)
-    rows = {table: len(rows_of(peaceful, table)) for table in COMPARED}
-    return ChaosResult(messages, done, rows, differences)
+    rows = {table: len(rows_of(peaceful.tables, table)) for table in COMPARED}
+    return ChaosResult(messages, done, kills, rows, differences)

@@ -9,16 +9,27 @@ from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from streaming.bench.chaos_job import ChaosJob
 
-COMPARED = ("messages", "quarantine", "dead_letters", "events")
+COMPARED = ("messages", "quarantine", "dead_letters", "events", "queue_contents")
 
 
 def compare(first: ChaosJob, second: ChaosJob, servers: str) -> list[str]:
     """The tables and outbound topics in which two jobs differ, in words."""
+    differences = compare_tables(first.tables, second.tables)
+    one_out, other_out = (_outbound(job, servers) for job in (first, second))
+    if one_out != other_out:
+        differences.append(f"outbound: {len(one_out)} records against {len(other_out)}")
+    return differences
+
+
+def compare_tables(first: Path, second: Path) -> list[str]:
+    """The tables in which the folders of two jobs differ, in words."""
     differences = []
     for table in COMPARED:
-        one, other = (rows_of(job, table) for job in (first, second))
+        one, other = (rows_of(tables, table) for tables in (first, second))
         if one != other:
             known, others = set(one), set(other)
             only = [row for row in one if row not in others][:2]
@@ -27,16 +38,13 @@ def compare(first: ChaosJob, second: ChaosJob, servers: str) -> list[str]:
                 f"{table}: {len(one)} rows against {len(other)}; "
                 f"only the first has {only}, only the second {more}"
             )
-    one_out, other_out = (_outbound(job, servers) for job in (first, second))
-    if one_out != other_out:
-        differences.append(f"outbound: {len(one_out)} records against {len(other_out)}")
     return differences
 
 
-def rows_of(job: ChaosJob, table: str) -> list[str]:
+def rows_of(tables: Path, table: str) -> list[str]:
     """The rows of a table as texts, sorted, without what says which job and batch wrote them."""
     rows: list[str] = []
-    for uri in DeltaTable(str(job.tables / table)).file_uris():
+    for uri in DeltaTable(str(tables / table)).file_uris():
         found = pq.read_table(uri).drop_columns(["query_id", "batch_id"])
         rows += [repr(row) for row in found.to_pylist() if row.get("kind") != "batch"]
     return sorted(rows)

@@ -9,7 +9,8 @@ from streaming.bench.chaos import run_chaos
 def test_a_killed_job_leaves_what_an_undisturbed_one_leaves(embedded_kafka, tmp_path):
     result = run_chaos(tmp_path, embedded_kafka.bootstrap_servers, messages=6000, kills=4)
 
-    assert result.differences == []
+    assert result.findings == []
     assert result.kills == 4
     assert result.rows["dead_letters"] > 2000
     assert result.rows["messages"] == 6000
+    assert result.rows["queue_contents"] > 2000
