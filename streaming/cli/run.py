@@ -67,7 +67,8 @@ def run(
         if view is not None:
             view.show(done, job.shards, job.gate_state)
         else:
-            logger.info("%s", batch_line(done, job.shards, job.gate_state))
+            line = batch_line(done, job.shards, job.gate_state, settings.job.clock)
+            logger.info("%s", line)
 
     job = Job(settings, batch_done, Console(stderr=True))
     for number in (signal.SIGTERM, signal.SIGINT):

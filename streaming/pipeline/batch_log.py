@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from streaming.pipeline.gate import GateState
@@ -13,11 +13,20 @@ if TYPE_CHECKING:
     from streaming.pipeline.reports import BatchDone
 
 
-def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:
-    """The line: JSON of rows, durations, what is resident, deaths by reason, lag and gate."""
+def batch_line(
+    done: BatchDone, shards: ShardsSeen, gate: GateState, clock: Literal["wall", "event"]
+) -> str:
+    """The line: JSON of rows, durations, what is resident, deaths by reason, lag and gate.
+
+    `lag_ms` is how far the job's time is behind the wall. With `clock = event` that time is the
+    clock of the batch's shard that is furthest behind; null, if the batch had none.
+    """
     deaths: Counter[str] = Counter()
     for report in done.reports:
         deaths.update(report.deaths)
+    at_ms: int | None = done.now_ms
+    if clock == "event":
+        at_ms = min((report.now_ms for report in done.reports), default=None)
     return json.dumps(
         {
             "event": "batch",
@@ -29,7 +38,7 @@ def batch_line(done: BatchDone, shards: ShardsSeen, gate: GateState) -> str:
             "resident_messages": shards.resident_messages,
             "resident_bytes": shards.resident_bytes,
             "dead_letters": dict(sorted(deaths.items())),
-            "lag_ms": max(0, time.time_ns() // 1_000_000 - done.now_ms),
+            "lag_ms": None if at_ms is None else max(0, time.time_ns() // 1_000_000 - at_ms),
             "gate": "open" if gate.open else "closed",
             "gate_cause": gate.cause,
         }
