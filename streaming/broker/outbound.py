@@ -97,4 +97,13 @@ class AnswerOut(NamedTuple):
     refusal: Refusal | None
 
 
-Outbound = DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut
+class CancelOut(NamedTuple):
+    """A consumer ended with its queue (R-GONE); it has not asked for that."""
+
+    row: int
+    actor: Actor
+    consumer: str
+    queue: str
+
+
+Outbound = DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut | CancelOut

@@ -11,6 +11,7 @@ from streaming.broker import commands
 from streaming.broker.events import Actor, Kind
 from streaming.broker.lanes import not_on_lanes, refuse_on_lanes
 from streaming.broker.message import NEVER
+from streaming.broker.outbound import CancelOut
 from streaming.broker.timers import TimerKind
 from streaming.broker.topology_commands import Handler, Result, TopologyCommands
 from topology.declarations import Queue as Declaration
@@ -153,7 +154,8 @@ class QueueCommands(TopologyCommands):
         for channel_number, stream_number in queue.consumers:
             stream = shard.channels.by_number(channel_number).streams[stream_number]
             stream.active = False
-            shard.sessions.note_cancelled(queue, stream)
+            row = shard.sessions.note_cancelled(queue, stream)
+            shard.outbound.append(CancelOut(row, stream.channel.actor, stream.label, queue.name))
         queue.consumers.clear()
         queue.waiting.clear()
         removed = shard.topology.remove_queue(queue.name)

@@ -151,11 +151,11 @@ class Sessions:
         if queue.declaration.auto_delete and not queue.consumers:
             shard.administration.queues.delete_queue(queue, "auto_delete")
 
-    def note_cancelled(self, queue: Queue, stream: Stream) -> None:
-        """Say that a consumer ended, and whose it was."""
+    def note_cancelled(self, queue: Queue, stream: Stream) -> int:
+        """Say that a consumer ended, and whose it was; the row of the event."""
         channel = stream.channel
         detail = {"consumer": stream.label, "name": channel.name, "user": channel.user}
-        self._note("consumer_cancelled", queue.name, detail)
+        return self._note("consumer_cancelled", queue.name, detail)
 
     # -- time
 
@@ -206,5 +206,5 @@ class Sessions:
             return Refusal(NOT_IMPLEMENTED, f"NOT_IMPLEMENTED - {text}")
         return shard.administration.queues.usable_queue(actor, name, "read")
 
-    def _note(self, what: str, queue: str, detail: dict[str, Any]) -> None:
-        self._shard.events.add(Kind.CHANNEL, queue, detail={"what": what, **detail})
+    def _note(self, what: str, queue: str, detail: dict[str, Any]) -> int:
+        return self._shard.events.add(Kind.CHANNEL, queue, detail={"what": what, **detail})

@@ -224,6 +224,16 @@ class Channel(Declaring, Settling):
             delivery.channel = self
             deliveries.append(delivery)
 
+    def take_cancel(self, tag: str) -> None:
+        """The queue of a consumer is gone: it ends when what has arrived was looked at."""
+        consumer = self._consumers.get(tag)
+        if consumer is not None:
+            logger.warning("queue %r is gone, and consumer %r with it", consumer.queue, tag)
+            self._forget(consumer)
+            consumer.end()
+            self._callbacks.take_out(consumer)
+            self._callbacks.wake()
+
     def take_answer(self, op: str, result: dict[str, Any], refusal: BrokerError | None) -> None:
         """An answer to any command of this channel."""
         if refusal is not None:

@@ -139,6 +139,11 @@ class Callbacks:
             self._waiting = deque(kept)
         return found
 
+    def wake(self) -> None:
+        """Let `run` see whether it is still needed."""
+        with self._changed:
+            self._changed.notify()
+
     def stop(self, error: ClientError | None = None) -> None:
         """Let `run` return, or raise the error, then and ever after."""
         with self._changed:
@@ -153,10 +158,10 @@ class Callbacks:
         while is_needed():
             with self._changed:
                 if not self._changed.wait_for(
-                    lambda: self._waiting or self._stopping, _left(ends_s)
+                    lambda: self._waiting or self._stopping or not is_needed(), _left(ends_s)
                 ):
                     break
-                if self._stopping:
+                if self._stopping or not self._waiting:
                     break
                 consumer, delivery = self._waiting.popleft()
             assert consumer.callback is not None, "a consumer without callback has its own queue"

@@ -72,6 +72,10 @@ class Members:
                 channel = self._channels.get(record.channel)
                 if channel is not None:
                     channel.take_delivery(record)
+            case "cancel":
+                channel = self._channels.get(record.channel)
+                if channel is not None:
+                    channel.take_cancel(record.document["consumer"])
             case "answer":
                 self._answered(record)
             case "confirm" | "return" | "publish_error":

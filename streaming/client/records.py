@@ -42,7 +42,7 @@ class Inbound(NamedTuple):
     """A record of the outbound topic.
 
     Attributes:
-        kind: delivery, confirm, return, publish_error, answer or flow.
+        kind: delivery, confirm, return, publish_error, answer, cancel or flow.
         channel: it is for.
         headers: by name, the last value of each.
         foreign: the publisher's own headers.

@@ -20,6 +20,7 @@ from streaming.broker.batch import Batch
 from streaming.broker.message import Envelope, Message
 from streaming.broker.outbound import (
     AnswerOut,
+    CancelOut,
     ConfirmOut,
     DeliveryOut,
     Outbound,
@@ -181,6 +182,8 @@ class OutboundWriter:
             case PublishErrorOut():
                 error = {"code": out.refusal.code, "text": out.refusal.text}
                 return "publish_error", _json({"error": error, **_origin(out.message)}), []
+            case CancelOut():
+                return "cancel", _json({"consumer": out.consumer, "queue": out.queue}), []
             case AnswerOut():
                 answer: dict[str, Any] = {"op": out.op, "reply_id": out.reply_id}
                 if out.refusal is None:

@@ -7,9 +7,9 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Message
 from streaming.broker.outbound import (
     AnswerOut,
+    CancelOut,
     ConfirmOut,
     DeliveryOut,
-    Outbound,
     PublishErrorOut,
     ReturnOut,
 )
@@ -81,9 +81,11 @@ class CoreBroker:
     def _replies(self) -> list[Reply]:
         """What came out since the last call."""
         out, self.shard.outbound = self.shard.outbound, []
-        return [self._reply(one) for one in out]
+        return [self._reply(one) for one in out if not isinstance(one, CancelOut)]
 
-    def _reply(self, out: Outbound) -> Reply:
+    def _reply(
+        self, out: DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut
+    ) -> Reply:
         match out:
             case DeliveryOut():
                 self.refs[out.row] = out.ref

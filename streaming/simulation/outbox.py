@@ -24,8 +24,8 @@ class Outbox:
         self._records: dict[int, _Record] = {}
 
     def take(self, value: bytes, headers: Mapping[str, bytes]) -> None:
-        """Keep a record; notices of flow control are no replies."""
-        if headers["dlx-kind"] == b"flow":
+        """Keep a record; notices of flow control, and of consumers that end, are no replies."""
+        if headers["dlx-kind"] in {b"flow", b"cancel"}:
             return
         self._records.setdefault(int(headers["dlx-seq"]), _Record(value, headers))
 

@@ -269,3 +269,16 @@ def test_another_user_may_do_what_its_permissions_say(channel, running_job, name
             clerk.channel().declare_queue(name("mine"))
         with pytest.raises(AccessRefusedError, match="no administrator"):
             clerk.channel().set_policy("p", ".*", {"max-length": 1})
+
+
+def test_a_consumer_ends_when_its_queue_is_deleted(channel, shared_connection, name):
+    queue = name("work")
+    channel.declare_queue(queue)
+    consumer = channel.consume(queue)
+    other = shared_connection.channel()
+    other.consume(queue, print)
+
+    shared_connection.channel().delete_queue(queue)
+
+    other.start_consuming()  # returns, since nobody is left to call
+    assert list(consumer) == []

@@ -14,7 +14,7 @@ from streaming.broker.deaths import headers_of
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Actor, Event
 from streaming.broker.message import Envelope, Message, Publication
-from streaming.broker.outbound import AnswerOut, DeliveryOut, Outbound
+from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outbound
 from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
 from streaming.broker.shard_config import ShardConfig
@@ -174,7 +174,7 @@ def _said(out: Outbound, first: int) -> tuple[Any, ...]:
         plain["copy"] = (out.copy.copy_id, out.copy.message.offset)
     elif isinstance(out, AnswerOut):
         plain["refusal"] = None if out.refusal is None else msgspec.structs.astuple(out.refusal)
-    else:
+    elif not isinstance(out, CancelOut):
         plain["message"] = out.message.offset
         if "envelope" in plain:
             plain["envelope"] = _letter(plain["envelope"])

@@ -4,7 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
-from streaming.broker.outbound import DeliveryOut
+from streaming.broker.outbound import CancelOut, DeliveryOut
 from tests.builders import Broker
 from topology.errors import Refusal
 
@@ -273,3 +273,20 @@ def test_a_settlement_never_reaches_a_delivery_that_it_causes(cut):
 
     assert broker.deliveries() == ["a/0 m", "a/1 m"]
     assert broker.of_kind(Kind.SETTLE_MISSED) == [("", {"ref": "a/1"}), ("", {"ref": "a/2"})]
+
+
+@CUT
+def test_consumers_are_told_that_their_queue_is_gone_and_nobody_that_cancels_is(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.queue("other")
+    broker.consume("q", "mine", channel="c7")
+    broker.consume("other", "asked for it")
+
+    outs = [
+        *broker.do(commands.Cancel(label="asked for it")),
+        *broker.do(commands.DeleteQueue(queue="q")),
+    ]
+
+    told = [out for out in outs if isinstance(out, CancelOut)]
+    assert [(out.actor.channel, out.consumer, out.queue) for out in told] == [("c7", "mine", "q")]
