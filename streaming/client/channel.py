@@ -144,7 +144,7 @@ class Channel(Declaring, Settling):
                 raise ClientError(f"channel {self.name!r} has a consumer {tag!r} already")
             self._consumers[tag] = consumer
         try:
-            self.ask(**_consume(consumer))
+            self.ask(**consumer.document())
         except BaseException:
             self._forget(consumer)
             raise
@@ -260,7 +260,7 @@ class Channel(Declaring, Settling):
         for consumer in list(self._consumers.values()):
             consumer.drop_unseen()
             self._callbacks.take_out(consumer)
-            self._connection.tell(_consume(consumer), self.name, self._lost)
+            self._connection.tell(consumer.document(), self.name, self._lost)
 
     def _lost(self, error: KafkaUnreachableError) -> None:
         """Kafka never took a command: what the broker thinks of this channel is not what we do."""
@@ -295,14 +295,3 @@ class Channel(Declaring, Settling):
         for consumer in list(self._consumers.values()):
             consumer.end(error)
         self._callbacks.stop(error)
-
-
-def _consume(consumer: Consumer) -> dict[str, Any]:
-    return {
-        "op": "consume",
-        "queue": consumer.queue,
-        "as": consumer.tag,
-        "prefetch": consumer.prefetch,
-        "auto_ack": consumer.auto_ack,
-        "lease_ms": consumer.channel.lease_ms,
-    }

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streaming.client.errors import ClientError
 
@@ -78,6 +78,17 @@ class Consumer:
             if self._error is not None:
                 raise self._error
         return delivery
+
+    def document(self) -> dict[str, Any]:
+        """The command that starts it."""
+        return {
+            "op": "consume",
+            "queue": self.queue,
+            "as": self.tag,
+            "prefetch": self.prefetch,
+            "auto_ack": self.auto_ack,
+            "lease_ms": self.channel.lease_ms,
+        }
 
     def cancel(self) -> None:
         """As `Channel.cancel`."""

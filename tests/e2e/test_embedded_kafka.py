@@ -91,6 +91,7 @@ def test_data_port_and_transactions_survive_a_restart_a_crash_and_another_proces
     own_kafka.restart()
     after_restart = (own_kafka.bootstrap_servers, read(own_kafka, "orders", 2))
     write(own_kafka, "orders", b"2")
+    before_crash = read(own_kafka, "orders", 3)
     own_kafka.kill()
     running_after_kill = own_kafka.is_running
     own_kafka.start()
@@ -100,6 +101,7 @@ def test_data_port_and_transactions_survive_a_restart_a_crash_and_another_proces
         after_all = (another.bootstrap_servers, read(another, "orders", 3), another.cluster_id)
 
     assert after_restart == (address, [b"1", BIG])
+    assert before_crash == [b"1", BIG, b"2"]
     assert not running_after_kill
     assert after_crash == (address, [b"1", BIG, b"2"])
     assert after_all == (address, [b"1", BIG, b"2"], own_kafka.cluster_id)
