@@ -13,6 +13,7 @@ from tests.fixtures.pipeline import Pipeline
 IN_2099_MS = 4_070_908_800_000
 OUTAGE_S = 2.5
 TTL_MS = 1_500
+QUIET_S = 3.0
 
 
 @pytest.fixture
@@ -68,6 +69,11 @@ def test_deadlines_fire_with_no_traffic_and_clocks_do_no_harm(pipeline, spark):
     latest = pipeline.query("events", 'epoch_ms(max("at"))', "1")[0][0]
     assert latest <= time.time() * 1000
     assert happened(pipeline, "died") == [("hasty", "expired")]
+
+    time.sleep(QUIET_S)  # the batch of the last message ends
+    batches = len(pipeline.batches)
+    time.sleep(QUIET_S)
+    assert len(pipeline.batches) == batches  # an idle job runs none
 
 
 def test_after_an_outage_no_message_of_the_backlog_has_expired(pipeline, spark):

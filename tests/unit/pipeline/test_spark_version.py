@@ -1,0 +1,47 @@
+"""Flow control reaches into Spark: with a version that was not tested it says so and lets flow."""
+
+import logging
+from unittest.mock import MagicMock
+
+import pytest
+
+from streaming.config import JobConfig
+from streaming.memory import MemoryMarks
+from streaming.pipeline.flow_control import FlowControl
+from streaming.pipeline.gate import SourceLimits
+
+CLOSED = {"gate": {"open": False}}
+MARKS = MemoryMarks(high_bytes=1_000, low_bytes=800, notes=())
+RESIDENT = MagicMock(resident_bytes=2_000, mean_bytes=10.0)
+
+
+def flow() -> FlowControl:
+    flow = FlowControl(JobConfig(), MARKS)
+    flow.resume(CLOSED, RESIDENT)
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("version", "importing", "rows"),
+    [
+        ("4.2.0", False, 0),  # closed when it stopped
+        ("4.2.7", True, 0),
+        ("4.3.0", False, JobConfig().job.max_batch_rows),
+        ("5.0.0", True, JobConfig().job.max_batch_rows),
+    ],
+)
+def test_a_start_holds_publishes_back_only_where_they_can_be_let_in_later(version, importing, rows):
+    assert flow().first_rows(MagicMock(version=version), importing=importing) == rows
+
+
+def test_another_version_is_warned_of_and_never_touched(caplog):
+    query = MagicMock()
+    with caplog.at_level(logging.WARNING):
+        limits = SourceLimits(MagicMock(version="4.3.0"), query)
+    limits.set_rows(["dlx.publishes"], 0)
+    limits.close_all()
+
+    assert (
+        "flow control cannot work: it is tested with Spark 4.2.x, and this is 4.3.0" in caplog.text
+    )
+    query._jsq.streamingQuery().uniqueSources.assert_not_called()  # noqa: SLF001 - as Spark has it
