@@ -95,6 +95,12 @@ class Checkpoint:
                 core_version=CORE_VERSION,
                 wire_version=WIRE_VERSION,
             )
+        elif tables_empty and (last := self.last_committed()) is not None:
+            raise CheckpointError(
+                f"job.tables_location: the tables there have no batch, and {self.path} has run "
+                f"{last + 1}: its messages are in other tables. Name those; "
+                "without them this checkpoint cannot go on: give the job a new one"
+            )
         elif (
             found.format > FORMAT
             or found.core_version > CORE_VERSION
