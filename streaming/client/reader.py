@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streaming.client.errors import ClientError, KafkaUnreachableError
 from streaming.client.records import Inbound, Repeats, inbound
@@ -26,6 +26,14 @@ POLL_S = 0.1
 NEWS_S = 1.0
 """How long the news of a topic may take to reach the broker that is asked."""
 MOST_AT_ONCE = 1000
+
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 
 
 class Reader:
@@ -91,9 +99,8 @@ class Reader:
             places = []
             for partition in known[address.outbound].partitions:
                 place = TopicPartition(address.outbound, partition)
-                left_s = max(gives_up_s - time.monotonic(), 0.1)
-                _low, high = self._consumer.get_watermark_offsets(place, timeout=left_s)
-                places.append(TopicPartition(address.outbound, partition, high))
+                place.offset = self._end_of(place, gives_up_s)
+                places.append(place)
             self._consumer.assign(places)
         except KafkaException as error:
             self._consumer.poll(0)  # hands over the complaints
@@ -101,6 +108,19 @@ class Reader:
                 f"no answer from Kafka at {address.bootstrap} within {timeout_s:g} s "
                 f"{self._complaints.explain(reason_of(error))}"
             ) from error
+
+    def _end_of(self, place: TopicPartition, gives_up_s: float) -> int:
+        """Where a partition ends; one that was made this moment, or moves, is waited for."""
+        while True:
+            left_s = max(gives_up_s - time.monotonic(), POLL_S)
+            try:
+                _low, high = self._consumer.get_watermark_offsets(place, timeout=left_s)
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING or time.monotonic() > gives_up_s:
+                    raise
+                time.sleep(POLL_S)
+            else:
+                return int(high)
 
     def _known_topics(self, address: Address, timeout_s: float) -> dict[str, Any]:
         """The cluster's topics; one that was made this moment is waited for."""

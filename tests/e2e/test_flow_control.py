@@ -108,6 +108,7 @@ def test_the_high_mark_bounds_what_is_resident_and_nothing_is_lost(load, spark, 
     pipeline.start(spark)
     assert f"Memory limit set to {load.mark_bytes // 1_000_000}MB." in caplog.text
     pipeline.declare(op="declare_queue", queue={"name": "work"})
+    load.watch()  # open
     load.publish(SHORT)
     load.until_closed()
     load.stays_closed()

@@ -1,0 +1,42 @@
+"""Connecting in the moment in which a partition is made."""
+
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from streaming.client.reader import Reader
+
+
+class Moving:
+    """A consumer whose partition has no leader for some time."""
+
+    def __init__(self, code: int, times: int) -> None:
+        self.code = code
+        self.times = times
+
+    def get_watermark_offsets(self, _place: TopicPartition, timeout: float) -> tuple[int, int]:
+        assert timeout > 0
+        self.times -= 1
+        if self.times >= 0:
+            raise KafkaException(KafkaError(self.code))
+        return 0, 7
+
+
+def end_of(consumer: Moving, patience_s: float) -> int:
+    reader: Any = object.__new__(Reader)
+    reader._consumer = consumer  # noqa: SLF001 (without the thread and the connection)
+    gives_up_s = time.monotonic() + patience_s
+    return int(reader._end_of(TopicPartition("t", 0), gives_up_s))  # noqa: SLF001
+
+
+def test_a_partition_without_leader_is_waited_for():
+    assert end_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 2), 60) == 7
+
+
+def test_what_does_not_pass_is_raised_at_once_and_what_does_not_end_in_the_end():
+    with pytest.raises(KafkaException):
+        end_of(Moving(KafkaError.TOPIC_AUTHORIZATION_FAILED, 1), 60)
+    with pytest.raises(KafkaException):
+        end_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 1_000_000), 0.2)
