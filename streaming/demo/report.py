@@ -122,7 +122,7 @@ def duckdb_program(directory: Path) -> str:
     )
     return (
         "import duckdb, deltalake\n"
-        f"dead_letters = deltalake.DeltaTable({table!r}).to_pyarrow_dataset()\n"
+        f"dead_letters = deltalake.DeltaTable({table!r}).to_pyarrow_table()\n"
         f"{queries}"
     )
 
