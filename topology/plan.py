@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, TypeVar
 
 import msgspec
 
-from topology.declarations import Binding, Definitions, Permission, Policy
+from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.documents import permission_document, policy_document
 from topology.equivalence import inequivalent_exchange, inequivalent_queue
+from topology.errors import Refusal
 
 Effect = Literal["create", "replace", "same", "conflict"]
 Rule = TypeVar("Rule", Policy, Permission)
+Declared = TypeVar("Declared", Exchange, Queue)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -36,8 +38,18 @@ def plan_import(live: Definitions, wanted: Definitions, vhost: str) -> list[Chan
         *_rules("permission", live.permissions, wanted.permissions),
         *_rules("policy", live.policies, wanted.policies),
         *_rules("operator policy", live.operator_policies, wanted.operator_policies),
-        *_exchanges(live, wanted, vhost),
-        *_queues(live, wanted, vhost),
+        *_declared(
+            "exchange",
+            live.exchanges,
+            wanted.exchanges,
+            lambda old, new: inequivalent_exchange(old, new, vhost),
+        ),
+        *_declared(
+            "queue",
+            live.queues,
+            wanted.queues,
+            lambda old, new: inequivalent_queue(old, new, vhost),
+        ),
         *_bindings(live, wanted),
     ]
 
@@ -68,28 +80,21 @@ def _document_of(rule: Policy | Permission) -> dict[str, object]:
     return policy_document(rule) if isinstance(rule, Policy) else permission_document(rule)
 
 
-def _exchanges(live: Definitions, wanted: Definitions, vhost: str) -> Iterator[Change]:
-    known = {exchange.name: exchange for exchange in live.exchanges}
-    for exchange in wanted.exchanges:
-        old = known.get(exchange.name)
+def _declared(
+    kind: str,
+    live: tuple[Declared, ...],
+    wanted: tuple[Declared, ...],
+    inequivalent: Callable[[Declared, Declared], Refusal | None],
+) -> Iterator[Change]:
+    known = {declared.name: declared for declared in live}
+    for declared in wanted:
+        old = known.get(declared.name)
         if old is None:
-            yield Change("create", "exchange", exchange.name)
+            yield Change("create", kind, declared.name)
             continue
-        refusal = inequivalent_exchange(old, exchange, vhost)
+        refusal = inequivalent(old, declared)
         effect: Effect = "same" if refusal is None else "conflict"
-        yield Change(effect, "exchange", exchange.name, "" if refusal is None else refusal.text)
-
-
-def _queues(live: Definitions, wanted: Definitions, vhost: str) -> Iterator[Change]:
-    known = {queue.name: queue for queue in live.queues}
-    for queue in wanted.queues:
-        old = known.get(queue.name)
-        if old is None:
-            yield Change("create", "queue", queue.name)
-            continue
-        refusal = inequivalent_queue(old, queue, vhost)
-        effect: Effect = "same" if refusal is None else "conflict"
-        yield Change(effect, "queue", queue.name, "" if refusal is None else refusal.text)
+        yield Change(effect, kind, declared.name, "" if refusal is None else refusal.text)
 
 
 def _bindings(live: Definitions, wanted: Definitions) -> Iterator[Change]:
