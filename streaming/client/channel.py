@@ -178,8 +178,6 @@ class Channel(Declaring, Settling):
             known.end()
             waiting = [*known.unseen(), *self._callbacks.take_out(known)]
             unseen = [each for each in waiting if each.delivery_id]
-            if not self._has_callbacks():
-                self._callbacks.stop()
             if unseen:
                 self.nack(unseen, requeue=True)
 
@@ -232,7 +230,6 @@ class Channel(Declaring, Settling):
             self._forget(consumer)
             consumer.end()
             self._callbacks.take_out(consumer)
-            self._callbacks.wake()
 
     def take_answer(self, op: str, result: dict[str, Any], refusal: BrokerError | None) -> None:
         """An answer to any command of this channel."""

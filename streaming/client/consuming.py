@@ -143,17 +143,13 @@ class Callbacks:
             self._changed.notify()
 
     def take_out(self, consumer: Consumer) -> list[Delivery]:
-        """What nobody has been called with of one consumer."""
+        """What nobody has been called with of one consumer; `run` sees whether it is needed yet."""
         with self._changed:
             found = [delivery for owner, delivery in self._waiting if owner is consumer]
             kept = [each for each in self._waiting if each[0] is not consumer]
             self._waiting = deque(kept)
-        return found
-
-    def wake(self) -> None:
-        """Let `run` see whether it is still needed."""
-        with self._changed:
             self._changed.notify()
+        return found
 
     def stop(self, error: ClientError | None = None) -> None:
         """Let `run` return, or raise the error, then and ever after."""
