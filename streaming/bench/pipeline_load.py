@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
 
 from streaming.wire import EXCHANGE, OP, ROUTING_KEY
 

@@ -129,7 +129,7 @@ def run_client(
             sent += 1
         producer.poll(0)
         for message in consumer.consume(500, 0.005):
-            told: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type]
+            told: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type] # always a list
             if message.error() is not None or told.get("dlx-kind") != b"delivery":
                 continue
             reject = {"op": "reject", "refs": [told["dlx-ref"].decode()], "channel": _CHANNEL}
