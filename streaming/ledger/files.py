@@ -25,6 +25,8 @@ _NAME: Final = re.compile(
     r"\.(?P<partition>\d{5,10})\.(?P<first>\d{20})\.parquet"
 )
 _MOST_BYTES: Final = 2**31 - 1
+# Another driver may have committed the batch, joined its files and vacuumed them meanwhile.
+_TRIES: Final = 3
 
 Bound = int | str | None
 
@@ -130,15 +132,20 @@ def write_data_file(
         "dlx.name": path,
         "dlx.rows": str(table.num_rows),
     }
-    if not storage.create(path, write_row_groups(table, spec.schema, metadata)):
-        verify_data_file(storage, spec, path, table.num_rows, held)
-    size = storage.size(path)
-    if size is None:
-        raise DataFileConflictError(
-            f"{spec.name}/{path} was written and is gone: something removes files of a batch that "
-            "is under way; stop it, then start again"
-        )
-    return DataFile(spec.name, path, size, table.num_rows, held, ranges(spec, table))
+    write = write_row_groups(table, spec.schema, metadata)
+    for _ in range(_TRIES):
+        try:
+            if not storage.create(path, write):
+                verify_data_file(storage, spec, path, table.num_rows, held)
+        except FileNotFoundError:
+            continue
+        size = storage.size(path)
+        if size is not None:
+            return DataFile(spec.name, path, size, table.num_rows, held, ranges(spec, table))
+    raise DataFileConflictError(
+        f"{spec.name}/{path} was written and is gone: something removes files of a batch that "
+        "is under way; stop it, then start again"
+    )
 
 
 def verify_data_file(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> None:
@@ -148,6 +155,7 @@ def verify_data_file(storage: Storage, spec: TableSpec, path: str, rows: int, he
 
     Raises:
         DataFileConflictError: it is no whole Parquet file, or holds something else.
+        FileNotFoundError: it is not there.
     """
     problem = _difference(storage, spec, path, rows, held)
     if problem is not None:
@@ -171,6 +179,8 @@ def _difference(storage: Storage, spec: TableSpec, path: str, rows: int, held: s
             if claimed.decode(errors="replace") != held:
                 return f"claims fingerprint {claimed.decode(errors='replace')}, not {held}"
             found = fingerprint(parquet.read())
+    except FileNotFoundError:
+        raise
     except (pa.ArrowException, OSError) as error:
         return f"is no whole Parquet file ({error})"
     return None if found == held else f"holds rows with fingerprint {found}, not {held}"

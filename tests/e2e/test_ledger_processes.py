@@ -23,10 +23,11 @@ def start(folder, batches=BATCHES):
     )
 
 
-def finish(process):
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    assert output.split()[-1] == "done", errors
+def finish(*processes):
+    said = [process.communicate(timeout=120) for process in processes]
+    for process, (output, errors) in zip(processes, said, strict=True):
+        assert process.returncode == 0, errors
+        assert output.split()[-1] == "done", errors
 
 
 def expected_tables(tmp_path):
@@ -67,8 +68,6 @@ def test_a_process_killed_at_any_instant_and_started_again_ends_in_the_same_tabl
 def test_three_drivers_at_once_leave_every_row_once(tmp_path):
     expected = expected_tables(tmp_path)
 
-    processes = [start(tmp_path / "shared") for _ in range(3)]
-    for process in processes:
-        finish(process)
+    finish(*[start(tmp_path / "shared") for _ in range(3)])
 
     assert_same(a_place(tmp_path / "shared"), expected)

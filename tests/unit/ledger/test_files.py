@@ -161,6 +161,37 @@ class VanishingStorage(LocalStorage):
         return None
 
 
+class VacuumedStorage(LocalStorage):
+    """Another driver's vacuum takes away the first file, before or after it is verified."""
+
+    def __init__(self, root, *, at):
+        super().__init__(root)
+        vars(self)["at"] = at
+
+    def vacuum(self, path, *, at):
+        if self.at == at:
+            vars(self)["at"] = None
+            self.delete(path)
+
+    def open(self, path):
+        self.vacuum(path, at="open")
+        return super().open(path)
+
+    def size(self, path):
+        self.vacuum(path, at="size")
+        return super().size(path)
+
+
+@pytest.mark.parametrize("at", ["open", "size"])
+def test_a_file_that_another_driver_vacuumed_is_written_again(tmp_path, at):
+    first = write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, messages(range(5)))
+
+    again = write_data_file(VacuumedStorage(tmp_path, at=at), MESSAGES, NAME, messages(range(5)))
+
+    assert again == first
+    assert (tmp_path / str(NAME)).stat().st_size == first.size
+
+
 def test_a_file_that_vanishes_is_reported(tmp_path):
     with pytest.raises(DataFileConflictError, match="was written and is gone"):
         write_data_file(VanishingStorage(tmp_path), MESSAGES, NAME, messages([1]))
