@@ -164,13 +164,15 @@ class VanishingStorage(LocalStorage):
 class VacuumedStorage(LocalStorage):
     """Another driver's vacuum takes away the first file, before or after it is verified."""
 
+    at: str | None
+
     def __init__(self, root, *, at):
         super().__init__(root)
-        vars(self)["at"] = at
+        object.__setattr__(self, "at", at)
 
     def vacuum(self, path, *, at):
         if self.at == at:
-            vars(self)["at"] = None
+            object.__setattr__(self, "at", None)
             self.delete(path)
 
     def open(self, path):
@@ -188,6 +190,7 @@ def test_a_file_that_another_driver_vacuumed_is_written_again(tmp_path, at):
 
     again = write_data_file(VacuumedStorage(tmp_path, at=at), MESSAGES, NAME, messages(range(5)))
 
+    assert first is not None
     assert again == first
     assert (tmp_path / str(NAME)).stat().st_size == first.size
 
