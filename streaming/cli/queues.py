@@ -1,5 +1,6 @@
 """`dlx queues`: what is in the queues, from the tables."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -28,15 +29,32 @@ app = typer.Typer(
 )
 
 
+class SortBy(StrEnum):
+    """What queues can be listed by; the numbers, the greatest first."""
+
+    NAME = "name"
+    READY = "ready"
+    UNACKED = "unacked"
+    BYTES = "bytes"
+
+
 @app.command("list")
 def list_(
-    *, vhost: VhostFilter = None, as_json: AsJson = False, tables: TablesLocation = None
+    *,
+    vhost: VhostFilter = None,
+    sort: Annotated[
+        SortBy, typer.Option("--sort", help="By name, or the greatest first.")
+    ] = SortBy.NAME,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
 ) -> int:
     """List the queues, empty ones too, with what they hold after the last batch."""
     from streaming.tables.queues import list_queues
 
     with open_tables(tables) as opened:
         queues = list_queues(opened, vhost)
+    if sort != SortBy.NAME:
+        queues.sort(key=lambda queue: getattr(queue, sort.value), reverse=True)
     if as_json:
         for queue in queues:
             print_json(queue)

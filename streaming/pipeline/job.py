@@ -226,7 +226,7 @@ class Job:
         if self._ticks is not None:
             self._ticks.batch_done(reports.shards)
         if self._upkeep is not None:
-            self._upkeep.batch_done()
+            self._upkeep.batch_done(held_back=not self._flow.state.open)
         if self._on_batch is not None:
             self._on_batch(done)
         self.committed.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.ledger.maintenance import Maintenance, Schedule
@@ -12,6 +13,8 @@ from streaming.ledger.tables import Retention
 from streaming.pipeline.trimming import Trimming
 from streaming.tables.contents import ContentsUpdater
 from streaming.tables.lowest_resident import lowest_resident
+from streaming.tables.queues import largest_queues
+from streaming.tables.snapshot import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 60.0
 """Pause between two looks at what is resident where; a look reads one column of the contents."""
+
+NAMED_QUEUES = 3
+"""How many queues are named as filling the memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +72,8 @@ class Upkeep:
         self.lowest: Lowest = {}
         self._changed = threading.Condition()
         self._behind = checkpoint.query_id() is not None
+        self._held_back = False
+        self._told = False  # who fills the memory, since publishers are held back
         self._stopping = False
         self._contents = ContentsUpdater(self._tables, retention=retention(config.tables))
         self._trimming = Trimming(config, properties, self._numbers)
@@ -81,10 +89,11 @@ class Upkeep:
         self._maintenance.start()
         self._thread.start()
 
-    def batch_done(self) -> None:
-        """There are new events."""
+    def batch_done(self, *, held_back: bool = False) -> None:
+        """There are new events; publishers are held back, or not."""
         with self._changed:
             self._behind = True
+            self._held_back = held_back
             self._changed.notify()
 
     def lowest_detail(self) -> dict[str, int]:
@@ -107,16 +116,39 @@ class Upkeep:
             with self._changed:
                 self._changed.wait_for(lambda: self._behind or self._stopping, self._trim_s or None)
                 behind, self._behind = self._behind, False
+                held_back = self._held_back
                 stopping = self._stopping
             if behind and not self._try(
                 "queue_contents could not be updated", self._contents.update
             ):
                 self._behind = True  # a quiet input brings no batch that would say so
+            self._try(
+                "what fills the memory could not be looked up",
+                partial(self._tell_who_fills, held_back=held_back),
+            )
             if stopping:
                 return
             self._try("the inputs could not be trimmed", self._look_and_trim)
             with self._changed:  # new batches do not shorten it: each update costs a merge
                 self._changed.wait_for(lambda: self._stopping, interval_s)
+
+    def _tell_who_fills(self, *, held_back: bool) -> None:
+        """Name the largest queues, once each time publishers are held back."""
+        if not held_back or self._told:
+            self._told = held_back
+            return
+        tables = Tables(self._tables.url, self._tables.options, threads=1)
+        try:
+            largest = largest_queues(tables, NAMED_QUEUES)
+        finally:
+            tables.close()
+        self._told = True
+        held = "; ".join(
+            f"{one.queue!r} of vhost {one.vhost!r}: {one.bytes:,} bytes in {one.messages:,} "
+            "messages"
+            for one in largest
+        )
+        logger.warning("flow control: the largest queues are %s", held)
 
     def _look_and_trim(self) -> None:
         """Learn what is still needed, once in a while, and give back what is not."""

@@ -39,6 +39,15 @@ class QueueDepth(msgspec.Struct, frozen=True):
     oldest_at: str | None
 
 
+class QueueBytes(msgspec.Struct, frozen=True):
+    """How much a queue holds, ready and unacked; the bytes are those of the bodies."""
+
+    vhost: str
+    queue: str
+    messages: int
+    bytes: int
+
+
 def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
     """Every declared queue, empty ones included, by vhost and name.
 
@@ -67,6 +76,23 @@ def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth
         [vhost],
     )
     return [QueueDepth(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+
+
+def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
+    """The queues that hold the most, as `queue_contents` has them, the largest first.
+
+    Raises:
+        QueryError: there is no queue_contents.
+    """
+    tables.view("queue_contents", columns=["vhost", "queue", "body_bytes"])
+    found = tables.rows(
+        """
+        SELECT vhost, queue, count(*) AS messages, sum(body_bytes)::BIGINT AS bytes
+        FROM queue_contents GROUP BY ALL ORDER BY bytes DESC, vhost, queue LIMIT ?
+        """,
+        [count],
+    )
+    return [QueueBytes(**row) for row in found]
 
 
 def peek(

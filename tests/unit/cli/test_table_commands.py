@@ -71,6 +71,19 @@ def test_queues_are_listed(dlx, shop_root):
     assert dlx("queues", "list", "--tables", shop_root) == (0, QUEUES, "")
 
 
+def test_the_queues_that_hold_the_most_can_come_first(dlx, shop_root):
+    _, by_bytes, _ = dlx("queues", "list", "--sort", "bytes", "--tables", shop_root)
+    _, by_unacked, _ = dlx("queues", "list", "--sort", "unacked", "--tables", shop_root)
+
+    assert [line.split()[1] for line in by_bytes.splitlines()[1:]] == [
+        "dead",
+        "billing",
+        "box",
+        "mail",
+    ]
+    assert by_unacked.splitlines()[1].split()[1] == "billing"
+
+
 def test_queues_can_be_had_as_json_and_of_one_vhost(dlx, shop_root):
     _, out, _ = dlx("queues", "list", "--json", "--tables", shop_root)
     nothing = dlx("queues", "list", "--vhost", "other", "--tables", shop_root)

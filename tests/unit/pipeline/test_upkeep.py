@@ -117,3 +117,24 @@ def test_an_update_that_fails_is_tried_again_though_the_input_is_quiet(
 
     assert applied(tmp_path) == 0
     assert "queue_contents could not be updated" in caplog.text
+
+
+def test_who_fills_the_memory_is_said_once_each_time_publishers_are_held_back(
+    tmp_path, monkeypatch, caplog
+):
+    recording = a_recording(tmp_path)
+    recording.brokers[0].queue("small")
+    recording.brokers[0].publish("", "small", "x")
+    recording.commit()
+    counted = Counted(monkeypatch)
+
+    with running(recording, 100) as upkeep:
+        assert counted.wait_for(1)
+        for times, held_back in enumerate((True, True, False, True), start=2):
+            upkeep.batch_done(held_back=held_back)
+            assert counted.wait_for(times)
+
+    assert [text for text in caplog.messages if "largest" in text] == [
+        "flow control: the largest queues are 'work' of vhost '/': 5 bytes in 1 messages; "
+        "'small' of vhost '/': 1 bytes in 1 messages"
+    ] * 2

@@ -5,7 +5,7 @@ import pytest
 from streaming.broker import commands
 from streaming.tables.contents import ContentsUpdater
 from streaming.tables.errors import QueryError
-from streaming.tables.queues import QueueDepth, list_queues, peek
+from streaming.tables.queues import QueueBytes, QueueDepth, largest_queues, list_queues, peek
 from streaming.tables.snapshot import Tables
 from tests.builders import Broker
 from tests.unit.tables.recording import Recording
@@ -41,6 +41,13 @@ def test_queues_are_current_even_where_the_contents_are_behind(tmp_path):
     assert list_queues(tables) == [QueueDepth("/", "work", "classic", 2, 1, 21, AT_0)]
     assert [row["body"] for row in peek(tables, "work")] == ["order 1", "order 2"]
     assert [row["body"] for row in peek(tables, "work", unacked=True)] == ["order 0"]
+
+
+def test_the_largest_queues_come_first(shop):
+    assert largest_queues(shop, 2) == [
+        QueueBytes("/", "dead", 1, 16),
+        QueueBytes("/", "billing", 2, 14),
+    ]
 
 
 def test_peek_shows_the_head_with_bodies(shop):
