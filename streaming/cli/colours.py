@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
+from streaming.cli.terminal import printable
+
 STYLES = {
     "title": "bold",
     "head": "bold cyan",
@@ -21,4 +23,4 @@ def print_in_colour(lines: Iterable[tuple[str, str]]) -> None:
     """Print lines, each a text and its tone; long ones are wrapped by the terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
     for text, tone in lines:
-        console.print(Text(text, style=STYLES[tone]), soft_wrap=True)
+        console.print(Text(printable(text), style=STYLES[tone]), soft_wrap=True)

@@ -25,6 +25,7 @@ from streaming.cli.connecting import (
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing import print_json, print_rows
 from streaming.cli.table_files import AsJson
+from streaming.cli.terminal import printable
 
 if TYPE_CHECKING:
     from streaming.client import Delivery
@@ -120,7 +121,7 @@ def reject(
 def _settled(deliveries: list[str], answer: dict[str, Any]) -> int:
     missing = answer.get("missing", [])
     for delivery in missing:
-        print(f"{delivery}: not unacked on this channel (any more)", file=sys.stderr)
+        print(f"{printable(delivery)}: not unacked on this channel (any more)", file=sys.stderr)
     print(f"{len(deliveries) - len(missing)} settled")
     return EXIT_FINDINGS if missing else EXIT_OK
 

@@ -1,17 +1,20 @@
 """Rows on the screen: a drawn table for people at a terminal, plain columns for everything else."""
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from streaming.cli.terminal import printable, printable_lines
+
 PREVIEW_CHARACTERS: Final = 60
 
 
 def print_rows(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under titles. Numbers stand right, None is a dash."""
-    written = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    written = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     numeric = [
         bool(written)
         and all(row[column].lstrip("-").isdigit() or row[column] == "-" for row in written)
@@ -47,8 +50,11 @@ def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequenc
 
 
 def print_json(value: object) -> None:
-    """Print one value as one line of JSON."""
-    print(msgspec.json.encode(value).decode())
+    """Print one value as one line of JSON, whatever the encoding of the stream."""
+    text = msgspec.json.encode(value).decode()
+    if not text.isascii() and (sys.stdout.encoding or "").lower() not in {"utf-8", "utf8"}:
+        text = "".join(one if one.isascii() else json.dumps(one)[1:-1] for one in text)
+    print(text)
 
 
 def compact(value: Mapping[str, Any]) -> str:
@@ -65,7 +71,7 @@ def readable(value: object) -> str:
     if isinstance(value, Mapping):
         return compact(value)
     text = "" if value is None else str(value)
-    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+    return printable_lines(text)
 
 
 def preview(value: object) -> str:

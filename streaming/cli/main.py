@@ -29,6 +29,7 @@ from streaming.cli import (
     topology,
 )
 from streaming.cli.exit_codes import EXIT_INVALID
+from streaming.cli.terminal import printable_lines, survive_any_text
 from topology.errors import DlxError
 
 EXAMPLES = (
@@ -92,8 +93,9 @@ app.command("test")(suite.run_suite)
 
 def main() -> None:
     """Run the command line; never returns."""
+    survive_any_text()
     try:
         app(prog_name="dlx")
     except DlxError as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         sys.exit(EXIT_INVALID)

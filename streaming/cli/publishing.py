@@ -17,6 +17,7 @@ from streaming.cli.connecting import (
     connected,
 )
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.terminal import printable
 from streaming.cli.topology import parse_headers
 
 
@@ -77,7 +78,7 @@ def publish(
                 confirm.result()
             except ClientError as error:
                 failures += 1
-                print(error, file=sys.stderr)
+                print(printable(str(error)), file=sys.stderr)
     print(f"{len(confirms) - failures} confirmed")
     return EXIT_FINDINGS if failures else EXIT_OK
 

@@ -1,6 +1,5 @@
 """`dlx simulate`: scenario files on the broker core: told as a story, as JSON, or tested."""
 
-import io
 import json
 import logging
 import sys
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.terminal import printable
 from streaming.cli.topology import CompatChoice, CompatOption
 from topology.values import Compat
 
@@ -72,7 +72,6 @@ def simulate(
     from streaming.scenario.files import read_files
     from streaming.scenario.play import play
 
-    _survive_any_text()
     if engine is EngineChoice.CORE:
         run = _Run(play, compat.compat, check=check, as_json=as_json)
         for read in read_files(files):
@@ -216,24 +215,8 @@ def _print_story(lines: "Iterable[Line]") -> None:
         return
     from streaming.cli.colours import print_in_colour
 
-    print_in_colour((_printable(line.text), line.tone) for line in lines)
+    print_in_colour((line.text, line.tone) for line in lines)
 
 
 def _print(text: str, stream: TextIO) -> None:
-    print(_printable(text), file=stream)
-
-
-def _printable(text: str) -> str:
-    """A line without anything that a terminal would obey; names and bodies may hold anything."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else repr(character)[1:-1] for character in text
-    )
-
-
-def _survive_any_text() -> None:
-    """A body that the terminal's encoding does not have is escaped, not an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    print(printable(text), file=stream)

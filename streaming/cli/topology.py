@@ -9,6 +9,7 @@ import typer
 
 from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose_vhost, load
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.terminal import printable
 from topology.errors import InvalidTopologyError, Problem
 from topology.routing import Hop
 from topology.suggestions import did_you_mean
@@ -108,7 +109,9 @@ def route(
         print(describe_hop(hop))
     queues = router.route(exchange, keys, headers).queues
     print(
-        f"queues: {', '.join(queues)}" if queues else "no queue: dropped, or returned if mandatory"
+        f"queues: {', '.join(map(printable, queues))}"
+        if queues
+        else "no queue: dropped, or returned if mandatory"
     )
     return EXIT_OK
 
