@@ -1,4 +1,4 @@
-"""Text on its way to a terminal or pipe: names and bodies may hold anything, and no terminal obeys."""
+"""Text on its way to a terminal or a pipe: no name and no body is obeyed there, or breaks it."""
 
 import io
 import sys
