@@ -33,6 +33,7 @@ from streaming.embedded.scratch import Scratch
 from streaming.embedded.spark_jvm import (
     end_jvm,
     environment,
+    has_ended,
     launch_jvm,
     make_context,
     own_interrupt_handler,
@@ -53,6 +54,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 AT_LAUNCH = "spark.driver."
 """What begins so is for the JVM's command line: a class path, for one. It holds no secrets."""
+
+JVM_ENDS_S = 5.0
+"""Its connections break a little before it has ended."""
 
 PANDAS_WARNING = "PySpark does not yet fully support pandas"
 
@@ -149,8 +153,25 @@ def stop_session(spark: SparkSession) -> None:
     """
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (pyspark keeps the JVM for ever otherwise)
     assert gateway is not None
-    spark.stop()
+    if has_ended(gateway, 0):
+        SparkContext._active_spark_context = None  # noqa: SLF001 (its stop would ask the JVM)
+    else:
+        spark.stop()
     _end(gateway)
+
+
+def explain_lost_jvm(spark: SparkSession) -> EmbeddedError | None:
+    """What to say after a call into Spark failed, if that was because its JVM has ended."""
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 (as above)
+    if gateway is None or not has_ended(gateway, JVM_ENDS_S):
+        return None
+    status = gateway.proc.returncode
+    how = f"killed by signal {-status}" if status < 0 else f"with status {status}"
+    return EmbeddedError(
+        f"Spark's JVM has ended by itself ({how}): memory may have run out, or somebody killed "
+        "it. Its logs are spark.log and spark.out in the folder of logs. Nothing is lost by that: "
+        "start again with the same command to go on."
+    )
 
 
 def available_cores() -> int:

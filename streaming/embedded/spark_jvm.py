@@ -1,6 +1,8 @@
 """Spark's JVM as a child process: started with its output in a file, ended without leftovers.
 
 pyspark tells the JVM to end by closing its stdin, which the system also does when we are killed.
+It is in a session of its own: a signal for our whole process group (of `timeout`, say, or of a
+terminal) is ours to obey, by ending Spark in good order.
 """
 
 import os
@@ -39,7 +41,7 @@ def launch_jvm(settings: Mapping[str, str], output: Path) -> Any:
     with output.open("wb") as log:
         try:
             return launch_gateway(  # type: ignore[no-untyped-call]
-                spark_conf(settings), {"stdout": log, "stderr": log}
+                spark_conf(settings), {"stdout": log, "stderr": log, "start_new_session": True}
             )
         except PySparkRuntimeError as failure:
             said = output.read_text("utf-8", errors="replace").strip().splitlines()[-SHOWN_LINES:]
@@ -78,6 +80,16 @@ def end_jvm(gateway: Any) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def has_ended(gateway: Any, seconds: float) -> bool:
+    """Whether the JVM has ended by itself; waits for so long while it still ends."""
+    process: subprocess.Popen[bytes] = gateway.proc
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def spark_conf(settings: Mapping[str, str]) -> SparkConf:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 
 from streaming.config import (
@@ -50,7 +51,7 @@ from streaming.pipeline.task_settings import task_settings
 from streaming.pipeline.tasks import tell_tasks
 from streaming.pipeline.ticks import Ticks
 from streaming.pipeline.upkeep import Upkeep, retention
-from streaming.session import available_cores, make_session, stop_session
+from streaming.session import available_cores, explain_lost_jvm, make_session, stop_session
 from streaming.tables.totals import totals
 from streaming.wire import WIRE_VERSION
 
@@ -248,7 +249,7 @@ class Job:
         """Wait; True if the query has ended.
 
         Raises:
-            DlxError: Kafka has lost records that were to be read.
+            DlxError: Kafka has lost records that were to be read, or Spark's JVM has ended.
             StreamingQueryException: it ended by another failure.
         """
         watch = self._watch
@@ -261,6 +262,12 @@ class Job:
             if lost is not None:
                 raise lost from None
             raise
+        except (Py4JError, OSError):
+            gone = None if self._spark is None else explain_lost_jvm(self._spark)
+            if gone is None:
+                raise
+            self._query = None  # there is nothing left to stop
+            raise gone from None
 
     def stop(self) -> None:
         """Stop the query between batches, give everything back; harmless twice."""

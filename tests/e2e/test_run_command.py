@@ -1,6 +1,7 @@
 """`dlx run` as an operator meets it: it runs, ends in good order, and refuses in words."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from streaming.cli.main import main
@@ -33,7 +35,7 @@ class RunCommand:
         """Start it, publish one message, and wait until it has read so many."""
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "streaming.cli", "run", "--config", str(self.file)]
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
             self.wait(process, lambda: "running: tables in" in self.log.read_text())
             self.pipeline.command(op="declare_queue", queue={"name": "work"})
@@ -63,7 +65,7 @@ class RunCommand:
         return [json.loads(line) for line in found]
 
     def stop(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-        process.send_signal(number)
+        os.killpg(process.pid, number)  # as a terminal and `timeout` do
         assert process.wait(WAIT_S) == 0, self.log.read_text()
         assert "stopped; start again with the same command to go on" in self.log.read_text()
 
@@ -130,5 +132,12 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
         job.stop(process, signal.SIGINT)
     finally:
         process.kill()
+
+    process = job.start(1)
+    [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
+    jvm.kill()
+    assert process.wait(WAIT_S) == 2
+    words = job.log.read_text().splitlines()[-1]
+    assert words.startswith("Spark's JVM has ended by itself (killed by signal 9)")
     kinds = [kind for (kind,) in job.pipeline.query("events", "kind", "seq") if kind != "batch"]
-    assert kinds == ["topology", "enqueued", "enqueued"]
+    assert kinds == ["topology", "enqueued", "enqueued", "enqueued"]
