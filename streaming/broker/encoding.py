@@ -139,6 +139,14 @@ class _DeathRecord(msgspec.Struct, array_like=True):
     given: msgspec.Raw
 
 
+def _at_rest(envelope: Envelope) -> bytes:
+    """An envelope's bytes; alike copies of many pages share it, so they are made once."""
+    data = envelope.at_rest
+    if data is None:
+        data = envelope.at_rest = _encoder.encode(_record(envelope))
+    return data
+
+
 def _record(envelope: Envelope) -> _EnvelopeRecord:
     return _EnvelopeRecord(
         envelope.exchange,
@@ -199,8 +207,15 @@ def _envelope(record: _EnvelopeRecord) -> Envelope:
     )
 
 
+_envelope_decoder = msgspec.msgpack.Decoder(_EnvelopeRecord)
+
+
+def _from_rest(data: msgspec.Raw) -> Envelope:
+    return _envelope(_envelope_decoder.decode(data))
+
+
 class _Page(msgspec.Struct, array_like=True):
-    envelopes: list[_EnvelopeRecord]
+    envelopes: list[msgspec.Raw]
     items: msgspec.Raw
 
 
@@ -234,14 +249,15 @@ class PageCodec:
         """A page as bytes, version byte included."""
         self._table, self._index = [], {}
         body = self._encoder.encode(list(items))
-        page = _Page([_record(envelope) for envelope in self._table], msgspec.Raw(body))
+        envelopes = [msgspec.Raw(_at_rest(envelope)) for envelope in self._table]
+        page = _Page(envelopes, msgspec.Raw(body))
         self._table, self._index = [], {}
         return pack(_encoder.encode(page))
 
     def decode(self, data: bytes) -> list[Any]:
         """The inverse of `encode`."""
         page = self._page_decoder.decode(unpack(data))
-        self._table = [_envelope(record) for record in page.envelopes]
+        self._table = [_from_rest(data) for data in page.envelopes]
         items: list[Any] = self._decoder.decode(page.items)
         self._table = []
         return items

@@ -89,9 +89,11 @@ class Envelope:
         deaths: newest first.
         rerouted: went to a queue's alternate exchange once (R-QPID-5).
         foreign: headers of the Kafka record that are not ours, for matching only.
+        at_rest: its bytes in the state, once it was written there (`encoding.py`).
     """
 
     __slots__ = (
+        "at_rest",
         "bcc",
         "deaths",
         "exchange",
@@ -136,6 +138,7 @@ class Envelope:
         self.last_death = last_death
         self.rerouted = rerouted
         self.foreign = foreign
+        self.at_rest: bytes | None = None
 
 
 class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):

@@ -86,7 +86,8 @@ def a_copy(number: int, envelope: Envelope) -> Copy:
 def plain(value: Any) -> Any:
     """A record as builtins, envelopes included."""
     if isinstance(value, Envelope):
-        return {name: plain(getattr(value, name)) for name in Envelope.__slots__}
+        kept = set(Envelope.__slots__) - {"at_rest"}
+        return {name: plain(getattr(value, name)) for name in kept}
     if isinstance(value, msgspec.Struct) and not isinstance(value, Timestamp):
         return [plain(getattr(value, name)) for name in value.__struct_fields__]
     if isinstance(value, list | tuple):
@@ -179,9 +180,10 @@ def test_a_changed_layout_needs_a_new_version_and_an_upgrade():
         Delivery,
         Held,
         encoding._Page,  # noqa: SLF001 - its layout is state
+        encoding._EnvelopeRecord,  # noqa: SLF001 - what its envelopes are
     )
     layout = "\n".join(shape_of(record) for record in records)
 
     digest = hashlib.sha256(layout.encode()).hexdigest()[:16]
 
-    assert (encoding.STATE_VERSION, digest) == (1, "71bdc30044e2b545")
+    assert (encoding.STATE_VERSION, digest) == (1, "fcf551b638ef551d")
