@@ -34,19 +34,20 @@ class MessageRows:
         rows: pa.RecordBatch,
         topic_name: str,
         topic: TopicTask,
-        codes: Any,
-        understood: list[PublishHeaders],
+        known: list[PublishHeaders],
+        indices: Any,
         lanes: Any,
         sizes: Any,
     ) -> tuple[Any, Any]:
-        """Take publishes; returns the number of the file and the row in it, for each."""
+        """Take publishes; returns the number of the file and the row in it, for each.
+
+        Args:
+            known, indices: the distinct headers, and which of them each row has.
+        """
         count = rows.num_rows
         context, index = self._context, self._files.index
         files = np.full(count, body_file_number(context.batch_id, context.partition, index))
         places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
-        used, inverse = np.unique(codes, return_inverse=True)
-        known = [understood[code] for code in used.tolist()]
-        indices = inverse.astype(np.int32)
         columns: dict[str, Any] = {
             "query_id": Constant(self._context.query_id),
             "batch_id": Constant(self._context.batch_id),
@@ -93,8 +94,9 @@ def headers_json(headers: dict[str, Any] | None) -> str | None:
 
 def properties_columns(distinct: list[dict[str, Any]], indices: Any) -> dict[str, Any]:
     """The columns of the `properties` struct, from distinct properties and an index a row."""
+    present = set().union(*distinct)
     return {
         f"properties.{name}": Coded(indices, [properties.get(name) for properties in distinct])
         for name in PROPERTIES
-        if any(name in properties for properties in distinct)
+        if name in present
     }
