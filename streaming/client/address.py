@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streaming.client.errors import ClientError
-from streaming.config import librdkafka_properties
+from streaming.config import alive_topic, librdkafka_properties
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def properties(self) -> dict[str, str]:
         """Of every Kafka client of a connection."""
         return {**self.kafka, "bootstrap.servers": self.bootstrap}
+
+    @property
+    def alive(self) -> str:
+        """The topic of the job's heartbeat, where there is one."""
+        return alive_topic(self.outbound)
 
     def topics(self) -> set[str]:
         """What must be there before it can be used."""

@@ -13,6 +13,7 @@ class Flow:
     """Whether publishers may publish."""
 
     def __init__(self) -> None:
+        self._seq = 0
         self._flowing = threading.Event()
         self._flowing.set()
 
@@ -21,13 +22,22 @@ class Flow:
         """Whether they may."""
         return self._flowing.is_set()
 
-    def notice(self, *, active: bool) -> None:
-        """The job says so; it repeats itself while they may not."""
+    def notice(self, seq: int, *, active: bool) -> None:
+        """The job says so, in a notice or with its heartbeat; it repeats itself.
+
+        Args:
+            seq: goes up with each change. The two come in topics of their own, so that one may be
+                behind the other: what is older than what is known says nothing.
+        """
+        if seq < self._seq:
+            return
+        self._seq = seq
+        if active != self.is_open:
+            logger.info("flow control: publishers may %s", "go on" if active else "not go on")
         if active:
             self._flowing.set()
         else:
             self._flowing.clear()
-        logger.info("flow control: publishers may %s", "go on" if active else "not go on")
 
     def release(self) -> None:
         """Nobody waits any more."""

@@ -67,7 +67,7 @@ class Members:
         self._trouble.is_over()
         match record.kind:
             case "flow":
-                self._flow.notice(active=bool(record.document.get("active", True)))
+                self._gate(record)
             case "delivery":
                 channel = self._channels.get(record.channel)
                 if channel is not None:
@@ -82,6 +82,15 @@ class Members:
                 publisher = self._publishers.get(record.channel)
                 if publisher is not None:
                     publisher.take(record)
+
+    def beat(self, record: Inbound) -> None:
+        """A record of the heartbeat's topic."""
+        self._trouble.job_lives()
+        self._gate(record)
+
+    def _gate(self, record: Inbound) -> None:
+        seq = int(record.headers.get("dlx-seq", b"0"))
+        self._flow.notice(seq, active=bool(record.document.get("active", True)))
 
     def _answered(self, record: Inbound) -> None:
         document = record.document

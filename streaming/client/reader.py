@@ -1,24 +1,32 @@
-"""Reading the outbound topic, from now on: one consumer of a connection, on a thread of its own."""
+"""Reading what the job says: one consumer of a connection, on a thread of its own.
+
+The outbound topic is read from now on; the topic of the heartbeat beside it, where there is one and
+it may be read, from its last record on: that says at once whether publishers may publish.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streaming.client.errors import ClientError, KafkaUnreachableError
-from streaming.client.records import Inbound, Repeats, inbound
+from streaming.client.pulse import Pulse
+from streaming.client.records import Repeats, inbound
 from streaming.client.sender import reason_of
 from streaming.complaints import Complaints
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from confluent_kafka import Message
 
     from streaming.client.address import Address
+    from streaming.client.members import Members
+    from streaming.client.trouble import Trouble
 
 logger = logging.getLogger("dlx.client")
 
@@ -26,6 +34,8 @@ POLL_S = 0.1
 NEWS_S = 1.0
 """How long the news of a topic may take to reach the broker that is asked."""
 MOST_AT_ONCE = 1000
+PROBE_S = 0.5
+"""How long Kafka has to say that not it, but the job, is silent."""
 
 _PASSING = frozenset(
     {
@@ -37,10 +47,11 @@ _PASSING = frozenset(
 
 
 class Reader:
-    """Hands new records of the outbound topic to `take`, and calls `moment` now and then.
+    """Hands new records to the members, calls their `moment` now and then, and notes silence.
 
     Attributes:
-        heard_s: when the job last said something, repeats included, on the monotonic clock.
+        heard_s: when the outbound topic last said something, repeats included, on the monotonic
+            clock.
 
     Nobody is subscribed: partitions are assigned by hand, since every client reads all of them and
     nothing is remembered in Kafka. After a break the consumer goes on where it was.
@@ -50,15 +61,17 @@ class Reader:
         self,
         address: Address,
         timeout_s: float,
-        take: Callable[[Inbound], None],
-        moment: Callable[[], None],
-        on_error: Callable[[str], None],
+        members: Members,
+        trouble: Trouble,
     ) -> None:
-        self._take = take
-        self._moment = moment
+        self._members = members
+        self._trouble = trouble
+        self._alive = TopicPartition(address.alive, 0)
+        self._met = threading.Event()
         self.heard_s = time.monotonic()
+        self._pulse = Pulse(self.heard_s)
         self._repeats = Repeats()
-        self._complaints = Complaints(on_error)
+        self._complaints = Complaints(trouble.of_kafka)
         self._consumer = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
@@ -91,6 +104,10 @@ class Reader:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def wait_for_heartbeat(self) -> None:
+        """Return when the last heartbeat was read, if there is one."""
+        self._met.wait(NEWS_S)
+
     def _begin(self, address: Address, timeout_s: float) -> None:
         """Read from the end there is now: answers to what is asked later come after it."""
         gives_up_s = time.monotonic() + timeout_s
@@ -99,8 +116,12 @@ class Reader:
             places = []
             for partition in known[address.outbound].partitions:
                 place = TopicPartition(address.outbound, partition)
-                place.offset = self._end_of(place, gives_up_s)
+                _low, place.offset = self._bounds_of(place, gives_up_s)
                 places.append(place)
+            if address.alive in known and self._finds_last_beat(gives_up_s):
+                places.append(self._alive)
+            else:
+                self._met.set()
             self._consumer.assign(places)
         except KafkaException as error:
             self._consumer.poll(0)  # hands over the complaints
@@ -109,18 +130,31 @@ class Reader:
                 f"{self._complaints.explain(reason_of(error))}"
             ) from error
 
-    def _end_of(self, place: TopicPartition, gives_up_s: float) -> int:
-        """Where a partition ends; one that was made this moment, or moves, is waited for."""
+    def _finds_last_beat(self, gives_up_s: float) -> bool:
+        """Begin with the last heartbeat; False if the topic may not be read."""
+        try:
+            low, high = self._bounds_of(self._alive, gives_up_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            return False
+        self._alive.offset = max(low, high - 1)
+        if low == high:
+            self._met.set()  # the job beats for the first time later
+        return True
+
+    def _bounds_of(self, place: TopicPartition, gives_up_s: float) -> tuple[int, int]:
+        """Where a partition begins and ends; one that is being made, or moves, is waited for."""
         while True:
             left_s = max(gives_up_s - time.monotonic(), POLL_S)
             try:
-                _low, high = self._consumer.get_watermark_offsets(place, timeout=left_s)
+                low, high = self._consumer.get_watermark_offsets(place, timeout=left_s)
             except KafkaException as error:
                 if error.args[0].code() not in _PASSING or time.monotonic() > gives_up_s:
                     raise
                 time.sleep(POLL_S)
             else:
-                return int(high)
+                return int(low), int(high)
 
     def _known_topics(self, address: Address, timeout_s: float) -> dict[str, Any]:
         """The cluster's topics; one that was made this moment is waited for."""
@@ -145,17 +179,40 @@ class Reader:
                 self._read(first)
                 for record in self._consumer.consume(MOST_AT_ONCE, 0):
                     self._read(record)
-            self._guarded(self._moment)
+            self._guarded(self._members.moment)
+            if self._pulse.turn(time.monotonic()):
+                self._guarded(self._say_who_is_silent)
         self._consumer.close()
 
     def _read(self, record: Message) -> None:
+        is_beat = record.topic() == self._alive.topic
         if record.error() is not None:
-            return  # Kafka is away: the error callback has said so, and librdkafka tries again
-        self.heard_s = time.monotonic()
+            # Kafka is away: the error callback has said so, and librdkafka tries again. Or this
+            # topic may not be read (any more).
+            if is_beat:
+                self._pulse.unreadable()
+                self._met.set()
+            return
         headers: Any = record.headers()
         read = inbound(record.value(), headers)
+        if is_beat:
+            self._pulse.beat()
+            self._guarded(lambda: self._members.beat(read))
+            self._met.set()
+            return
+        self.heard_s = time.monotonic()
+        self._pulse.heard()
         if self._repeats.is_new(record.partition() or 0, read.headers):
-            self._guarded(lambda: self._take(read))
+            self._guarded(lambda: self._members.take(read))
+
+    def _say_who_is_silent(self) -> None:
+        """Nothing was heard of the job for too long: is it the job, or Kafka?"""
+        try:
+            self._consumer.get_watermark_offsets(self._alive, timeout=PROBE_S)
+        except KafkaException as error:
+            self._trouble.kafka_is_silent(reason_of(error))
+        else:
+            self._trouble.job_is_silent()
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """A callback of the user that fails must not end the reading."""

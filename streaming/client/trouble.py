@@ -1,9 +1,12 @@
-"""What is wrong with Kafka or the job, in words: said once, and forgotten when things are well."""
+"""What is wrong with Kafka or the job, in words: said once, and taken back when things are well."""
 
 import logging
 from collections.abc import Callable
+from typing import Literal
 
 logger = logging.getLogger("dlx.client")
+
+About = Literal["", "Kafka", "the job", "answers"]
 
 
 class Trouble:
@@ -18,24 +21,54 @@ class Trouble:
         self._bootstrap = bootstrap
         self._tell = tell
         self._words = ""
+        self._about: About = ""
 
     def __str__(self) -> str:
         """What is known to be wrong; empty when nothing is."""
         return self._words
 
-    def note(self, words: str) -> None:
-        """Something is wrong; said once until things are well again."""
-        if words != self._words:
-            logger.warning("%s", words)
-            if self._tell is not None:
-                self._tell(words)
-        self._words = words
-
     def of_kafka(self, reason: str) -> None:
         """Librdkafka complained; it tries again by itself."""
-        if not self._words:
-            self.note(f"Kafka at {self._bootstrap} is in trouble ({reason}); trying again")
+        if not self._about:
+            self._note("Kafka", f"{self._kafka()} is in trouble ({reason}); trying again")
+
+    def kafka_is_silent(self, reason: str) -> None:
+        """Nothing is heard of the job, since Kafka does not answer."""
+        self._note("Kafka", f"{self._kafka()} does not answer ({reason}); trying again")
+
+    def job_is_silent(self) -> None:
+        """Nothing is heard of the job, and Kafka is not to blame."""
+        self._note(
+            "the job",
+            f"the job has fallen silent, though {self._kafka()} answers: is `dlx run` running? "
+            "What is sent meanwhile waits in Kafka",
+        )
+
+    def no_answer(self, words: str) -> None:
+        """The job was asked, and nothing came back; that it lives does not end this."""
+        if self._about in {"", "answers"}:
+            self._note("answers", words)
+
+    def job_lives(self) -> None:
+        """Its heartbeat was heard."""
+        if self._about != "answers":
+            self.is_over()
 
     def is_over(self) -> None:
-        """The job was heard of."""
-        self._words = ""
+        """The job has spoken."""
+        if self._about:
+            self._about = self._words = ""
+            self._say("the job is heard again")
+
+    def _kafka(self) -> str:
+        return f"Kafka at {self._bootstrap}"
+
+    def _note(self, about: About, words: str) -> None:
+        if about != self._about:
+            self._about, self._words = about, words
+            self._say(words)
+
+    def _say(self, words: str) -> None:
+        logger.warning("%s", words)
+        if self._tell is not None:
+            self._tell(words)

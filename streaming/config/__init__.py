@@ -16,7 +16,7 @@ from streaming.config.reading import load_config, parse_config, read_config
 from streaming.config.secret import Secret, SecretText, reveal
 from streaming.config.showing import show_config
 from streaming.config.tables import TablesSettings
-from streaming.config.topics import OutboundSettings
+from streaming.config.topics import OutboundSettings, alive_topic
 from streaming.config.vhosts import UserSettings, VhostSettings
 from streaming.config.watermark import Absolute, Relative, Watermark
 
@@ -40,6 +40,7 @@ __all__ = [
     "UserSettings",
     "VhostSettings",
     "Watermark",
+    "alive_topic",
     "jvm_properties",
     "librdkafka_properties",
     "load_config",

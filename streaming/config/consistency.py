@@ -12,7 +12,13 @@ from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.toml import join_index, join_key
-from streaming.config.topics import MAX_PARTITIONS, OutboundSettings, collision_form, topic_fault
+from streaming.config.topics import (
+    MAX_PARTITIONS,
+    OutboundSettings,
+    alive_topic,
+    collision_form,
+    topic_fault,
+)
 from streaming.config.vhosts import UserSettings, VhostSettings
 from topology.suggestions import did_you_mean
 
@@ -115,19 +121,21 @@ def _topics(parts: Parts) -> Iterator[Clash]:
             yield Clash((topic_path, other), f"is the topic of {other} already")
     for vhost in parts.vhosts:
         for user in parts.users:
-            topic = parts.outbound.topic_of(vhost, user)
+            outbound = parts.outbound.topic_of(vhost, user)
             pair = f"vhost {vhost!r} and user {user!r}"
-            fault = topic_fault(topic)
+            fault = topic_fault(alive_topic(outbound))
             if fault is not None:
                 yield Clash(
                     ("outbound.topic", "vhosts.*", "users.*"), f"for {pair}, the topic {fault}"
                 )
-            other = owner.setdefault(collision_form(topic), pair)
-            if other != pair:
-                yield Clash(
-                    ("outbound.topic", "vhosts.*", "users.*", "inputs"),
-                    f"{topic}, for {pair}, is the topic of {other} already",
-                )
+            for topic in (outbound, alive_topic(outbound)):
+                other = owner.setdefault(collision_form(topic), pair)
+                if other != pair:
+                    yield Clash(
+                        ("outbound.topic", "vhosts.*", "users.*", "inputs"),
+                        f"{topic}, for {pair}, is the topic of {other} already",
+                    )
+                    break
 
 
 def _sizes(parts: Parts) -> Iterator[Clash]:

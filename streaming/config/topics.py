@@ -12,6 +12,7 @@ MAX_TOPIC_CHARACTERS: Final = 249
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PLACEHOLDER: Final = re.compile(r"\{(?:vhost|user)\}")
+_ALIVE: Final = ".alive"
 _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 
 
@@ -39,6 +40,11 @@ def escaped(name: str) -> str:
     return "".join(chr(byte) if byte in _KEPT else f"_{byte:02x}" for byte in name.encode())
 
 
+def alive_topic(outbound: str) -> str:
+    """The topic beside an outbound one in which the job says once a second that it lives."""
+    return outbound + _ALIVE
+
+
 def _pattern_fault(pattern: str) -> str | None:
     for placeholder in ("{vhost}", "{user}"):
         if pattern.count(placeholder) != 1:
@@ -55,7 +61,9 @@ class OutboundSettings(Section, frozen=True, kw_only=True):
             text(_pattern_fault),
             "One topic for each vhost and user, so that Kafka's ACLs can keep tenants apart. In "
             'their names, other characters than letters, digits and "-" become _ and two hex '
-            "digits: the vhost / is _2f.",
+            "digits: the vhost / is _2f. In a second topic beside each, of its name with .alive at "
+            "the end, the job says once a second that it lives: who may read the one, should read "
+            "the other.",
             outcome=True,
         ),
     ] = "dlx.out.{vhost}.{user}"

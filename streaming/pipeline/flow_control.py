@@ -1,21 +1,23 @@
-"""Flow control of one job: the gate, the sources' limits, what publishers are told (D9)."""
+"""Flow control of one job: the gate, the sources' limits, what clients are told (D9)."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
 
+from streaming.pipeline.flow_notices import FlowNotices
 from streaming.pipeline.gate import Gate, GateState, SourceLimits, obeys, wait_for_batch
+from streaming.pipeline.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from streaming.config import JobConfig
     from streaming.memory import MemoryMarks
-    from streaming.pipeline.flow_notices import FlowNotices
     from streaming.pipeline.memory_of_shards import ShardsSeen
 
 
@@ -29,11 +31,13 @@ class FlowControl:
     def __init__(self, config: JobConfig, marks: MemoryMarks) -> None:
         self._marks = marks
         self._job = config.job
+        self._outbound = config.outbound_topics()
         self._topics = config.topics_of("publishes")
         self._gate = self._make_gate(is_open=True)
         self.state: GateState = self._gate.decide(0, 0)
         self._limits: SourceLimits | None = None
         self._notices: FlowNotices | None = None
+        self._heartbeat: Heartbeat | None = None
         self._attached = threading.RLock()  # a batch may run before the query's start returns
         self._late = False  # one did, and what it decided is to be applied yet
         self._stopping = False
@@ -48,10 +52,19 @@ class FlowControl:
         self._gate = self._make_gate(is_open=is_open)
         self.decide(shards)
 
-    def tell(self, notices: FlowNotices) -> None:
-        """From now on, publishers are told."""
-        self._notices = notices
-        notices.gate_is(self.state)
+    def tell(
+        self, checkpoint: Path, partitions: Mapping[str, int], producer: Mapping[str, str]
+    ) -> None:
+        """From now on, publishers are told, and all clients that the job lives.
+
+        Args:
+            checkpoint: folder of the checkpoint.
+            partitions: topic -> number of partitions.
+            producer: librdkafka properties; may hold secrets.
+        """
+        self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
+        self._notices.gate_is(self.state)
+        self._heartbeat = Heartbeat(self._notices, self._outbound, producer)
 
     def first_rows(self, spark: SparkSession, *, importing: bool) -> int:
         """Most publishes in the first batch.
@@ -93,7 +106,10 @@ class FlowControl:
         wait_for_batch(query, seconds)
 
     def stop(self) -> None:
-        """Tell publishers nothing more."""
+        """Tell clients nothing more."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
         if self._notices is not None:
             self._notices.stop()
             self._notices = None

@@ -6,7 +6,7 @@
 No shard says so, the job does. So a notice carries `dlx-lane: -1` and a `dlx-seq` of its own, which
 goes up by one with each change of the gate; (vhost, lane, seq) stays its id. It goes to every
 partition of every outbound topic, without a key: it is for all channels. While the gate is closed
-the notice is repeated, with the same seq, for clients that come later.
+the notice is repeated, with the same seq, for clients that come later. The heartbeat says it, too.
 
 Replay: the seq is kept beside the checkpoint before the notice is sent. A job that starts again
 sends the last notice again, or the next one if the gate now stands otherwise; readers drop what is
@@ -26,6 +26,7 @@ from confluent_kafka import KafkaException, Producer
 
 from streaming.pipeline.kept_files import read_kept
 from streaming.pipeline.outbound_records import KIND, LANE, SEQ
+from streaming.wire import CHANNEL, VHOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +102,28 @@ class FlowNotices:
             if before is None or before.open != gate.open:
                 self._changed.notify()
 
+    def said(self, kind: str) -> tuple[bytes, list[tuple[str, str | bytes | None]]]:
+        """What the last notice said, with the bytes that are resident now: value and headers.
+
+        Args:
+            kind: of the record that is to repeat it.
+        """
+        with self._changed:
+            gate, last = self._gate, self._last
+        document = {
+            "type": kind,
+            "active": last.active,
+            "cause": None if gate is None else gate.cause,
+            "resident_bytes": None if gate is None else gate.resident_bytes,
+            "high_mark_bytes": self._marks.high_bytes,
+            "low_mark_bytes": self._marks.low_bytes,
+        }
+        return json.dumps(document).encode(), [
+            (KIND, kind.encode()),
+            (LANE, str(NO_LANE).encode()),
+            (SEQ, str(last.seq).encode()),
+        ]
+
     def stop(self) -> None:
         """Tell what is left to tell, and end."""
         with self._changed:
@@ -134,16 +157,7 @@ class FlowNotices:
             logger.warning("flow control: %s, %d bytes are resident", text, gate.resident_bytes)
         if self._last.seq == 0:  # it was always open
             return True
-        value = json.dumps(
-            {
-                "type": "flow",
-                "active": gate.open,
-                "cause": gate.cause,
-                "resident_bytes": gate.resident_bytes,
-                "high_mark_bytes": self._marks.high_bytes,
-                "low_mark_bytes": self._marks.low_bytes,
-            }
-        ).encode()
+        value, headers = self.said("flow")
         failures: list[str] = []
 
         def delivered(error: object, _message: object) -> None:
@@ -157,13 +171,7 @@ class FlowNotices:
                         topic,
                         value=value,
                         partition=partition,
-                        headers=[
-                            (KIND, b"flow"),
-                            ("dlx-vhost", vhost.encode()),
-                            (LANE, str(NO_LANE).encode()),
-                            (SEQ, str(self._last.seq).encode()),
-                            ("dlx-channel", b""),
-                        ],
+                        headers=[*headers, (VHOST, vhost.encode()), (CHANNEL, b"")],
                         on_delivery=delivered,
                     )
             left = self._producer.flush(FLUSH_TIMEOUT_S)

@@ -38,7 +38,6 @@ from streaming.memory import memory_marks, this_machine
 from streaming.pipeline.accepted_loss import AcceptedLoss, face_holes
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.flow_control import FlowControl
-from streaming.pipeline.flow_notices import FlowNotices
 from streaming.pipeline.imports import write_imports
 from streaming.pipeline.job_session import session_config
 from streaming.pipeline.kafka_topics import KafkaTopics
@@ -155,12 +154,7 @@ class Job:
         self._ticks = Ticks(
             self.config, settings, dict(self._producer), topics.partitions, self.shards.deadlines
         )
-        outbound = self.config.outbound_topics()
-        self._flow.tell(
-            FlowNotices(
-                self.checkpoint.path, self.marks, outbound, topics.partitions, self._producer
-            )
-        )
+        self._flow.tell(self.checkpoint.path, topics.partitions, self._producer)
         self._start_upkeep()
         first_rows = self._flow.first_rows(spark, importing=importing)
         plan = streaming_plan(spark, self.config, settings, dict(self._jvm), first_rows)

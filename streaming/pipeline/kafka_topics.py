@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from streaming.complaints import Complaints
+from streaming.config import alive_topic
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ REQUEST_TIMEOUT_S = 30
 
 HEADROOM_BYTES = 512 * 1024
 """Room for headers in outbound records, beyond the largest body."""
+
+ALIVE_RETENTION_MS = 600_000
 
 
 class KafkaUnreachableError(DlxError):
@@ -60,11 +63,11 @@ class KafkaTopics:
             for each in self._config.inputs
             if each.topic not in known
         ]
-        missing += [
-            self._outbound_topic(topic)
-            for topic in self._config.outbound_topics().values()
-            if topic not in known
-        ]
+        for topic in self._config.outbound_topics().values():
+            if topic not in known:
+                missing.append(self._outbound_topic(topic))
+            if alive_topic(topic) not in known:
+                missing.append(self._alive_topic(topic))
         self._make(missing)
         self._describe()
 
@@ -120,6 +123,11 @@ class KafkaTopics:
             "max.message.bytes": str(max(largest, self._config.kafka.max_message_bytes)),
         }
         return self._new(name, outbound.partitions, properties)
+
+    def _alive_topic(self, outbound: str) -> NewTopic:
+        """Only its last record is worth anything: old ones are deleted, segment by segment."""
+        properties = dict.fromkeys(("retention.ms", "segment.ms"), str(ALIVE_RETENTION_MS))
+        return self._new(alive_topic(outbound), 1, properties | {"cleanup.policy": "delete"})
 
     def _new(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:
         factor = self._config.kafka.replication_factor

@@ -24,19 +24,20 @@ class Moving:
         return 0, 7
 
 
-def end_of(consumer: Moving, patience_s: float) -> int:
+def bounds_of(consumer: Moving, patience_s: float) -> tuple[int, int]:
     reader: Any = object.__new__(Reader)
     reader._consumer = consumer  # noqa: SLF001 (without the thread and the connection)
     gives_up_s = time.monotonic() + patience_s
-    return int(reader._end_of(TopicPartition("t", 0), gives_up_s))  # noqa: SLF001
+    bounds: tuple[int, int] = reader._bounds_of(TopicPartition("t", 0), gives_up_s)  # noqa: SLF001
+    return bounds
 
 
 def test_a_partition_without_leader_is_waited_for():
-    assert end_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 2), 60) == 7
+    assert bounds_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 2), 60) == (0, 7)
 
 
 def test_what_does_not_pass_is_raised_at_once_and_what_does_not_end_in_the_end():
     with pytest.raises(KafkaException):
-        end_of(Moving(KafkaError.TOPIC_AUTHORIZATION_FAILED, 1), 60)
+        bounds_of(Moving(KafkaError.TOPIC_AUTHORIZATION_FAILED, 1), 60)
     with pytest.raises(KafkaException):
-        end_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 1_000_000), 0.2)
+        bounds_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 1_000_000), 0.2)

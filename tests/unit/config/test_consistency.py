@@ -62,6 +62,17 @@ def test_what_is_written_is_not_read_again():
     ]
 
 
+def test_the_heartbeats_topic_is_nobody_elses():
+    text = COMMANDS + '[[inputs]]\ntopic = "dlx.out._2f.guest.alive"\n'
+
+    assert problems_of(text) == [
+        (
+            "outbound.topic: dlx.out._2f.guest.alive, for vhost '/' and user 'guest', is the topic "
+            "of inputs[1].topic already"
+        ),
+    ]
+
+
 def test_two_pairs_of_vhost_and_user_never_share_a_topic():
     text = f"""
         {PUBLISHES}

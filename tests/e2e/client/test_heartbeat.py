@@ -1,0 +1,86 @@
+"""Who only waits is told that the job is gone, and that it is back: nothing else would say so.
+
+The lease of the channel is an hour long, so that no renewal finds out.
+"""
+
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.client import Connection
+from streaming.client.address import address_of
+from tests.fixtures.dlx_run import DlxRun
+from tests.fixtures.pipeline import WAIT_S, Pipeline
+
+HOUR_MS = 3_600_000
+SILENT = "the job has fallen silent, though Kafka at "
+HEARD = "the job is heard again"
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, embedded_kafka: Any) -> Pipeline:
+    return Pipeline(tmp_path, embedded_kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def run(tmp_path: Path, pipeline: Pipeline) -> Iterator[DlxRun]:
+    run = DlxRun(tmp_path, pipeline.config)
+    run.start()
+    yield run
+    run.kill()
+
+
+class Shell:
+    """`dlx consume QUEUE`: the bodies it prints, and what it says of trouble."""
+
+    def __init__(self, run: DlxRun, queue_name: str, root: Path) -> None:
+        self.out, self.err = root / "consume.out", root / "consume.err"
+        options = ["--config", str(run.file), "--timeout", str(WAIT_S)]
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "streaming.cli", "consume", queue_name, *options],
+                stdout=out,
+                stderr=err,
+            )
+
+    def until(self, file: Path, *lines: str) -> None:
+        """Wait until there are so many lines, and see how they begin."""
+        deadline_s = time.monotonic() + WAIT_S
+        while len(found := file.read_text().splitlines()) < len(lines):
+            assert time.monotonic() < deadline_s, found
+            time.sleep(0.1)
+        for line, words in zip(found, lines, strict=True):
+            assert line.startswith(words), found
+
+
+def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline, run, tmp_path):
+    troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
+    address = address_of(pipeline.config)
+    with Connection(address, timeout_s=WAIT_S, on_trouble=troubles.put) as connection:
+        channel = connection.channel(lease_ms=HOUR_MS)
+        for name in ("library", "shell"):
+            channel.declare_queue(name)
+        channel.consume("library")
+        shell = Shell(run, "shell", tmp_path)
+        try:
+            connection.publisher().publish("", "shell", b"before").result(WAIT_S)
+            shell.until(shell.out, "before")
+
+            run.kill()
+            assert troubles.get(timeout=WAIT_S).startswith(SILENT)
+            assert str(connection.trouble).startswith(SILENT)
+            shell.until(shell.err, SILENT)
+
+            run.start()
+            assert troubles.get(timeout=WAIT_S) == HEARD
+            assert str(connection.trouble) == ""
+            shell.until(shell.err, SILENT, HEARD)
+        finally:
+            shell.process.kill()
+            shell.process.wait()
