@@ -33,6 +33,7 @@ from streaming.pipeline.body_places import places_of, runs_of_bytes
 from streaming.pipeline.message_rows import headers_json
 from streaming.pipeline.tasks import BatchContext, TaskSettings
 from streaming.scenario.messages import delivered_headers
+from streaming.wire import OURS
 
 KIND = "dlx-kind"
 SEQ = "dlx-seq"
@@ -40,7 +41,7 @@ LANE = "dlx-lane"
 
 STORED = ("body", "kafka_headers")
 """The columns of `messages` that leave with a delivery as they came: foreign headers byte for byte,
-repeats included, in their order."""
+repeats included, in their order; only those of a mapped topic that are named like ours stay."""
 
 Header = tuple[str, bytes | None]
 
@@ -220,7 +221,11 @@ def _attributes(
     text = headers_json(headers)
     if text is not None:
         attributes.append(("dlx-headers", text.encode()))
-    attributes += [(header["key"], header["value"]) for header in arrived.kafka_headers or ()]
+    attributes += [
+        (header["key"], header["value"])
+        for header in arrived.kafka_headers or ()
+        if not header["key"].startswith(OURS)  # a mapped topic's, which would pass for ours
+    ]
     return attributes
 
 
