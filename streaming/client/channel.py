@@ -15,26 +15,31 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from streaming.client.consuming import Callback, Callbacks, Consumer
+from streaming.client.consuming import Callback, Consumer
 from streaming.client.declaring import Declaring
 from streaming.client.errors import (
     BrokerError,
     ChannelClosedError,
     ClientError,
     KafkaUnreachableError,
+    NoAnswerError,
 )
 from streaming.client.lease import Lease
-from streaming.client.messages import Delivery
-from streaming.client.records import Inbound, delivery_of
+from streaming.client.recipients import Recipients
 from streaming.client.settling import Settling
 
 if TYPE_CHECKING:
     from streaming.client.connection import Connection
+    from streaming.client.messages import Delivery
+    from streaming.client.records import Inbound
 
 logger = logging.getLogger("dlx.client")
 
 DEFAULT_PREFETCH = 100
 MOST_MISSING = 10_000
+
+_GIVEN_UP = (NoAnswerError, KafkaUnreachableError, KeyboardInterrupt)
+"""Ends of waiting after which a command may still be carried out."""
 
 
 class Channel(Declaring, Settling):
@@ -50,9 +55,7 @@ class Channel(Declaring, Settling):
         self.name = name
         self.resumed = 0
         self._lock = threading.Lock()
-        self._gets: dict[str, list[Delivery]] = {}
-        self._consumers: dict[str, Consumer] = {}
-        self._callbacks = Callbacks()
+        self._recipients = Recipients(self)
         self._missing: list[str] = []
         self._open = False
         self._closed_by: ClientError | None = None
@@ -96,6 +99,8 @@ class Channel(Declaring, Settling):
     def get(self, queue: str, *, auto_ack: bool = False) -> Delivery | None:
         """One message from the head of a queue; None if it is empty.
 
+        A get that got no answer in time is taken back: what it is handed later is requeued.
+
         Raises:
             NotFoundError, AccessRefusedError: no such queue, or not for this user.
         """
@@ -105,13 +110,16 @@ class Channel(Declaring, Settling):
     def get_many(self, queue: str, count: int, *, auto_ack: bool = False) -> list[Delivery]:
         """Up to `count` messages; as `get`."""
         label = self._connection.new_name("get")
-        deliveries: list[Delivery] = []
-        self._gets[label] = deliveries
+        deliveries = self._recipients.begin_get(label)
         try:
             get = {"queue": queue, "count": count, "auto_ack": auto_ack, "as": label}
             self.ask("get", lease_ms=self.lease_ms, **get)
+        except _GIVEN_UP:
+            if not auto_ack:
+                self._recipients.give_up_get(label, count)
+            raise
         finally:
-            del self._gets[label]
+            self._recipients.end_get(label)
         return deliveries
 
     def consume(
@@ -126,6 +134,8 @@ class Channel(Declaring, Settling):
     ) -> Consumer:
         """Start a consumer: iterate over what it returns, or give a callback.
 
+        One that got no answer in time is cancelled, and what it is handed before that requeued.
+
         Args:
             callback: called by `start_consuming` with each delivery.
             prefetch: at most so many are unacked; 0: no limit.
@@ -139,14 +149,14 @@ class Channel(Declaring, Settling):
         consumer = Consumer(
             self, tag, queue, prefetch, auto_ack=auto_ack, timeout_s=timeout_s, callback=callback
         )
-        with self._lock:
-            if tag in self._consumers:
-                raise ClientError(f"channel {self.name!r} has a consumer {tag!r} already")
-            self._consumers[tag] = consumer
+        self._recipients.add(consumer)
         try:
             self.ask(**consumer.document())
+        except _GIVEN_UP:
+            self._recipients.give_up_consumer(consumer)
+            raise
         except BaseException:
-            self._forget(consumer)
+            self._recipients.remove(consumer)
             raise
         return consumer
 
@@ -162,24 +172,23 @@ class Channel(Declaring, Settling):
         Raises:
             BrokerError: the broker closed the channel. What a callback raises comes out as well.
         """
-        self._callbacks.run(timeout_s, self._has_callbacks)
+        self._recipients.callbacks.run(
+            timeout_s, lambda: self._open and self._recipients.has_callbacks()
+        )
 
     def stop_consuming(self) -> None:
         """Let `start_consuming` return, after the callback that runs."""
-        self._callbacks.stop()
+        self._recipients.callbacks.stop()
 
     def cancel(self, consumer: Consumer | str) -> None:
         """Stop a consumer. What nobody has looked at is requeued; the rest stays unacked."""
         tag = consumer if isinstance(consumer, str) else consumer.tag
         self.ask("cancel", **{"as": tag})
-        known = self._consumers.get(tag)
+        known = self._recipients.consumer(tag)
         if known is not None:
-            self._forget(known)
+            self._recipients.remove(known)
             known.end()
-            waiting = [*known.unseen(), *self._callbacks.take_out(known)]
-            unseen = [each for each in waiting if each.delivery_id]
-            if unseen:
-                self.nack(unseen, requeue=True)
+            self._recipients.give_back_unseen(known)
 
     def recover(self) -> int:
         """Requeue everything that is unacked on this channel; returns how many (R-SET-4)."""
@@ -205,31 +214,17 @@ class Channel(Declaring, Settling):
     # -- for the connection, on the reader's thread
 
     def take_delivery(self, record: Inbound) -> None:
-        """A delivery for a get or a consumer; others are of somebody who used this name before."""
-        label = record.text("dlx-ref").rpartition("/")[0]
-        consumer = self._consumers.get(label)
-        if consumer is not None:
-            delivery = delivery_of(record, label)
-            delivery.channel = self
-            if consumer.callback is None:
-                consumer.arrive(delivery)
-            else:
-                self._callbacks.arrive(consumer, delivery)
-            return
-        deliveries = self._gets.get(label)
-        if deliveries is not None:
-            delivery = delivery_of(record, "")
-            delivery.channel = self
-            deliveries.append(delivery)
+        """A delivery for a get or a consumer."""
+        self._recipients.arrive(record)
 
     def take_cancel(self, tag: str) -> None:
         """The queue of a consumer is gone: it ends when what has arrived was looked at."""
-        consumer = self._consumers.get(tag)
+        consumer = self._recipients.consumer(tag)
         if consumer is not None:
             logger.warning("queue %r is gone, and consumer %r with it", consumer.queue, tag)
-            self._forget(consumer)
+            self._recipients.remove(consumer)
             consumer.end()
-            self._callbacks.take_out(consumer)
+            self._recipients.callbacks.take_out(consumer)
 
     def take_answer(self, op: str, result: dict[str, Any], refusal: BrokerError | None) -> None:
         """An answer to any command of this channel."""
@@ -237,7 +232,7 @@ class Channel(Declaring, Settling):
             self._end(refusal)
             self._connection.members.remove_channel(self.name)
             return
-        missing = result.get("missing")
+        missing = self._recipients.settled_by_user(result.get("missing", []))
         if missing:
             logger.warning("%s: not unacked on channel %s: %s", op, self.name, missing[:10])
             with self._lock:
@@ -254,9 +249,8 @@ class Channel(Declaring, Settling):
             "was unacked has been requeued",
             self.name,
         )
-        for consumer in list(self._consumers.values()):
-            consumer.drop_unseen()
-            self._callbacks.take_out(consumer)
+        self._recipients.drop_unseen()
+        for consumer in self._recipients.consumers():
             self._connection.tell(consumer.document(), self.name, self._lost)
 
     def _lost(self, error: KafkaUnreachableError) -> None:
@@ -277,18 +271,10 @@ class Channel(Declaring, Settling):
             why = f" after the error: {self._closed_by}" if self._closed_by else ""
             raise ChannelClosedError(f"channel {self.name!r} is closed{why}") from self._closed_by
 
-    def _has_callbacks(self) -> bool:
-        with self._lock:
-            return self._open and any(each.callback for each in self._consumers.values())
-
-    def _forget(self, consumer: Consumer) -> None:
-        with self._lock:
-            self._consumers.pop(consumer.tag, None)
-
     def _end(self, error: ClientError | None) -> None:
         self._open = False
         self._lease.end()
         self._closed_by = error
-        for consumer in list(self._consumers.values()):
+        for consumer in self._recipients.consumers():
             consumer.end(error)
-        self._callbacks.stop(error)
+        self._recipients.callbacks.stop(error)
