@@ -61,17 +61,21 @@ class CpuUse:
         used["driver"] = _seconds(me)
         for process in me.children(recursive=True):
             try:
-                used[self._part(process)] += _seconds(process)
+                used[part_of(process, me.pid, self._kafka_pid)] += _seconds(process)
             except psutil.NoSuchProcess:  # it has ended
                 continue
         return used
 
-    def _part(self, process: psutil.Process) -> str:
-        if process.pid == self._kafka_pid:
-            return "kafka"
-        if process.name() == "java":
-            return "spark"
-        return "workers" if "pyspark.daemon" in process.cmdline() else "load"
+
+def part_of(process: psutil.Process, driver_pid: int | None, kafka_pid: int | None) -> str:
+    """Which of PARTS a process of a job's family is."""
+    if process.pid == kafka_pid:
+        return "kafka"
+    if process.pid == driver_pid:
+        return "driver"
+    if process.name() == "java":
+        return "spark"
+    return "workers" if "pyspark.daemon" in process.cmdline() else "load"
 
 
 def _seconds(process: psutil.Process) -> float:

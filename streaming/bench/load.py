@@ -20,6 +20,7 @@ from typing import NamedTuple
 from streaming.bench.actors import DEAD, GRAVEYARD, WORK
 from streaming.bench.judge import Verdict, judge, left_in_queue
 from streaming.bench.processes import Process
+from streaming.bench.steadiness import Change, Steadiness
 from streaming.client import ClientError, Connection
 from streaming.config import JobConfig, show_config
 from streaming.config.job import JobSettings
@@ -48,8 +49,10 @@ class Load(NamedTuple):
     seed: int = 1
 
 
-def run_load(root: Path, load: Load, say: Callable[[str], None] = print) -> Verdict:
-    """Run it and judge it.
+def run_load(
+    root: Path, load: Load, say: Callable[[str], None] = print
+) -> tuple[Verdict, list[Change]]:
+    """Run it and judge it; say how memory, files and batch time were early and late.
 
     Args:
         root: an empty folder; diaries, logs and tables stay in it.
@@ -63,13 +66,15 @@ def run_load(root: Path, load: Load, say: Callable[[str], None] = print) -> Verd
         job = Process(root, "job", "streaming.cli", "run", "--config", str(config))
         actors = _actors(root, config, load)
         everything = [job, *actors]
+        steadiness = Steadiness(root, lambda: job.pid, lambda: kafka.pid)
         try:
             job.start()
             _declare(config)
             say("the job answers")
             for actor in actors:
                 actor.start()
-            _disturb(everything, kafka, load, say)
+            with steadiness.watching():
+                _disturb(everything, kafka, load, say)
             for actor in actors:
                 if actor.name.startswith("publisher"):
                     actor.stop()
@@ -81,7 +86,7 @@ def run_load(root: Path, load: Load, say: Callable[[str], None] = print) -> Verd
             for process in reversed(everything):
                 process.kill()
             raise
-    return judge(root / "tables", sorted(root.glob("*.diary")))
+    return judge(root / "tables", sorted(root.glob("*.diary"))), steadiness.changes()
 
 
 def _config(root: Path, servers: str) -> JobConfig:

@@ -25,6 +25,11 @@ class Process:
         self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while it is there."""
+        return None if self._process is None else self._process.pid
+
     def start(self) -> None:
         """Start it; once more after it ended."""
         with self.log.open("ab") as log:

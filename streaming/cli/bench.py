@@ -168,10 +168,12 @@ def load(
     with tempfile.TemporaryDirectory(prefix="dlx-load-") as scratch:
         root = Path(scratch) if folder is None else folder.absolute()
         root.mkdir(parents=True, exist_ok=True)
-        verdict = run_load(root, Load(seconds, rate, kills, seed))
+        verdict, changes = run_load(root, Load(seconds, rate, kills, seed))
     for name, value in verdict._asdict().items():
         if name != "problems":
             print(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    for change in changes:
+        print(f"{change.name} early {change.early:g} late {change.late:g}")
     for problem in verdict.problems:
         print(f"problem: {problem}")
     print("all is accounted for" if not verdict.problems else "NOT all is accounted for")

@@ -11,11 +11,14 @@ from streaming.bench.load import Load, run_load
 
 @pytest.mark.long
 def test_everything_is_accounted_for_while_everything_is_killed(tmp_path: Path) -> None:
-    verdict = run_load(tmp_path, Load(seconds=60, rate=200, kills=4))
+    verdict, changes = run_load(tmp_path, Load(seconds=60, rate=200, kills=4))
     assert verdict.problems == []
     assert verdict.confirmed > 0
     assert verdict.died > 0
     assert verdict.redelivered > 0
+    figures = {change.name: change for change in changes}
+    assert figures["batch_ms"].early > 0
+    assert {"driver_mb", "workers_mb", "spark_mb", "kafka_mb", "events_files"} <= figures.keys()
 
     # The same evidence with a lie in it: a delivery that nobody has noted, one that never was.
     diaries = sorted(tmp_path.glob("consumer-*.diary"))
