@@ -20,6 +20,7 @@ from topology.documents import (
 )
 from topology.errors import InvalidTopologyError, Problem
 from topology.fields import Fields, Report
+from topology.names import too_long
 from topology.suggestions import did_you_mean
 from topology.values import json_type
 
@@ -47,6 +48,18 @@ class CommandFields(Fields):
     def optional_text(self, name: str) -> str | None:
         """A string, or None if it is missing."""
         return None if self.value(name) is None else self.text(name)
+
+    def name(self, name: str, default: str | None = None) -> str:
+        """A string that AMQP could carry as a name; required if there is no default."""
+        value = self.text(name, default)
+        fault = too_long(value)
+        if fault is not None:
+            self._problem(name, f"a name {fault}")
+        return value
+
+    def optional_name(self, name: str) -> str | None:
+        """A name, or None if it is missing."""
+        return None if self.value(name) is None else self.name(name)
 
     def refs(self) -> tuple[str, ...]:
         """The deliveries that a settlement names."""
@@ -93,80 +106,80 @@ def _operator_policy(fields: CommandFields) -> Any:
 
 
 def _admin(fields: CommandFields) -> str:
-    return fields.text("channel", "admin")
+    return fields.name("channel", "admin")
 
 
 READERS: dict[str, Reader] = {
     "get": lambda fields: commands.Get(
-        queue=fields.text("queue"),
+        queue=fields.name("queue"),
         count=fields.whole("count", 1, 0, MAX_COUNT),
-        label=fields.optional_text("as"),
+        label=fields.optional_name("as"),
         auto_ack=fields.flag("auto_ack", default=False),
-        channel=fields.text("channel", "c0"),
+        channel=fields.name("channel", "c0"),
         lease_ms=fields.optional_whole("lease_ms", 1),
         reply_id=fields.reply_id(),
     ),
     "consume": lambda fields: commands.Consume(
-        queue=fields.text("queue"),
-        label=fields.text("as"),
+        queue=fields.name("queue"),
+        label=fields.name("as"),
         prefetch=fields.whole("prefetch", 0, 0, 65535),
         auto_ack=fields.flag("auto_ack", default=False),
-        channel=fields.text("channel", "c0"),
+        channel=fields.name("channel", "c0"),
         lease_ms=fields.optional_whole("lease_ms", 1),
         arguments=fields.table("arguments"),
         reply_id=fields.reply_id(),
     ),
     "cancel": lambda fields: commands.Cancel(
-        label=fields.text("as"), channel=fields.optional_text("channel"), reply_id=fields.reply_id()
+        label=fields.name("as"), channel=fields.optional_name("channel"), reply_id=fields.reply_id()
     ),
     "ack": lambda fields: commands.Ack(
         refs=fields.refs(),
         multiple=fields.flag("multiple", default=False),
-        channel=fields.optional_text("channel"),
+        channel=fields.optional_name("channel"),
         reply_id=fields.reply_id(),
     ),
     "reject": lambda fields: commands.Reject(
         refs=fields.refs(),
         requeue=fields.flag("requeue", default=False),
-        channel=fields.optional_text("channel"),
+        channel=fields.optional_name("channel"),
         reply_id=fields.reply_id(),
     ),
     "nack": lambda fields: commands.Nack(
         refs=fields.refs(),
         requeue=fields.flag("requeue", default=False),
         multiple=fields.flag("multiple", default=False),
-        channel=fields.optional_text("channel"),
+        channel=fields.optional_name("channel"),
         reply_id=fields.reply_id(),
     ),
     "recover": lambda fields: commands.Recover(
-        channel=fields.text("channel", "c0"), reply_id=fields.reply_id()
+        channel=fields.name("channel", "c0"), reply_id=fields.reply_id()
     ),
     "open_channel": lambda fields: commands.OpenChannel(
-        channel=fields.text("channel"),
+        channel=fields.name("channel"),
         lease_ms=fields.optional_whole("lease_ms", 1),
         reply_id=fields.reply_id(),
     ),
     "renew": lambda fields: commands.Renew(
-        channel=fields.text("channel"), reply_id=fields.reply_id()
+        channel=fields.name("channel"), reply_id=fields.reply_id()
     ),
     "close_channel": lambda fields: commands.CloseChannel(
-        channel=fields.text("channel", "c0"), reply_id=fields.reply_id()
+        channel=fields.name("channel", "c0"), reply_id=fields.reply_id()
     ),
     "depth": lambda fields: commands.Depth(
-        queue=fields.text("queue"), channel=_admin(fields), reply_id=fields.reply_id()
+        queue=fields.name("queue"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "purge": lambda fields: commands.Purge(
-        queue=fields.text("queue"), channel=_admin(fields), reply_id=fields.reply_id()
+        queue=fields.name("queue"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "delete_queue": lambda fields: commands.DeleteQueue(
-        queue=fields.text("queue"),
+        queue=fields.name("queue"),
         if_unused=fields.flag("if_unused", default=False),
         if_empty=fields.flag("if_empty", default=False),
         channel=_admin(fields),
         reply_id=fields.reply_id(),
     ),
     "delete_exchange": lambda fields: commands.DeleteExchange(
-        exchange=fields.text("exchange"),
+        exchange=fields.name("exchange"),
         if_unused=fields.flag("if_unused", default=False),
         channel=_admin(fields),
         reply_id=fields.reply_id(),
@@ -200,13 +213,13 @@ READERS: dict[str, Reader] = {
         policy=_operator_policy(fields), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "clear_policy": lambda fields: commands.ClearPolicy(
-        name=fields.text("name"), channel=_admin(fields), reply_id=fields.reply_id()
+        name=fields.name("name"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "clear_operator_policy": lambda fields: commands.ClearOperatorPolicy(
-        name=fields.text("name"), channel=_admin(fields), reply_id=fields.reply_id()
+        name=fields.name("name"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "clear_permissions": lambda fields: commands.ClearPermissions(
-        user=fields.text("user"), channel=_admin(fields), reply_id=fields.reply_id()
+        user=fields.name("user"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "import_definitions": lambda fields: commands.ImportDefinitions(
         definitions=_object(fields, "definitions"),

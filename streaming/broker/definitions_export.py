@@ -52,6 +52,7 @@ def export_page(topology: Declared, vhost: str, first: int) -> dict[str, Any]:
         document_bytes = len(_encoder.encode(document))
         if document_bytes > PAGE_BYTES:
             left_out.append(f"{section}: {str(document.get('name', ''))[:255]!r} is too large")
+            size += len(left_out[-1])
         else:
             objects.append((section, document))
             size += document_bytes

@@ -184,6 +184,14 @@ def _handled(delivery: "Delivery", command: list[str] | None) -> bool:
     """Give a body to the command; whether it worked."""
     import os
 
+    if "body" in delivery.left_out:
+        place = "/".join(map(str, delivery.place or ()))
+        print(
+            f"message {place} is too large for its topic and came without its body: rejected; "
+            f"`dlx dead-letters show {place}` has it whole",
+            file=sys.stderr,
+        )
+        return False
     if not command:
         sys.stdout.buffer.write(delivery.body + b"\n")
         sys.stdout.buffer.flush()
@@ -223,7 +231,7 @@ def _document(delivery: "Delivery") -> dict[str, Any]:
         "properties": delivery.properties,
         "headers": table_to_json(delivery.headers),
         "body": body,
-    }
+    } | ({"left_out": delivery.left_out} if delivery.left_out else {})
 
 
 def _json_text(value: object) -> str:

@@ -28,6 +28,8 @@ from streaming.wire import (
 from topology.values import table_from_json, table_to_json
 
 Header = tuple[str, bytes | None]
+LEFT_OUT = "dlx-left-out"
+PLACE = ("dlx-topic-number", "dlx-partition", "dlx-offset")
 
 
 class Record(NamedTuple):
@@ -179,7 +181,14 @@ def _attributes(record: Inbound) -> dict[str, Any]:
         "properties": msgspec.json.decode(properties) if properties else {},
         "headers": table_from_json(msgspec.json.decode(headers)) if headers else {},
         "kafka_headers": record.foreign,
+        "left_out": msgspec.json.decode(record.headers.get(LEFT_OUT, b"{}")),
+        "place": None if PLACE[0] not in record.headers else _place(record),
     }
+
+
+def _place(record: Inbound) -> tuple[int, int, int]:
+    topic_number, partition, offset = (int(record.headers[name]) for name in PLACE)
+    return topic_number, partition, offset
 
 
 class Repeats:

@@ -6,11 +6,12 @@ left unsaid: a topic misspelt in `inputs[1]` must not also be reported as missin
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.kafka import KafkaSettings
+from streaming.config.record_sizes import header_room_bytes
 from streaming.config.toml import join_index, join_key
 from streaming.config.topics import (
     MAX_PARTITIONS,
@@ -21,10 +22,6 @@ from streaming.config.topics import (
 )
 from streaming.config.vhosts import UserSettings, VhostSettings
 from topology.suggestions import did_you_mean
-
-HEADER_ROOM_BYTES: Final = 65_536
-"""Room for the death history, names and Kafka's own overhead in an outbound record, beside four
-times the inbound headers, which escapes and base64 can blow up."""
 
 
 class Clash(NamedTuple):
@@ -139,7 +136,7 @@ def _topics(parts: Parts) -> Iterator[Clash]:
 
 
 def _sizes(parts: Parts) -> Iterator[Clash]:
-    room = 4 * parts.flow.max_header_bytes + HEADER_ROOM_BYTES
+    room = header_room_bytes(parts.flow)
     most = parts.kafka.max_message_bytes - room
     if parts.flow.max_body_bytes > most:
         yield Clash(

@@ -131,8 +131,9 @@ class KafkaSettings(Section, frozen=True, kw_only=True):
         int,
         Setting(
             size(65_536, 1_073_741_824),
-            "max.message.bytes of the topics that the job makes. It leaves room above "
-            "flow.max_body_bytes for headers and the death history that messages gather.",
+            "max.message.bytes of the inputs that the job makes. It leaves room above "
+            "flow.max_body_bytes for headers; outbound topics have 64 KiB more, and at least "
+            "1 MiB above the body for the death history that messages gather.",
         ),
     ] = 2_097_152
     trim_interval_ms: Annotated[

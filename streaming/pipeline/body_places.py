@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,26 @@ MAX_BYTES = 64 * 1024 * 1024
 """Of bodies that are in memory together."""
 
 
-def runs_of_bytes(sizes: Sequence[int], most: int = MAX_BYTES) -> Iterator[tuple[int, int]]:
-    """Cut messages of these sizes into runs (start, end) of at most so many bytes, or of one."""
-    ends = np.cumsum(np.array(sizes, np.int64))
-    start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+MAX_TEXT_BYTES = 256 * 1024 * 1024
+"""Of other values that are in memory together; a column of a file holds less than 2 GiB."""
+MAX_HEADER_BYTES = 1024 * 1024 * 1024
+"""Of what the headers of records that are in memory together may have at most."""
+
+
+def runs_within(*weights: tuple[Sequence[int] | Any, int]) -> Iterator[tuple[int, int]]:
+    """Cut rows into runs (start, end) that are within every bound, or of one row.
+
+    Args:
+        weights: what each row weighs, and the most that a run may weigh; several bounds at once.
+    """
+    sums = [(np.cumsum(np.array(sizes, np.int64)), most) for sizes, most in weights]
+    rows, start = len(sums[0][0]), 0
+    while start < rows:
+        ends = [
+            np.searchsorted(ends, (ends[start - 1] if start else 0) + most, side="right")
+            for ends, most in sums
+        ]
+        end = max(start + 1, int(min(ends)))
         yield start, end
         start = end
 

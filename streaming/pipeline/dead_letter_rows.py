@@ -13,43 +13,89 @@ from streaming.broker.message import NO_COPY, Copy, Envelope
 from streaming.ledger.bodies import BodyReader
 from streaming.ledger.columns import Coded, Constant, Lists, build_table
 from streaming.ledger.schemas import DEAD_LETTERS
-from streaming.pipeline.body_places import places_of, runs_of_bytes
+from streaming.pipeline.body_places import (
+    MAX_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_TEXT_BYTES,
+    places_of,
+    runs_within,
+)
 from streaming.pipeline.event_rows import times_of
 from streaming.pipeline.message_rows import headers_json, properties_columns
 
 _MICROS = 1_000_000
+DEATH_BYTES = 64
+"""Of an entry of `x_death`, beside its names."""
 
 
 def dead_letter_tables(
-    events: Events, query_id: str, batch_id: int, vhost: str, lane: int, bodies: BodyReader
+    events: Events,
+    query_id: str,
+    batch_id: int,
+    vhost: str,
+    lane: int,
+    bodies: BodyReader,
+    max_header_bytes: int,
 ) -> Iterator[tuple[int, pa.Table]]:
-    """All deaths of a shard's batch: seq of the first, and rows whose bodies fit into memory.
+    """All deaths of a shard's batch: seq of the first, and rows that fit into memory and a file.
 
-    `bodies` must read the columns body, kafka_headers and origin.
+    Args:
+        bodies: reads the columns body, kafka_headers and origin.
+        max_header_bytes: what the headers of one Kafka record may have.
     """
     rows = np.array(events.death_rows, np.int64)
     copies: list[Any] = [events.copies[row] for row in events.death_rows]
     distinct, codes = _distinct_deaths(events)
     at_ms = times_of(events, len(events))[rows]
-    for start, end in runs_of_bytes([copy.message.size for copy in copies]):
+    texts = np.array([_text_bytes(each) for each in distinct], np.int64)
+    foreign = [max_header_bytes * bool(each.death[3].envelope.foreign) for each in distinct]
+    for start, end in runs_within(
+        ([copy.message.size for copy in copies], MAX_BYTES),
+        (texts[codes], MAX_TEXT_BYTES),
+        (np.array(foreign, np.int64)[codes], MAX_HEADER_BYTES),
+    ):
         part = slice(start, end)
-        deaths = _Deaths(rows[part], at_ms[part], copies[part], codes[part], distinct)
+        used, part_codes = np.unique(codes[part], return_inverse=True)
+        known = [distinct[code] for code in used.tolist()]
+        deaths = _Deaths(rows[part], at_ms[part], copies[part], part_codes.astype(np.int32), known)
         ids = (query_id, batch_id, vhost, lane)
         yield events.first_seq + int(rows[start]), _table(events.first_seq, deaths, ids, bodies)
 
 
+class _Distinct(NamedTuple):
+    """A death as `Events.deaths` gives it, and the message's headers as typed JSON."""
+
+    death: Any
+    headers: str | None
+
+
 class _Deaths(NamedTuple):
-    """Some deaths; `distinct` holds the different ones as `Events.deaths` gives them, by code."""
+    """Some deaths; `distinct` holds the different ones, by code."""
 
     rows: Any
     at_ms: Any
     copies: list[Copy]
     codes: Any
-    distinct: list[Any]
+    distinct: list[_Distinct]
 
 
-def _distinct_deaths(events: Events) -> tuple[list[Any], Any]:
+def _text_bytes(distinct: _Distinct) -> int:
+    """About what a row of this death takes in the columns of text."""
+    envelope = distinct.death[3].envelope
+    size = len(distinct.headers or "") + sum(map(len, distinct.death[5]))
+    for death in envelope.deaths:
+        size += DEATH_BYTES + len(death.queue) + len(death.exchange)
+        size += sum(map(len, death.routing_keys))
+    return size + sum(map(len, envelope.routing_keys))
+
+
+def _distinct_deaths(events: Events) -> tuple[list[_Distinct], Any]:
     """The different deaths (plan, outcome, where they arrived), and which of them each is."""
+    found, codes = _different(events)
+    return [_Distinct(each, headers_json(each[3].envelope.headers)) for each in found], codes
+
+
+def _different(events: Events) -> tuple[list[Any], Any]:
     if not events.cut_deaths and not events.refused_deaths:  # then the plan says it all
         numbers: dict[int, int] = {
             plan: code for code, plan in enumerate(dict.fromkeys(map(id, events.death_plans)))
@@ -82,7 +128,8 @@ def _table(
     first_seq: int, deaths: _Deaths, ids: tuple[str, int, str, int], bodies: BodyReader
 ) -> pa.Table:
     query_id, batch_id, vhost, lane = ids
-    rows, at_ms, copies, plan_codes, distinct = deaths
+    rows, at_ms, copies, plan_codes, known = deaths
+    distinct = [each.death for each in known]
     count = len(rows)
     after = [death[3].envelope for death in distinct]
     stored = bodies.read(places_of([copy.message for copy in copies], query_id))
@@ -107,7 +154,7 @@ def _table(
         "body": stored["body"],
         "kafka_headers": stored["kafka_headers"],
         "origin": stored["origin"],
-        "headers": Coded(plan_codes, [headers_json(envelope.headers) for envelope in after]),
+        "headers": Coded(plan_codes, [each.headers for each in known]),
     }
     before: dict[Envelope, int] = {}
     before_codes = np.array(

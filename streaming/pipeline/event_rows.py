@@ -22,17 +22,34 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streaming.broker.events import CLOCK, Events, Kind
 from streaming.broker.message import NEVER, NO_COPY, Copy
 from streaming.ledger.columns import Coded, Constant, build_table
 from streaming.ledger.schemas import EVENTS
+from streaming.pipeline.body_places import MAX_TEXT_BYTES, runs_within
 
 KIND_NAMES = ["", *(kind.name.lower() for kind in Kind)]
 """By number; numbers are dense from 1."""
 
 _MICROS = 1000
 _NONE = -1 << 62
+
+
+MAX_ROWS = 1_000_000
+"""Of a file: its columns of names hold less than 2 GiB then."""
+
+
+def event_tables(
+    events: Events, query_id: str, batch_id: int, vhost: str, lane: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """All events of a shard's batch, in tables that fit into a file: seq of the first, and rows."""
+    table = event_table(events, query_id, batch_id, vhost, lane)
+    details = pc.fill_null(pc.binary_length(table["detail"]), 0).to_numpy()
+    ones = np.ones(table.num_rows, np.int64)
+    for start, end in runs_within((details, MAX_TEXT_BYTES), (ones, MAX_ROWS)):
+        yield events.first_seq + start, table.slice(start, end - start)
 
 
 def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: int) -> pa.Table:

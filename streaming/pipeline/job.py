@@ -210,6 +210,7 @@ class Job:
             **self.shards.detail(),
             "gate": msgspec.to_builtins(self._flow.decide(self.shards)),
             "lowest_resident": {} if self._upkeep is None else self._upkeep.lowest_detail(),
+            **reports.cut_detail(),
             **totals(files),
         }
         committed = self._ledger.commit(files, BatchRow(query_id, batch_id, offsets.now_ms, detail))

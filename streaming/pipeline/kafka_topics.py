@@ -14,6 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from streaming.complaints import Complaints
 from streaming.config import alive_topic
+from streaming.config.record_sizes import outbound_topic_bytes
+from streaming.pipeline.record_limits import outbound_record_bytes
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from streaming.config import JobConfig
 
 REQUEST_TIMEOUT_S = 30
-
-HEADROOM_BYTES = 512 * 1024
-"""Room for headers in outbound records, beyond the largest body."""
 
 ALIVE_RETENTION_MS = 600_000
 
@@ -39,6 +38,7 @@ class KafkaTopics:
     Attributes:
         identities: topic -> `CLUSTER_ID/TOPIC_ID`.
         partitions: topic -> number of partitions.
+        record_bytes: the largest record that every outbound topic takes.
     """
 
     def __init__(self, config: JobConfig, properties: dict[str, str]) -> None:
@@ -49,6 +49,8 @@ class KafkaTopics:
         self._admin = AdminClient({**properties, **settings})
         self.identities: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
+        self.record_bytes = 0
+        self._brokers: list[int] = []
 
     def prepare(self) -> None:
         """Make what is missing and learn the rest.
@@ -56,6 +58,7 @@ class KafkaTopics:
         Raises:
             KafkaUnreachableError: no broker answers, a foreign topic is missing, or one cannot be
             made.
+            TopicLimitError: an outbound topic is too small for the largest message.
         """
         known = self._known_topics()
         missing = [
@@ -70,6 +73,10 @@ class KafkaTopics:
                 missing.append(self._alive_topic(topic))
         self._make(missing)
         self._describe()
+        outbound = self._config.outbound_topics().values()
+        self.record_bytes = outbound_record_bytes(
+            self._admin, self._config, outbound, self._brokers
+        )
 
     def _known_topics(self) -> set[str]:
         """The names of the topics there are; one just made by others is waited for."""
@@ -116,11 +123,10 @@ class KafkaTopics:
 
     def _outbound_topic(self, name: str) -> NewTopic:
         outbound = self._config.outbound
-        largest = self._config.flow.max_body_bytes + HEADROOM_BYTES
         properties = {
             "retention.ms": str(outbound.retention_ms),
             "cleanup.policy": "delete",
-            "max.message.bytes": str(max(largest, self._config.kafka.max_message_bytes)),
+            "max.message.bytes": str(outbound_topic_bytes(self._config.flow, self._config.kafka)),
         }
         return self._new(name, outbound.partitions, properties)
 
@@ -217,6 +223,7 @@ class KafkaTopics:
             cluster = self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result()
         except KafkaException as error:
             raise self._no_answer(error, REQUEST_TIMEOUT_S) from error
+        self._brokers = [node.id for node in cluster.nodes]
         return str(cluster.cluster_id)
 
 

@@ -21,6 +21,9 @@ from topology.values import table_to_json
 
 _SPEC = TABLES["messages"]
 
+NAMES_BYTES = 64
+"""Of a row, for its names and properties."""
+
 
 class MessageRows:
     """Collects and writes the bodies of one task."""
@@ -48,6 +51,7 @@ class MessageRows:
         context, index = self._context, self._files.index
         files = np.full(count, body_file_number(context.batch_id, context.partition, index))
         places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
+        headers = [headers_json(one.publication.headers) for one in known]
         columns: dict[str, Any] = {
             "query_id": Constant(self._context.query_id),
             "batch_id": Constant(self._context.batch_id),
@@ -69,14 +73,16 @@ class MessageRows:
             "mandatory": np.array([bool(one.flags & MANDATORY) for one in known])[indices],
             "immediate": np.array([bool(one.flags & IMMEDIATE) for one in known])[indices],
             "confirm": np.array([bool(one.flags & CONFIRM) for one in known])[indices],
-            "headers": Coded(indices, [headers_json(one.publication.headers) for one in known]),
+            "headers": Coded(indices, headers),
             "body_bytes": sizes,
             "body": rows["value"],
         }
         columns.update(properties_columns([one.publication.properties for one in known], indices))
         if rows["foreign"].null_count < count:
             columns["kafka_headers"] = rows["foreign"]
-        size = int(sizes.sum()) + rows["key"].nbytes + rows["foreign"].nbytes
+        texts = np.array([NAMES_BYTES + len(text or "") for text in headers], np.int64)
+        size = int(sizes.sum() + texts[indices].sum())
+        size += rows["key"].nbytes + rows["foreign"].nbytes
         self._files.add(build_table(_SPEC.schema, columns, count), size)
         return files, places
 

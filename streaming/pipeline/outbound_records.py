@@ -5,19 +5,17 @@ goes up by one with each record of that vhost and lane. A replayed batch sends t
 with the same numbers; a reader drops what is not above the highest it has seen.
 
 A delivery's value is the body, its AMQP attributes are headers as on publishes; every other
-record's value is a JSON object.
+record's value is a JSON object. A record that its topic would not take goes out cut
+(`outbound_fit.py`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from confluent_kafka import Producer
-
 from streaming.broker.batch import Batch
-from streaming.broker.message import Envelope, Message
+from streaming.broker.message import Message
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -29,8 +27,19 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.shard_config import ShardConfig
 from streaming.ledger.bodies import BodyReader
-from streaming.pipeline.body_places import places_of, runs_of_bytes
-from streaming.pipeline.message_rows import headers_json
+from streaming.pipeline.body_places import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    places_of,
+    runs_within,
+)
+from streaming.pipeline.outbound_fit import (
+    CutRecord,
+    Header,
+    MessageParts,
+    fit_answer,
+    fit_message,
+)
 from streaming.pipeline.tasks import BatchContext, TaskSettings
 from streaming.scenario.messages import delivered_headers
 from streaming.wire import OURS
@@ -38,12 +47,18 @@ from streaming.wire import OURS
 KIND = "dlx-kind"
 SEQ = "dlx-seq"
 LANE = "dlx-lane"
+KINDS: dict[type[Outbound], str] = {
+    DeliveryOut: "delivery",
+    ReturnOut: "return",
+    ConfirmOut: "confirm",
+    PublishErrorOut: "publish_error",
+    CancelOut: "cancel",
+    AnswerOut: "answer",
+}
 
 STORED = ("body", "kafka_headers")
 """The columns of `messages` that leave with a delivery as they came: foreign headers byte for byte,
 repeats included, in their order; only those of a mapped topic that are named like ours stay."""
-
-Header = tuple[str, bytes | None]
 
 
 class _Stored(NamedTuple):
@@ -53,85 +68,41 @@ class _Stored(NamedTuple):
     kafka_headers: list[dict[str, Any]] | None
 
 
-_producers: dict[str, Producer] = {}  # of this worker process, by their configuration
-FLUSH_TIMEOUT_S = 120
+class OutboundRecord(NamedTuple):
+    """A record; `cut` says so if something had to be left out of it."""
+
+    value: bytes
+    headers: list[Header]
+    cut: CutRecord | None
 
 
-class OutboundError(Exception):
-    """Kafka did not take the outbound records; the batch fails and is tried again."""
-
-
-def producer(settings: dict[str, Any]) -> Producer:
-    """This process's producer for a configuration."""
-    key = json.dumps(settings, sort_keys=True)
-    if key not in _producers:
-        _producers[key] = Producer(settings)
-    return _producers[key]
-
-
-class OutboundWriter:
-    """Writes what one shard's batch has to say."""
+class OutboundRecords:
+    """Makes the records of what one shard's batch has to say."""
 
     def __init__(self, settings: TaskSettings, config: ShardConfig, context: BatchContext) -> None:
-        self._outbound = settings.outbound
+        self._record_bytes = settings.outbound.record_bytes
         self._config = config
-        self._context = context
+        self._max_header_bytes = settings.max_header_bytes
+        self._query_id = context.query_id
 
-    def write(self, batch: Batch, bodies: BodyReader) -> int:
-        """Send the records and wait until Kafka has them; returns how many.
+    def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
+        """The records of a batch, in order.
 
-        Raises:
-            OutboundError: Kafka did not take them.
+        Args:
+            bodies: reads STORED.
         """
-        if not batch.outbound:
-            return 0
-        sender = producer(self._outbound.producer)
-        failures: list[str] = []
-
-        def delivered(error: Any, _message: Any) -> None:
-            if error is not None:
-                failures.append(str(error))
-
-        sent = 0
         for place, out, stored in self._with_bodies(batch.outbound, bodies):
-            topic = self._outbound.topics.get((self._config.vhost, out.actor.user or ""))
-            if topic is None:
-                continue
-            kind, value, headers = self._record(out, stored, batch.events.first_seq)
-            common: list[Header] = [
-                (KIND, kind.encode()),
-                ("dlx-vhost", self._config.vhost.encode()),
-                (LANE, str(self._config.lane).encode()),
-                (SEQ, str(batch.first_outbound + place).encode()),
-                ("dlx-channel", out.actor.channel.encode()),
-            ]
-            while True:
-                try:
-                    sender.produce(
-                        topic,
-                        value=value,
-                        key=out.actor.channel.encode(),
-                        headers=[*common, *headers],
-                        on_delivery=delivered,
-                    )
-                except BufferError:
-                    sender.poll(0.5)
-                    continue
-                break
-            sent += 1
-            sender.poll(0)
-        left = sender.flush(FLUSH_TIMEOUT_S)
-        if left or failures:
-            reason = failures[0] if failures else f"{left} records unsent after {FLUSH_TIMEOUT_S} s"
-            raise OutboundError(f"outbound records of vhost {self._config.vhost!r}: {reason}")
-        return sent
+            seq = batch.first_outbound + place
+            yield out, self._record(out, stored, seq, batch.events.first_seq)
 
     def _with_bodies(
         self, outbound: list[Outbound], bodies: BodyReader
     ) -> Iterator[tuple[int, Outbound, dict[int, _Stored]]]:
         """Place, record, and the bodies of it and those around it, as many as memory may hold."""
-        sizes = [0 if message is None else message.size for message in map(_message, outbound)]
-        for start, end in runs_of_bytes(sizes):
+        messages = [_message(out) for out in outbound]
+        sizes = [0 if message is None else message.size for message in messages]
+        headers = [0 if message is None else self._max_header_bytes for message in messages]
+        for start, end in runs_within((sizes, MAX_BYTES), (headers, MAX_TEXT_BYTES)):
             stored = self._stored(outbound[start:end], bodies)
             for place in range(start, end):
                 yield place, outbound[place], stored
@@ -145,54 +116,76 @@ class OutboundWriter:
                 messages[id(message)] = message
         if not messages:
             return {}
-        found = bodies.read(places_of(list(messages.values()), self._context.query_id))
+        found = bodies.read(places_of(list(messages.values()), self._query_id))
         columns = (found[name].to_pylist() for name in STORED)
         return {name: _Stored(*one) for name, *one in zip(messages, *columns, strict=True)}
 
     def _record(
-        self, out: Outbound, stored: dict[int, _Stored], first_seq: int
-    ) -> tuple[str, bytes, list[Header]]:
-        match out:
-            case DeliveryOut():
-                arrived = stored[id(out.copy.message)]
-                headers = _attributes(
-                    out.copy.envelope, delivered_headers(out, self._config.compat), arrived
-                )
-                count = out.delivery_count
-                headers += [
-                    ("dlx-queue", out.queue.encode()),
-                    ("dlx-ref", out.ref.encode()),
-                    ("dlx-delivery-id", out.delivery_id.encode()),
-                    ("dlx-redelivered", b"true" if count else b"false"),
-                    ("dlx-copy-id", str(out.copy.copy_id).encode()),
-                ]
-                if count:
-                    headers.append(("dlx-delivery-count", str(count).encode()))
-                return "delivery", arrived.body, headers
-            case ReturnOut():
-                arrived = stored[id(out.message)]
-                headers = _attributes(out.envelope, out.envelope.headers, arrived)
-                headers += [
-                    ("dlx-reply-code", str(out.code).encode()),
-                    ("dlx-reply-text", out.text.encode()),
-                    *_origin_headers(out.message),
-                ]
-                return "return", arrived.body, headers
-            case ConfirmOut():
-                return "confirm", _json({"ack": out.ack, **_origin(out.message)}), []
-            case PublishErrorOut():
-                error = {"code": out.refusal.code, "text": out.refusal.text}
-                return "publish_error", _json({"error": error, **_origin(out.message)}), []
-            case CancelOut():
-                return "cancel", _json({"consumer": out.consumer, "queue": out.queue}), []
-            case AnswerOut():
-                answer: dict[str, Any] = {"op": out.op, "reply_id": out.reply_id}
-                if out.refusal is None:
-                    answer["result"] = out.result
-                else:
-                    answer["error"] = {"code": out.refusal.code, "text": out.refusal.text}
-                answer["seq"] = first_seq + out.row
-                return "answer", _json(answer), []
+        self, out: Outbound, stored: dict[int, _Stored], seq: int, first_event: int
+    ) -> OutboundRecord:
+        """The record, with what its topic would not take left out, and noted."""
+        kind = KINDS[type(out)]
+        config = self._config
+        key = out.actor.channel.encode()
+        common: list[Header] = [
+            (KIND, kind.encode()),
+            ("dlx-vhost", config.vhost.encode()),
+            (LANE, str(config.lane).encode()),
+            (SEQ, str(seq).encode()),
+            ("dlx-channel", key),
+        ]
+        message: tuple[int, int, int] | None = None
+        if isinstance(out, DeliveryOut | ReturnOut):
+            parts = self._message_parts(out, stored, common)
+            one = parts.message
+            message = (one.topic_number, one.partition, one.offset)
+            fitted = fit_message(parts, key, self._record_bytes)
+        else:
+            fitted = fit_answer(_document(out, first_event), key, common, self._record_bytes)
+        cut = None
+        if fitted.left_out:
+            cut = CutRecord(
+                config.vhost,
+                config.lane,
+                seq,
+                kind,
+                out.actor.channel,
+                fitted.size,
+                fitted.left_out,
+                message,
+            )
+        return OutboundRecord(fitted.value, fitted.headers, cut)
+
+    def _message_parts(
+        self, out: DeliveryOut | ReturnOut, stored: dict[int, _Stored], common: list[Header]
+    ) -> MessageParts:
+        if isinstance(out, DeliveryOut):
+            message, envelope = out.copy.message, out.copy.envelope
+            headers = delivered_headers(out, self._config.compat)
+            more = _delivery_headers(out)
+        else:
+            message, envelope, headers = out.message, out.envelope, out.envelope.headers
+            more = [
+                ("dlx-reply-code", str(out.code).encode()),
+                ("dlx-reply-text", out.text.encode()),
+                *_origin_headers(message),
+            ]
+        properties = dict(envelope.properties)
+        if envelope.expiration is not None:
+            properties["expiration"] = envelope.expiration
+        short: list[Header] = [
+            *common,
+            ("dlx-exchange", envelope.exchange.encode()),
+            ("dlx-routing-key", envelope.routing_keys[0].encode()),
+            *more,
+        ]
+        arrived = stored[id(message)]
+        foreign = [
+            (header["key"], header["value"])
+            for header in arrived.kafka_headers or ()
+            if not header["key"].startswith(OURS)  # of a mapped topic, whose records know no rules
+        ]
+        return MessageParts(message, arrived.body, short, properties, headers, foreign)
 
 
 def _message(out: Outbound) -> Message | None:
@@ -206,27 +199,40 @@ def _message(out: Outbound) -> Message | None:
             return None
 
 
-def _attributes(
-    envelope: Envelope, headers: dict[str, Any] | None, arrived: _Stored
-) -> list[Header]:
-    properties = dict(envelope.properties)
-    if envelope.expiration is not None:
-        properties["expiration"] = envelope.expiration
-    attributes: list[Header] = [
-        ("dlx-exchange", envelope.exchange.encode()),
-        ("dlx-routing-key", envelope.routing_keys[0].encode()),
+def _delivery_headers(out: DeliveryOut) -> list[Header]:
+    count = out.delivery_count
+    headers: list[Header] = [
+        ("dlx-queue", out.queue.encode()),
+        ("dlx-ref", out.ref.encode()),
+        ("dlx-delivery-id", out.delivery_id.encode()),
+        ("dlx-redelivered", b"true" if count else b"false"),
+        ("dlx-copy-id", str(out.copy.copy_id).encode()),
     ]
-    if properties:
-        attributes.append(("dlx-properties", _json(properties)))
-    text = headers_json(headers)
-    if text is not None:
-        attributes.append(("dlx-headers", text.encode()))
-    attributes += [
-        (header["key"], header["value"])
-        for header in arrived.kafka_headers or ()
-        if not header["key"].startswith(OURS)  # a mapped topic's, which would pass for ours
-    ]
-    return attributes
+    if count:
+        headers.append(("dlx-delivery-count", str(count).encode()))
+    return headers
+
+
+def _document(
+    out: ConfirmOut | PublishErrorOut | CancelOut | AnswerOut, first_event: int
+) -> dict[str, Any]:
+    """The value of what carries no body."""
+    match out:
+        case ConfirmOut():
+            return {"ack": out.ack, **_origin(out.message)}
+        case PublishErrorOut():
+            error = {"code": out.refusal.code, "text": out.refusal.text}
+            return {"error": error, **_origin(out.message)}
+        case CancelOut():
+            return {"consumer": out.consumer, "queue": out.queue}
+        case AnswerOut():
+            answer: dict[str, Any] = {"op": out.op, "reply_id": out.reply_id}
+            if out.refusal is None:
+                answer["result"] = out.result
+            else:
+                answer["error"] = {"code": out.refusal.code, "text": out.refusal.text}
+            answer["seq"] = first_event + out.row
+            return answer
 
 
 def _origin(message: Message) -> dict[str, int]:
@@ -242,7 +248,3 @@ def _origin_headers(message: Message) -> list[Header]:
         (f"dlx-{name.replace('_', '-')}", str(value).encode())
         for name, value in _origin(message).items()
     ]
-
-
-def _json(document: Any) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()

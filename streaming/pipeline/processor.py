@@ -31,9 +31,11 @@ from streaming.ledger.files import DataFile, DataFileName, write_data_file
 from streaming.ledger.schemas import TABLES
 from streaming.pipeline import packing
 from streaming.pipeline.dead_letter_rows import dead_letter_tables
-from streaming.pipeline.event_rows import event_table
+from streaming.pipeline.event_rows import event_tables
 from streaming.pipeline.garbage import without_collector
-from streaming.pipeline.outbound_records import STORED, OutboundWriter
+from streaming.pipeline.outbound_fit import CutRecord
+from streaming.pipeline.outbound_records import STORED
+from streaming.pipeline.outbound_writer import OutboundWriter
 from streaming.pipeline.spark_state import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
 from streaming.pipeline.tasks import FILES_KEY, BatchContext, TaskSettings, batch_context
 
@@ -54,6 +56,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         publishes, published_bytes: records that were published, and their bodies.
         resident_bytes: bodies of resident copies; state_bytes: about what their entries take.
         seconds: spent unpacking, folding, writing rows, writing outbound records, saving state.
+        cut: outbound records that went out with something left out.
     """
 
     shard: int
@@ -74,6 +77,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     next_deadline_ms: int
     outbound: int
     seconds: dict[str, float]
+    cut: list[CutRecord]
 
 
 class BrokerProcessor(StatefulProcessor):
@@ -125,8 +129,9 @@ class BrokerProcessor(StatefulProcessor):
             lap("fold")
             files = self._write(shard_key, config, context, batch)
             lap("rows")
+            writer = OutboundWriter(self._settings, config, context)
             with closing(BodyReader(self._settings.tables, STORED)) as bodies:
-                outbound = OutboundWriter(self._settings, config, context).write(batch, bodies)
+                outbound = writer.write(batch, bodies)
             lap("outbound")
             store.flush()
             lap("state")
@@ -152,6 +157,7 @@ class BrokerProcessor(StatefulProcessor):
             batch.next_deadline_ms,
             outbound,
             seconds,
+            writer.cut,
         )
 
     def _write(
@@ -171,10 +177,12 @@ class BrokerProcessor(StatefulProcessor):
             if file is not None:
                 files.append(file)
 
-        write("events", events.first_seq, event_table(events, *ids))
+        for first, table in event_tables(events, *ids):
+            write("events", first, table)
         columns = ("body", "kafka_headers", "origin")
         with closing(BodyReader(self._settings.tables, columns)) as bodies:
-            for first, table in dead_letter_tables(events, *ids, bodies):
+            most = self._settings.max_header_bytes
+            for first, table in dead_letter_tables(events, *ids, bodies, most):
                 write("dead_letters", first, table)
         return files
 

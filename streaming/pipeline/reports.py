@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from streaming.ledger.files import DataFile
+
+logger = logging.getLogger(__name__)
+
+MOST_CUT_RECORDS = 100
+"""Of a batch, that are named in its row."""
 
 _reports = msgspec.msgpack.Decoder(ShardReport)
 
@@ -49,6 +55,26 @@ class Reports(NamedTuple):
             for name, seconds in times.items():
                 slowest[name] = round(max(seconds, slowest.get(name, 0.0)), 4)
         return slowest
+
+    def cut_detail(self) -> dict[str, Any]:
+        """What the batch's row says of outbound records that were too large; logs it, too."""
+        cut = [record for report in self.shards for record in report.cut]
+        if not cut:
+            return {}
+        first = cut[0]
+        logger.warning(
+            "%d outbound records were too large for their topics and went out cut (header "
+            "dlx-left-out); the first is a %s of %d bytes to channel %r of vhost %r%s, without %s",
+            len(cut),
+            first.kind,
+            first.bytes,
+            first.channel,
+            first.vhost,
+            "" if first.message is None else ", of message {}/{}/{}".format(*first.message),
+            first.left_out,
+        )
+        named = [msgspec.to_builtins(record) for record in cut[:MOST_CUT_RECORDS]]
+        return {"cut_records": {"count": len(cut), "first": named}}
 
     def done(self, batch_id: int, now_ms: int, seconds: dict[str, float]) -> BatchDone:
         """The batch, committed; `seconds` are the driver's."""

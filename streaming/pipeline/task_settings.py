@@ -63,7 +63,14 @@ def task_settings(
         shards=shards,
         outbound=OutboundTask(
             config.outbound_topics(),
-            {**producer, "enable.idempotence": True, "linger.ms": 5, "log_level": 0},
+            {
+                **producer,
+                "message.max.bytes": topics.record_bytes,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+            },
+            topics.record_bytes,
         ),
         max_body_bytes=config.flow.max_body_bytes,
         max_header_bytes=config.flow.max_header_bytes,

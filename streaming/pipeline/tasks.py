@@ -39,10 +39,15 @@ class VhostTask(msgspec.Struct, frozen=True):
 
 
 class OutboundTask(msgspec.Struct, frozen=True):
-    """Where outbound records go: (vhost, user) -> topic, and how the producer connects."""
+    """Where outbound records go: (vhost, user) -> topic, and how the producer connects.
+
+    Attributes:
+        record_bytes: the largest record that all the topics take.
+    """
 
     topics: dict[tuple[str, str], str]
     producer: dict[str, str | int | float | bool] = {}
+    record_bytes: int = 1_000_000
 
 
 class TaskSettings(msgspec.Struct, frozen=True):

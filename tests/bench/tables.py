@@ -126,7 +126,7 @@ class Writer:
         if events.death_rows:
             with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
                 where = (QUERY, self._batch_id, "/", 0)
-                for first, dead in dead_letter_tables(events, *where, bodies):
+                for first, dead in dead_letter_tables(events, *where, bodies, 16_384):
                     yield self._file("dead_letters", first, dead)
 
     def _file(self, name: str, first: int, table: pa.Table | None) -> DataFile:

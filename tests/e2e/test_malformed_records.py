@@ -65,6 +65,8 @@ KINDS = [
     command("bad_command", b'{"op": "get"}'),
     command("bad_command", b'{"op": "get", "queue": 7}'),
     command("bad_command", b'{"op": "ack", "refs": "a/0"}'),
+    command("bad_command", json.dumps({"op": "get", "queue": "q" * 256}).encode()),
+    command("bad_command", json.dumps({"op": "renew", "channel": "c" * 256}).encode()),
     command("bad_command", b'{"op": "declare_queue", "queue": {"name": "q", "arguments": 1}}'),
     command("not_utf8", b"{}", b"\xff"),
 ]

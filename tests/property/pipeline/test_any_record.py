@@ -21,7 +21,7 @@ from streaming.pipeline import packing
 from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.event_rows import event_table
 from streaming.pipeline.intake_batch import Intake
-from streaming.pipeline.outbound_records import STORED, OutboundWriter
+from streaming.pipeline.outbound_records import STORED, OutboundRecords
 from streaming.pipeline.processor import fold
 from streaming.pipeline.tasks import (
     BatchContext,
@@ -162,16 +162,14 @@ def deliveries(settings_, context, taken):
     assert event_table(batch.events, QUERY, context.batch_id, "/", 0).num_rows == len(batch.events)
     columns = ("body", "kafka_headers", "origin")
     with closing(BodyReader(settings_.tables, columns)) as bodies:
-        dead = dead_letter_tables(batch.events, QUERY, context.batch_id, "/", 0, bodies)
+        dead = dead_letter_tables(batch.events, QUERY, context.batch_id, "/", 0, bodies, 16_384)
         rows = sum(table.num_rows for _first, table in dead)
     assert rows == len(batch.events.death_rows)
     with closing(BodyReader(settings_.tables, STORED)) as bodies:
-        writer = OutboundWriter(settings_, config, context)
-        stored = writer._stored(batch.outbound, bodies)  # noqa: SLF001 - all but sending
-        delivered = {}
-        for out in batch.outbound:
-            _kind, value, headers = writer._record(out, stored, batch.events.first_seq)  # noqa: SLF001 - the same
-            if isinstance(out, DeliveryOut):
-                delivered[out.copy.message.offset] = (value, headers)
+        delivered = {
+            out.copy.message.offset: (record.value, record.headers)
+            for out, record in OutboundRecords(settings_, config, context).of(batch, bodies)
+            if isinstance(out, DeliveryOut)
+        }
     Shard(config, store, now_ms=START_MS + 10_000).finish()
     return delivered

@@ -35,6 +35,7 @@ def report(shard: int, now_ms: int) -> ShardReport:
         next_deadline_ms=0,
         outbound=0,
         seconds={},
+        cut=[],
     )
 
 

@@ -1,13 +1,14 @@
 """Bodies that do not fit into memory, or into one column, together."""
 
 import os
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from streaming.broker.events import Actor
-from streaming.broker.message import Message, Publication
+from streaming.broker.message import Message
 from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
 from streaming.broker.shard_config import ShardConfig
@@ -17,7 +18,7 @@ from streaming.ledger.files import DataFile, DataFileName
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.pipeline import packing
-from streaming.pipeline.body_places import runs_of_bytes
+from streaming.pipeline.body_places import runs_within
 from streaming.pipeline.dead_letter_rows import dead_letter_tables
 from streaming.pipeline.intake_batch import Intake
 from streaming.pipeline.tasks import (
@@ -33,9 +34,14 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOW_MS = 1_700_000_000_000
 
 
-def records(first: int, bodies: list[bytes], key: bytes | None = None) -> pa.RecordBatch:
+def records(
+    first: int,
+    bodies: list[bytes],
+    key: bytes | None = None,
+    more: tuple[tuple[str, bytes], ...] = (),
+) -> pa.RecordBatch:
     rows = len(bodies)
-    headers = [[("dlx-routing-key", b"work")]] * rows
+    headers = [[("dlx-routing-key", b"work"), *more]] * rows
     return pa.record_batch(
         {
             "topic": ["publishes"] * rows,
@@ -71,32 +77,44 @@ def settings_of(place: Place, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
     ],
 )
 def test_runs_hold_as_many_messages_as_fit(sizes, runs):
-    assert list(runs_of_bytes(sizes, 10)) == runs
+    assert list(runs_within((sizes, 10))) == runs
+
+
+def test_runs_are_within_every_bound():
+    sizes, headers = [1, 1, 1, 1, 9], [0, 3, 3, 0, 0]
+
+    assert list(runs_within((sizes, 4), (headers, 5))) == [(0, 2), (2, 4), (4, 5)]
+
+
+def dead_letters(place: Place, blob: bytes, max_header_bytes: int) -> list[tuple[int, pa.Table]]:
+    """The rows of `dead_letters` when all of a blob's messages die at once."""
+    taken = packing.unpack([blob])
+    shard = Shard(ShardConfig(), MemoryStore())
+    queue = {"name": "work", "arguments": {"x-max-length": 0}}
+    shard.command(NOW_MS, parse_command({"op": "declare_queue", "queue": queue}), Actor(None, "a"))
+    columns = ("offset", "body_file", "body_row", "size", "publication")
+    for offset, file, row, size, code in zip(
+        *(taken.columns[name].tolist() for name in columns), strict=True
+    ):
+        message = Message(1, 0, offset, file, row, size)
+        shard.publish(NOW_MS, message, taken.publications[code], 0, Actor(None, "a"))
+    with closing(BodyReader(place, ("body", "kafka_headers", "origin"))) as reader:
+        events = shard.finish().events
+        return list(dead_letter_tables(events, "query", 0, "/", 0, reader, max_header_bytes))
 
 
 def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
     place = Place(str(tmp_path))
     Ledger(place).close()
-    settings = settings_of(place)
     body = os.urandom(MEBIBYTE)
     count, piece = 150, 30
-    intake = Intake(settings, BatchContext("query", 0, 0, NOW_MS))
+    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
     for first in range(0, count, piece):
         intake.take(records(first, [body] * piece))
     [(_key, blob)] = intake.blobs()
     files = intake.files
 
-    columns = packing.unpack([blob]).columns
-    shard = Shard(ShardConfig(), MemoryStore())
-    queue = {"name": "work", "arguments": {"x-max-length": 0}}
-    shard.command(NOW_MS, parse_command({"op": "declare_queue", "queue": queue}), Actor(None, "a"))
-    places = zip(*(columns[n].tolist() for n in ("offset", "body_file", "body_row")), strict=True)
-    for offset, file, row in places:
-        message = Message(1, 0, offset, file, row, MEBIBYTE)
-        shard.publish(NOW_MS, message, Publication("", "work"), 0, Actor(None, "a"))
-    reader = BodyReader(place, ("body", "kafka_headers", "origin"))
-    tables = list(dead_letter_tables(shard.finish().events, "query", 0, "/", 0, reader))
-    reader.close()
+    tables = dead_letters(place, blob, 16_384)
 
     assert [file.rows for file in files] == [90, 60]
     for file in files:
@@ -110,6 +128,43 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
         [table["seq"][0].as_py() for _first, table in tables],
     )
     assert all(one == body for _first, table in tables for one in table["body"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (("dlx-headers", b'{"k": "' + b"v" * 1_000 + b'"}'),),
+        (("traceparent", b"v" * 500), ("traceparent", b"w" * 500)),
+    ],
+    ids=["ours", "foreign"],
+)
+def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_too(
+    tmp_path, monkeypatch, headers
+):
+    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 70_000)
+    monkeypatch.setattr("streaming.pipeline.dead_letter_rows.MAX_TEXT_BYTES", 64_000)
+    monkeypatch.setattr("streaming.pipeline.dead_letter_rows.MAX_HEADER_BYTES", 100_000)
+    place = Place(str(tmp_path))
+    Ledger(place).close()
+    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+    for first in range(0, 150, 30):
+        intake.take(records(first, [b"b"] * 30, more=headers))
+    [(_key, blob)] = intake.blobs()
+
+    files = intake.files
+    tables = dead_letters(place, blob, 2_000)
+
+    assert [file.rows for file in files] == [90, 60]
+    assert max(table.num_rows for _first, table in tables) <= 60
+    found = [
+        (headers or "", [one["value"] for one in foreign or ()])
+        for _first, table in tables
+        for headers, foreign in zip(
+            table["headers"].to_pylist(), table["kafka_headers"].to_pylist(), strict=True
+        )
+    ]
+    assert len(found) == 150
+    assert all(len(ours) + sum(map(len, foreign)) >= 1_000 for ours, foreign in found)
 
 
 def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch):
@@ -136,7 +191,7 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
 
 
 def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 64_000)
+    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 70_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))

@@ -121,7 +121,7 @@ class Recording:
         yield self._file("events", shard, events.first_seq, event_table(events, *where))
         if events.death_rows:
             with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
-                for first, dead in dead_letter_tables(events, *where, bodies):
+                for first, dead in dead_letter_tables(events, *where, bodies, 16_384):
                     yield self._file("dead_letters", shard, first, dead)
 
     def _file(self, name: str, shard: int, first: int, table: pa.Table) -> DataFile:
