@@ -39,7 +39,7 @@ ChannelName = Annotated[
 DEFAULT_CONFIG: Final = DEFAULT_FILE
 DEFAULT_USER: Final = "guest"
 DEFAULT_VHOST: Final = "/"
-DEFAULT_TIMEOUT_S: Final = 4.5
+DEFAULT_TIMEOUT_S: Final = 4.0  # what is wrong is told within 5 s, start and end included
 
 
 @contextmanager

@@ -55,24 +55,30 @@ def publish(
 ) -> int:
     """Publish a message and wait until the broker has confirmed it.
 
-    Exit status: 0 if all were confirmed, 1 if one was returned, refused or not confirmed.
+    While flow control holds publishers back it says so, and gives up after --timeout. Exit status:
+    0 if all were confirmed, 1 if one was returned, refused, not confirmed or not sent.
     """
-    from streaming.client import ClientError
+    from streaming.client import ClientError, FlowStoppedError, NoAnswerError
 
     if lines and body is not None:
         raise typer.BadParameter("reads stdin: leave BODY out", param_hint="--lines")
     bodies = _lines() if lines else [sys.stdin.buffer.read() if body is None else body.encode()]
     amqp_properties = parse_properties(properties or [])
     headers = parse_headers(header) if header else None
-    failures = 0
+    failures = unsent = 0
     with connected(config, user, vhost, timeout) as connection:
-        publisher = connection.publisher()
-        confirms = [
-            publisher.publish(
-                exchange, routing_key, one, amqp_properties, headers, mandatory=mandatory
-            )
-            for one in bodies
-        ]
+        publisher = connection.publisher(blocked_timeout_s=timeout)
+        confirms = []
+        try:
+            for one in bodies:
+                confirm = publisher.publish(
+                    exchange, routing_key, one, amqp_properties, headers, mandatory=mandatory
+                )
+                confirms.append(confirm)
+        except (FlowStoppedError, NoAnswerError) as error:
+            unsent = 1
+            place = f"line {len(confirms) + 1}, and what follows it: " if lines else ""
+            print(printable(f"{place}{error}"), file=sys.stderr)
         for confirm in confirms:
             try:
                 confirm.result()
@@ -80,7 +86,7 @@ def publish(
                 failures += 1
                 print(printable(str(error)), file=sys.stderr)
     print(f"{len(confirms) - failures} confirmed")
-    return EXIT_FINDINGS if failures else EXIT_OK
+    return EXIT_FINDINGS if failures or unsent else EXIT_OK
 
 
 def _lines() -> Any:

@@ -43,7 +43,7 @@ class Confirms:
     """The unconfirmed publishes of one publisher, oldest first.
 
     Args:
-        most: how many there may be; `new` waits for room.
+        most: how many there may be.
     """
 
     def __init__(self, most: int) -> None:
@@ -58,11 +58,11 @@ class Confirms:
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def new(self) -> tuple[int, Pending]:
-        """One more publish; waits while there are too many."""
+    def new(self, timeout_s: float) -> tuple[int, Pending] | None:
+        """One more publish; waits for room while there are too many, and gives up with None."""
         with self._changed:
-            while len(self._unconfirmed) >= self._most:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._most, timeout_s):
+                return None
             self._tokens += 1
             pending = self._unconfirmed[self._tokens] = Pending()
             self._unplaced += 1

@@ -29,7 +29,7 @@ from streaming.client.errors import (
     KafkaUnreachableError,
     NoAnswerError,
 )
-from streaming.client.flow import Flow
+from streaming.client.flow import HELD_BACK, Flow
 from streaming.client.members import Members
 from streaming.client.publisher import Publisher
 from streaming.client.reader import Reader
@@ -76,7 +76,7 @@ class Connection:
         self.timeout_s = timeout_s
         self.session = uuid.uuid4().hex[:12]
         self.trouble = Trouble(self.address.bootstrap, on_trouble)
-        self._flow = Flow()
+        self.flow = Flow()
         self._lock = threading.Lock()
         self._numbers = 0
         self._closed = False
@@ -86,7 +86,7 @@ class Connection:
             self.address.properties, timeout_s, self.trouble.of_kafka, **patience
         )
         self._asking = Asking(self.address, self._commands, timeout_s)
-        self.members = Members(self._asking, self._flow, self.trouble)
+        self.members = Members(self._asking, self.flow, self.trouble)
         self._transactions = Transactions(self)
         try:
             self._reader = Reader(
@@ -99,7 +99,7 @@ class Connection:
             self.sender.close()
             self._commands.close()
             raise
-        self._reader.wait_for_heartbeat()
+        self._reader.wait_for_heartbeat(timeout_s)
 
     @classmethod
     def from_config(
@@ -153,6 +153,7 @@ class Connection:
         confirms: bool = True,
         on_return: Callable[[Returned], None] | None = None,
         on_flow: OnFlow = "block",
+        blocked_timeout_s: float | None = None,
         max_unconfirmed: int = 10_000,
     ) -> Publisher:
         """Make a publisher; see `Publisher`."""
@@ -163,6 +164,7 @@ class Connection:
             confirms=confirms,
             on_return=on_return,
             on_flow=on_flow,
+            blocked_timeout_s=blocked_timeout_s,
             max_unconfirmed=max_unconfirmed,
         )
         self.members.add_publisher(publisher)
@@ -188,7 +190,7 @@ class Connection:
         for channel in self.members.channels():
             channel.close()
         self._closed = True
-        self._flow.release()
+        self.flow.release()
         self._transactions.close()
         self.sender.close()
         self._commands.close()
@@ -207,7 +209,7 @@ class Connection:
     @property
     def is_flowing(self) -> bool:
         """Whether the broker lets publishers publish (flow control)."""
-        return self._flow.is_open
+        return self.flow.is_open
 
     @property
     def heard_s(self) -> float:
@@ -246,14 +248,15 @@ class Connection:
         self.check_open()
         self._asking.tell(document, channel, lost)
 
-    def wait_until_flowing(self) -> None:
-        """Wait while flow control stops publishers.
+    def wait_until_flowing(self, timeout_s: float | None) -> bool:
+        """Wait while flow control stops publishers, or for so long; whether it does no more.
 
         Raises:
             NoAnswerError: the job, which repeats its notice, has gone silent meanwhile.
         """
-        self._flow.wait(self._look_while_waiting)
+        is_open = self.flow.wait(self._look_while_waiting, timeout_s)
         self.check_open()
+        return is_open
 
     def check_open(self) -> None:
         """Refuse to go on after `close`.
@@ -283,4 +286,7 @@ class Connection:
     def _look_while_waiting(self) -> None:
         self.check_open()
         if time.monotonic() - self.heard_s > self.silence_s:
-            raise self.job_silent("flow control's question for room", self.silence_s)
+            raise NoAnswerError(
+                f"{HELD_BACK}, and the job, which repeats that, has said nothing for "
+                f"{self.silence_s:g} s: is `dlx run` running? The message was not sent"
+            )

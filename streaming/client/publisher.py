@@ -15,6 +15,7 @@ from streaming.client.errors import (
     NoAnswerError,
     broker_error,
 )
+from streaming.client.flow import HELD_BACK, LOOK_S
 from streaming.client.records import Inbound, publish, returned_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Publisher:
         confirms: whether futures wait for the broker; else only for Kafka.
         on_return: called, on the reader's thread, with each message that came back.
         on_flow: what `publish` does while flow control stops publishers: wait, or raise.
+        blocked_timeout_s: how long flow control may hold a message back, as in pika. Then `publish`
+            raises, and what Kafka has already counts as not confirmed. None: as long as it takes.
         max_unconfirmed: `publish` waits while so many are unconfirmed.
 
     Attributes:
@@ -61,6 +64,7 @@ class Publisher:
         on_return: Callable[[Returned], None] | None,
         on_flow: OnFlow,
         max_unconfirmed: int,
+        blocked_timeout_s: float | None = None,
         sender: Sender | None = None,
         topic: str | None = None,
         one_partition: bool = False,
@@ -71,6 +75,7 @@ class Publisher:
         self._wants_confirms = confirms
         self._on_return = on_return
         self.on_flow = on_flow
+        self._blocked_timeout_s = blocked_timeout_s
         self._confirms = Confirms(max_unconfirmed)
         self._sender = sender or connection.sender
         self._topic = topic or connection.address.publishes
@@ -104,10 +109,11 @@ class Publisher:
         Returns:
             A future that is done when the broker has confirmed; its exception is NackedError,
             UnroutableError (mandatory or immediate), a BrokerError (404: no such exchange),
-            NotUnderstoodError, NoAnswerError or KafkaUnreachableError.
+            NotUnderstoodError, NoAnswerError, KafkaUnreachableError or FlowStoppedError (Kafka has
+            it, and the broker takes it when publishers may go on).
 
         Raises:
-            FlowStoppedError: flow control, if that was asked for.
+            FlowStoppedError: flow control, as `on_flow` and `blocked_timeout_s` say; not sent.
             ClientError: the message is wrong, or the connection closed.
         """
         self._connection.check_open()
@@ -126,7 +132,10 @@ class Publisher:
             kafka_headers,
             key if key is not None else self._record_key,
         )
-        token, pending = self._confirms.new()
+        while (made := self._confirms.new(LOOK_S)) is None:
+            if not self._held:
+                self.heed_flow()
+        token, pending = made
 
         def reported(error: Any, message: KafkaMessage) -> None:
             if error is not None:
@@ -201,8 +210,10 @@ class Publisher:
     def fail_late(self, now_s: float) -> None:
         """Fail what waits while nothing at all is heard of the job.
 
-        Under flow control publishes wait in Kafka, and the job repeats its notice meanwhile.
+        Under flow control publishes wait in Kafka, and the job repeats its notice meanwhile; what
+        has waited for too long then fails as well.
         """
+        self._fail_blocked(now_s)
         timeout_s = self._connection.silence_s
         before_s = now_s - timeout_s
         if self._held or self._connection.heard_s > before_s:
@@ -214,6 +225,15 @@ class Publisher:
                 else self._connection.kafka_error(f"not within {timeout_s:g} s")
             )
             self._confirms.failed(token, error)
+
+    def _fail_blocked(self, now_s: float) -> None:
+        blocked_s, flow = self._blocked_timeout_s, self._connection.flow
+        if blocked_s is None or flow.is_open or flow.changed_s > now_s - blocked_s:
+            return
+        for token, pending in self._confirms.late(now_s - blocked_s):
+            if pending.taken:
+                words = f"{HELD_BACK}. The message was sent, and waits in Kafka until then"
+                self._confirms.failed(token, FlowStoppedError(words))
 
     def hold(self) -> None:
         """A transaction begins: nothing is confirmed before its end."""
@@ -232,16 +252,16 @@ class Publisher:
         """Wait, or raise, while flow control stops publishers.
 
         Raises:
-            FlowStoppedError: if that was asked for.
+            FlowStoppedError: at once if that was asked for, or after the time that was given.
         """
         if self._connection.is_flowing:
             return
         if self.on_flow == "raise":
+            raise FlowStoppedError(f"{HELD_BACK}. The message was not sent")
+        if not self._connection.wait_until_flowing(self._blocked_timeout_s):
             raise FlowStoppedError(
-                "flow control has stopped publishers: the broker's memory is above its high mark "
-                "until consumers take messages out"
+                f"{HELD_BACK}. The message was not sent within {self._blocked_timeout_s:g} s"
             )
-        self._connection.wait_until_flowing()
 
 
 def _flags(*, confirm: bool, mandatory: bool, immediate: bool) -> str:

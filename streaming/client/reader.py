@@ -104,9 +104,9 @@ class Reader:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def wait_for_heartbeat(self) -> None:
-        """Return when the last heartbeat was read, if there is one."""
-        self._met.wait(NEWS_S)
+    def wait_for_heartbeat(self, timeout_s: float) -> None:
+        """Return when the last heartbeat was read, if there is one, or after so long."""
+        self._met.wait(timeout_s)
 
     def _begin(self, address: Address, timeout_s: float) -> None:
         """Read from the end there is now: answers to what is asked later come after it."""

@@ -85,5 +85,5 @@ def test_a_publisher_that_waits_for_a_job_that_is_gone_is_told(connection):
     Gate(connection.address).say(1, active=False)
     until(connection, flowing=False)
 
-    with pytest.raises(NoAnswerError, match="is `dlx run` running"):
+    with pytest.raises(NoAnswerError, match=r"is `dlx run` running\? The message was not sent"):
         connection.publisher().publish("", "q", b"x")

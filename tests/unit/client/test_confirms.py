@@ -18,11 +18,18 @@ def a_return() -> Returned:
     )
 
 
+def begun(confirms):
+    """A publish for which there is room."""
+    made = confirms.new(0)
+    assert made is not None
+    return made
+
+
 def placed(confirms, count):
     """Publishes that Kafka has at offsets 0, 1, ... of partition 0."""
     futures = []
     for offset in range(count):
-        token, pending = confirms.new()
+        token, pending = begun(confirms)
         confirms.placed(token, 0, offset)
         futures.append(pending.future)
     return futures
@@ -39,7 +46,7 @@ def test_a_confirm_ends_the_publish_it_names():
 
 def test_a_confirm_that_overtakes_kafkas_report_is_kept_for_it():
     confirms = Confirms(10)
-    token, pending = confirms.new()
+    token, pending = begun(confirms)
     confirms.returned((0, 7), a_return())
     confirms.confirmed((0, 7), None)
     assert not pending.future.done()
@@ -66,7 +73,7 @@ def test_a_publish_that_is_passed_over_was_not_understood():
 def test_partitions_are_independent():
     confirms = Confirms(10)
     (first,) = placed(confirms, 1)
-    token, other = confirms.new()
+    token, other = begun(confirms)
     confirms.placed(token, 1, 5)
 
     confirms.confirmed((1, 5), None)
@@ -76,13 +83,24 @@ def test_partitions_are_independent():
 
 def test_what_failed_leaves_room_and_a_late_confirm_is_nothing():
     confirms = Confirms(1)
-    token, pending = confirms.new()
+    token, pending = begun(confirms)
     confirms.placed(token, 0, 0)
     confirms.failed(token, NackedError("given up"))
     confirms.confirmed((0, 0), None)
 
-    _token, second = confirms.new()
+    _token, second = begun(confirms)
 
     assert isinstance(pending.future.exception(0), NackedError)
     assert not second.future.done()
     assert not confirms.wait_for_none(0)
+
+
+def test_without_room_a_publish_waits_only_so_long():
+    confirms = Confirms(1)
+    (first,) = placed(confirms, 1)
+
+    assert confirms.new(0.01) is None
+
+    confirms.confirmed((0, 0), None)
+    assert first.result(0) is None
+    assert confirms.new(0) is not None
