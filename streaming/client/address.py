@@ -25,6 +25,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         transactions: the topic for records of both kinds in Kafka transactions, if there is one.
         outbound: the topic of this vhost and user.
         lanes: of the vhost; with several a publisher spreads its messages over the partitions.
+        max_body_bytes, max_header_bytes: the job quarantines publishes that have more.
+        max_message_bytes: of the topics; what a record may have in all.
         kafka: further properties of librdkafka (security, say); may hold secrets, never shown.
     """
 
@@ -35,6 +37,9 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     outbound: str = "dlx.out._2f.guest"
     vhost: str = "/"
     lanes: int = 1
+    max_body_bytes: int = 1_048_576
+    max_header_bytes: int = 16_384
+    max_message_bytes: int = 2_097_152
     kafka: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
@@ -44,7 +49,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def properties(self) -> dict[str, str]:
         """Of every Kafka client of a connection."""
-        return {**self.kafka, "bootstrap.servers": self.bootstrap}
+        largest = {"message.max.bytes": str(self.max_message_bytes)}
+        return {**largest, **self.kafka, "bootstrap.servers": self.bootstrap}
 
     @property
     def alive(self) -> str:
@@ -96,5 +102,8 @@ def address_of(
         outbound=config.outbound_topics()[vhost, user],
         vhost=vhost,
         lanes=config.vhosts[vhost].lanes,
+        max_body_bytes=config.flow.max_body_bytes,
+        max_header_bytes=config.flow.max_header_bytes,
+        max_message_bytes=config.kafka.max_message_bytes,
         kafka=properties,
     )

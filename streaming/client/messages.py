@@ -12,6 +12,9 @@ from topology.values import Timestamp
 if TYPE_CHECKING:
     from streaming.client.channel import Channel
 
+Body = bytes | bytearray | memoryview | str
+"""What can be published; text is sent as UTF-8."""
+
 KafkaHeaders = tuple[tuple[str, bytes | None], ...]
 
 

@@ -16,13 +16,13 @@ from streaming.client.errors import (
     broker_error,
 )
 from streaming.client.flow import HELD_BACK, LOOK_S
-from streaming.client.records import Inbound, publish, returned_of
+from streaming.client.records import Inbound, check_size, publish, returned_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
 
     from streaming.client.connection import Connection
-    from streaming.client.messages import Returned
+    from streaming.client.messages import Body, Returned
     from streaming.client.sender import Sender
 
 OnFlow = Literal["block", "raise"]
@@ -35,7 +35,7 @@ class Message(NamedTuple):
 
     exchange: str
     routing_key: str
-    body: bytes | str
+    body: Body
     properties: Mapping[str, Any] | None = None
     headers: Mapping[str, Any] | None = None
 
@@ -87,7 +87,7 @@ class Publisher:
         self,
         exchange: str,
         routing_key: str,
-        body: bytes | str,
+        body: Body,
         properties: Mapping[str, Any] | None = None,
         headers: Mapping[str, Any] | None = None,
         *,
@@ -121,7 +121,7 @@ class Publisher:
             self.heed_flow()
         key = record_key.encode() if isinstance(record_key, str) else record_key
         record = publish(
-            body.encode() if isinstance(body, str) else body,
+            body,
             self._connection.address.vhost,
             self.name,
             exchange,
@@ -132,10 +132,8 @@ class Publisher:
             kafka_headers,
             key if key is not None else self._record_key,
         )
-        while (made := self._confirms.new(LOOK_S)) is None:
-            if not self._held:
-                self.heed_flow()
-        token, pending = made
+from streaming.client.flow import HELD_BACK, LOOK_S
+from streaming.client.records import Inbound, check_size, publish, returned_of
 
         def reported(error: Any, message: KafkaMessage) -> None:
             if error is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from streaming.client.errors import ClientError
-from streaming.client.messages import Delivery, KafkaHeaders, Returned
+from streaming.client.messages import Body, Delivery, KafkaHeaders, Returned
 from streaming.wire import (
     CHANNEL,
     EXCHANGE,
@@ -26,6 +26,9 @@ from streaming.wire import (
     publish_headers,
 )
 from topology.values import table_from_json, table_to_json
+
+if TYPE_CHECKING:
+    from streaming.client.address import Address
 
 Header = tuple[str, bytes | None]
 LEFT_OUT = "dlx-left-out"
@@ -88,7 +91,7 @@ def command(document: Mapping[str, Any], vhost: str, key: str) -> Record:
 
 
 def publish(
-    body: bytes,
+    body: Body,
     vhost: str,
     channel: str,
     exchange: str,
@@ -123,7 +126,41 @@ def publish(
             raise ClientError(
                 f"kafka_headers: {name!r} begins with {OURS!r}, which is for the broker's own"
             )
-    return Record(body, [*ours, *foreign], record_key)
+    return Record(_body(body), [*ours, *foreign], record_key)
+
+
+def check_size(record: Record, address: Address) -> None:
+    """Refuse what the job would put into quarantine, of which nothing comes back.
+
+    Raises:
+        ClientError: the body or the headers are larger than the job's configuration allows.
+    """
+    sizes = (
+        ("the body", len(record.value), "max_body_bytes", address.max_body_bytes),
+        (
+            "the headers",
+            sum(len(name.encode()) + len(value or b"") for name, value in record.headers),
+            "max_header_bytes",
+            address.max_header_bytes,
+        ),
+    )
+    for what, found, setting, most in sizes:
+        if found > most:
+            raise ClientError(
+                f"the message cannot be published: {what} would have {found} bytes, more than the "
+                f"job's flow.{setting} of {most}"
+            )
+
+
+def _body(body: object) -> bytes:
+    if isinstance(body, str):
+        try:
+            return body.encode()
+        except UnicodeEncodeError as error:
+            raise ClientError(f"the body is no text that UTF-8 has: {error}") from error
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise ClientError(f"the body must be bytes or text, not {type(body).__name__}")
 
 
 @lru_cache(maxsize=4096)

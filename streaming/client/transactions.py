@@ -25,6 +25,7 @@ from streaming.client.settling import Settled, refs_of
 if TYPE_CHECKING:
     from streaming.client.channel import Channel
     from streaming.client.connection import Connection
+    from streaming.client.messages import Body
 
 LONGEST_MS = 60_000
 """Kafka aborts a transaction that is open for so long."""
@@ -44,7 +45,7 @@ class Transaction:
         self._sender = sender
 
     def publish(
-        self, exchange: str, routing_key: str, body: bytes | str, *args: Any, **options: Any
+        self, exchange: str, routing_key: str, body: Body, *args: Any, **options: Any
     ) -> Future[None]:
         """As `Publisher.publish`; the future is done after the commit, or fails with the abort."""
         return self._publisher.publish(exchange, routing_key, body, *args, **options)

@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from streaming.client import (
     AccessRefusedError,
     ChannelClosedError,
     ClientError,
+    Connection,
     Message,
     NackedError,
     NotAllowedError,
@@ -50,6 +52,18 @@ def test_a_published_message_is_got_with_everything_it_had_and_acked(channel, pu
     assert channel.get(queue) is None
     delivery.ack()
     assert channel.sync() == [delivery.delivery_id]
+
+
+def test_the_largest_body_that_the_job_takes_can_be_published(
+    running_job, channel, publisher, name
+):
+    queue = name("large")
+    channel.declare_queue(queue)
+    body = b"x" * running_job.config.flow.max_body_bytes
+
+    publisher.publish("", queue, body).result(WAIT_S)
+
+    assert channel.get(queue, auto_ack=True).body == body
 
 
 def test_a_rejected_message_tells_its_death_and_a_requeued_one_its_count(channel, publisher, name):
@@ -237,14 +251,16 @@ def test_a_mandatory_message_comes_back_and_a_full_queue_refuses(channel, shared
     assert list(publisher.returned) == came_back
 
 
-def test_a_record_that_was_not_understood_fails_when_the_next_is_confirmed(publisher, running_job):
-    too_large = b"x" * (running_job.config.flow.max_body_bytes + 1)
+def test_a_record_that_was_not_understood_fails_when_the_next_is_confirmed(running_job):
+    most = running_job.config.flow.max_body_bytes
+    unaware = structs.replace(running_job.address(), max_body_bytes=2 * most)
 
-    passed_over = publisher.publish("", "q", too_large)
-    publisher.publish("", "q", "fine").result(WAIT_S)
-
-    with pytest.raises(NotUnderstoodError, match="quarantine"):
-        passed_over.result(0)
+    with Connection(unaware, timeout_s=WAIT_S) as connection:
+        publisher = connection.publisher()
+        passed_over = publisher.publish("", "q", b"x" * (most + 1))
+        publisher.publish("", "q", "fine").result(WAIT_S)
+        with pytest.raises(NotUnderstoodError, match="quarantine"):
+            passed_over.result(0)
 
 
 def test_a_wrong_message_is_not_sent_at_all(publisher):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streaming.client import ClientError, Death
-from streaming.client.records import Repeats, delivery_of, inbound, publish
+from streaming.client import Address, ClientError, Death
+from streaming.client.records import Repeats, check_size, delivery_of, inbound, publish
 
 
 def a_record(**options):
@@ -49,11 +49,31 @@ def test_a_publish_has_the_headers_of_the_wire_page():
         ({"exchange": "x" * 256}, "dlx-exchange has 256 bytes"),
         ({"properties": {"priority": "1"}}, "dlx-properties.priority: expected a whole number"),
         ({"headers": {"when": datetime(2026, 1, 1, tzinfo=UTC)}}, "not JSON serializable"),
+        ({"body": None}, "the body must be bytes or text, not NoneType"),
+        ({"body": 7}, "the body must be bytes or text, not int"),
+        ({"body": "\ud800"}, "no text that UTF-8 has"),
     ],
 )
 def test_what_the_broker_would_not_understand_is_refused_here(options, what):
     with pytest.raises(ClientError, match=what):
         a_record(**options)
+
+
+@pytest.mark.parametrize("body", ["é", bytearray("é", "utf-8"), memoryview("é".encode())])
+def test_a_body_may_be_any_bytes_or_text(body):
+    assert a_record(body=body).value == b"\xc3\xa9"
+
+
+def test_what_is_larger_than_the_job_takes_is_refused_here():
+    address = Address(max_body_bytes=3, max_header_bytes=70)
+    check_size(a_record(body=b"abc"), address)
+
+    with pytest.raises(ClientError, match=r"the body would have 4 bytes, more than the job's flow"):
+        check_size(a_record(body=b"abcd"), address)
+    with pytest.raises(
+        ClientError, match=r"the headers would have 1\d\d bytes.*max_header_bytes of"
+    ):
+        check_size(a_record(kafka_headers=[("é" * 30, None)]), address)
 
 
 def test_a_delivery_is_read_with_its_deaths():
