@@ -132,8 +132,11 @@ class Publisher:
             kafka_headers,
             key if key is not None else self._record_key,
         )
-from streaming.client.flow import HELD_BACK, LOOK_S
-from streaming.client.records import Inbound, check_size, publish, returned_of
+        check_size(record, self._connection.address)
+        while (made := self._confirms.new(LOOK_S)) is None:
+            if not self._held:
+                self.heed_flow()
+        token, pending = made
 
         def reported(error: Any, message: KafkaMessage) -> None:
             if error is not None:
