@@ -4,15 +4,12 @@ import re
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from streaming.config.properties import Properties, name_rule
 from streaming.config.scalars import (
     HOUR_MS,
     choice,
-    folder,
-    local_folder,
-    local_path,
+    local,
     matching,
     milliseconds,
     size,
@@ -55,7 +52,10 @@ class JobSettings(Section, frozen=True, kw_only=True):
     checkpoint_location: Annotated[
         str,
         Setting(
-            local_folder(),
+            local(
+                "folder",
+                ": the state is kept on a local disk, also where the tables are in shared storage",
+            ),
             "Spark's checkpoint: the offsets read and the broker's state. A folder on a local "
             "disk (a relative path starts at the folder of this file; file:///PATH works too). "
             "One job a checkpoint; without it, the tables cannot be continued.",
@@ -70,7 +70,7 @@ class JobSettings(Section, frozen=True, kw_only=True):
         ),
     ] = "tables"
     log_dir: Annotated[
-        str, Setting(folder(), "Logs of the job and of the programs that it starts.")
+        str, Setting(local("folder"), "Logs of the job and of the programs that it starts.")
     ] = "logs"
     clock: Annotated[
         Literal["wall", "event"],
@@ -144,9 +144,3 @@ class JobSettings(Section, frozen=True, kw_only=True):
             '"spark.hadoop.fs.s3a.secret.key" = { env = "S3_SECRET" }.',
         ),
     ] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Take `file:///PATH` for the path, then check."""
-        if isinstance(self.checkpoint_location, str):
-            force_setattr(self, "checkpoint_location", local_path(self.checkpoint_location))
-        Section.__post_init__(self)

@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Section)
 def rooted(section: S, folder: Path) -> S:
     """The same configuration with every path absolute.
 
-    Paths are the settings of kinds `folder` and `storage` (unless a URL), the files of secrets,
+    Paths are the settings of kinds `local` and `storage` (unless a URL), the files of secrets,
     and properties that end in `.location`, such as `ssl.ca.location`. `~` is the home folder.
     """
     changed: dict[str, object] = {}
@@ -26,7 +26,7 @@ def rooted(section: S, folder: Path) -> S:
         if value is None:
             continue
         match setting.kind:
-            case Scalar(names="folder"):
+            case Scalar(names="local"):
                 changed[name] = _absolute(value, folder)
             case Scalar(names="storage"):
                 changed[name] = value if is_url(value) else _absolute(value, folder)

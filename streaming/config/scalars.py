@@ -32,11 +32,11 @@ class Scalar(msgspec.Struct, frozen=True):
 
     Attributes:
         fault: what is wrong with a value, in words; None if nothing is.
-        names: `folder` for a path on this machine, `storage` for a path or a URL, else `nothing`.
+        names: `local` for a path on this machine, `storage` for a path or a URL, else `nothing`.
     """
 
     fault: Callable[[object], str | None]
-    names: Literal["nothing", "folder", "storage"] = "nothing"
+    names: Literal["nothing", "local", "storage"] = "nothing"
 
     def read(self, raw: object, place: Place) -> object | None:
         """The value, or None if it was reported."""
@@ -49,6 +49,10 @@ class Scalar(msgspec.Struct, frozen=True):
     def check(self, value: object, place: Place) -> None:
         """Report what is wrong with a value."""
         self.read(value, place)
+
+    def plain(self, value: str) -> str:
+        """A text as the section has it: of a path on this machine without `file://`."""
+        return local_path(value) if self.names == "local" else value
 
     def write(self, value: object) -> str:
         """The value as TOML."""
@@ -115,7 +119,7 @@ def choice(*words: str) -> Scalar:
 
 def text(
     text_fault: Callable[[str], str | None],
-    names: Literal["nothing", "folder", "storage"] = "nothing",
+    names: Literal["nothing", "local", "storage"] = "nothing",
 ) -> Scalar:
     """A string; `text_fault` says what is wrong with it, or None."""
 
@@ -133,31 +137,28 @@ def matching(pattern: str, words: str) -> Scalar:
     return text(lambda raw: None if compiled.fullmatch(raw) else f"must be {words}")
 
 
-def folder() -> Scalar:
-    """A path on this machine."""
-    return text(lambda raw: None if raw else "is empty", names="folder")
+def local(what: str, why: str = "") -> Scalar:
+    """A path on this machine, or the same as a `file://` URL; no other URL.
 
+    Args:
+        what: the path names, such as `folder`.
+        why: it cannot be elsewhere; ends the message.
+    """
 
-def local_folder() -> Scalar:
-    """A path on this machine, or the same as a `file://` URL; no other URL."""
-    return text(_local_folder_fault, names="folder")
+    def fault(location: str) -> str | None:
+        if not location:
+            return "is empty"
+        if _SCHEME.match(location) and not _FILE_URL.fullmatch(location):
+            return f"must be a {what} of this machine, as a path or as file:///PATH{why}"
+        return None
+
+    return text(fault, names="local")
 
 
 def local_path(location: str) -> str:
     """The path that a `file://` URL names; anything else as it is."""
     url = _FILE_URL.fullmatch(location)
     return location if url is None else unquote(url["path"])
-
-
-def _local_folder_fault(location: str) -> str | None:
-    if not location:
-        return "is empty"
-    if _SCHEME.match(location) and not _FILE_URL.fullmatch(location):
-        return (
-            "must be a folder of this machine, as a path or as file:///PATH: the state is kept on "
-            "a local disk, also where the tables are in shared storage"
-        )
-    return None
 
 
 def storage() -> Scalar:

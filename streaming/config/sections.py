@@ -9,10 +9,10 @@ from functools import cache
 from typing import Generic, TypeVar, get_type_hints
 
 import msgspec
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import FieldInfo, fields, force_setattr
 
 from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.scalars import name_fault
+from streaming.config.scalars import Scalar, name_fault
 from streaming.config.settings import Setting
 from streaming.config.toml import kind_of
 from topology.suggestions import did_you_mean
@@ -26,12 +26,17 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
-        """Check each value, then the rules between them; paths start at this section."""
+        """Check each value, then the rules between them; paths start at this section.
+
+        A `file://` URL becomes the path that it names.
+        """
         place = Place()
         for name, setting in settings_of(type(self)).items():
             value = getattr(self, name)
             if value is not None:
                 setting.kind.check(value, place.key(name))
+            if isinstance(value, str) and isinstance(setting.kind, Scalar):
+                force_setattr(self, name, setting.kind.plain(value))
         if not place.problems:
             self.check_together(place)
         if place.problems:

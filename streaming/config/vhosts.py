@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from streaming.config.scalars import flag, folder, milliseconds, whole
+from streaming.config.scalars import flag, local, milliseconds, whole
 from streaming.config.sections import Section
 from streaming.config.settings import Setting
 
@@ -28,7 +28,7 @@ class VhostSettings(Section, frozen=True, kw_only=True):
     definitions: Annotated[
         str | None,
         Setting(
-            folder(),
+            local("file"),
             "A definitions.json as RabbitMQ exports it. What of it is meant for this vhost is "
             "imported when the job starts for the first time, before it reads any message; later "
             "changes are made by command (`dlx definitions import`).",

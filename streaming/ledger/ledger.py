@@ -14,10 +14,10 @@ from typing import Self
 
 import msgspec
 
-from streaming.ledger.active_files import ActiveFiles
 from streaming.ledger.batches import BatchRow, last_batch_row, write_batch_row
 from streaming.ledger.commit import Outcome, TableWriter
 from streaming.ledger.files import DataFile
+from streaming.ledger.queries import query_ids
 from streaming.ledger.schemas import LEDGER
 from streaming.ledger.storage import Place
 from streaming.ledger.tables import Retention
@@ -89,9 +89,17 @@ class Ledger:
         events = self._events
         return last_batch_row(events.table(), events.storage, query_id)
 
-    def is_empty(self) -> bool:
-        """Whether no batch of any query was ever committed, not even in part."""
-        return not any(len(ActiveFiles(writer.table())) for writer in self.writers.values())
+    def query_ids(self) -> set[str]:
+        """The Spark queries that have rows in any table."""
+        found: set[str] = set()
+        for writer in self.writers.values():
+            found |= query_ids(writer.table(), writer.storage)
+        return found
+
+    def last_batch_number(self, query_id: str) -> int | None:
+        """The last batch of a query that any table has, in part or whole; None if none has any."""
+        known = [writer.last_batch(query_id) for writer in self.writers.values()]
+        return max((batch for batch in known if batch is not None), default=None)
 
     def close(self) -> None:
         """Wait for what runs in the background."""

@@ -9,17 +9,13 @@ from typing import IO, Any, NamedTuple
 
 from streaming.config import outcome_changes
 from streaming.pipeline.numbers import FORMAT, JobFile, read_job_file, write_job_file
+from streaming.pipeline.table_owner import CheckpointError, TablesSeen, refuse_foreign_tables
 from streaming.wire import WIRE_VERSION
-from topology.errors import DlxError
 
 CORE_VERSION = 2
 """Raised with every change of what the broker does with the same log."""
 
 LOCK = "dlx.lock"
-
-
-class CheckpointError(DlxError):
-    """The checkpoint cannot be used by this job as it is configured."""
 
 
 class Offsets(NamedTuple):
@@ -70,8 +66,7 @@ class Checkpoint:
         shuffle_partitions: int,
         outcome_hash: str,
         outcome_settings: dict[str, Any],
-        *,
-        tables_empty: bool,
+        tables: TablesSeen,
     ) -> None:
         """Read what the checkpoint belongs to, and refuse what does not fit.
 
@@ -79,27 +74,22 @@ class Checkpoint:
             outcome_hash, outcome_settings: of the configuration; see `streaming.config.outcome`.
 
         Raises:
-            CheckpointError: another partition count, version or configuration; or tables without
-            it.
+            CheckpointError: another partition count, version or configuration; or tables that are
+            not its own.
         """
         found = read_job_file(self.path)
+        refuse_foreign_tables(
+            self.path,
+            self.query_id(),
+            tables,
+            last_planned=self.last_planned(),
+            last_committed=self.last_committed(),
+        )
         if found is None:
-            if not tables_empty:
-                raise CheckpointError(
-                    f"job.tables_location: the tables there have batches, and {self.path} is "
-                    "not the checkpoint they were written with. Name that checkpoint; without it "
-                    "these tables can be read but not continued: give the job new ones"
-                )
             found = JobFile(
                 shuffle_partitions=shuffle_partitions,
                 core_version=CORE_VERSION,
                 wire_version=WIRE_VERSION,
-            )
-        elif tables_empty and (last := self.last_committed()) is not None:
-            raise CheckpointError(
-                f"job.tables_location: the tables there have no batch, and {self.path} has run "
-                f"{last + 1}: its messages are in other tables. Name those; "
-                "without them this checkpoint cannot go on: give the job a new one"
             )
         elif (
             found.format > FORMAT
@@ -189,3 +179,6 @@ def _numbers(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
     return [int(file.name) for file in folder.iterdir() if file.name.isdigit()]
+
+
+__all__ = ["CORE_VERSION", "Checkpoint", "CheckpointError", "Offsets"]

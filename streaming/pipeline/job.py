@@ -46,6 +46,7 @@ from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.plan import streaming_plan
 from streaming.pipeline.reports import BatchDone, read_reports
+from streaming.pipeline.table_owner import look_at_tables
 from streaming.pipeline.task_settings import task_settings
 from streaming.pipeline.tasks import tell_tasks
 from streaming.pipeline.ticks import Ticks
@@ -132,7 +133,7 @@ class Job:
             partitions,
             outcome_hash(self.config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
             outcome_settings(self.config),
-            tables_empty=self._ledger.is_empty(),
+            look_at_tables(self._ledger, self.checkpoint.query_id()),
         )
         self._learn_of_last_batch()
         keep_shards(self.config, self.checkpoint.job_file, self.shards)

@@ -43,7 +43,7 @@ class Trimming:
         self._admin = AdminClient({**properties, "log_level": 0})
         self._numbers = numbers
         self._own = [each.topic for each in config.inputs if each.mapping is None]
-        self._topics: list[str] | None = None
+        self._kept: dict[str, bool] = {}
         self._done: dict[tuple[str, int], int] = {}
 
     def trim(self, lowest: Lowest, committed: Mapping[str, Mapping[str, int]]) -> int:
@@ -82,16 +82,28 @@ class Trimming:
         return trimmed
 
     def _kept_for_ever(self) -> list[str]:
-        """Own inputs without a retention; one that has its own is left to it."""
-        if self._topics is None:
-            self._topics = [name for name in self._own if self._retention(name) == KEEPS_ALL]
-        return self._topics
+        """Own inputs without a retention; one that has its own is left to it.
+
+        An answer is remembered; where there was none, the next time asks again.
+        """
+        for topic in self._own:
+            if topic not in self._kept:
+                retention = self._retention(topic)
+                if retention is not None:
+                    self._kept[topic] = retention == KEEPS_ALL
+        return [topic for topic in self._own if self._kept.get(topic, False)]
 
     def _retention(self, topic: str) -> str | None:
+        """What Kafka says of a topic; None if it does not say."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         [future] = self._admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
         try:
             found = future.result().get("retention.ms")
-        except KafkaException:  # not allowed to know: then not to delete either
+        except KafkaException as error:  # nothing is deleted from what may not be ours to delete
+            logger.warning(
+                "%s is not trimmed: its retention.ms is not to be had: %s",
+                topic,
+                error.args[0].str(),
+            )
             return None
         return None if found is None else str(found.value)

@@ -17,6 +17,9 @@ import pytest
 
 from streaming.cli.main import main
 from streaming.config import show_config
+from streaming.ledger.batches import BatchRow
+from streaming.ledger.ledger import Ledger
+from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint import CORE_VERSION
 from tests.fixtures.pipeline import WAIT_S, Pipeline
 
@@ -115,6 +118,12 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     assert "was made with 2, and the state is divided by it" in refusal(partitions)
     other = (str(checkpoint), str(tmp_path / "elsewhere"))
     assert "is not the checkpoint they were written with" in refusal(other)
+    foreign = tmp_path / "foreign"
+    with Ledger(Place(str(foreign))) as ledger:
+        ledger.commit([], BatchRow("another-query", 0, 0, {}), even_if_empty=True)
+    said = refusal((f'"{job.pipeline.tables}"', f'"{foreign}"'))
+    assert "have batches of Spark query another-query" in said
+    shutil.copytree(checkpoint, tmp_path / "copy")
     kept = (checkpoint / "dlx.json").read_text()
     (checkpoint / "dlx.json").write_text(
         kept.replace(f'"core_version": {CORE_VERSION}', '"core_version": 99')
@@ -133,6 +142,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     finally:
         process.kill()
 
+    assert "it is an older copy" in refusal((str(checkpoint), str(tmp_path / "copy")))
     process = job.start(1)
     [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
     jvm.kill()

@@ -95,11 +95,21 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch):
         "FILE:///var/lib/dlx%20state",
     ],
 )
-def test_a_file_url_of_the_checkpoint_is_the_path_it_names(tmp_path: Path, url):
-    (tmp_path / "dlx.toml").write_text(f'job.checkpoint_location = "{url}"')
+def test_a_file_url_of_this_machine_is_the_path_it_names(tmp_path: Path, url):
+    (tmp_path / "dlx.toml").write_text(
+        f"""
+        job.checkpoint_location = "{url}"
+        job.log_dir = "{url}"
+        vhosts.shop.definitions = "{url}"
+        """
+    )
 
-    assert load_config(tmp_path / "dlx.toml").job.checkpoint_location == "/var/lib/dlx state"
-    assert JobSettings(checkpoint_location=url).checkpoint_location == "/var/lib/dlx state"
+    config = load_config(tmp_path / "dlx.toml")
+
+    assert config.job.checkpoint_location == "/var/lib/dlx state"
+    assert config.job.log_dir == "/var/lib/dlx state"
+    assert config.vhosts["shop"].definitions == "/var/lib/dlx state"
+    assert JobSettings(log_dir=url).log_dir == "/var/lib/dlx state"
 
 
 @pytest.mark.parametrize(
@@ -129,3 +139,15 @@ def test_the_checkpoint_is_on_a_local_disk(tmp_path: Path, url):
 @pytest.mark.parametrize("path", ["C:/checkpoints", "a:b", "checkpoints", "/var/a b%20c"])
 def test_a_path_of_the_checkpoint_stays_as_it_is(path):
     assert JobSettings(checkpoint_location=path).checkpoint_location == path
+
+
+def test_logs_are_not_kept_in_shared_storage(tmp_path: Path):
+    (tmp_path / "dlx.toml").write_text('job.log_dir = "s3://bucket/logs"')
+
+    with pytest.raises(InvalidConfigError) as caught:
+        load_config(tmp_path / "dlx.toml")
+
+    [problem] = caught.value.problems
+    assert str(problem) == (
+        "job.log_dir: must be a folder of this machine, as a path or as file:///PATH"
+    )

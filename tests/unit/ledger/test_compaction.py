@@ -12,6 +12,7 @@ from streaming.ledger.active_files import ActiveFiles
 from streaming.ledger.commit import TableWriter
 from streaming.ledger.compaction import Joined, join
 from streaming.ledger.compaction_plan import plan, small_files
+from streaming.ledger.queries import query_ids
 from streaming.ledger.schemas import LEDGER, TABLES
 from streaming.ledger.swap import commit, next_number, undone
 from streaming.ledger.tables import load_table
@@ -236,3 +237,14 @@ def test_joining_and_committing_at_once_lose_and_double_nothing(root):
         list(range(80))
     )
     assert any(joined)
+
+
+def test_joined_files_still_tell_whose_rows_they_hold(root):
+    writer = some_batches(root, "events", 2)
+    writer.commit_batch("other", 0, [publish(root, "events", events([99], query_id="other"))])
+
+    done = join(root.below("events"), EVENTS, files_of(root, "events"))
+
+    assert done is not None
+    assert paths_of(root, "events") == [done.path]
+    assert query_ids(writer.table(), writer.storage) == {QUERY, "other"}

@@ -52,15 +52,15 @@ def test_a_batch_without_input_or_events_commits_nothing(root):
         committed = ledger.commit([], a_batch_row(0))
 
         assert set(committed.outcomes.values()) == {"skipped"}
-        assert (ledger.last_batch(QUERY), ledger.is_empty()) == (None, True)
+        assert (ledger.last_batch(QUERY), ledger.query_ids()) == (None, set())
 
 
-def test_a_ledger_whose_settings_were_changed_is_still_empty(root):
+def test_a_ledger_whose_settings_were_changed_has_no_queries(root):
     with Ledger(root):
         pass
 
     with Ledger(root, Retention(log_ms=90_000)) as ledger:
-        assert ledger.is_empty()
+        assert ledger.query_ids() == set()
 
 
 def test_an_empty_batch_is_recorded_where_that_is_asked_for(root):
@@ -68,12 +68,13 @@ def test_an_empty_batch_is_recorded_where_that_is_asked_for(root):
         ledger.commit([], a_batch_row(3, gate="closed"), even_if_empty=True)
 
         assert ledger.last_batch(QUERY) == a_batch_row(3, gate="closed")
-        assert not ledger.is_empty()
+        assert (ledger.query_ids(), ledger.last_batch_number(QUERY)) == ({QUERY}, 3)
 
 
-def test_a_batch_that_was_committed_in_part_makes_the_ledger_not_empty(root):
+def test_a_batch_that_was_committed_in_part_is_seen(root):
     with Ledger(root) as ledger:
         file = publish(root, "messages", messages([1]))
         ledger.writers["messages"].commit_batch(QUERY, 0, [file])
 
-        assert (ledger.is_empty(), ledger.last_batch(QUERY)) == (False, None)
+        assert (ledger.query_ids(), ledger.last_batch(QUERY)) == ({QUERY}, None)
+        assert ledger.last_batch_number(QUERY) == 0

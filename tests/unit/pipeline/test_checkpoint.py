@@ -1,38 +1,78 @@
 """A checkpoint and tables that do not belong together are refused."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from streaming.pipeline.checkpoint import Checkpoint, CheckpointError
+from streaming.pipeline.table_owner import TablesSeen
+
+OWN = "11111111-1111"
+OTHER = "22222222-2222"
 
 
-def opened(path: Path, *, tables_empty: bool) -> Checkpoint:
+def opened(path: Path, queries: tuple[str, ...] = (), last_batch: int | None = None) -> Checkpoint:
     checkpoint = Checkpoint(path)
-    checkpoint.open(2, "hash", {}, tables_empty=tables_empty)
+    checkpoint.open(2, "hash", {}, TablesSeen(frozenset(queries), last_batch))
     checkpoint.save()
     return checkpoint
 
 
-def committed(path: Path, batch: int) -> None:
-    (path / "commits").mkdir()
-    (path / "commits" / str(batch)).write_text("v1\n{}")
+def has_run(path: Path, batch: int) -> None:
+    """What Spark writes: its query's id, the plan of a batch, and its end."""
+    (path / "metadata").write_text(json.dumps({"id": OWN}))
+    for folder in ("offsets", "commits"):
+        (path / folder).mkdir()
+        (path / folder / str(batch)).write_text("v1\n{}")
 
 
 def test_a_new_checkpoint_beside_tables_with_batches_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="the tables there have batches"):
-        opened(tmp_path, tables_empty=False)
+    with pytest.raises(CheckpointError, match="is not the checkpoint they were written with"):
+        opened(tmp_path, (OTHER,))
 
 
 def test_an_old_checkpoint_beside_empty_tables_is_refused(tmp_path):
-    opened(tmp_path, tables_empty=True)
-    committed(tmp_path, 6)
+    opened(tmp_path)
+    has_run(tmp_path, 6)
 
     with pytest.raises(CheckpointError, match=r"have no batch, and .* has run 7"):
-        opened(tmp_path, tables_empty=True)
+        opened(tmp_path)
+
+
+def test_an_old_checkpoint_beside_tables_of_another_job_is_refused(tmp_path):
+    opened(tmp_path)
+    has_run(tmp_path, 6)
+
+    with pytest.raises(CheckpointError, match=f"of Spark query {OTHER}, and .* is not the check"):
+        opened(tmp_path, (OTHER,))
+
+
+def test_tables_that_two_jobs_have_written_to_are_refused(tmp_path):
+    opened(tmp_path)
+    has_run(tmp_path, 6)
+
+    with pytest.raises(CheckpointError, match=rf"another checkpoint \(Spark query {OTHER}\)"):
+        opened(tmp_path, (OWN, OTHER), 6)
+
+
+def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path):
+    opened(tmp_path)
+    has_run(tmp_path, 6)
+
+    with pytest.raises(CheckpointError, match="has begun 7 batches, and the tables have 9 of it"):
+        opened(tmp_path, (OWN,), 8)
+
+
+def test_a_checkpoint_goes_on_with_its_own_tables(tmp_path):
+    opened(tmp_path)
+    has_run(tmp_path, 6)
+
+    assert opened(tmp_path, (OWN,), 6).job_file.shuffle_partitions == 2
+    assert opened(tmp_path, (OWN,), 4).job_file.shuffle_partitions == 2  # two had nothing to write
 
 
 def test_a_checkpoint_whose_first_batch_never_ended_goes_on_with_empty_tables(tmp_path):
-    opened(tmp_path, tables_empty=True)
+    opened(tmp_path)
 
-    assert opened(tmp_path, tables_empty=True).job_file.shuffle_partitions == 2
+    assert opened(tmp_path).job_file.shuffle_partitions == 2

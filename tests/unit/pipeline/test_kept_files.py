@@ -7,13 +7,14 @@ from streaming.pipeline.accepted_loss import AcceptedLoss
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.flow_notices import FlowNotices
 from streaming.pipeline.kept_files import DamagedFileError
+from streaming.pipeline.table_owner import TablesSeen
 from topology.errors import DlxError
 
 MARKS = MemoryMarks(None, None, ())
 
 
 def open_checkpoint(folder):
-    Checkpoint(folder).open(1, "hash", {}, tables_empty=True)
+    Checkpoint(folder).open(1, "hash", {}, TablesSeen())
 
 
 def open_loss(folder):

@@ -1,0 +1,71 @@
+"""Which inputs are trimmed, when Kafka does not say at once what they are for."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming.config import JobConfig
+from streaming.pipeline import trimming
+
+LOWEST = {(1, 0): 7, (2, 0): 9}
+COMMITTED = {"dlx.publishes": {"0": 100}, "dlx.commands": {"0": 100}}
+
+
+class FakeAdmin:
+    """Describes topics, or fails to at first; remembers what is deleted."""
+
+    def __init__(self, retentions: dict[str, str], failures: int) -> None:
+        self.retentions = retentions
+        self.failures = failures
+        self.asked: list[str] = []
+        self.deleted: list[tuple[str, int]] = []
+
+    def describe_configs(self, resources: list[Any], **_options: Any) -> dict[Any, Future[Any]]:
+        [resource] = resources
+        self.asked.append(resource.name)
+        future: Future[Any] = Future()
+        if self.failures:
+            self.failures -= 1
+            future.set_exception(KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)))
+        else:
+            retention = SimpleNamespace(value=self.retentions[resource.name])
+            future.set_result({"retention.ms": retention})
+        return {resource: future}
+
+    def delete_records(self, due: list[Any], **_options: Any) -> dict[Any, Future[Any]]:
+        done: dict[Any, Future[Any]] = {}
+        for place in due:
+            self.deleted.append((place.topic, place.offset))
+            done[place] = Future()
+            done[place].set_result(None)
+        return done
+
+
+def a_trimming(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin) -> trimming.Trimming:
+    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
+    return trimming.Trimming(JobConfig(), {}, {"dlx.publishes": 1, "dlx.commands": 2})
+
+
+def test_a_topic_that_could_not_be_described_is_asked_about_again(monkeypatch):
+    admin = FakeAdmin({"dlx.publishes": "-1", "dlx.commands": "-1"}, failures=1)
+    one = a_trimming(monkeypatch, admin)
+
+    assert one.trim(LOWEST, COMMITTED) == 1
+    assert one.trim(LOWEST, COMMITTED) == 1
+
+    assert admin.deleted == [("dlx.commands", 9), ("dlx.publishes", 7)]
+    assert admin.asked == ["dlx.publishes", "dlx.commands", "dlx.publishes"]
+
+
+def test_a_topic_with_a_retention_of_its_own_is_left_to_it(monkeypatch):
+    admin = FakeAdmin({"dlx.publishes": "86400000", "dlx.commands": "-1"}, failures=0)
+    one = a_trimming(monkeypatch, admin)
+
+    for _ in range(2):
+        one.trim(LOWEST, COMMITTED)
+
+    assert admin.deleted == [("dlx.commands", 9)]
+    assert admin.asked == ["dlx.publishes", "dlx.commands"]
