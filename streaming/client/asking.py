@@ -10,8 +10,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streaming.client.errors import ClientError, KafkaUnreachableError, NoAnswerError
+from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.client.records import command
+from streaming.client.sender import BY_KEY
 from streaming.command_documents import parse_command
 from topology.errors import InvalidTopologyError
 
@@ -80,6 +81,22 @@ class Asking:
 
         asked.answer.add_done_callback(answered)
 
+    def ask_behind(
+        self, topic: str, partition: int, channel: str, then: Callable[[], None]
+    ) -> None:
+        """Ask something harmless in a partition; `then` is called when the job has come so far.
+
+        It is called on the reader's thread, after everything that the job had to say to this
+        channel of what is before the question.
+        """
+        asked, _reply_id = self._send_asking({"op": "renew"}, channel, topic, partition)
+
+        def answered(answer: Future[Answer]) -> None:
+            if answer.exception() is None or isinstance(answer.exception(), BrokerError):
+                then()
+
+        asked.answer.add_done_callback(answered)
+
     def tell(
         self,
         document: dict[str, Any],
@@ -95,7 +112,13 @@ class Asking:
 
         self._sender.send(self._address.commands, record, reported)
 
-    def _send_asking(self, document: dict[str, Any], channel: str) -> tuple[_Asked, str]:
+    def _send_asking(
+        self,
+        document: dict[str, Any],
+        channel: str,
+        topic: str | None = None,
+        partition: int = BY_KEY,
+    ) -> tuple[_Asked, str]:
         reply_id = uuid.uuid4().hex
         document = {**document, "channel": channel, "reply_id": reply_id}
         try:
@@ -113,7 +136,7 @@ class Asking:
                 _settle(asked.answer, error=self.kafka_error(str(error.str())))
 
         record = command(document, self._address.vhost, channel)
-        self._sender.send(self._address.commands, record, reported)
+        self._sender.send(topic or self._address.commands, record, reported, partition=partition)
         return asked, reply_id
 
     def answered(self, reply_id: str, result: Answer, refusal: ClientError | None) -> None:

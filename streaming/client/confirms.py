@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -142,6 +142,24 @@ class Confirms:
                 found.append((token, pending))
             return found
 
+    def late_places(self, before_s: float) -> dict[int, list[int]]:
+        """Partition -> tokens of what Kafka has taken and that was sent before an instant."""
+        with self._changed:
+            found: dict[int, list[int]] = {}
+            for partition, offsets in self._placed.items():
+                for token in offsets.values():
+                    pending = self._unconfirmed.get(token)
+                    if pending is not None:
+                        if pending.sent_s >= before_s:
+                            break
+                        found.setdefault(partition, []).append(token)
+            return found
+
+    def passed_over(self, tokens: Iterable[int]) -> None:
+        """The job is past these: those that are still unconfirmed were not understood."""
+        for token in tokens:
+            self.failed(token, not_understood())
+
     def _outcome(
         self,
         place: Place,
@@ -171,17 +189,19 @@ class Confirms:
                 del self._unconfirmed[token]
             self._changed.notify_all()
         for passed in passed_over:
-            _finish(
-                passed,
-                NotUnderstoodError(
-                    "the job could not understand the record, or it was too large: the table "
-                    "quarantine has it, with the cause"
-                ),
-            )
+            _finish(passed, not_understood())
         if pending is not None:
             error = outcome(pending)
             if ends:
                 _finish(pending, error)
+
+
+def not_understood() -> NotUnderstoodError:
+    """The job has passed a publish over and said nothing of it."""
+    return NotUnderstoodError(
+        "the job could not understand the record, or it was too large: the table quarantine has "
+        "it, with the cause"
+    )
 
 
 def _finish(pending: Pending, error: ClientError | None) -> None:

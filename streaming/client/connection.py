@@ -238,6 +238,12 @@ class Connection:
         """Send a command whose answer, if it comes, is handed over on the reader's thread."""
         self._asking.ask_later(document, channel, then)
 
+    def ask_behind(
+        self, topic: str, partition: int, channel: str, then: Callable[[], None]
+    ) -> None:
+        """As `Asking.ask_behind`."""
+        self._asking.ask_behind(topic, partition, channel, then)
+
     def tell(
         self,
         document: dict[str, Any],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from streaming.client.confirms import Confirms
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 OnFlow = Literal["block", "raise"]
 
 MOST_RETURNED = 10_000
+ASK_AGAIN_S = 60.0
+"""A question that was lost (its topic was made anew, say) is asked once more."""
 
 
 class Message(NamedTuple):
@@ -77,6 +80,7 @@ class Publisher:
         self.on_flow = on_flow
         self._blocked_timeout_s = blocked_timeout_s
         self._confirms = Confirms(max_unconfirmed)
+        self._asked_s: dict[int, float] = {}
         self._sender = sender or connection.sender
         self._topic = topic or connection.address.publishes
         self._held = False
@@ -217,7 +221,11 @@ class Publisher:
         self._fail_blocked(now_s)
         timeout_s = self._connection.silence_s
         before_s = now_s - timeout_s
-        if self._held or self._connection.heard_s > before_s:
+        if self._held:
+            return
+        if self._connection.is_flowing:
+            self._ask_for_late(now_s, now_s - timeout_s / 2)
+        if self._connection.heard_s > before_s:
             return
         for token, pending in self._confirms.late(before_s):
             error = (
@@ -226,6 +234,19 @@ class Publisher:
                 else self._connection.kafka_error(f"not within {timeout_s:g} s")
             )
             self._confirms.failed(token, error)
+
+    def _ask_for_late(self, now_s: float, before_s: float) -> None:
+        """Ask behind records of which the job says nothing: it may not have understood them."""
+        for partition, tokens in self._confirms.late_places(before_s).items():
+            if self._asked_s.get(partition, float("-inf")) > now_s - ASK_AGAIN_S:
+                continue
+            self._asked_s[partition] = now_s
+            passed = partial(self._passed, partition, tokens)
+            self._connection.ask_behind(self._topic, partition, self.name, passed)
+
+    def _passed(self, partition: int, tokens: list[int]) -> None:
+        self._asked_s.pop(partition, None)
+        self._confirms.passed_over(tokens)
 
     def _fail_blocked(self, now_s: float) -> None:
         blocked_s, flow = self._blocked_timeout_s, self._connection.flow

@@ -24,6 +24,8 @@ Reported = Callable[[Any, "Message"], None]
 
 POLL_S = 0.1
 SHORTEST_MS = 1000
+BY_KEY = -1
+"""The partition that librdkafka chooses."""
 
 
 class Sender:
@@ -59,8 +61,18 @@ class Sender:
         self._thread = threading.Thread(target=self._poll, name="dlx-client-sender", daemon=True)
         self._thread.start()
 
-    def send(self, topic: str, record: Record, reported: Reported | None = None) -> None:
+    def send(
+        self,
+        topic: str,
+        record: Record,
+        reported: Reported | None = None,
+        *,
+        partition: int = BY_KEY,
+    ) -> None:
         """Hand a record over; waits while librdkafka's queue is full.
+
+        Args:
+            partition: by default that of the record's key.
 
         Raises:
             KafkaUnreachableError: the queue stayed full.
@@ -74,6 +86,7 @@ class Sender:
                     topic,
                     value=record.value,
                     key=record.key,
+                    partition=partition,
                     headers=headers,
                     on_delivery=reported,
                 )

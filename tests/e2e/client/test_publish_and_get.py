@@ -263,6 +263,16 @@ def test_a_record_that_was_not_understood_fails_when_the_next_is_confirmed(runni
             passed_over.result(0)
 
 
+def test_a_record_that_was_not_understood_fails_although_nothing_follows_it(running_job):
+    most = running_job.config.flow.max_body_bytes
+    unaware = structs.replace(running_job.address(), max_body_bytes=2 * most)
+
+    with Connection(unaware, timeout_s=10) as connection:
+        passed_over = connection.publisher().publish("", "q", b"x" * (most + 1))
+        with pytest.raises(NotUnderstoodError, match="quarantine"):
+            passed_over.result(WAIT_S)
+
+
 def test_a_wrong_message_is_not_sent_at_all(publisher):
     with pytest.raises(ClientError, match="expiration: expected a string"):
         publisher.publish("", "q", "x", {"expiration": 5})

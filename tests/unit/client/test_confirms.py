@@ -1,5 +1,7 @@
 """Which publish a confirm is for, and what becomes of those passed over."""
 
+import time
+
 import pytest
 
 from streaming.client import NackedError, NotUnderstoodError, Returned, UnroutableError
@@ -104,3 +106,22 @@ def test_without_room_a_publish_waits_only_so_long():
     confirms.confirmed((0, 0), None)
     assert first.result(0) is None
     assert confirms.new(0) is not None
+
+
+def test_what_the_job_has_passed_without_a_word_was_not_understood():
+    confirms = Confirms(9)
+    publishes = [begun(confirms) for _ in range(4)]
+    for (token, _pending), partition in zip(publishes[:3], (0, 0, 1), strict=True):
+        confirms.placed(token, partition, 7 + token)
+    one, two, three, four = (pending.future for _token, pending in publishes)
+    places = confirms.late_places(time.monotonic() + 1)
+    confirms.confirmed((0, 8), None)
+
+    confirms.passed_over(places[0])
+
+    assert places == {0: [1, 2], 1: [3]}
+    assert confirms.late_places(publishes[0][1].sent_s) == {}
+    assert one.result(0) is None
+    assert isinstance(two.exception(0), NotUnderstoodError)
+    assert not three.done()
+    assert not four.done()
