@@ -209,8 +209,8 @@ class Reader:
         """Nothing was heard of the job for too long: is it the job, or Kafka?"""
         try:
             self._consumer.get_watermark_offsets(self._alive, timeout=PROBE_S)
-        except KafkaException as error:
-            self._trouble.kafka_is_silent(reason_of(error))
+        except KafkaException:
+            self._trouble.kafka_is_silent()
         else:
             self._trouble.job_is_silent()
 

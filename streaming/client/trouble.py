@@ -32,9 +32,9 @@ class Trouble:
         if not self._about:
             self._note("Kafka", f"{self._kafka()} is in trouble ({reason}); trying again")
 
-    def kafka_is_silent(self, reason: str) -> None:
+    def kafka_is_silent(self) -> None:
         """Nothing is heard of the job, since Kafka does not answer."""
-        self._note("Kafka", f"{self._kafka()} does not answer ({reason}); trying again")
+        self._note("Kafka", f"{self._kafka()} does not answer; trying again")
 
     def job_is_silent(self) -> None:
         """Nothing is heard of the job, and Kafka is not to blame."""

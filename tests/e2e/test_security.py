@@ -1,12 +1,25 @@
-"""A Kafka that asks for TLS and a password: job and clients log on, and the secret stays secret."""
+"""A Kafka that asks for TLS and a password: job and clients log on, and the secret stays secret.
 
+It has ACLs as well, which the job and most clients are above, and one client is not.
+"""
+
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 import trustme
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -14,7 +27,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from streaming.client import Connection, KafkaUnreachableError
+from streaming.client import Address, Connection, KafkaUnreachableError
+from streaming.client.address import address_of
+from streaming.client.pulse import SILENT_S
 from streaming.config.kafka import KafkaSettings
 from streaming.config.secret import Secret
 from streaming.embedded.broker_config import BrokerLimits
@@ -25,6 +40,7 @@ from tests.fixtures.pipeline import WAIT_S, Pipeline
 
 PASSWORD = "hunter2-is-not-the-word"  # noqa: S105 (of a broker that lives for a minute)
 VARIABLE = "DLX_TEST_PASSWORD"
+TENANT = "tenant"
 BODY = b"over a private line"
 
 
@@ -54,7 +70,9 @@ class SecureKafka:
             "controller.quorum.voters": f"1@{LOOPBACK}:{control}",
             f"{named}.sasl.enabled.mechanisms": "PLAIN",
             f"{named}.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
-            f'PlainLoginModule required user_dlx="{PASSWORD}";',
+            f'PlainLoginModule required user_dlx="{PASSWORD}" user_{TENANT}="{PASSWORD}";',
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:dlx;User:ANONYMOUS",
             f"{named}.ssl.keystore.type": "PEM",
             f"{named}.ssl.keystore.location": str(store),
         }
@@ -73,6 +91,14 @@ class SecureKafka:
                 "ssl.ca.location": str(self.authority),
             },
         )
+
+    def allow(self, topic: str, *operations: AclOperation) -> None:
+        """Let the tenant do so with a topic."""
+        what = ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{TENANT}", "*"
+        rules = [AclBinding(*what, each, AclPermissionType.ALLOW) for each in operations]
+        admin = AdminClient({"bootstrap.servers": self.plain})
+        for made in admin.create_acls(rules).values():
+            made.result()
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +120,12 @@ class Command:
         environ = {VARIABLE: password}
         return Connection.from_config(self.run.file, environ=environ, timeout_s=timeout_s)
 
+    def tenant(self) -> Address:
+        """Where a client is that logs on as somebody for whom ACLs count."""
+        address = address_of(self.config, environ={VARIABLE: PASSWORD})
+        kafka = {**address.kafka, "sasl.username": TENANT}
+        return msgspec.structs.replace(address, kafka=kafka)
+
 
 @pytest.fixture
 def command(tmp_path: Path, secure: SecureKafka) -> Iterator[Command]:
@@ -112,7 +144,21 @@ def contents(root: Path) -> Iterator[tuple[str, bytes]]:
                 yield f"rows of {path}", repr(rows.fetchall()).encode()
 
 
-def test_job_and_clients_log_on_and_the_password_is_nowhere(command, tmp_path):
+def works_without_the_heartbeat(address: Address, secure: SecureKafka) -> None:
+    """Its topic is hidden by an ACL at first; then it may be seen, and still not be read."""
+    for topic in (address.publishes, address.commands):
+        secure.allow(topic, AclOperation.DESCRIBE, AclOperation.WRITE)
+    secure.allow(address.outbound, AclOperation.DESCRIBE, AclOperation.READ)
+    with Connection(address, timeout_s=WAIT_S) as hidden:
+        secure.allow(address.alive, AclOperation.DESCRIBE)
+        with Connection(address, timeout_s=WAIT_S) as seen:
+            time.sleep(SILENT_S + 1)  # longer than a heartbeat that was read may be silent
+            for connection in (hidden, seen):
+                assert str(connection.trouble) == ""
+                connection.publisher().publish("", "work", BODY).result(WAIT_S)
+
+
+def test_job_and_clients_log_on_and_the_password_is_nowhere(command, secure, tmp_path):
     command.run.start({VARIABLE: PASSWORD})
     with command.connect(PASSWORD) as connection, connection.channel() as channel:
         channel.declare_queue("work")
@@ -120,6 +166,7 @@ def test_job_and_clients_log_on_and_the_password_is_nowhere(command, tmp_path):
         delivery = channel.get("work", auto_ack=True)
         assert delivery is not None
         assert delivery.body == BODY
+    works_without_the_heartbeat(command.tenant(), secure)
     command.run.stop()
 
     written = dict(contents(tmp_path))
