@@ -43,11 +43,17 @@ class Transaction:
         self._connection = connection
         self._publisher = publisher
         self._sender = sender
+        self._ended = False
+
+    def end(self) -> None:
+        """It takes nothing more."""
+        self._ended = True
 
     def publish(
         self, exchange: str, routing_key: str, body: Body, *args: Any, **options: Any
     ) -> Future[None]:
         """As `Publisher.publish`; the future is done after the commit, or fails with the abort."""
+        self._check()
         return self._publisher.publish(exchange, routing_key, body, *args, **options)
 
     def ack(self, channel: Channel, settled: Settled, *, multiple: bool = False) -> None:
@@ -65,7 +71,12 @@ class Transaction:
         """As `Channel.reject`."""
         self._settle(channel, op="reject", refs=refs_of(settled), requeue=requeue)
 
+    def _check(self) -> None:
+        if self._ended:
+            raise ClientError("the transaction has ended: begin another one")
+
     def _settle(self, channel: Channel, **document: Any) -> None:
+        self._check()
         vhost, key = self._connection.address.vhost, self._publisher.name
         record = command({**document, "channel": channel.name}, vhost, key)
         topic = self._connection.address.transactions
@@ -79,6 +90,7 @@ class Transactions:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._one_at_a_time = threading.Lock()
+        self._thread = 0  # that is in a transaction
         self._id = f"dlx-{connection.session}"
         self._sender: Sender | None = None
         self._publisher: Publisher | None = None
@@ -88,24 +100,38 @@ class Transactions:
         """A transaction: committed at the end, aborted if an exception comes out.
 
         Raises:
+            ClientError: this thread is in a transaction.
             TransactionAbortedError: Kafka aborted it; nothing takes effect.
             KafkaUnreachableError: Kafka does not answer.
         """
         if self._connection.address.transactions is None:
             raise ClientError(NO_TOPIC)
-        with self._one_at_a_time:
+        if self._thread == threading.get_ident():
+            raise ClientError("a transaction is open on this thread already: Kafka's do not nest")
+        with self._one_at_a_time, self._of_this_thread():
             sender, publisher = self._ready()
             publisher.on_flow = on_flow
             publisher.heed_flow()  # not inside: the settlements there are what makes room
             publisher.hold()
+            transaction = Transaction(self._connection, publisher, sender)
             try:
                 sender.producer.begin_transaction()
-                yield Transaction(self._connection, publisher, sender)
+                yield transaction
             except BaseException:
                 self._abort(sender, publisher)
                 raise
+            finally:
+                transaction.end()
             self._commit(sender, publisher)
             publisher.release()
+
+    @contextmanager
+    def _of_this_thread(self) -> Iterator[None]:
+        self._thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._thread = 0
 
     def close(self) -> None:
         """End; what is not committed never will be."""

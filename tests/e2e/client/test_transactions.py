@@ -65,6 +65,18 @@ def test_document_001_what_an_alternate_exchange_gets_in_a_transaction_comes_wit
     assert channel.get(unrouted).body == b"unroutable"
 
 
+def test_transactions_do_not_nest_and_take_nothing_after_their_end(shared_connection, name):
+    with shared_connection.transaction() as transaction:
+        nested = shared_connection.transaction()
+        with pytest.raises(ClientError, match="open on this thread already"):
+            nested.__enter__()
+
+    with pytest.raises(ClientError, match="the transaction has ended"):
+        transaction.publish("", name("q"), b"late")
+    with shared_connection.transaction():
+        pass
+
+
 def test_without_a_topic_for_it_the_error_says_what_to_do(running_job):
     address = structs.replace(running_job.address(), transactions=None)
     with Connection(address) as connection:
