@@ -17,7 +17,7 @@ from streaming.config.toml import kind_of, write_string
 
 _ENVIRONMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_WORD: Final = re.compile(
-    r"password|passwd|passphrase|secret|token|credential|jaas|signature|keystore\.key|key\.pem"
+    r"password|passwd|passphrase|secret|token|credential|jaas|signature|keystore\.key|key\.pem|\.sas\."
     r"|(private|access|account|api|sas)[._-]?key",
     re.IGNORECASE,
 )
