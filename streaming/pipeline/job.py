@@ -39,11 +39,13 @@ from streaming.pipeline.accepted_loss import AcceptedLoss, face_holes
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.flow_control import FlowControl
 from streaming.pipeline.imports import write_imports
+from streaming.pipeline.job_clock import JobClock
 from streaming.pipeline.job_session import session_config
 from streaming.pipeline.kafka_topics import KafkaTopics
 from streaming.pipeline.kept_shards import keep_shards
 from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.memory_of_shards import ShardsSeen
+from streaming.pipeline.pace import SPARK_TRIGGER, Pace
 from streaming.pipeline.plan import streaming_plan
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.table_owner import look_at_tables
@@ -96,6 +98,8 @@ class Job:
         self._query: StreamingQuery | None = None
         self._spark: SparkSession | None = None
         self._ledger: Ledger | None = None
+        self._clock: JobClock  # once the checkpoint is open
+        self._pace = Pace(config.job.trigger_ms)
         self._ticks: Ticks | None = None
         self._watch: LogWatch | None = None
         self._loss: AcceptedLoss | None = None
@@ -153,18 +157,25 @@ class Job:
         for note in self.marks.notes:
             logger.log(note.level, note.text)
         self._ticks = Ticks(
-            self.config, settings, dict(self._producer), topics.partitions, self.shards.deadlines
+            self.config,
+            settings,
+            dict(self._producer),
+            topics.partitions,
+            self.shards.deadlines,
+            self._clock.now_ms,
         )
         self._flow.tell(self.checkpoint.path, topics.partitions, self._producer)
-        self._start_upkeep()
+        self._upkeep = Upkeep(self.config, self._ledger, self.checkpoint, dict(self._producer))
+        self._upkeep.start()
         first_rows = self._flow.first_rows(spark, importing=importing)
+        self._pace.set_idle_pause(spark)
         plan = streaming_plan(spark, self.config, settings, dict(self._jvm), first_rows)
         self._query = (
             plan.writeStream.foreachBatch(self._commit)
             .outputMode("append")
             .option("checkpointLocation", str(self.checkpoint.path))
             .queryName("dlx")
-            .trigger(processingTime=f"{self.config.job.trigger_ms} milliseconds")
+            .trigger(processingTime=SPARK_TRIGGER)
             .start()
         )
         self._flow.attach(spark, self._query)
@@ -178,21 +189,19 @@ class Job:
         row = self._ledger.last_batch(query_id) if query_id else None
         detail = row.detail if row is not None else {}
         self.shards = ShardsSeen(detail)
+        is_wall = self.config.job.clock == "wall"
+        self._clock = JobClock(self.checkpoint, row.now_ms if row else 0, is_wall=is_wall)
         self._flow.resume(detail, self.shards)
-
-    def _start_upkeep(self) -> None:
-        """Contents and maintenance, off the batch path."""
-        assert self._ledger is not None
-        self._upkeep = Upkeep(self.config, self._ledger, self.checkpoint, dict(self._producer))
-        self._upkeep.start()
 
     # -- a batch
 
     def _commit(self, frame: DataFrame, batch_id: int) -> None:
         """Run the stages of a batch and commit what came of them."""
         started = time.perf_counter()
+        self._pace.batch_begins()
         offsets = self.checkpoint.offsets(batch_id)
-        tell_tasks(frame.sparkSession, offsets.now_ms)
+        now_ms = self._clock.of_batch(batch_id, offsets.now_ms)
+        tell_tasks(frame.sparkSession, now_ms)
         rows = frame.collect()
         ran = time.perf_counter()
         reports = read_reports(rows)
@@ -214,11 +223,11 @@ class Job:
             **reports.cut_detail(),
             **totals(files),
         }
-        committed = self._ledger.commit(files, BatchRow(query_id, batch_id, offsets.now_ms, detail))
+        committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         self._loss.written()
         commit_s = round(sum(committed.seconds.values()), 4)
         seconds = {"stages": round(ran - started, 4), "commit": commit_s}
-        done = reports.done(batch_id, offsets.now_ms, seconds)
+        done = reports.done(batch_id, now_ms, seconds)
         self._flow.apply()
         if self._ticks is not None:
             self._ticks.batch_done(reports.shards)
@@ -227,6 +236,7 @@ class Job:
         if self._on_batch is not None:
             self._on_batch(done)
         self.committed.set()
+        self._pace.batch_ended()
 
     @property
     def gate_state(self) -> GateState:
@@ -267,6 +277,7 @@ class Job:
 
     def stop(self) -> None:
         """Stop the query between batches, give everything back; harmless twice."""
+        self._pace.stop()
         if self._ticks is not None:
             self._ticks.stop()
         self._flow.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, Producer
@@ -13,6 +12,8 @@ from streaming.broker.message import NEVER
 from streaming.wire import OP, VHOST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streaming.config import JobConfig
     from streaming.pipeline.processor import ShardReport
     from streaming.pipeline.tasks import TaskSettings
@@ -25,7 +26,11 @@ FLUSH_S = 10
 
 
 class Ticks:
-    """Knows each shard's next deadline and wakes it, with `clock = wall` only."""
+    """Knows each shard's next deadline and wakes it, with `clock = wall` only.
+
+    Args:
+        now_ms: says what the job's time is.
+    """
 
     def __init__(
         self,
@@ -34,9 +39,11 @@ class Ticks:
         producer: dict[str, str],
         partitions: dict[str, int],
         deadlines: dict[int, int],
+        now_ms: Callable[[], int],
     ) -> None:
         self._wall = config.job.clock == "wall"
         self._settings = settings
+        self._now_ms = now_ms
         commands = [each for each in config.inputs if each.source == "commands"]
         self._topic = commands[0].topic if commands else None
         self._partitions = partitions.get(self._topic or "", 1)
@@ -76,7 +83,7 @@ class Ticks:
                 if self._stopping:
                     return
                 earliest = min(self._deadlines.values(), default=NEVER)
-                now_ms = time.time_ns() // 1_000_000
+                now_ms = self._now_ms()
                 if earliest > now_ms:
                     wait_s = min((earliest - now_ms) / 1000, LOOK_S)
                     self._changed.wait(wait_s)
@@ -90,7 +97,7 @@ class Ticks:
 
     def _try_again(self, shard: int) -> None:
         with self._changed:
-            again_ms = time.time_ns() // 1_000_000 + int(LOOK_S * 1000)
+            again_ms = self._now_ms() + int(LOOK_S * 1000)
             self._deadlines[shard] = min(self._deadlines[shard], again_ms)
 
     def _tick(self, shard: int) -> bool:

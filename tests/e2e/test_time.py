@@ -14,6 +14,7 @@ IN_2099_MS = 4_070_908_800_000
 OUTAGE_S = 2.5
 TTL_MS = 1_500
 QUIET_S = 3.0
+HOUR_NS = 3_600_000_000_000
 
 
 @pytest.fixture
@@ -102,3 +103,29 @@ def test_after_an_outage_no_message_of_the_backlog_has_expired(pipeline, spark):
     for expires_ms, died_ms in expiries:
         assert died_ms == expires_ms
         assert expires_ms >= started_ms + TTL_MS
+
+
+def test_a_clock_put_back_by_an_hour_holds_no_deadline_up(pipeline, spark, monkeypatch):
+    def one_expires(after: int) -> None:
+        pipeline.publish(b"short", routing_key=b"hasty")
+        pipeline.until(lambda: len(happened(pipeline, "died")) > after)
+
+    real_ns = time.time_ns
+    pipeline.start(spark)
+    arguments = {"x-message-ttl": TTL_MS}
+    pipeline.declare(op="declare_queue", queue={"name": "hasty", "arguments": arguments})
+    one_expires(0)
+
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() - HOUR_NS)
+    one_expires(1)
+    pipeline.stop()
+    pipeline.start(spark)  # and one that starts with the wrong clock knows the time, too
+    one_expires(2)
+    monkeypatch.setattr(time, "time_ns", real_ns)
+    one_expires(3)
+
+    of_the_shard = "\"at\", seq, kind having kind <> 'batch'"
+    found = pipeline.query("events", 'epoch_ms("at")', "seq", of_the_shard)
+    times = [at_ms for (at_ms,) in found]
+    assert times == sorted(times)
+    assert times[-1] <= real_ns() // 1_000_000

@@ -43,7 +43,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(kafka: FakeKafka, monkeypatch: Any, deadlines: dict[int, int]) -> ticks.Ticks:
     monkeypatch.setattr(ticks, "Producer", lambda _properties: kafka)
     settings: Any = SimpleNamespace(shards={1: ShardConfig(vhost="/")})
-    return ticks.Ticks(JobConfig(), settings, {}, {"dlx.commands": 1}, deadlines)
+    config, partitions = JobConfig(), {"dlx.commands": 1}
+    return ticks.Ticks(config, settings, {}, partitions, deadlines, wall_ms)
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_a_shard_that_is_no_longer_configured_wakes_nobody_and_harms_nobody(quick, monkeypatch):
