@@ -72,7 +72,7 @@ class KafkaTopics:
             if alive_topic(topic) not in known:
                 missing.append(self._alive_topic(topic))
         self._make(missing)
-        self._describe()
+        self._describe(REQUEST_TIMEOUT_S)  # hundreds that were just made take their time
         outbound = self._config.outbound_topics().values()
         self.record_bytes = outbound_record_bytes(
             self._admin, self._config, outbound, self._brokers
@@ -189,16 +189,16 @@ class KafkaTopics:
         Raises:
             KafkaUnreachableError: no answer, or one is gone.
         """
-        self._describe()
+        self._describe(self._timeout_s)
 
-    def _describe(self) -> None:
+    def _describe(self, patience_s: float) -> None:
         """Learn ids and partitions; a topic just made is not known everywhere at once."""
         cluster_id = self._cluster_id()
         names = sorted(
             {each.topic for each in self._config.inputs}
             | {*self._config.outbound_topics().values()}
         )
-        deadline_s = time.monotonic() + self._timeout_s
+        deadline_s = time.monotonic() + patience_s
         while names:
             described = self._admin.describe_topics(
                 TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S
