@@ -91,6 +91,8 @@ def local_settings(scratch: Path, sockets: Path, cores: int) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": str(cores),
         # RocksDB's files and shuffles; after a kill -9 they stay, so the next start removes them.
         "spark.local.dir": str(scratch / "spark"),
+        # Workers that come up at once, though Spark ends them after a minute without work.
+        "spark.python.daemon.module": "streaming.pipeline.worker_daemon",
         # Private, and short: a socket's path may have some hundred bytes.
         "spark.python.unix.domain.socket.dir": str(sockets),
         # The machine's name need not resolve, and nobody else may connect.

@@ -1,9 +1,11 @@
 """Settings and jars fit together: a query like the job's runs, and restarts."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -149,3 +151,14 @@ def test_a_delta_table_is_written_and_asked_by_its_path(spark, tmp_path):
 def test_a_second_session_in_one_process_is_refused(spark, tmp_path):
     with pytest.raises(RuntimeError, match="end it with stop_session first"):
         make_session(SessionConfig(work_dir=tmp_path, log_dir=tmp_path))
+
+
+def test_workers_have_what_they_need_imported_when_they_begin(spark):
+    def found(batches):
+        for _ in batches:
+            loaded = "streaming.pipeline.processor" in sys.modules
+            yield pa.RecordBatch.from_pydict({"loaded": [loaded]})
+
+    rows = spark.range(1).mapInArrow(found, "loaded boolean").collect()
+
+    assert [row.loaded for row in rows] == [True]
