@@ -14,16 +14,46 @@ if TYPE_CHECKING:
 
 DEFAULT_CHANNEL: Final = "cli"
 DEFAULT_LEASE_S: Final = 300.0
+LONGEST_S: Final = 7 * 86_400.0
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", "-c", metavar="FILE", help="The job's dlx.toml.")
 ]
 User = Annotated[str, typer.Option("--user", metavar="NAME", help="Whom to act for.")]
 Vhost = Annotated[str, typer.Option("--vhost", metavar="NAME", help="Where.")]
+
+
+def _seconds(value: float | None) -> float | None:
+    """Refuse what no clock shows: Python reads `nan` and `inf` as numbers."""
+    if value is not None and not value <= LONGEST_S:
+        raise typer.BadParameter(f"must be at most {LONGEST_S:.0f}, a week, not {value}")
+    return value
+
+
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout", metavar="SECONDS", min=0.1, help="How long to wait for Kafka and the job."
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        callback=_seconds,
+        help="How long to wait for Kafka and the job.",
+    ),
+]
+Lease = Annotated[
+    float,
+    typer.Option(
+        "--lease", metavar="SECONDS", min=1, callback=_seconds, help="How long it lives unused."
+    ),
+]
+Idle = Annotated[
+    float | None,
+    typer.Option(
+        "--idle",
+        metavar="SECONDS",
+        min=0,
+        callback=_seconds,
+        help="End when nothing comes for so long.",
     ),
 ]
 ChannelName = Annotated[

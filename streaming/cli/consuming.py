@@ -16,6 +16,8 @@ from streaming.cli.connecting import (
     DEFAULT_VHOST,
     ChannelName,
     ConfigFile,
+    Idle,
+    Lease,
     Timeout,
     User,
     Vhost,
@@ -44,9 +46,7 @@ def get(
         bool, typer.Option("--auto-ack", help="Take them for good; there is nothing to settle.")
     ] = False,
     channel: ChannelName = DEFAULT_CHANNEL,
-    lease: Annotated[
-        float, typer.Option("--lease", metavar="SECONDS", min=1, help="How long it lives unused.")
-    ] = DEFAULT_LEASE_S,
+    lease: Lease = DEFAULT_LEASE_S,
     as_json: AsJson = False,
     config: ConfigFile = DEFAULT_CONFIG,
     user: User = DEFAULT_USER,
@@ -138,12 +138,7 @@ def consume(
     ] = None,
     *,
     count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many.")] = None,
-    idle: Annotated[
-        float | None,
-        typer.Option(
-            "--idle", metavar="SECONDS", min=0, help="End when nothing comes for so long."
-        ),
-    ] = None,
+    idle: Idle = None,
     requeue: Annotated[
         bool, typer.Option("--requeue", help="What the command fails on goes back to the queue.")
     ] = False,
@@ -206,12 +201,20 @@ def _handled(delivery: "Delivery", command: list[str] | None) -> bool:
     }
     try:
         finished = subprocess.run(
-            command, input=delivery.body, env={**os.environ, **environment}, check=False
+            command,
+            input=delivery.body,
+            env={**os.environ, **{name: _shown(text) for name, text in environment.items()}},
+            check=False,
         )
     except OSError as error:
         words = f"cannot run {shlex.join(command)}: {error.strerror}"
         raise typer.BadParameter(words, param_hint="COMMAND") from error
     return finished.returncode == 0
+
+
+def _shown(text: str) -> str:
+    """Text as the environment can hold it: without NUL, which names may have."""
+    return text.replace("\0", "\ufffd")
 
 
 def _document(delivery: "Delivery") -> dict[str, Any]:

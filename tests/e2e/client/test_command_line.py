@@ -82,6 +82,20 @@ def test_consume_pipes_bodies_to_a_command_whose_status_settles(dlx, channel, na
     assert channel.queue_depth(queue) == 0
 
 
+def test_a_routing_key_that_no_environment_can_hold_is_shown_to_the_command(
+    dlx, channel, publisher, name
+):
+    queue = name("nul")
+    channel.declare_queue(queue)
+    channel.bind_queue(queue, "amq.topic", f"{queue}.#")
+    publisher.publish("amq.topic", f"{queue}.\0", b"x").result(120)
+    script = f'test "$DLX_ROUTING_KEY" = "{queue}.\ufffd"'
+
+    status, _, err = dlx("consume", queue, "--count", "1", "--", "sh", "-c", script)
+
+    assert (status, err) == (0, "1 acked, 0 rejected\n")
+
+
 def test_a_message_that_comes_back_is_an_error(dlx):
     status, out, err = dlx("publish", "x", "--routing-key", "nowhere", "--mandatory")
 
