@@ -90,7 +90,7 @@ def _raised(admin: AdminClient, topic: str, found: int, wanted: int, least: int)
         for future in asked.values():
             future.result()
     except KafkaException as error:
-        why = error.args[0].str()
+        why = error.args[0].str().rstrip(".")
         if found < least:
             raise TopicLimitError(
                 f"outbound.topic: {topic!r} has {MAX_MESSAGE_BYTES} = {found}, less than the "

@@ -1,0 +1,30 @@
+"""What a client sees of a message that was too large for its topic."""
+
+from streaming.client.records import delivery_of, inbound
+
+HEADERS = [
+    ("dlx-kind", b"delivery"),
+    ("dlx-channel", b"c"),
+    ("dlx-exchange", b""),
+    ("dlx-routing-key", b"work"),
+    ("dlx-delivery-id", b"1.7"),
+]
+CUT = [
+    ("dlx-left-out", b'{"body": 5000000, "x-death": 3}'),
+    ("dlx-topic-number", b"1"),
+    ("dlx-partition", b"0"),
+    ("dlx-offset", b"42"),
+]
+
+
+def test_a_cut_delivery_says_what_is_missing_and_where_it_is():
+    delivery = delivery_of(inbound(b"", HEADERS + CUT), "tag")
+
+    assert delivery.left_out == {"body": 5_000_000, "x-death": 3}
+    assert delivery.place == (1, 0, 42)
+
+
+def test_a_whole_delivery_lacks_nothing():
+    delivery = delivery_of(inbound(b"body", HEADERS), "tag")
+
+    assert (delivery.left_out, delivery.place) == ({}, None)
