@@ -123,7 +123,9 @@ def purge(
     """Remove all ready messages from a queue of a running job; they are not dead-lettered."""
     with connected(config, user, vhost, timeout) as connection:
         purged = connection.channel().purge_queue(queue)
-    print(f"{purged} messages purged from queue {queue!r}")
+        lanes = connection.address.lanes
+    others = "" if lanes == 1 else f" in lane 0 of {lanes}, and all there were in the others"
+    print(f"{purged} messages purged from queue {queue!r}{others}")
     return EXIT_OK
 
 
