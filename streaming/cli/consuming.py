@@ -32,6 +32,9 @@ from streaming.cli.terminal import printable
 if TYPE_CHECKING:
     from streaming.client import Delivery
 
+MOST_VARIABLE_BYTES = 100_000
+"""Of an environment variable; Linux takes 128 KiB with its name."""
+
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 DeliveryIds = Annotated[
     list[str], typer.Argument(metavar="DELIVERY...", help="Delivery ids, as `dlx get` shows them.")
@@ -151,7 +154,7 @@ def consume(
     """Consume a queue until Ctrl-C: pipe each body to a command, whose exit status settles it.
 
     The command finds DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS
-    (JSON) in its environment. Exit status: 1 if a message was rejected.
+    (JSON, unless longer than 100 kB) in its environment. Exit status: 1 if a message was rejected.
     """
     rejected = seen = 0
     with connected(config, user, vhost, timeout) as connection, connection.channel() as channel:
@@ -160,7 +163,7 @@ def consume(
         try:
             for delivery in consumer:
                 seen += 1
-                if _handled(delivery, command):
+                if handled(delivery, command):
                     delivery.ack()
                 else:
                     rejected += 1
@@ -175,7 +178,7 @@ def consume(
     return EXIT_FINDINGS if rejected else EXIT_OK
 
 
-def _handled(delivery: "Delivery", command: list[str] | None) -> bool:
+def handled(delivery: "Delivery", command: list[str] | None) -> bool:
     """Give a body to the command; whether it worked."""
     import os
 
@@ -197,8 +200,12 @@ def _handled(delivery: "Delivery", command: list[str] | None) -> bool:
         "DLX_EXCHANGE": delivery.exchange,
         "DLX_ROUTING_KEY": delivery.routing_key,
         "DLX_DELIVERY_COUNT": str(delivery.delivery_count),
-        "DLX_HEADERS": _json_text(document["headers"]),
     }
+    headers = _json_text(document["headers"])
+    if len(headers.encode()) <= MOST_VARIABLE_BYTES:
+        environment["DLX_HEADERS"] = headers
+    else:
+        print("the headers are too long for DLX_HEADERS: it is left out", file=sys.stderr)
     try:
         finished = subprocess.run(
             command,

@@ -1,0 +1,45 @@
+"""What the command of `dlx consume` is given of a message that is too large."""
+
+import pytest
+
+from streaming.cli.consuming import handled
+from streaming.client import Delivery
+
+
+def a_delivery(**members):
+    return Delivery(
+        **{
+            "body": b"body",
+            "exchange": "",
+            "routing_key": "work",
+            "properties": {},
+            "headers": {"k": "v"},
+            "queue": "work",
+            "consumer_tag": "tag",
+            "redelivered": False,
+            "delivery_count": 0,
+            "delivery_id": "1.7",
+            **members,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "test"),
+    [
+        ({"k": "v"}, """test "$DLX_HEADERS" = '{"k":"v"}'"""),
+        ({"k": "v" * 200_000}, "test -z ${DLX_HEADERS+given}"),
+    ],
+)
+def test_headers_are_in_the_environment_if_it_can_hold_them(headers, test):
+    assert handled(a_delivery(headers=headers), ["sh", "-c", f"test $(cat) = body && {test}"])
+
+
+def test_a_message_that_came_without_its_body_is_given_to_no_command(capfd):
+    cut = a_delivery(body=b"", left_out={"body": 5_000_000}, place=(1, 0, 42))
+
+    assert not handled(cut, ["echo", "called"])
+
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "dlx dead-letters show 1/0/42" in err
