@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
@@ -21,6 +21,9 @@ from streaming.ledger.queries import query_ids
 from streaming.ledger.schemas import LEDGER
 from streaming.ledger.storage import Place
 from streaming.ledger.tables import Retention
+
+FIRST_BATCH: Final = 0
+"""Its row is there in any case: by it the tables are known as its query's."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -49,17 +52,14 @@ class Ledger:
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")
         self._refreshing: Future[None] | None = None
 
-    def commit(
-        self, files: Iterable[DataFile], batch: BatchRow, *, even_if_empty: bool = False
-    ) -> Committed:
-        """Commit a batch.
+    def commit(self, files: Iterable[DataFile], batch: BatchRow) -> Committed:
+        """Commit a batch. One without files leaves nothing, unless it is the first of its query.
 
         Replay: tables that have the batch are skipped; the result is the same tables.
 
         Args:
             files: of all tables, in any order, published before.
             batch: its row, published here. Its ids are those of the commits.
-            even_if_empty: record a batch that has no files. Otherwise nothing is committed for it.
 
         Raises:
             CommitError: Delta refused a commit for good.
@@ -72,7 +72,7 @@ class Ledger:
             self._refreshing.result()
         outcomes: dict[str, Outcome] = {}
         seconds: dict[str, float] = {}
-        occurred = even_if_empty or any(by_table.values())
+        occurred = batch.batch_id == FIRST_BATCH or any(by_table.values())
         for name in LEDGER:
             started = time.perf_counter()
             if name == LEDGER[-1] and occurred:

@@ -21,6 +21,17 @@ def pipeline(tmp_path: Path, embedded_kafka: Any) -> Iterator[Pipeline]:
     pipeline.stop()
 
 
+def test_a_job_of_which_nothing_came_yet_starts_again(pipeline, spark):
+    pipeline.start(spark)
+    pipeline.command(op="tick")
+    pipeline.until(lambda: pipeline.batches)
+    pipeline.stop()
+
+    pipeline.start(spark)
+    pipeline.command(op="declare_queue", queue={"name": "work"})
+    pipeline.until(lambda: any(batch.events for batch in pipeline.batches))
+
+
 def test_a_rejected_message_is_in_dead_letters_with_its_body_and_x_death(pipeline, spark):
     pipeline.start(spark)
     pipeline.declare_work()

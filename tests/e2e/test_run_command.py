@@ -120,7 +120,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     assert "is not the checkpoint they were written with" in refusal(other)
     foreign = tmp_path / "foreign"
     with Ledger(Place(str(foreign))) as ledger:
-        ledger.commit([], BatchRow("another-query", 0, 0, {}), even_if_empty=True)
+        ledger.commit([], BatchRow("another-query", 0, 0, {}))
     said = refusal((f'"{job.pipeline.tables}"', f'"{foreign}"'))
     assert "have batches of Spark query another-query" in said
     shutil.copytree(checkpoint, tmp_path / "copy")

@@ -49,7 +49,7 @@ def test_tables_without_rows_are_left_alone(root):
 
 def test_a_batch_without_input_or_events_commits_nothing(root):
     with Ledger(root) as ledger:
-        committed = ledger.commit([], a_batch_row(0))
+        committed = ledger.commit([], a_batch_row(1))
 
         assert set(committed.outcomes.values()) == {"skipped"}
         assert (ledger.last_batch(QUERY), ledger.query_ids()) == (None, set())
@@ -63,12 +63,12 @@ def test_a_ledger_whose_settings_were_changed_has_no_queries(root):
         assert ledger.query_ids() == set()
 
 
-def test_an_empty_batch_is_recorded_where_that_is_asked_for(root):
+def test_the_first_batch_is_recorded_though_it_is_empty(root):
     with Ledger(root) as ledger:
-        ledger.commit([], a_batch_row(3, gate="closed"), even_if_empty=True)
+        ledger.commit([], a_batch_row(0, gate="closed"))
 
-        assert ledger.last_batch(QUERY) == a_batch_row(3, gate="closed")
-        assert (ledger.query_ids(), ledger.last_batch_number(QUERY)) == ({QUERY}, 3)
+        assert ledger.last_batch(QUERY) == a_batch_row(0, gate="closed")
+        assert (ledger.query_ids(), ledger.last_batch_number(QUERY)) == ({QUERY}, 0)
 
 
 def test_a_batch_that_was_committed_in_part_is_seen(root):
