@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import psutil
 
+from streaming.embedded.spark_settings import WORKER_DAEMON
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -75,7 +77,7 @@ def part_of(process: psutil.Process, driver_pid: int | None, kafka_pid: int | No
         return "driver"
     if process.name() == "java":
         return "spark"
-    return "workers" if "pyspark.daemon" in process.cmdline() else "load"
+    return "workers" if WORKER_DAEMON in process.cmdline() else "load"
 
 
 def _seconds(process: psutil.Process) -> float:

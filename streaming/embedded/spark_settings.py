@@ -8,6 +8,9 @@ from pathlib import Path
 VFORK_DEPRECATED_SINCE = 25
 """The Java major version that warns of this way of starting processes; its own is as good."""
 
+WORKER_DAEMON = "streaming.pipeline.worker_daemon"
+"""The module that Python workers are forked from; it stands in their command line."""
+
 STATE = "spark.sql.streaming.stateStore"
 SPARK_SQL_EXECUTION = "org.apache.spark.sql.execution.streaming"
 
@@ -92,7 +95,7 @@ def local_settings(scratch: Path, sockets: Path, cores: int) -> dict[str, str]:
         # RocksDB's files and shuffles; after a kill -9 they stay, so the next start removes them.
         "spark.local.dir": str(scratch / "spark"),
         # Workers that come up at once, though Spark ends them after a minute without work.
-        "spark.python.daemon.module": "streaming.pipeline.worker_daemon",
+        "spark.python.daemon.module": WORKER_DAEMON,
         # Private, and short: a socket's path may have some hundred bytes.
         "spark.python.unix.domain.socket.dir": str(sockets),
         # The machine's name need not resolve, and nobody else may connect.
