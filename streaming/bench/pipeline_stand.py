@@ -203,7 +203,11 @@ class Running:
         deadline = time.monotonic() + WAIT_S
         while not condition():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{self.config.job.tables_location}: nothing within {WAIT_S} s")
+                raise RuntimeError(
+                    f"{self.config.job.tables_location}: not within {WAIT_S} s: {self.published} "
+                    f"publishes read and {self.died} deaths in {len(self.done)} batches; "
+                    f"Spark says {self.job.query.status}"
+                )
             with self._more:
                 self._more.wait(0.2)
             if self.job.wait(0.001):
