@@ -98,6 +98,7 @@ def rows(directory, table):
     return count
 
 
+@pytest.mark.long
 def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, request):
     interrupted = demo.start("--seconds", "600")
     read_until(interrupted, "the shop is open: ")
@@ -136,7 +137,6 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
     assert all(len(row["x_death"]) > 1 for row in history)
 
 
-@pytest.mark.long
 def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo):
     kept = demo.start("--seconds", "5", "--keep")
     read_until(kept, "and the job go on; Ctrl-C ends them.")

@@ -158,6 +158,7 @@ def works_without_the_heartbeat(address: Address, secure: SecureKafka) -> None:
                 connection.publisher().publish("", "work", BODY).result(WAIT_S)
 
 
+@pytest.mark.long
 def test_job_and_clients_log_on_and_the_password_is_nowhere(command, secure, tmp_path):
     command.run.start({VARIABLE: PASSWORD})
     with command.connect(PASSWORD) as connection, connection.channel() as channel:

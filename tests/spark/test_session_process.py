@@ -80,6 +80,7 @@ def run_program(cwd: Path, packages: Path, then: str) -> tuple[dict[str, Any], s
     return json.loads(report), rest + ended.stderr
 
 
+@pytest.mark.long
 def test_a_session_hides_secrets_is_quiet_and_cleans_up_after_itself_or_a_killed_one(tmp_path):
     packages = tmp_path / "a folder elsewhere"
     for package in ("streaming", "topology"):

@@ -59,6 +59,7 @@ class Shell:
             assert line.startswith(words), found
 
 
+@pytest.mark.long
 def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline, run, tmp_path):
     troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
     address = address_of(pipeline.config)
