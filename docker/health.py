@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # not in its stubs
 from deltalake import DeltaTable
 
 from streaming.config import JobConfig, librdkafka_properties, load_config, reveal
@@ -54,7 +54,7 @@ def no_recent_publish(config: JobConfig) -> Iterator[str]:
     """
     kafka = client(config)
     topics = kafka.list_topics(timeout=ANSWER_TIMEOUT_S).topics
-    newest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+    newest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call] # has no types
     wanted = {
         TopicPartition(each.topic, partition): newest
         for each in config.inputs

@@ -40,6 +40,7 @@ PROPERTIES = "dlx-properties"
 HEADERS = "dlx-headers"
 FLAGS = "dlx-flags"
 CHANNEL = "dlx-channel"
+LEFT_OUT = "dlx-left-out"
 OURS = "dlx-"
 
 INBOUND = (OP, VHOST, EXCHANGE, ROUTING_KEY, PROPERTIES, HEADERS, FLAGS, CHANNEL)

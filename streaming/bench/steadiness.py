@@ -69,10 +69,11 @@ class Steadiness:
     def look(self) -> None:
         """Take one sample; what does not run at the moment is not in it."""
         sample: dict[str, float] = {}
-        for pid, kafka in ((self._job(), None), (self._kafka(), self._kafka())):
+        job, kafka = self._job(), self._kafka()
+        for pid in (job, kafka):
             for process in _family(pid):
                 try:
-                    name = f"{part_of(process, pid, kafka)}_mb"
+                    name = f"{part_of(process, job, kafka)}_mb"
                     held = process.memory_info().rss / MEBIBYTE
                 except psutil.NoSuchProcess:  # it has ended
                     continue

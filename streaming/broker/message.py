@@ -122,7 +122,7 @@ class Envelope:
         deaths: tuple[Death, ...] = (),
         first_death: DeathNote | None = None,
         last_death: DeathNote | None = None,
-        rerouted: bool = False,  # noqa: FBT001, FBT002
+        rerouted: bool = False,  # noqa: FBT001, FBT002 - as its field
         foreign: dict[str, Any] | None = None,
     ) -> None:
         self.exchange = exchange

@@ -17,6 +17,7 @@ from streaming.wire import (
     FLAGS,
     HEADERS,
     INBOUND,
+    LEFT_OUT,
     OP,
     OURS,
     PROPERTIES,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from streaming.client.address import Address
 
 Header = tuple[str, bytes | None]
-LEFT_OUT = "dlx-left-out"
 PLACE = ("dlx-topic-number", "dlx-partition", "dlx-offset")
 
 

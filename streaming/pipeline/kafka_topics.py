@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
     NewTopic,
     OffsetSpec,

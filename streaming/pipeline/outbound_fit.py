@@ -26,14 +26,13 @@ import msgspec
 
 from streaming.broker.deaths import X_DEATH
 from streaming.pipeline.message_rows import headers_json
+from streaming.wire import LEFT_OUT
 from topology.values import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streaming.broker.message import Message
-
-LEFT_OUT = "dlx-left-out"
 
 Header = tuple[str, bytes | None]
 LeftOut = dict[str, int]

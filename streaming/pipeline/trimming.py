@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
     ConfigResource,
     ResourceType,
