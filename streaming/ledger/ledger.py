@@ -32,10 +32,12 @@ class Committed(msgspec.Struct, frozen=True):
     Attributes:
         outcomes: by table, in the order of the commits; "skipped" also where there were no rows.
         seconds: spent on each table.
+        tables: that have rows of it.
     """
 
     outcomes: dict[str, Outcome]
     seconds: dict[str, float]
+    tables: tuple[str, ...]
 
 
 class Ledger:
@@ -82,7 +84,7 @@ class Ledger:
             )
             seconds[name] = time.perf_counter() - started
         self._refreshing = self._refresher.submit(self._refresh)
-        return Committed(outcomes, seconds)
+        return Committed(outcomes, seconds, tuple(name for name in LEDGER if by_table[name]))
 
     def last_batch(self, query_id: str) -> BatchRow | None:
         """The row of the last batch that happened under a query id; None if there was none."""
@@ -96,10 +98,10 @@ class Ledger:
             found |= query_ids(writer.table(), writer.storage)
         return found
 
-    def last_batch_number(self, query_id: str) -> int | None:
-        """The last batch of a query that any table has, in part or whole; None if none has any."""
-        known = [writer.last_batch(query_id) for writer in self.writers.values()]
-        return max((batch for batch in known if batch is not None), default=None)
+    def last_batches(self, query_id: str) -> dict[str, int]:
+        """By table the last batch of a query that it has; those that have one."""
+        known = {name: writer.last_batch(query_id) for name, writer in self.writers.items()}
+        return {name: batch for name, batch in known.items() if batch is not None}
 
     def close(self) -> None:
         """Wait for what runs in the background."""

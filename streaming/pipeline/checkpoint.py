@@ -10,6 +10,7 @@ from typing import IO, Any, NamedTuple
 from streaming.config import outcome_changes
 from streaming.pipeline.numbers import FORMAT, JobFile, read_job_file, write_job_file
 from streaming.pipeline.table_owner import CheckpointError, TablesSeen, refuse_foreign_tables
+from streaming.pipeline.written_batches import WrittenBatches
 from streaming.wire import WIRE_VERSION
 
 CORE_VERSION = 2
@@ -30,7 +31,10 @@ class Checkpoint:
 
     Attributes:
         job_file: the numbers beside it, once it is open.
+        written: which batches its tables have, once it is open.
     """
+
+    written: WrittenBatches
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,12 +82,14 @@ class Checkpoint:
             not its own.
         """
         found = read_job_file(self.path)
+        self.written = WrittenBatches(self.path)
         refuse_foreign_tables(
             self.path,
             self.query_id(),
             tables,
             last_planned=self.last_planned(),
             last_committed=self.last_committed(),
+            written=self.written.last,
         )
         if found is None:
             found = JobFile(

@@ -202,9 +202,8 @@ class Job:
         offsets = self.checkpoint.offsets(batch_id)
         now_ms = self._clock.of_batch(batch_id, offsets.now_ms)
         tell_tasks(frame.sparkSession, now_ms)
-        rows = frame.collect()
+        reports = read_reports(frame.collect())
         ran = time.perf_counter()
-        reports = read_reports(rows)
         query_id = self.checkpoint.query_id()
         assert query_id is not None, "a batch without a query"
         assert self._ledger is not None
@@ -225,8 +224,9 @@ class Job:
         }
         committed = self._ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         self._loss.written()
-        commit_s = round(sum(committed.seconds.values()), 4)
-        seconds = {"stages": round(ran - started, 4), "commit": commit_s}
+        self.checkpoint.written.committed(batch_id, committed.tables)
+        spent = {"stages": ran - started, "commit": sum(committed.seconds.values())}
+        seconds = {part: round(each, 4) for part, each in spent.items()}
         done = reports.done(batch_id, now_ms, seconds)
         self._flow.apply()
         if self._ticks is not None:

@@ -2,16 +2,19 @@
 
 The state knows where in the tables each message is, and the tables know by the query's id which
 batches they have. Rows of another query would share keys with ours; an older copy of the checkpoint
-would make other batches of numbers that the tables have already, and skip them.
+would make other batches of numbers that the tables have already, and skip them; an older copy of a
+table lacks what the state counts on.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from streaming.ledger.ledger import Ledger
@@ -26,17 +29,22 @@ class TablesSeen(NamedTuple):
 
     Attributes:
         queries: Spark queries with rows there.
-        last_batch: the last batch of the checkpoint's own query in any table.
+        batches: by table the last batch of the checkpoint's own query; those that have one.
     """
 
     queries: frozenset[str] = frozenset()
-    last_batch: int | None = None
+    batches: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def last_batch(self) -> int | None:
+        """The last batch that any table has, in part or whole."""
+        return max(self.batches.values(), default=None)
 
 
 def look_at_tables(ledger: Ledger, query_id: str | None) -> TablesSeen:
     """Who wrote the tables; `query_id` is the checkpoint's."""
-    last = None if query_id is None else ledger.last_batch_number(query_id)
-    return TablesSeen(frozenset(ledger.query_ids()), last)
+    batches = {} if query_id is None else ledger.last_batches(query_id)
+    return TablesSeen(frozenset(ledger.query_ids()), batches)
 
 
 def refuse_foreign_tables(
@@ -46,8 +54,12 @@ def refuse_foreign_tables(
     *,
     last_planned: int | None,
     last_committed: int | None,
+    written: Mapping[str, int],
 ) -> None:
     """Refuse tables that do not belong to the checkpoint at `path`.
+
+    Args:
+        written: by table the last batch that it must have (`written_batches.py`).
 
     Raises:
         CheckpointError: with what is wrong, and what to do.
@@ -80,3 +92,13 @@ def refuse_foreign_tables(
             "these tables can be read but not continued: give the job a new checkpoint and new "
             "tables"
         )
+    for table, batch_id in written.items():
+        has = tables.batches.get(table)
+        if has is None or has < batch_id:
+            raise CheckpointError(
+                f"job.tables_location: the last batch in the table {table} is "
+                f"{'none' if has is None else has}, and {path} has written {batch_id} to it: the "
+                "table was put back to an older state. Restore the newest, or the checkpoint of "
+                "that time with all of its tables; without it give the job a new checkpoint and "
+                "new tables"
+            )

@@ -124,6 +124,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     said = refusal((f'"{job.pipeline.tables}"', f'"{foreign}"'))
     assert "have batches of Spark query another-query" in said
     shutil.copytree(checkpoint, tmp_path / "copy")
+    shutil.copytree(job.pipeline.tables, tmp_path / "backup")
     kept = (checkpoint / "dlx.json").read_text()
     (checkpoint / "dlx.json").write_text(
         kept.replace(f'"core_version": {CORE_VERSION}', '"core_version": 99')
@@ -143,6 +144,8 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
         process.kill()
 
     assert "it is an older copy" in refusal((str(checkpoint), str(tmp_path / "copy")))
+    said = refusal((f'"{job.pipeline.tables}"', f'"{tmp_path / "backup"}"'))
+    assert "the table was put back to an older state" in said
     process = job.start(1)
     [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
     jvm.kill()

@@ -68,7 +68,7 @@ def test_the_first_batch_is_recorded_though_it_is_empty(root):
         ledger.commit([], a_batch_row(0, gate="closed"))
 
         assert ledger.last_batch(QUERY) == a_batch_row(0, gate="closed")
-        assert (ledger.query_ids(), ledger.last_batch_number(QUERY)) == ({QUERY}, 0)
+        assert (ledger.query_ids(), ledger.last_batches(QUERY)) == ({QUERY}, {"events": 0})
 
 
 def test_a_batch_that_was_committed_in_part_is_seen(root):
@@ -77,4 +77,4 @@ def test_a_batch_that_was_committed_in_part_is_seen(root):
         ledger.writers["messages"].commit_batch(QUERY, 0, [file])
 
         assert (ledger.query_ids(), ledger.last_batch(QUERY)) == ({QUERY}, None)
-        assert ledger.last_batch_number(QUERY) == 0
+        assert set(ledger.last_batches(QUERY).values()) == {0}

@@ -12,9 +12,12 @@ OWN = "11111111-1111"
 OTHER = "22222222-2222"
 
 
-def opened(path: Path, queries: tuple[str, ...] = (), last_batch: int | None = None) -> Checkpoint:
+def opened(
+    path: Path, queries: tuple[str, ...] = (), last_batch: int | None = None, **more: int
+) -> Checkpoint:
     checkpoint = Checkpoint(path)
-    checkpoint.open(2, "hash", {}, TablesSeen(frozenset(queries), last_batch))
+    batches = more if last_batch is None else {"events": last_batch, **more}
+    checkpoint.open(2, "hash", {}, TablesSeen(frozenset(queries), batches))
     checkpoint.save()
     return checkpoint
 
@@ -76,3 +79,17 @@ def test_a_checkpoint_whose_first_batch_never_ended_goes_on_with_empty_tables(tm
     opened(tmp_path)
 
     assert opened(tmp_path).job_file.shuffle_partitions == 2
+
+
+def test_a_table_that_was_put_back_to_an_older_state_is_refused(tmp_path):
+    checkpoint = opened(tmp_path)
+    has_run(tmp_path, 6)
+    checkpoint.written.committed(2, ("messages", "events"))
+    checkpoint.written.committed(4, ("events",))
+    opened(tmp_path, (OWN,), 4, messages=2)
+    opened(tmp_path, (OWN,), 5, messages=5)  # killed before it was written down
+
+    with pytest.raises(CheckpointError, match=r"table events is 3, and .* has written 4 to it"):
+        opened(tmp_path, (OWN,), 3, messages=2)
+    with pytest.raises(CheckpointError, match=r"table messages is none, and .* has written 2"):
+        opened(tmp_path, (OWN,), 4)
