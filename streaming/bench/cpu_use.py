@@ -48,7 +48,8 @@ class CpuUse:
         last = min(self._samples, key=lambda sample: abs(sample[0] - ended_s))
         seconds = max(last[0] - first[0], SAMPLE_S)
         return {
-            f"{part}_cores": round((last[1][part] - first[1][part]) / seconds, 2) for part in PARTS
+            f"{part}_cores": round(max(last[1][part] - first[1][part], 0.0) / seconds, 2)
+            for part in PARTS  # less than before: a process has ended
         }
 
     def _run(self) -> None:

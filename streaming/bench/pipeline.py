@@ -6,6 +6,7 @@
     resident    batch time with many messages in the queues against few
     queues      batch time with many active queues against few
     commits     commit time after many earlier batches against after few
+    idle        cores in use, and batches, while nothing is published
 
 What a line compares was measured in the same run. A batch's time is Spark's: from its trigger to
 its end, commits and checkpoint included.
@@ -34,6 +35,7 @@ from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
 from streaming.broker.shard_config import ShardConfig
 from streaming.command_documents import parse_command
+from streaming.config.job import JobSettings
 
 if TYPE_CHECKING:
     from streaming.bench.pipeline_stand import Running, Stand
@@ -43,6 +45,9 @@ WARM_UP: Final = 3
 
 COPY_GOAL: Final = 0.45
 RECORDS_PER_MS: Final = 20
+SETTLE_S: Final = 10
+IDLE_TRIGGER_MS: Final = JobSettings().trigger_ms
+"""That of a job whose configuration does not say."""
 
 Figures = dict[str, Any]
 
@@ -239,10 +244,33 @@ def commits(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
     }
 
 
+def idle(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
+    """Cores in use, and batches run, with nothing to do; Kafka and the heartbeat included."""
+    shape = Shape(queues=10, max_length=max(1, sizes.small_batch // 20), only_length=True)
+    stand.log.make("idle", 1)
+    stand.declare("idle", declarations(shape))
+    stand.log.publish("idle", shape, sizes.small_batch, 1)
+    with stand.job(stand.config("idle", "idle", trigger_ms=IDLE_TRIGGER_MS)) as job:
+        job.until(lambda: job.published >= sizes.small_batch)
+        time.sleep(SETTLE_S)  # queue_contents and upkeep follow the last batch
+        before, began_s = len(job.done), time.time()
+        time.sleep(sizes.seconds)
+        ended_s = time.time()
+    cores = job.cpu.cores(began_s, ended_s)
+    yield {
+        "case": "idle",
+        "seconds": round(ended_s - began_s),
+        "batches": len(job.done) - before,
+        "cores": round(sum(cores.values()), 2),
+        **cores,
+    }
+
+
 CASES: Final[dict[str, Callable[[Stand, Sizes], Iterator[Figures]]]] = {
     "throughput": throughput,
     "latency": latency,
     "resident": resident,
     "queues": queues,
     "commits": commits,
+    "idle": idle,
 }

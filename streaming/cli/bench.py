@@ -43,12 +43,12 @@ def chaos(
 def pipeline(
     case: Annotated[
         list[str] | None,
-        typer.Option(help="throughput, latency, resident, queues or commits; default: all."),
+        typer.Option(help="throughput, latency, resident, queues, commits or idle; default: all."),
     ] = None,
     messages: Annotated[int, typer.Option(help="Messages on the clock.", min=1)] = 1_000_000,
     batch: Annotated[int, typer.Option(help="Records a batch in throughput.", min=1)] = 200_000,
     rate: Annotated[int, typer.Option(help="Messages a second in latency.", min=1)] = 1_000,
-    seconds: Annotated[int, typer.Option(help="How long latency is measured.", min=1)] = 30,
+    seconds: Annotated[int, typer.Option(help="How long latency and idle take.", min=1)] = 30,
     resident: Annotated[int, typer.Option(help="Messages that are there before.", min=10)] = (
         1_000_000
     ),
@@ -69,7 +69,8 @@ def pipeline(
     throughput: every message dies once (half by TTL, half by length) into a dead-letter queue, with
     one lane and with a lane a core, next to a plain Kafka to Delta copy of the same records by
     Spark's own writer, and next to the core alone. latency: from reject to the row in dead_letters.
-    resident, queues, commits: the time of a batch or commit with much there, against little.
+    resident, queues, commits: the time of a batch or commit with much there, against little. idle:
+    the cores in use while nothing is published.
     """
     from streaming.bench.pipeline import CASES, Sizes
     from streaming.bench.pipeline_stand import Stand

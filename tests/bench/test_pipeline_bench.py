@@ -32,7 +32,16 @@ def test_every_case_measures_and_says_so_in_json():
     figures = {line["case"]: line for line in map(json.loads, run.stdout.splitlines())}
     several = sorted({1, len(os.sched_getaffinity(0))})
     lanes = [f"lanes_{count}" for count in several]
-    assert list(figures) == ["copy", "core", *lanes, "latency", "resident", "queues", "commits"]
+    assert list(figures) == [
+        "copy",
+        "core",
+        *lanes,
+        "latency",
+        "resident",
+        "queues",
+        "commits",
+        "idle",
+    ]
     for name in lanes:
         assert figures[name]["of_copy"] > 0
         assert figures[name]["messages_per_s"] > 0
@@ -40,6 +49,8 @@ def test_every_case_measures_and_says_so_in_json():
     assert figures["latency"]["p99_ms"] >= figures["latency"]["p50_ms"] > 0
     for name, many in (("resident", 2_000), ("queues", 50), ("commits", 200)):
         assert (figures[name]["many"], figures[name]["ratio"] > 0) == (many, True)
+    assert figures["idle"]["batches"] == 0
+    assert figures["idle"]["cores"] > 0
 
 
 def test_an_unknown_case_is_refused_in_words():
