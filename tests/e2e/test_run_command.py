@@ -2,13 +2,9 @@
 
 import json
 import os
-import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +12,11 @@ import psutil
 import pytest
 
 from streaming.cli.main import main
-from streaming.config import show_config
 from streaming.ledger.batches import BatchRow
 from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint import CORE_VERSION
+from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import WAIT_S, Pipeline
 
 
@@ -29,48 +25,34 @@ class RunCommand:
 
     def __init__(self, root: Path, servers: str) -> None:
         self.pipeline = Pipeline(root, servers)
-        self.file = root / "dlx.toml"
-        self.text = show_config(self.pipeline.config)
-        self.file.write_text(self.text)
-        self.log = root / "run.log"
+        self.run = DlxRun(root, self.pipeline.config)
+        self.text = self.run.file.read_text()
 
-    def start(self, reads: int) -> "subprocess.Popen[bytes]":
+    def start(self, reads: int) -> None:
         """Start it, publish one message, and wait until it has read so many."""
-        with self.log.open("wb") as log:
-            command = [sys.executable, "-m", "streaming.cli", "run", "--config", str(self.file)]
-            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        try:
-            self.wait(process, lambda: "running: tables in" in self.log.read_text())
-            self.pipeline.command(op="declare_queue", queue={"name": "work"})
-            self.pipeline.producer.flush()
-            self.wait(process, lambda: bool(self.lines()))
-            self.pipeline.publish(b"a message", routing_key=b"work")
-            self.pipeline.producer.flush()
-            self.wait(process, lambda: self.read() >= reads)
-        except BaseException:
-            process.kill()
-            raise
-        return process
+        before = len(self.run.batches())
 
-    def read(self) -> int:
-        return sum(line["publishes"] for line in self.lines())
+        def lines() -> list[dict[str, Any]]:
+            return self.run.batches()[before:]
 
-    def wait(self, process: "subprocess.Popen[bytes]", condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not condition():
-            assert process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.2)
+        self.run.start()
+        self.pipeline.command(op="declare_queue", queue={"name": "work"})
+        self.pipeline.producer.flush()
+        self.run.until(lambda: bool(lines()))
+        self.pipeline.publish(b"a message", routing_key=b"work")
+        self.pipeline.producer.flush()
+        self.run.until(lambda: sum(line["publishes"] for line in lines()) >= reads)
 
-    def lines(self) -> list[dict[str, Any]]:
-        """The batches, as the log has them."""
-        found = re.findall(r'(\{"event": "batch".*\})$', self.log.read_text(), re.MULTILINE)
-        return [json.loads(line) for line in found]
+    def stop(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group, as a terminal and `timeout` do; it ends well."""
+        assert self.run.process is not None
+        os.killpg(self.run.process.pid, number)
+        assert self.run.process.wait(WAIT_S) == 0, self.run.log.read_text()
+        assert self.last_words().endswith("stopped; start again with the same command to go on")
 
-    def stop(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-        os.killpg(process.pid, number)  # as a terminal and `timeout` do
-        assert process.wait(WAIT_S) == 0, self.log.read_text()
-        assert "stopped; start again with the same command to go on" in self.log.read_text()
+    def last_words(self) -> str:
+        """The last line of its log."""
+        return str(self.run.log.read_text().splitlines()[-1])
 
     def refusal(self, capsys: Any, monkeypatch: Any, *changes: tuple[str, str]) -> str:
         """What it says when it does not start, with texts of the file replaced."""
@@ -78,11 +60,11 @@ class RunCommand:
         for old, new in changes:
             assert old in text
             text = text.replace(old, new, 1)
-        self.file.write_text(text)
-        monkeypatch.setattr(sys, "argv", ["dlx", "run", "--config", str(self.file)])
+        self.run.file.write_text(text)
+        monkeypatch.setattr(sys, "argv", ["dlx", "run", "--config", str(self.run.file)])
         with pytest.raises(SystemExit) as exit_:
             main()
-        self.file.write_text(self.text)
+        self.run.file.write_text(self.text)
         assert exit_.value.code == 2
         said: str = capsys.readouterr().err
         assert "Traceback" not in said
@@ -107,12 +89,12 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     bad = f'definitions = "{tmp_path / "bad.json"}"\nlanes = 1'
     assert "x-max-length" in refusal(("lanes = 1", bad))
 
-    process = job.start(1)
     try:
+        job.start(1)
         assert "another job uses" in refusal()
-        job.stop(process, signal.SIGTERM)
+        job.stop(signal.SIGTERM)
     finally:
-        process.kill()
+        job.run.kill()
 
     partitions = ("shuffle_partitions = 2", "shuffle_partitions = 3")
     assert "was made with 2, and the state is divided by it" in refusal(partitions)
@@ -137,20 +119,24 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     assert "has a batch that was begun with another configuration" in unfinished
     assert 'job.compat: was "4.0", now "3.10"' in unfinished
 
-    process = job.start(2)  # the batch whose end was lost runs again
     try:
-        job.stop(process, signal.SIGINT)
+        job.start(2)  # the batch whose end was lost runs again
+        job.stop(signal.SIGINT)
     finally:
-        process.kill()
+        job.run.kill()
 
     assert "it is an older copy" in refusal((str(checkpoint), str(tmp_path / "copy")))
     said = refusal((f'"{job.pipeline.tables}"', f'"{tmp_path / "backup"}"'))
     assert "the table was put back to an older state" in said
-    process = job.start(1)
-    [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
-    jvm.kill()
-    assert process.wait(WAIT_S) == 2
-    words = job.log.read_text().splitlines()[-1]
-    assert words.startswith("Spark's JVM has ended by itself (killed by signal 9)")
+    try:
+        job.start(1)
+        process = job.run.process
+        assert process is not None
+        [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
+        jvm.kill()
+        assert process.wait(WAIT_S) == 2
+    finally:
+        job.run.kill()
+    assert job.last_words().startswith("Spark's JVM has ended by itself (killed by signal 9)")
     kinds = [kind for (kind,) in job.pipeline.query("events", "kind", "seq") if kind != "batch"]
     assert kinds == ["topology", "enqueued", "enqueued", "enqueued"]
