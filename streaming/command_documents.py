@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from streaming.broker import commands
-from streaming.broker.commands import Command
+from streaming.broker.commands import CheckedPublish, Command, Settlement
+from streaming.command_fields import CommandFields
 from topology.documents import (
     parse_operator_policy,
     read_binding,
@@ -20,68 +21,13 @@ from topology.documents import (
 )
 from topology.errors import InvalidTopologyError, Problem
 from topology.fields import Fields, Report
-from topology.names import too_long
 from topology.suggestions import did_you_mean
 from topology.values import json_type
 
 MAX_COUNT = 1_000_000
 """The most single gets of one command."""
 
-Reader = Callable[["CommandFields"], Command]
-
-
-class CommandFields(Fields):
-    """The members of one command."""
-
-    def whole(self, name: str, default: int, least: int, most: int = 1 << 53) -> int:
-        """A whole number within bounds."""
-        value = self.integer(name, default)
-        if not least <= value <= most:
-            self._problem(name, f"must be from {least} to {most}, not {value}")
-            return default
-        return value
-
-    def optional_whole(self, name: str, least: int) -> int | None:
-        """A whole number, or None if it is missing."""
-        return None if self.value(name) is None else self.whole(name, least, least)
-
-    def optional_text(self, name: str) -> str | None:
-        """A string, or None if it is missing."""
-        return None if self.value(name) is None else self.text(name)
-
-    def name(self, name: str, default: str | None = None) -> str:
-        """A string that AMQP could carry as a name; required if there is no default."""
-        value = self.text(name, default)
-        fault = too_long(value)
-        if fault is not None:
-            self._problem(name, f"a name {fault}")
-        return value
-
-    def optional_name(self, name: str) -> str | None:
-        """A name, or None if it is missing."""
-        return None if self.value(name) is None else self.name(name)
-
-    def refs(self) -> tuple[str, ...]:
-        """The deliveries that a settlement names."""
-        value = self.value("refs")
-        if not isinstance(value, list) or not all(isinstance(ref, str) for ref in value):
-            wrong = "is missing" if value is None else "expected an array of strings"
-            self._problem("refs", wrong)
-            return ()
-        return tuple(value)
-
-    def inner(self, name: str) -> Fields:
-        """An object inside this one."""
-        value = self.value(name)
-        if value is None:
-            self._problem(name, "is missing")
-            value = {}
-            return Fields(value, self.at(name), Report())
-        return Fields(value, self.at(name), self.report)
-
-    def reply_id(self) -> str | None:
-        """The asker's mark."""
-        return self.optional_text("reply_id")
+Reader = Callable[[CommandFields], Command]
 
 
 def _declaration(fields: CommandFields, name: str, read: Callable[[Fields], Any]) -> Any:
@@ -247,6 +193,45 @@ def _set_permissions(fields: CommandFields) -> Command:
 
 
 READERS["set_permissions"] = _set_permissions
+
+
+def _check(fields: CommandFields) -> Command:
+    value = fields.value("steps")
+    if not isinstance(value, list):
+        wrong = "is missing" if value is None else f"expected an array, got {json_type(value)}"
+        fields.report.problem(fields.at("steps"), wrong)
+        value = []
+    steps = [
+        _checked(CommandFields(item, f"{fields.at('steps')}[{index}]", fields.report))
+        for index, item in enumerate(value)
+    ]
+    return commands.Check(
+        steps=tuple(step for step in steps if step is not None),
+        channel=_admin(fields),
+        reply_id=fields.reply_id(),
+    )
+
+
+def _checked(fields: CommandFields) -> CheckedPublish | Settlement | None:
+    """A step of a check: what of a publish, or the settlement that is to be checked."""
+    op = fields.choice("op", ("publish", "ack", "reject", "nack"))
+    step: CheckedPublish | Settlement | None = None
+    if op == "publish":
+        step = CheckedPublish(
+            exchange=fields.name("exchange", ""),
+            expiration=fields.optional_text("expiration"),
+            headers=fields.table("headers"),
+        )
+    elif fields.sound:
+        settlement = READERS[op](fields)
+        assert isinstance(settlement, Settlement)
+        step = settlement
+    for path, what in fields.unknown():
+        fields.report.problem(path, what)
+    return step
+
+
+READERS["check"] = _check
 
 
 def _object(fields: CommandFields, name: str) -> dict[str, Any]:

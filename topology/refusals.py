@@ -59,6 +59,11 @@ def queue_not_empty(name: str, vhost: str) -> Refusal:
     return precondition_failed(f"{queue_in(name, vhost)} not empty")
 
 
+def unknown_delivery(ref: str) -> Refusal:
+    """406: nothing of that delivery tag, here of that ref or id, is unacked."""
+    return precondition_failed(f"unknown delivery tag {ref}")
+
+
 def refuse_exchange_deletion(name: str, vhost: str) -> Refusal | None:
     """403 for the exchanges that every vhost has; None where deletion may go on."""
     if not name:

@@ -223,6 +223,25 @@ class ExportDefinitions(Command, frozen=True, tag="export_definitions"):
     channel: str = "admin"
 
 
+class CheckedPublish(msgspec.Struct, frozen=True, tag_field="op", tag="publish", kw_only=True):
+    """A step of `Check`: what of a publish decides whether it is refused; of `headers` CC, BCC."""
+
+    exchange: str = ""
+    expiration: str | None = None
+    headers: dict[str, Any] = {}
+
+
+class Check(Command, frozen=True, tag="check"):
+    """Ask whether publishes and settlements, made in this order, would be refused.
+
+    Nothing is done, and a refusal closes no channel. A settlement of what is not unacked, which
+    alone would be reported as missing, counts as refused: 406, as in RabbitMQ.
+    """
+
+    steps: tuple[CheckedPublish | Ack | Reject | Nack, ...]
+    channel: str = "admin"
+
+
 class Tick(Command, frozen=True, tag="tick"):
     """Nothing but the passing of time."""
 
@@ -255,5 +274,6 @@ AnyCommand = (
     | ClearPermissions
     | ImportDefinitions
     | ExportDefinitions
+    | Check
     | Tick
 )

@@ -168,21 +168,34 @@ class Publishing:
             route = router.route(exchange, envelope.routing_keys, matching_headers(envelope))
             queues = tuple(shard.queues.named(name) for name in route.queues)
 
-    def _plan(self, publication: Publication, user: str | None) -> PublishPlan:
-        """The checks, in RabbitMQ's order, then the route."""
-        shard = self._shard
-        topology = shard.topology
-        vhost = shard.config.vhost
-        name = publication.exchange
-        envelope, refusal = _envelope(publication, shard.config.compat)
+    def refuse(self, publication: Publication, user: str | None) -> Refusal | None:
+        """Why a publish by this user would be refused; None if it would not."""
+        _, malformed = _envelope(publication, self._shard.config.compat)
+        return self._refuse(publication.exchange, user, malformed)
+
+    def _refuse(self, name: str, user: str | None, malformed: Refusal | None) -> Refusal | None:
+        """The checks, in RabbitMQ's order.
+
+        Args:
+            malformed: what is wrong with the message itself.
+        """
+        topology = self._shard.topology
+        vhost = self._shard.config.vhost
         forbidden = topology.refuse(user, [("write", "exchange", name)], vhost)
         if forbidden is not None:
-            return PublishPlan(forbidden, envelope)
+            return forbidden
         exchange = topology.router.exchanges.get(name)
         if exchange is None:
-            return PublishPlan(no_exchange(name, vhost), envelope)
-        if exchange.internal:
-            return PublishPlan(internal_exchange(name, vhost), envelope)
+            return no_exchange(name, vhost)
+        return internal_exchange(name, vhost) if exchange.internal else malformed
+
+    def _plan(self, publication: Publication, user: str | None) -> PublishPlan:
+        """The checks, then the route."""
+        shard = self._shard
+        topology = shard.topology
+        name = publication.exchange
+        envelope, malformed = _envelope(publication, shard.config.compat)
+        refusal = self._refuse(name, user, malformed)
         if refusal is not None:
             return PublishPlan(refusal, envelope)
         known = self._routes.get((name, envelope.routing_keys))

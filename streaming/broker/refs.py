@@ -13,7 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streaming.broker.channel_directory import ChannelDirectory
+    from streaming.broker.channels import Channel
     from streaming.broker.rest import Delivery
     from streaming.broker.streams import Stream
 
@@ -54,12 +57,17 @@ class Refs:
 
     def take_up_to(self, named: Named) -> list[tuple[Stream, Delivery]]:
         """Take it and all before it on its channel (R-SET-3); empty if there is none."""
+        for channel, tag in self.unacked(named):
+            return list(channel.take_up_to(tag))
+        return []
+
+    def unacked(self, named: Named) -> Iterator[tuple[Channel, int]]:
+        """The unacked deliveries that it may mean, the likeliest first: channel and tag."""
         places, number = named
         for stream, first, deliveries in places:
             tag = stream.tag_of(first + number) if number < deliveries else None
             if tag is not None:
-                return list(stream.channel.take_up_to(tag))
-        return []
+                yield stream.channel, tag
 
     def find(self, ref: str) -> Named:
         """Where the delivery may be, of those made so far, and its number there."""

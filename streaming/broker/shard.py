@@ -20,7 +20,8 @@ hop (`dead_lettering.py`), before the next record.
 Rule 1: nothing in this package reads a clock, a file, Spark or Kafka, or draws a random number.
 Rule 2: iteration order never depends on hashing or on what happens to be in memory.
 Rule 3: a copy is born by one event and ends by at most one; its id is the birth's sequence number.
-Rule 4: a refused command changes nothing but the channel that RabbitMQ would close.
+Rule 4: a refused command changes nothing but the channel that RabbitMQ would close; a refused
+        check not even that.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from streaming.broker.alternate_warnings import AlternateWarnings
 from streaming.broker.at_least_once import AtLeastOnce
 from streaming.broker.batch import Batch
 from streaming.broker.channel_directory import ChannelDirectory
+from streaming.broker.checking import Checks
+from streaming.broker.commands import Check
 from streaming.broker.consumers import Consumers
 from streaming.broker.dead_lettering import DeadLettering
 from streaming.broker.declared import Declared, TopologyCache, digest_of
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from streaming.broker.commands import Command
     from streaming.broker.outbound import Outbound
     from streaming.broker.pages import StateStore
+    from streaming.broker.sessions import Handler
     from streaming.broker.shard_config import ShardConfig
 
 _HEADER, _TOPOLOGY = "header", "topology"
@@ -117,7 +121,11 @@ class Shard(ShardTime):
         self.publishing = Publishing(self)
         self.administration = Administration(self)
         self.sessions = Sessions(self)
-        self._handlers = {**self.administration.handlers(), **self.sessions.handlers()}
+        self._handlers: dict[type, Handler] = {
+            **self.administration.handlers(),
+            **self.sessions.handlers(),
+            Check: Checks(self).check,
+        }
 
     # -- the log
 
@@ -166,20 +174,13 @@ class Shard(ShardTime):
         if isinstance(result, Refusal):
             detail = {"op": op, "code": result.code, "text": result.text}
             row = self.events.add(Kind.COMMAND_ERROR, detail=detail)
-            self.sessions.close_after_error(actor)
+            if not isinstance(command, Check):
+                self.sessions.close_after_error(actor)
         self.cascade()
         if handler is not None and (self.config.lane == 0 or op not in BROADCAST_OPS):
             refusal = result if isinstance(result, Refusal) else None
-            self.outbound.append(
-                AnswerOut(
-                    row,
-                    actor,
-                    op,
-                    command.reply_id,
-                    {} if isinstance(result, Refusal) else result,
-                    refusal,
-                )
-            )
+            answer = {} if isinstance(result, Refusal) else result
+            self.outbound.append(AnswerOut(row, actor, op, command.reply_id, answer, refusal))
 
     def finish(self) -> Batch:
         """End the batch: with `clock = wall` time moves to its instant; the state is written."""

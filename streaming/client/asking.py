@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from streaming.client.sender import Sender
 
 Answer = dict[str, Any]
+
+MAY_STILL = "What was asked may still take effect."
+ABORTED = "The transaction is aborted: nothing takes effect."
 
 
 class _Asked(NamedTuple):
@@ -57,15 +61,31 @@ class Asking:
             BrokerError: it was refused.
             NoAnswerError, KafkaUnreachableError: no answer in time.
         """
+        [answer] = self.ask_all([document], channel, timeout_s=timeout_s)
+        return answer
+
+    def ask_all(
+        self, documents: Iterable[dict[str, Any]], channel: str, *, timeout_s: float | None = None
+    ) -> list[Answer]:
+        """Send commands, one behind the other, and wait for all their answers; as `ask`."""
         wait_s = self._timeout_s if timeout_s is None else timeout_s
-        asked, reply_id = self._send_asking(document, channel)
+        sent: dict[str, _Asked] = {}
         try:
-            return asked.answer.result(wait_s)
-        except FutureTimeoutError:
-            raise self._no_answer(asked, wait_s) from None
+            for document in documents:
+                asked, reply_id = self._send_asking(document, channel)
+                sent[reply_id] = asked
+            until_s = time.monotonic() + wait_s
+            return [self._answer(asked, until_s, wait_s) for asked in sent.values()]
         finally:
             with self._lock:
-                self._asked.pop(reply_id, None)
+                for reply_id in sent:
+                    self._asked.pop(reply_id, None)
+
+    def _answer(self, asked: _Asked, until_s: float, wait_s: float) -> Answer:
+        try:
+            return asked.answer.result(max(0.0, until_s - time.monotonic()))
+        except FutureTimeoutError:
+            raise self._no_answer(asked, wait_s) from None
 
     def ask_later(
         self, document: dict[str, Any], channel: str, then: Callable[[Answer], None]
@@ -157,16 +177,19 @@ class Asking:
             f"Kafka at {self._address.bootstrap} did not take the record ({reason}): is it running?"
         )
 
-    def job_silent(self, what: str, wait_s: float) -> NoAnswerError:
-        """The job did not answer, in words."""
+    def job_silent(self, what: str, wait_s: float, then: str = MAY_STILL) -> NoAnswerError:
+        """The job did not answer, in words; `then` says what becomes of what was asked."""
         return NoAnswerError(
             f"the job did not answer to {what} within {wait_s:g} s, though Kafka has it: is "
             f"`dlx run` running, does it read {self._address.commands}, and does it list the vhost "
-            f"{self._address.vhost!r}? A busy job may need longer (timeout_s). What was asked may "
-            "still take effect."
+            f"{self._address.vhost!r}? A busy job may need longer (timeout_s). {then}"
         )
 
     def _no_answer(self, asked: _Asked, wait_s: float) -> ClientError:
+        if asked.op == "check":
+            if asked.taken.is_set():
+                return self.job_silent("a transaction's check", wait_s, ABORTED)
+            return self.kafka_error(f"not within {wait_s:g} s; the transaction is aborted")
         if not asked.taken.is_set():
             return self.kafka_error(f"not within {wait_s:g} s; it may take effect later")
         return self.job_silent(asked.op, wait_s)

@@ -27,13 +27,42 @@ Place = tuple[int, int]
 Outcome = Callable[["Pending"], ClientError | None]
 
 
+class Confirm(Future[None]):
+    """What becomes of a publish.
+
+    Attributes:
+        held: it is of a transaction that is open, in whose block waiting would never end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = False
+
+    def result(self, timeout: float | None = None) -> None:
+        """As `Future.result`; inside the transaction an error at once."""
+        self._check()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As `Future.exception`; inside the transaction an error at once."""
+        self._check()
+        return super().exception(timeout)
+
+    def _check(self) -> None:
+        if self.held and not self.done():
+            raise ClientError(
+                "a publish of a transaction is confirmed after the commit: ask behind the `with` "
+                "block"
+            )
+
+
 class Pending:
     """A publish that is not confirmed."""
 
     __slots__ = ("future", "returned", "sent_s", "taken")
 
     def __init__(self) -> None:
-        self.future: Future[None] = Future()
+        self.future = Confirm()
         self.sent_s = time.monotonic()
         self.taken = False  # Kafka has it
         self.returned: Returned | None = None
@@ -58,13 +87,18 @@ class Confirms:
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def new(self, timeout_s: float) -> tuple[int, Pending] | None:
-        """One more publish; waits for room while there are too many, and gives up with None."""
+    def new(self, timeout_s: float, *, held: bool = False) -> tuple[int, Pending] | None:
+        """One more publish; waits for room while there are too many, and gives up with None.
+
+        Args:
+            held: it is of a transaction; until `wait_from_now` nobody may wait for it.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._most, timeout_s):
                 return None
             self._tokens += 1
             pending = self._unconfirmed[self._tokens] = Pending()
+            pending.future.held = held
             self._unplaced += 1
             return self._tokens, pending
 
@@ -125,12 +159,20 @@ class Confirms:
         for token in list(self._unconfirmed):
             self.failed(token, error)
 
+    def fail_held(self, error: ClientError) -> None:
+        """None of those that are held will be confirmed."""
+        with self._changed:
+            held = [token for token, each in self._unconfirmed.items() if each.future.held]
+        for token in held:
+            self.failed(token, error)
+
     def wait_from_now(self) -> None:
-        """Count the time of all that wait from now on."""
+        """Count the time of all that wait from now on; none is held any more."""
         now_s = time.monotonic()
         with self._changed:
             for pending in self._unconfirmed.values():
                 pending.sent_s = now_s
+                pending.future.held = False
 
     def late(self, before_s: float) -> list[tuple[int, Pending]]:
         """Those that were sent before an instant of the monotonic clock."""

@@ -16,7 +16,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -82,19 +82,13 @@ class Connection:
         self._closed = False
         self.sender = Sender(self.address.properties, timeout_s, self.trouble.of_kafka)
         patience: dict[str, Any] = {"message.timeout.ms": COMMANDS_PATIENCE_MS}
-        self._commands = Sender(
-            self.address.properties, timeout_s, self.trouble.of_kafka, **patience
-        )
+        of_kafka = self.trouble.of_kafka
+        self._commands = Sender(self.address.properties, timeout_s, of_kafka, **patience)
         self._asking = Asking(self.address, self._commands, timeout_s)
         self.members = Members(self._asking, self.flow, self.trouble)
         self._transactions = Transactions(self)
         try:
-            self._reader = Reader(
-                self.address,
-                timeout_s,
-                self.members,
-                self.trouble,
-            )
+            self._reader = Reader(self.address, timeout_s, self.members, self.trouble)
         except BaseException:
             self.sender.close()
             self._commands.close()
@@ -178,7 +172,9 @@ class Connection:
                 transaction.ack(channel, delivery)
 
         Raises:
+            BrokerError: the broker would refuse some of it: nothing takes effect.
             TransactionAbortedError: Kafka aborted it. An exception inside aborts it too.
+            NoAnswerError, KafkaUnreachableError: the job, or Kafka, is down.
         """
         self.check_open()
         return self._transactions.begin(on_flow)
@@ -231,6 +227,11 @@ class Connection:
         """Send a command and wait for its answer; raises as `Asking.ask`."""
         self.check_open()
         return self._asking.ask(document, channel, timeout_s=timeout_s)
+
+    def ask_all(self, documents: Iterable[dict[str, Any]], channel: str) -> list[Answer]:
+        """Send commands and wait for all their answers; raises as `Asking.ask`."""
+        self.check_open()
+        return self._asking.ask_all(documents, channel)
 
     def ask_later(
         self, document: dict[str, Any], channel: str, then: Callable[[Answer], None]

@@ -68,7 +68,6 @@ class Publisher:
         on_flow: OnFlow,
         max_unconfirmed: int,
         blocked_timeout_s: float | None = None,
-        sender: Sender | None = None,
         topic: str | None = None,
         one_partition: bool = False,
     ) -> None:
@@ -81,7 +80,7 @@ class Publisher:
         self._blocked_timeout_s = blocked_timeout_s
         self._confirms = Confirms(max_unconfirmed)
         self._asked_s: dict[int, float] = {}
-        self._sender = sender or connection.sender
+        self._sender = connection.sender
         self._topic = topic or connection.address.publishes
         self._held = False
         in_order = one_partition or connection.address.lanes == 1
@@ -137,7 +136,7 @@ class Publisher:
             key if key is not None else self._record_key,
         )
         check_size(record, self._connection.address)
-        while (made := self._confirms.new(LOOK_S)) is None:
+        while (made := self._confirms.new(LOOK_S, held=self._held)) is None:
             if not self._held:
                 self.heed_flow()
         token, pending = made
@@ -257,18 +256,26 @@ class Publisher:
                 words = f"{HELD_BACK}. The message was sent, and waits in Kafka until then"
                 self._confirms.failed(token, FlowStoppedError(words))
 
+    def use(self, sender: Sender) -> None:
+        """From now on this one hands its records to Kafka."""
+        self._sender = sender
+
     def hold(self) -> None:
         """A transaction begins: nothing is confirmed before its end."""
         self._held = True
 
     def release(self) -> None:
-        """It was committed: from now on confirms are waited for."""
+        """It has ended: from now on confirms are waited for."""
         self._confirms.wait_from_now()
         self._held = False
 
     def fail_all(self, error: ClientError) -> None:
         """Fail everything that is unconfirmed."""
         self._confirms.fail_all(error)
+
+    def fail_held(self, error: ClientError) -> None:
+        """Fail what the transaction has published; what others committed goes on."""
+        self._confirms.fail_held(error)
 
     def heed_flow(self) -> None:
         """Wait, or raise, while flow control stops publishers.

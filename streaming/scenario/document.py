@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from streaming.command_documents import CommandFields
+from streaming.command_fields import CommandFields
 from streaming.scenario.decoding import DOCUMENT, decode
 from streaming.scenario.definitions import Declarations, read_definitions
 from streaming.scenario.expectations import Expectations, read_expectations

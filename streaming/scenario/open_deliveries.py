@@ -33,7 +33,7 @@ class OpenDeliveries:
                 self._forget(lambda one: one.queue == queue)
             case commands.Recover(channel=channel) | commands.CloseChannel(channel=channel):
                 self.left(channel)
-            case _ if refused:
+            case _ if refused and not isinstance(command, commands.Check):
                 self.left(getattr(command, "channel", None))
 
     def left(self, channel: str | None) -> None:

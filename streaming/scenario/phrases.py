@@ -79,6 +79,8 @@ def step_words(step: Step, body: str) -> str:
             return f"close channel {quoted(channel)}"
         case commands.Depth(queue=queue):
             return f"how many messages are ready in queue {quoted(queue)}?"
+        case commands.Check(steps=steps):
+            return f"would any of {len(steps)} publishes and settlements be refused?"
         case _:
             return _administration(step)
 

@@ -12,7 +12,8 @@ import msgspec
 
 from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
-from streaming.command_documents import READERS, CommandFields, read_command
+from streaming.command_documents import READERS, read_command
+from streaming.command_fields import CommandFields
 from topology.fields import Fields, Report
 from topology.names import too_long
 from topology.suggestions import did_you_mean

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Command
+from streaming.broker.commands import CheckedPublish, Command
 from streaming.scenario.messages import normalised
 from streaming.scenario.replies import (
     VHOST,
@@ -68,8 +68,8 @@ def command_record(at_ms: int, command: Command, vhost: str) -> LogRecord:
     return LogRecord(at_ms, _json(document), headers)
 
 
-def command_document(command: Command) -> dict[str, Any]:
-    """The JSON object that `command_documents` reads this command from."""
+def command_document(command: Command | CheckedPublish) -> dict[str, Any]:
+    """The JSON object that `command_documents` reads this command, or step of a check, from."""
     document: dict[str, Any] = {"op": command.__struct_config__.tag}
     for field in msgspec.structs.fields(command):
         value = getattr(command, field.name)
@@ -88,8 +88,10 @@ def _member(name: str, value: Any) -> Any:
             return binding_document(value)
         case Policy():
             return policy_document(value)
-        case dict() if name == "arguments":
+        case dict() if name in {"arguments", "headers"}:
             return table_to_json(value)
+        case tuple() if name == "steps":
+            return [command_document(step) for step in value]
         case tuple():
             return list(value)
         case _:

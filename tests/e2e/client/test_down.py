@@ -12,6 +12,7 @@ from streaming.client import (
     Delivery,
     KafkaUnreachableError,
     NoAnswerError,
+    TransactionAbortedError,
 )
 from streaming.embedded.kafka import EmbeddedKafka
 from tests.fixtures.jobs import WAIT_S, RunningJob
@@ -35,6 +36,7 @@ def nobody(embedded_kafka, new_topic):
         bootstrap=embedded_kafka.bootstrap_servers,
         publishes=new_topic(),
         commands=new_topic(),
+        transactions=new_topic(),
         outbound=new_topic(),
     )
     with Connection(address, timeout_s=TIMEOUT_S) as connection:
@@ -66,6 +68,21 @@ def test_without_a_job_a_publish_fails_in_words(nobody):
     with pytest.raises(NoAnswerError):
         second.result(WAIT_S)
     publisher.close()
+
+
+def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
+    started = []
+
+    def publish():
+        with nobody.transaction() as transaction:
+            started.append(transaction.publish("", "q", b"1"))
+
+    with pytest.raises(NoAnswerError, match=r"is `dlx run` running.*nothing takes effect"):
+        publish()
+    with pytest.raises(TransactionAbortedError, match="NoAnswerError"):
+        started[0].result(0)
+    with nobody.transaction():
+        pass  # nobody is asked about nothing
 
 
 def test_without_confirms_kafkas_word_is_enough(nobody):

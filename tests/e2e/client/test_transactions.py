@@ -3,7 +3,14 @@
 import pytest
 from msgspec import structs
 
-from streaming.client import ClientError, Connection, TransactionAbortedError
+from streaming.client import (
+    AccessRefusedError,
+    ClientError,
+    Connection,
+    NotFoundError,
+    PreconditionFailedError,
+    TransactionAbortedError,
+)
 from tests.fixtures.jobs import WAIT_S
 
 
@@ -45,6 +52,149 @@ def test_what_is_committed_takes_effect_what_is_aborted_does_not(
     assert [each.body for each in channel.get_many(invoices, 9)] == [b"invoice", b"reminder"]
     channel.ack([first, second])
     assert channel.sync() == [second.delivery_id]
+
+
+@pytest.fixture
+def first(channel, publisher, name):
+    """An unacked delivery of a queue of its own, which holds nothing else."""
+    queue = name("orders")
+    channel.declare_queue(queue)
+    publisher.publish("", queue, b"first").result(WAIT_S)
+    return channel.get(queue)
+
+
+def test_one_refused_publish_undoes_the_other_publishes_and_the_acks(
+    shared_connection, channel, first, name
+):
+    queue, missing = first.queue, name("missing")
+    started = []
+
+    def publish_to(exchange):
+        with shared_connection.transaction() as transaction:
+            started.append(transaction.publish("", queue, b"second"))
+            transaction.ack(channel, first)
+            started.append(transaction.publish(exchange, "key", b"third"))
+
+    with pytest.raises(NotFoundError, match=f"NOT_FOUND - no exchange '{missing}' in vhost '/'"):
+        publish_to(missing)
+    for confirm in started:
+        with pytest.raises(TransactionAbortedError, match=missing):
+            confirm.result(0)
+    assert channel.queue_depth(queue) == 0
+
+    channel.declare_exchange(missing)
+    publish_to(missing)
+    assert [confirm.result(WAIT_S) for confirm in started[2:]] == [None, None]
+    assert channel.get(queue).body == b"second"
+    channel.ack(first)
+    assert channel.sync() == [first.delivery_id]
+
+
+def test_a_message_that_is_malformed_for_the_broker_alone_undoes_the_transaction(
+    shared_connection, channel, first
+):
+    def publish_with(properties, headers):
+        with shared_connection.transaction() as transaction:
+            transaction.ack(channel, first)
+            transaction.publish("", first.queue, b"x", properties, headers)
+
+    with pytest.raises(PreconditionFailedError, match="invalid expiration 'tomorrow'"):
+        publish_with({"expiration": "tomorrow"}, None)
+    with pytest.raises(PreconditionFailedError, match="unacceptable_type_in_header"):
+        publish_with({"expiration": "5"}, {"CC": "no list"})
+
+    first.ack()
+    assert channel.sync() == []
+    assert channel.queue_depth(first.queue) == 0
+
+
+def test_without_the_permission_to_publish_nothing_is_acked(running_job, channel, first):
+    channel.set_permissions("clerk", configure="", write="", read=f"^{first.queue}$")
+    first.nack(requeue=True)
+    with running_job.connect("clerk") as connection, connection.channel() as theirs:
+        delivery = theirs.get(first.queue)
+
+        def publish_and_ack():
+            with connection.transaction() as transaction:
+                transaction.ack(theirs, delivery)
+                transaction.publish("", first.queue, b"not allowed")
+
+        with pytest.raises(AccessRefusedError, match="user 'clerk'"):
+            publish_and_ack()
+
+        delivery.ack()
+        assert theirs.sync() == []
+    assert channel.queue_depth(first.queue) == 0
+
+
+def test_a_delivery_that_was_lost_undoes_the_publishes(shared_connection, channel, first):
+    def publish_and_ack():
+        with shared_connection.transaction() as transaction:
+            transaction.publish("", first.queue, b"the work's result")
+            transaction.ack(channel, first)
+
+    channel.recover()
+    again = channel.get(first.queue)
+
+    with pytest.raises(PreconditionFailedError, match=f"unknown delivery.*{first.delivery_id}"):
+        publish_and_ack()
+
+    assert channel.queue_depth(first.queue) == 0
+    again.ack()
+    assert channel.sync() == []
+
+
+def test_a_delivery_is_settled_once_in_a_transaction(shared_connection, channel, first):
+    def ack_twice():
+        with shared_connection.transaction() as transaction:
+            transaction.ack(channel, first, multiple=True)
+            transaction.reject(channel, first)
+
+    with pytest.raises(PreconditionFailedError, match="unknown delivery tag"):
+        ack_twice()
+
+
+def test_a_confirm_cannot_be_waited_for_inside(shared_connection, channel, name):
+    queue = name("q")
+    channel.declare_queue(queue)
+    with shared_connection.transaction() as transaction:
+        confirm = transaction.publish("", queue, b"x")
+        for wait in (confirm.result, confirm.exception):
+            with pytest.raises(ClientError, match="after the commit"):
+                wait(0)
+
+    assert confirm.exception(WAIT_S) is None
+    assert confirm.result() is None
+
+
+def test_a_transaction_that_one_command_cannot_ask_about_is_checked_whole(
+    running_job, channel, publisher, name
+):
+    queue, count = name("many"), 600
+    channel.declare_queue(queue)
+    for number in range(count):
+        publisher.publish("", queue, str(number).encode())
+    publisher.wait_for_confirms(WAIT_S)
+    address = structs.replace(running_job.address(), max_message_bytes=4_000)
+    deliveries = channel.get_many(queue, count)
+    deliveries[-1].ack()
+    channel.sync()
+
+    def ack(chosen):
+        with connection.transaction() as transaction:
+            for delivery in chosen:
+                transaction.ack(channel, delivery)
+
+    with Connection(address, timeout_s=WAIT_S) as connection:
+        with pytest.raises(PreconditionFailedError, match=deliveries[-1].delivery_id):
+            ack(deliveries)
+        ack(deliveries[:-1])
+        with connection.transaction() as transaction:
+            last = transaction.publish("", queue, b"behind the acks")
+        last.result(WAIT_S)
+
+    channel.ack(deliveries)
+    assert len(channel.sync()) == count
 
 
 def test_document_001_what_an_alternate_exchange_gets_in_a_transaction_comes_with_its_commit(

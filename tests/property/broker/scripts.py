@@ -143,11 +143,26 @@ settlements = st.one_of(
         channel=_maybe_channel,
     ),
 )
+checks = st.builds(
+    commands.Check,
+    steps=st.lists(
+        st.builds(
+            commands.CheckedPublish,
+            exchange=sources,
+            expiration=st.none() | st.sampled_from(["5", "x"]),
+            headers=st.sampled_from([{}, {"CC": 1}]),
+        )
+        | settlements,
+        max_size=4,
+    ).map(tuple),
+    channel=channels,
+)
 sessions = st.one_of(
     st.builds(commands.Cancel, label=labels, channel=_maybe_channel),
     st.builds(commands.Recover, channel=channels),
     st.builds(commands.OpenChannel, channel=channels, lease_ms=st.none() | st.just(15)),
     st.builds(commands.Renew, channel=channels),
+    checks,
     st.builds(commands.CloseChannel, channel=channels),
 )
 administration = st.one_of(

@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from streaming.client import NackedError, NotUnderstoodError, Returned, UnroutableError
+from streaming.client import (
+    ClientError,
+    NackedError,
+    NotUnderstoodError,
+    Returned,
+    TransactionAbortedError,
+    UnroutableError,
+)
 from streaming.client.confirms import Confirms
 
 
@@ -125,3 +132,34 @@ def test_what_the_job_has_passed_without_a_word_was_not_understood():
     assert isinstance(two.exception(0), NotUnderstoodError)
     assert not three.done()
     assert not four.done()
+
+
+def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_failed():
+    confirms = Confirms(10)
+    [committed] = placed(confirms, 1)
+    made = [confirms.new(0, held=True) for _ in range(2)]
+    (_, first), (_, second) = [each for each in made if each is not None]
+    for wait in (first.future.result, first.future.exception):
+        with pytest.raises(ClientError, match="after the commit"):
+            wait(0)
+
+    confirms.fail_held(TransactionAbortedError("aborted"))
+
+    for pending in (first, second):
+        assert isinstance(pending.future.exception(0), TransactionAbortedError)
+    assert not committed.done()
+
+
+def test_what_is_held_no_more_is_waited_for():
+    confirms = Confirms(10)
+    made = confirms.new(0, held=True)
+    assert made is not None
+    token, pending = made
+
+    confirms.wait_from_now()
+
+    with pytest.raises(TimeoutError):
+        pending.future.result(0)
+    confirms.placed(token, 0, 0)
+    confirms.confirmed((0, 0), None)
+    assert pending.future.exception(0) is None

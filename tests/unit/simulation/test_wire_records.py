@@ -55,6 +55,15 @@ COMMANDS = [
     commands.ClearPermissions(user="u"),
     commands.ImportDefinitions(definitions={"queues": [{"name": "q"}]}),
     commands.ExportDefinitions(first=3),
+    commands.Check(
+        steps=(
+            commands.CheckedPublish(exchange="e", expiration="x", headers={"CC": b"\xff"}),
+            commands.CheckedPublish(),
+            commands.Ack(refs=("g/0", "1.0.0"), multiple=True, channel="c"),
+            commands.Reject(refs=("g/1",), requeue=True),
+            commands.Nack(refs=(), requeue=True),
+        )
+    ),
     commands.Tick(),
 ]
 

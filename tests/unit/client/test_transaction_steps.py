@@ -1,0 +1,63 @@
+"""What a transaction asks the broker about: enough to be refused, in few and small commands."""
+
+import json
+from typing import Any
+
+from streaming.client.transaction_steps import Steps
+from streaming.command_documents import parse_command
+
+
+def steps_of(steps: Steps, most_bytes: int = 1_000_000) -> list[dict[str, Any]]:
+    """All steps of all commands, each of which the broker understands."""
+    checks = steps.checks(most_bytes)
+    assert all(parse_command(check) for check in checks)
+    return [step for check in checks for step in check["steps"]]
+
+
+def test_alike_publishes_are_asked_about_once_without_what_is_never_refused():
+    steps = Steps()
+    for number in range(3):
+        steps.publish("x", {"message_id": str(number)}, {"n": number, "CC": ["a"], "BCC": ()})
+        steps.publish("y", {"expiration": "5"}, None)
+        steps.publish("x", None, {"CC": b"odd"})
+
+    assert steps_of(steps) == [
+        {"op": "publish", "exchange": "x"},
+        {"op": "publish", "exchange": "y", "expiration": "5"},
+        {"op": "publish", "exchange": "x", "headers": {"CC": {"$bytes": "b2Rk"}}},
+    ]
+
+
+def test_neighbouring_settlements_of_a_channel_are_asked_about_together_in_order():
+    steps = Steps()
+    steps.settle("c", ["1.0.0"], multiple=False)
+    steps.settle("c", ["1.0.1", "1.0.2"], multiple=False)
+    steps.settle("c", ["1.0.5"], multiple=True)
+    steps.settle("d", ["2.0.0"], multiple=False)
+    steps.publish("", None, None)
+    steps.settle("d", ["2.0.1"], multiple=False)
+
+    assert [step.get("refs") for step in steps_of(steps)] == [
+        ["1.0.0", "1.0.1", "1.0.2"],
+        ["1.0.5"],
+        ["2.0.0"],
+        None,
+        ["2.0.1"],
+    ]
+
+
+def test_many_refs_go_in_several_commands_of_the_size_that_is_given():
+    steps = Steps()
+    refs = [f"1.0.{number}" for number in range(1_000)]
+    for ref in refs:
+        steps.settle("c", [ref], multiple=False)
+
+    checks = steps.checks(4_000)
+
+    assert len(checks) > 3
+    assert max(len(json.dumps(check)) for check in checks) < 5_000
+    assert [ref for step in steps_of(steps, 4_000) for ref in step["refs"]] == refs
+
+
+def test_an_empty_transaction_asks_nothing():
+    assert Steps().checks(4_000) == []
