@@ -19,7 +19,7 @@ from topology.exchanges import EXCHANGE_TYPES
 from topology.faults import faults_of, text
 from topology.names import RESERVED_PREFIX, too_long
 from topology.patterns import compile_pattern
-from topology.policy_keys import APPLY_TO, known_keys, unrecognised, value_faults
+from topology.policy_keys import APPLY_TO, NOTHING_SET, known_keys, unrecognised, value_faults
 from topology.queue_arguments import argument_faults, foreign_arguments, unsuitable_properties
 from topology.suggestions import Hints, did_you_mean
 from topology.values import Compat
@@ -153,6 +153,8 @@ def _of_policy(where: str, policy: Policy, compat: Compat, *, operator: bool) ->
         hint = did_you_mean(policy.apply_to, APPLY_TO)
         what = f"must be one of {', '.join(APPLY_TO)}, not {policy.apply_to!r}{hint}"
         yield Problem(f"{where}.apply-to", what)
+    if not policy.definition:
+        yield Problem(f"{where}.definition", f"{NOTHING_SET}: it needs at least one key")
     for key, _value in unrecognised(policy, operator=operator):
         kind = "an operator policy" if operator else "a policy"
         hint = did_you_mean(key, known_keys(operator=operator))

@@ -92,6 +92,10 @@ def value_faults(policy: Policy, compat: Compat = "4.0") -> list[tuple[str, str]
     return found
 
 
+NOTHING_SET = "no policy provided"
+"""RabbitMQ's complaint about a definition without members."""
+
+
 def recognition_complaint(members: list[tuple[str, AmqpValue]]) -> str:
     """RabbitMQ's complaint about members that it does not recognise."""
     terms = ",".join(f"{{{erlang_binary(key)},{erlang_term(value)}}}" for key, value in members)

@@ -21,7 +21,13 @@ from topology.errors import (
 from topology.exchanges import EXCHANGE_TYPES
 from topology.names import RESERVED_PREFIX, too_long
 from topology.patterns import compile_pattern
-from topology.policy_keys import APPLY_TO, recognition_complaint, unrecognised, value_faults
+from topology.policy_keys import (
+    APPLY_TO,
+    NOTHING_SET,
+    recognition_complaint,
+    unrecognised,
+    value_faults,
+)
 from topology.queue_arguments import argument_faults, foreign_arguments, unsuitable_properties
 from topology.refusals import default_exchange, exchange_in, queue_in, reserved_name
 from topology.values import Compat, Table, amqp_type
@@ -127,6 +133,8 @@ def _policy_complaints(policy: Policy, compat: Compat, *, operator: bool) -> Ite
         yield (
             f"apply-to '{policy.apply_to}' unrecognised; should be one of: {', '.join(APPLY_TO)}"
         )
+    if not policy.definition:
+        yield NOTHING_SET
     if unknown := unrecognised(policy, operator=operator):
         yield recognition_complaint(unknown)
     for _key, complaint in value_faults(policy, compat):

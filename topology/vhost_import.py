@@ -180,6 +180,9 @@ class VhostImport:
             what = f"is not modelled{did_you_mean(key, known_keys(operator=operator))}"
             self._report.leave_out(f"{fields.where}.definition.{key}", what)
         kept = {key: value for key, value in policy.definition.items() if key not in unknown}
+        if unknown and not kept:
+            self._report.leave_out(fields.where, "nothing of its definition is modelled")
+            return
         policies.append((msgspec.structs.replace(policy, definition=kept), fields.where))
 
     def _leave_out(self, end: End, where: str, what: str) -> None:

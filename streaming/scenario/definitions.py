@@ -8,7 +8,7 @@ what RabbitMQ refuses is no malformed file, but an outcome, `setup_error`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -99,8 +99,8 @@ class _Reader:
                 self._report.leave_out(self._fields.at(name), why)
         self._note_unknown(self._fields, _SILENT)
         return Declarations(
-            tuple(self._recognised(*found, operator=False) for found in policies),
-            tuple(self._recognised(*found, operator=True) for found in operator_policies),
+            self._recognised(policies, operator=False),
+            self._recognised(operator_policies, operator=True),
             tuple(exchange for exchange, _fields in exchanges),
             tuple(queue for queue, _fields in queues),
             tuple(binding for binding, _fields in bindings),
@@ -203,18 +203,26 @@ class _Reader:
         if value.sound:
             into.append((policy, value))
 
-    def _recognised(self, policy: Policy, fields: Fields, *, operator: bool) -> Policy:
-        """A policy without the keys that nobody knows; keys without an effect here are noted."""
-        unknown = [key for key, _value in unrecognised(policy, operator=operator)]
-        for key in sorted(policy.definition):
-            where = f"{fields.where}.definition.{key}"
-            if key in unknown:
-                hint = did_you_mean(key, known_keys(operator=operator))
-                self._report.leave_out(where, f"is not modelled{hint}")
-            elif key in INERT:
-                self._report.leave_out(where, "has no effect here")
-        kept = {key: value for key, value in policy.definition.items() if key not in unknown}
-        return msgspec.structs.replace(policy, definition=kept)
+    def _recognised(
+        self, policies: Iterable[tuple[Policy, Fields]], *, operator: bool
+    ) -> tuple[Policy, ...]:
+        """Policies without the keys that nobody knows; keys without an effect here are noted."""
+        recognised = []
+        for policy, fields in policies:
+            unknown = [key for key, _value in unrecognised(policy, operator=operator)]
+            for key in sorted(policy.definition):
+                where = f"{fields.where}.definition.{key}"
+                if key in unknown:
+                    hint = did_you_mean(key, known_keys(operator=operator))
+                    self._report.leave_out(where, f"is not modelled{hint}")
+                elif key in INERT:
+                    self._report.leave_out(where, "has no effect here")
+            kept = {key: value for key, value in policy.definition.items() if key not in unknown}
+            if unknown and not kept:
+                self._report.leave_out(fields.where, "nothing of its definition is modelled")
+            else:
+                recognised.append(msgspec.structs.replace(policy, definition=kept))
+        return tuple(recognised)
 
 
 def _keep(policy: Policy, fields: Fields) -> bool:

@@ -45,7 +45,7 @@ def sound_definitions(draw):
     policies = st.builds(
         lambda name, definition, priority: Policy(name, "^(?!x).", definition, priority),
         names,
-        st.dictionaries(limits, amounts),
+        st.dictionaries(limits, amounts, min_size=1),
         st.integers(-5, 5),
     )
     bindings = st.builds(Binding, sources, sources, st.just("exchange"), names)

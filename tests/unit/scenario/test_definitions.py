@@ -117,7 +117,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
                 "vhost": "shop",
                 "component": "policy",
                 "name": "p",
-                "value": {"pattern": "q", "definition": {}, "odd": 1},
+                "value": {"pattern": "q", "definition": {"expires": 9}, "odd": 1},
             },
             {"vhost": "shop", "component": "shovel", "name": "s", "value": {}},
         ],
@@ -138,7 +138,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
 
     quorum: Table = {"x-queue-type": "quorum"}
     assert declarations == Declarations(
-        policies=(Policy("p", "q", {}),),
+        policies=(Policy("p", "q", {"expires": 9}),),
         operator_policies=(Policy("o", "q", {"max-length": 3}, 0, "queues"),),
         queues=(Queue("q", arguments=quorum), Queue("r", arguments=quorum)),
     )
@@ -153,6 +153,19 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
             "a scenario runs as the operator, whom permissions do not bind",
         ),
         Problem("definitions.users", "a scenario runs as the operator"),
+    ]
+
+
+def test_a_policy_of_which_nothing_is_modelled_is_left_out():
+    document = {"policies": [{"name": "p", "pattern": "", "definition": {"novel-key": 1}}]}
+
+    declarations, problems, left_out = read(document)
+
+    assert declarations == Declarations()
+    assert problems == []
+    assert left_out == [
+        Problem("definitions.policies[0].definition.novel-key", "is not modelled"),
+        Problem("definitions.policies[0]", "nothing of its definition is modelled"),
     ]
 
 

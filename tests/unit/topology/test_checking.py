@@ -14,6 +14,7 @@ from topology.errors import Problem
 from topology.validation import check_definitions
 
 QUORUM: dict[str, Any] = {"x-queue-type": "quorum"}
+ANY: dict[str, Any] = {"max-length": 1}
 
 
 def test_sound_definitions_have_no_problems():
@@ -179,12 +180,24 @@ def test_problems_of_policies_and_permissions():
     )
 
 
+def test_a_policy_that_sets_nothing_is_a_problem():
+    """RabbitMQ 3.10.8 and 4.0.5 refuse it in `set_policy`, over HTTP and in definitions."""
+    definitions = Definitions(
+        policies=(Policy("p", "", {}),), operator_policies=(Policy("p", "", {}),)
+    )
+
+    assert check_definitions(definitions) == (
+        Problem("policies[0].definition", "no policy provided: it needs at least one key"),
+        Problem("operator_policies[0].definition", "no policy provided: it needs at least one key"),
+    )
+
+
 def test_two_different_declarations_of_one_name_are_a_problem():
     definitions = Definitions(
         exchanges=(Exchange("x"), Exchange("x"), Exchange("x", "topic")),
         queues=(Queue("x"), Queue("x", durable=False)),
-        policies=(Policy("p", "", {}), Policy("p", "a", {})),
-        operator_policies=(Policy("p", "", {}), Policy("p", "", {})),
+        policies=(Policy("p", "", ANY), Policy("p", "a", ANY)),
+        operator_policies=(Policy("p", "", ANY), Policy("p", "", ANY)),
         permissions=(Permission("a", "", "", ""), Permission("a", ".*", "", "")),
     )
 

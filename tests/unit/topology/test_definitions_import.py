@@ -32,6 +32,18 @@ def test_operator_policies_may_have_an_array_of_their_own():
     )
 
 
+def test_a_policy_of_which_nothing_is_modelled_is_left_out():
+    policy = {"name": "p", "pattern": "", "definition": {"novel-key": 1}}
+
+    found = load_definitions({"policies": [policy]})
+
+    assert found.vhosts["/"] == Definitions()
+    assert found.left_out == (
+        Problem("policies[0].definition.novel-key", "is not modelled"),
+        Problem("policies[0]", "nothing of its definition is modelled"),
+    )
+
+
 def test_policies_among_the_parameters_are_policies():
     value = {"pattern": "", "definition": {"max-length": 1}, "extra": 1}
     found = loaded(parameters=[{"component": "policy", "name": "p", "value": value}])

@@ -97,7 +97,6 @@ def test_the_default_exchange_cannot_be_bound_and_keys_are_short(binding, refusa
 @pytest.mark.parametrize(
     "definition",
     [
-        {},
         {"max-length": 0, "message-ttl": 0, "expires": 1, "overflow": "reject-publish"},
         {"delivery-limit": -1, "dead-letter-strategy": "at-least-once"},
         {"dead-letter-exchange": "", "dead-letter-routing-key": "", "alternate-exchange": ""},
@@ -152,11 +151,19 @@ def test_policies_need_a_linear_pattern_and_something_to_apply_to():
         " supported, and no back-references"
     )
     assert refuse_policy(
-        Policy("p", "", {}, apply_to="queue"), operator=False, vhost="/"
+        Policy("p", "", {"expires": 1}, apply_to="queue"), operator=False, vhost="/"
     ) == precondition(
         "Validation failed: apply-to 'queue' unrecognised; should be one of:"
         " all, exchanges, queues, classic_queues, quorum_queues, streams"
     )
+
+
+@pytest.mark.parametrize("operator", [False, True])
+@pytest.mark.parametrize("compat", ["3.10", "4.0"])
+def test_a_policy_has_to_set_something(operator, compat):
+    refusal = refuse_policy(Policy("p", ".*", {}), operator, "/", compat)
+
+    assert refusal == precondition("Validation failed: no policy provided")
 
 
 def test_3_10_refuses_a_negative_delivery_limit_by_policy():
