@@ -11,6 +11,7 @@ from typing import Any
 from streaming.broker import commands
 from streaming.broker.commands import CheckedPublish, Command, Settlement
 from streaming.command_fields import CommandFields
+from streaming.packed_definitions import read_definitions
 from topology.documents import (
     parse_operator_policy,
     read_binding,
@@ -168,7 +169,7 @@ READERS: dict[str, Reader] = {
         user=fields.name("user"), channel=_admin(fields), reply_id=fields.reply_id()
     ),
     "import_definitions": lambda fields: commands.ImportDefinitions(
-        definitions=_object(fields, "definitions"),
+        definitions=read_definitions(fields),
         channel=_admin(fields),
         reply_id=fields.reply_id(),
     ),
@@ -232,14 +233,6 @@ def _checked(fields: CommandFields) -> CheckedPublish | Settlement | None:
 
 
 READERS["check"] = _check
-
-
-def _object(fields: CommandFields, name: str) -> dict[str, Any]:
-    value = fields.value(name)
-    if isinstance(value, dict):
-        return value
-    fields.report.problem(fields.at(name), f"expected an object, got {json_type(value)}")
-    return {}
 
 
 def read_command(

@@ -29,7 +29,7 @@ from topology.fields import Report
 from topology.suggestions import did_you_mean
 from topology.values import json_type, table_from_json
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 """Raised with every change of which records are understood."""
 
 OP = "dlx-op"

@@ -7,10 +7,11 @@ whatever is wrong is named in one `InvalidTopologyError`, all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
-from topology.declarations import Definitions
+from topology.declarations import Definitions, Policy
 from topology.documents import (
     binding_document,
     exchange_document,
@@ -62,6 +63,10 @@ _MEMBERS = (
     "topic_permissions",
     *_DESCRIPTIVE,
 )
+
+
+Exportable = tuple[str, Callable[[Any], dict[str, object]], Any]
+"""A section of definitions documents, an object of it, and how that is written."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -248,13 +253,13 @@ def dump_definitions(
         "bindings": [],
     }
     for vhost, definitions in vhosts.items():
-        for section, documents in _exported(definitions):
-            sections[section] += [{"vhost": vhost} | document for document in documents]
+        for section, write, item in exported(definitions):
+            sections[section].append({"vhost": vhost} | write(item))
     return dict(sections)
 
 
-def _exported(definitions: Definitions) -> Iterator[tuple[str, list[dict[str, object]]]]:
-    """What is exported of one vhost, section by section."""
+def exported(definitions: Definitions) -> Iterator[Exportable]:
+    """What is exported of one vhost; of many objects only those somebody wants need be written."""
     exchanges = [item for item in definitions.exchanges if not _is_the_brokers(item.name)]
     queues = [
         item for item in definitions.queues if not item.exclusive and not _is_the_brokers(item.name)
@@ -265,19 +270,23 @@ def _exported(definitions: Definitions) -> Iterator[tuple[str, list[dict[str, ob
         for item in definitions.bindings
         if item.source and not (item.destination_type == "queue" and item.destination in gone)
     ]
-    yield "permissions", [permission_document(item) for item in definitions.permissions]
-    yield "policies", [policy_document(item) for item in definitions.policies]
-    yield "exchanges", [exchange_document(item) for item in exchanges]
-    yield "queues", [queue_document(item) for item in queues]
-    yield "bindings", [binding_document(item) for item in bindings]
-    operator_policies = [policy_document(item) for item in definitions.operator_policies]
-    yield (
-        "parameters",
-        [
-            {"component": "operator_policy", "name": document.pop("name"), "value": document}
-            for document in operator_policies
-        ],
+    kinds: tuple[tuple[str, Callable[[Any], dict[str, object]], Iterable[object]], ...] = (
+        ("permissions", permission_document, definitions.permissions),
+        ("parameters", _operator_policy_document, definitions.operator_policies),
+        ("policies", policy_document, definitions.policies),
+        ("exchanges", exchange_document, exchanges),
+        ("queues", queue_document, queues),
+        ("bindings", binding_document, bindings),
     )
+    for section, write, items in kinds:
+        for item in items:
+            yield section, write, item
+
+
+def _operator_policy_document(policy: Policy) -> dict[str, object]:
+    """An operator policy as RabbitMQ exports it: a parameter."""
+    document = policy_document(policy)
+    return {"component": "operator_policy", "name": document.pop("name"), "value": document}
 
 
 def _is_the_brokers(name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from topology.declarations import Definitions
-from topology.definitions import dump_definitions
+from topology.definitions import exported
 
 if TYPE_CHECKING:
     from streaming.broker.declared import Declared
@@ -38,17 +38,13 @@ def export_page(topology: Declared, vhost: str, first: int) -> dict[str, Any]:
         topology, which must be the same on all pages; `next`, if there is more; `left_out`: objects
         too large for a page, as texts.
     """
-    everything = [
-        (section, document)
-        for section, documents in dump_definitions({vhost: definitions_of(topology)}).items()
-        if isinstance(documents, list)
-        for document in documents
-    ]
-    objects: list[tuple[str, Any]] = []
+    everything = list(exported(definitions_of(topology)))
+    objects: list[tuple[str, Any]] = [] if first else [("vhosts", {"name": vhost})]
     left_out: list[str] = []
     size = 0
     position = first
-    for section, document in everything[first:]:
+    for section, write, item in everything[first:]:
+        document = {"vhost": vhost, **write(item)}
         document_bytes = len(_encoder.encode(document))
         if document_bytes > PAGE_BYTES:
             left_out.append(f"{section}: {str(document.get('name', ''))[:255]!r} is too large")

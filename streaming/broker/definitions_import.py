@@ -54,10 +54,7 @@ def import_definitions(
             return refusal
     for permission in definitions.permissions:
         policies.set_permission(permission)
-    for policy in definitions.policies:
-        policies.set_policy(policy, operator=False)
-    for policy in definitions.operator_policies:
-        policies.set_policy(policy, operator=True)
+    policies.set_policies(definitions.policies, definitions.operator_policies)
     for exchange in definitions.exchanges:
         exchanges.declare_exchange(exchange)
     for queue in definitions.queues:

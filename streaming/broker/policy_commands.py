@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streaming.broker import commands
 from streaming.broker.events import Actor
@@ -11,6 +11,9 @@ from streaming.broker.topology_commands import Handler, Result, TopologyCommands
 from topology.declarations import Permission, Policy
 from topology.errors import Refusal, UnsupportedPatternError, precondition_failed
 from topology.validation import refuse_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class PolicyCommands(TopologyCommands):
@@ -41,7 +44,7 @@ class PolicyCommands(TopologyCommands):
         refusal = self.refuse_policy(actor, policy, operator=operator)
         if refusal is not None:
             return refusal
-        self.set_policy(policy, operator=operator)
+        self.set_policies(() if operator else (policy,), (policy,) if operator else ())
         return {}
 
     def refuse_policy(self, actor: Actor, policy: Policy, *, operator: bool) -> Refusal | None:
@@ -53,13 +56,19 @@ class PolicyCommands(TopologyCommands):
             or refuse_policy_on_lanes(policy, config)
         )
 
-    def set_policy(self, policy: Policy, *, operator: bool) -> None:
-        """Put a policy in force at once (R-POL-8)."""
-        topology = self._shard.topology
+    def set_policies(self, ordinary: Iterable[Policy], operator: Iterable[Policy]) -> None:
+        """Put policies that are not refused in force, together and at once (R-POL-8).
+
+        All queues are looked at once, however many policies there are.
+        """
+        policies = self._shard.topology.policies
         before = self._all_settings()
-        topology.policies.set(policy, operator=operator)
-        kind = "operator_policy_set" if operator else "policy_set"
-        self._changed(kind, "", {"policy": policy.name})
+        for policy in ordinary:
+            policies.set(policy)
+            self._changed("policy_set", "", {"policy": policy.name})
+        for policy in operator:
+            policies.set(policy, operator=True)
+            self._changed("operator_policy_set", "", {"policy": policy.name})
         self._apply_changed_settings(before)
 
     def _clear_policy(self, actor: Actor, name: str, *, operator: bool) -> Result:

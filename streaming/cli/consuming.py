@@ -30,7 +30,7 @@ from streaming.cli.table_files import AsJson
 from streaming.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from streaming.client import Delivery
+    from streaming.client import Connection, Delivery
 
 MOST_VARIABLE_BYTES = 100_000
 """Of an environment variable; Linux takes 128 KiB with its name."""
@@ -60,11 +60,10 @@ def get(
 
     Exit status: 1 if the queue is empty.
     """
-    with (
-        connected(config, user, vhost, timeout) as connection,
-        shared_channel(connection, channel, lease) as opened,
-    ):
-        deliveries = opened.get_many(queue, count, auto_ack=auto_ack)
+    with connected(config, user, vhost, timeout) as connection:
+        _try(connection, queue)
+        with shared_channel(connection, channel, lease) as opened:
+            deliveries = opened.get_many(queue, count, auto_ack=auto_ack)
     if as_json:
         for delivery in deliveries:
             print_json(_document(delivery))
@@ -74,6 +73,17 @@ def get(
     else:
         print(f"queue {queue!r} is empty", file=sys.stderr)
     return EXIT_OK if deliveries else EXIT_FINDINGS
+
+
+def _try(connection: "Connection", queue: str) -> None:
+    """Get nothing, on a channel of its own: what is refused closes that, and not the shared one.
+
+    Raises:
+        BrokerError: there is no such queue, or it may not be read.
+    """
+    channel = connection.new_name("try")
+    connection.ask({"op": "get", "queue": queue, "count": 0}, channel)
+    connection.tell({"op": "close_channel"}, channel)
 
 
 def ack(

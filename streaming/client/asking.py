@@ -28,6 +28,8 @@ Answer = dict[str, Any]
 MAY_STILL = "What was asked may still take effect."
 ABORTED = "The transaction is aborted: nothing takes effect."
 
+LOOK_S = 0.5
+
 
 class _Asked(NamedTuple):
     """A command that waits for its answer."""
@@ -38,9 +40,16 @@ class _Asked(NamedTuple):
 
 
 class Asking:
-    """Sends the commands of one connection."""
+    """Sends the commands of one connection.
 
-    def __init__(self, address: Address, sender: Sender, timeout_s: float) -> None:
+    Args:
+        job_lives: whether the job was heard of lately, whatever it said.
+    """
+
+    def __init__(
+        self, address: Address, sender: Sender, timeout_s: float, job_lives: Callable[[], bool]
+    ) -> None:
+        self._job_lives = job_lives
         self._address = address
         self._sender = sender
         self._timeout_s = timeout_s
@@ -53,19 +62,28 @@ class Asking:
         channel: str,
         *,
         timeout_s: float | None = None,
+        patience_s: float = 0.0,
     ) -> Answer:
         """Send a command and wait for its answer.
+
+        Args:
+            patience_s: how much longer to wait, as long as Kafka has it and the job lives.
 
         Raises:
             ClientError: the command is malformed; nothing was sent.
             BrokerError: it was refused.
             NoAnswerError, KafkaUnreachableError: no answer in time.
         """
-        [answer] = self.ask_all([document], channel, timeout_s=timeout_s)
+        [answer] = self.ask_all([document], channel, timeout_s=timeout_s, patience_s=patience_s)
         return answer
 
     def ask_all(
-        self, documents: Iterable[dict[str, Any]], channel: str, *, timeout_s: float | None = None
+        self,
+        documents: Iterable[dict[str, Any]],
+        channel: str,
+        *,
+        timeout_s: float | None = None,
+        patience_s: float = 0.0,
     ) -> list[Answer]:
         """Send commands, one behind the other, and wait for all their answers; as `ask`."""
         wait_s = self._timeout_s if timeout_s is None else timeout_s
@@ -74,18 +92,23 @@ class Asking:
             for document in documents:
                 asked, reply_id = self._send_asking(document, channel)
                 sent[reply_id] = asked
-            until_s = time.monotonic() + wait_s
-            return [self._answer(asked, until_s, wait_s) for asked in sent.values()]
+            began_s = time.monotonic()
+            return [self._answer(asked, began_s, wait_s, patience_s) for asked in sent.values()]
         finally:
             with self._lock:
                 for reply_id in sent:
                     self._asked.pop(reply_id, None)
 
-    def _answer(self, asked: _Asked, until_s: float, wait_s: float) -> Answer:
-        try:
-            return asked.answer.result(max(0.0, until_s - time.monotonic()))
-        except FutureTimeoutError:
-            raise self._no_answer(asked, wait_s) from None
+    def _answer(self, asked: _Asked, began_s: float, wait_s: float, patience_s: float) -> Answer:
+        next_s = max(0.0, began_s + wait_s - time.monotonic())
+        while True:
+            with suppress(FutureTimeoutError):
+                return asked.answer.result(next_s)
+            waited_s = time.monotonic() - began_s
+            goes_on = asked.taken.is_set() and self._job_lives()
+            if not goes_on or waited_s >= wait_s + patience_s:
+                raise self._no_answer(asked, max(wait_s, round(waited_s)))
+            next_s = LOOK_S
 
     def ask_later(
         self, document: dict[str, Any], channel: str, then: Callable[[Answer], None]

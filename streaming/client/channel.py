@@ -112,7 +112,12 @@ class Channel(Declaring, Settling):
         label = self._connection.new_name("get")
         deliveries = self._recipients.begin_get(label)
         try:
-            get = {"queue": queue, "count": count, "auto_ack": auto_ack, "as": label}
+            get: dict[str, Any] = {
+                "queue": queue,
+                "count": count,
+                "auto_ack": auto_ack,
+                "as": label,
+            }
             self.ask("get", lease_ms=self.lease_ms, **get)
         except _GIVEN_UP:
             if not auto_ack:
@@ -183,7 +188,8 @@ class Channel(Declaring, Settling):
     def cancel(self, consumer: Consumer | str) -> None:
         """Stop a consumer. What nobody has looked at is requeued; the rest stays unacked."""
         tag = consumer if isinstance(consumer, str) else consumer.tag
-        self.ask("cancel", **{"as": tag})
+        members: dict[str, Any] = {"as": tag}
+        self.ask("cancel", **members)
         known = self._recipients.consumer(tag)
         if known is not None:
             self._recipients.remove(known)
@@ -206,10 +212,10 @@ class Channel(Declaring, Settling):
             missing, self._missing = self._missing, []
         return missing
 
-    def ask(self, op: str, **members: Any) -> dict[str, Any]:
+    def ask(self, op: str, *, patience_s: float = 0.0, **members: Any) -> dict[str, Any]:
         """Send a command of this channel and wait for its answer."""
         self._check()
-        return self._connection.ask({"op": op, **members}, self.name)
+        return self._connection.ask({"op": op, **members}, self.name, patience_s=patience_s)
 
     # -- for the connection, on the reader's thread
 

@@ -12,7 +12,6 @@ Rule 3: the reader thread never waits for the job: it would wait for itself.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -41,7 +40,6 @@ from streaming.config import load_config
 if TYPE_CHECKING:
     from streaming.client.messages import Returned
     from streaming.client.publisher import OnFlow
-
 
 DEFAULT_TIMEOUT_S = 4.5
 """Who asks is told within 5 s, what it takes to say so included."""
@@ -81,10 +79,9 @@ class Connection:
         self._numbers = 0
         self._closed = False
         self.sender = Sender(self.address.properties, timeout_s, self.trouble.of_kafka)
-        patience: dict[str, Any] = {"message.timeout.ms": COMMANDS_PATIENCE_MS}
-        of_kafka = self.trouble.of_kafka
-        self._commands = Sender(self.address.properties, timeout_s, of_kafka, **patience)
-        self._asking = Asking(self.address, self._commands, timeout_s)
+        patient = {**self.address.properties, "message.timeout.ms": str(COMMANDS_PATIENCE_MS)}
+        self._commands = Sender(patient, timeout_s, self.trouble.of_kafka)
+        self._asking = Asking(self.address, self._commands, timeout_s, lambda: self._reader.lives)
         self.members = Members(self._asking, self.flow, self.trouble)
         self._transactions = Transactions(self)
         try:
@@ -114,8 +111,7 @@ class Connection:
         Raises:
             InvalidConfigError: the file cannot be used.
         """
-        found = os.environ if environ is None else environ
-        address = address_of(load_config(Path(file)), user, vhost, found)
+        address = address_of(load_config(Path(file)), user, vhost, environ)
         return cls(address, timeout_s=timeout_s, on_trouble=on_trouble)
 
     # -- what users make
@@ -215,18 +211,22 @@ class Connection:
     @property
     def silence_s(self) -> float:
         """How long the job may say nothing before it counts as down."""
-        if self.is_flowing:
-            return self.timeout_s
-        return max(self.timeout_s, DEFAULT_TIMEOUT_S)  # the notice comes every 2 s
+        # While publishers are held back, the notice of it comes every 2 s.
+        return self.timeout_s if self.is_flowing else max(self.timeout_s, DEFAULT_TIMEOUT_S)
 
     # -- what channels and publishers need
 
     def ask(
-        self, document: dict[str, Any], channel: str, *, timeout_s: float | None = None
+        self,
+        document: dict[str, Any],
+        channel: str,
+        *,
+        timeout_s: float | None = None,
+        patience_s: float = 0.0,
     ) -> Answer:
-        """Send a command and wait for its answer; raises as `Asking.ask`."""
+        """Send a command and wait for its answer; see `Asking.ask`."""
         self.check_open()
-        return self._asking.ask(document, channel, timeout_s=timeout_s)
+        return self._asking.ask(document, channel, timeout_s=timeout_s, patience_s=patience_s)
 
     def ask_all(self, documents: Iterable[dict[str, Any]], channel: str) -> list[Answer]:
         """Send commands and wait for all their answers; raises as `Asking.ask`."""

@@ -6,19 +6,13 @@ KafkaUnreachableError. A refusal closes the channel, as RabbitMQ does.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from streaming.client.errors import ClientError
+from streaming.client.definitions import Definitions
 from topology.values import table_to_json
 
-logger = logging.getLogger("dlx.client")
-
 Arguments = Mapping[str, Any]
-
-EXPORTED = ("vhosts", "permissions", "parameters", "policies", "exchanges", "queues", "bindings")
-EXPORT_ATTEMPTS = 5
 
 
 class QueueState(NamedTuple):
@@ -29,19 +23,8 @@ class QueueState(NamedTuple):
     consumers: int
 
 
-class Imported(NamedTuple):
-    """What an import did: how many objects, and what of the document is not modelled."""
-
-    objects: int
-    left_out: tuple[str, ...]
-
-
-class Declaring:
+class Declaring(Definitions):
     """The calls of a channel that are about the topology."""
-
-    def ask(self, op: str, **members: Any) -> dict[str, Any]:
-        """Send a command of this channel and wait for its answer."""
-        raise NotImplementedError
 
     # -- queues
 
@@ -228,47 +211,6 @@ class Declaring:
             AccessRefusedError: we are no administrator.
         """
         self.ask("clear_permissions", user=user)
-
-    # -- definitions
-
-    def import_definitions(self, document: Mapping[str, Any]) -> Imported:
-        """Declare what a definitions document holds for this vhost: all of it, or nothing.
-
-        Raises:
-            AccessRefusedError: the user is no administrator.
-            PreconditionFailedError: the document is wrong, or something exists otherwise.
-        """
-        answer = self.ask("import_definitions", definitions=dict(document))
-        return Imported(int(answer["imported"]), tuple(answer["left_out"]))
-
-    def export_definitions(self) -> dict[str, Any]:
-        """What is declared in this vhost, as a definitions document RabbitMQ imports.
-
-        Raises:
-            AccessRefusedError: the user is no administrator.
-            ClientError: the topology changed all the time while it was read.
-        """
-        for _attempt in range(EXPORT_ATTEMPTS):
-            document = self._export()
-            if document is not None:
-                return document
-        raise ClientError("the topology changes all the time: export it again in a quieter moment")
-
-    def _export(self) -> dict[str, Any] | None:
-        """The pages put together; None if the topology changed between them."""
-        document: dict[str, Any] = {section: [] for section in EXPORTED}
-        page = self.ask("export_definitions")
-        version = page["version"]
-        while True:
-            for what in page["left_out"]:
-                logger.warning("not exported: %s", what)
-            for section, member in page["objects"]:
-                document.setdefault(section, []).append(member)
-            if "next" not in page:
-                return document
-            page = self.ask("export_definitions", first=page["next"])
-            if page["version"] != version:
-                return None
 
 
 def _binding(

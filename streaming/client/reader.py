@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streaming.client.errors import ClientError, KafkaUnreachableError
-from streaming.client.pulse import Pulse
+from streaming.client.pulse import SILENT_S, Pulse
 from streaming.client.records import Repeats, inbound
 from streaming.client.sender import reason_of
 from streaming.complaints import Complaints
@@ -103,6 +103,11 @@ class Reader:
         self._closing.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    @property
+    def lives(self) -> bool:
+        """Whether the job was heard of lately, whatever it said."""
+        return time.monotonic() - self.heard_s <= SILENT_S
 
     def wait_for_heartbeat(self, timeout_s: float) -> None:
         """Return when the last heartbeat was read, if there is one, or after so long."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streaming.client.errors import ClientError, KafkaUnreachableError
 
@@ -46,6 +46,7 @@ class Sender:
     ) -> None:
         self._timeout_s = timeout_s
         self._bootstrap = properties["bootstrap.servers"]
+        self._most_bytes = properties.get("message.max.bytes", "")
         settings: dict[str, Any] = {
             "linger.ms": 5,
             "enable.idempotence": True,
@@ -98,7 +99,7 @@ class Sender:
                     ) from error
                 self.producer.poll(POLL_S)
             except KafkaException as error:
-                raise ClientError(f"Kafka does not take the record: {reason_of(error)}") from error
+                raise ClientError(self._refused(record, error)) from error
             else:
                 return
 
@@ -113,6 +114,13 @@ class Sender:
             logger.warning("Kafka at %s has not taken the last %d records", self._bootstrap, left)
         self._closing.set()
         self._thread.join()
+
+    def _refused(self, record: Record, error: KafkaException) -> str:
+        words = f"Kafka does not take the record: {reason_of(error)}"
+        if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            return words
+        most = self._most_bytes
+        return f"{words} ({len(record.value)} bytes; kafka.max_message_bytes is {most})"
 
     def _poll(self) -> None:
         while not self._closing.is_set():

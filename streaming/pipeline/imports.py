@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
+from streaming.packed_definitions import write_definitions
 from streaming.wire import OP, VHOST
 from topology.definitions import dump_definitions
 from topology.errors import DlxError
@@ -23,12 +24,12 @@ FLUSH_TIMEOUT_S = 30
 class ImportFailedError(DlxError):
     """Kafka did not take the definitions of a vhost; the job must not start without them."""
 
-    def __init__(self, vhost: str, topic: str, why: str, size_bytes: int) -> None:
+    def __init__(self, vhost: str, topic: str, why: str) -> None:
         """Say which, why, and what can be done."""
         super().__init__(
-            f"vhosts.{vhost}.definitions: Kafka did not take them as a command of {size_bytes} "
-            f"bytes to {topic!r} ({why}). A document larger than kafka.max_message_bytes can be "
-            "divided: leave a part out, and import it later (`dlx definitions import`)"
+            f"vhosts.{vhost}.definitions: no command to {topic!r} can import them: {why}. Where "
+            "they are too large, raise kafka.max_message_bytes, or leave a part out and import it "
+            "later (`dlx definitions import`)"
         )
 
 
@@ -56,7 +57,12 @@ def write_imports(
 
     for vhost, one in definitions.items():
         document = dump_definitions({vhost: one})
-        value = json.dumps({"op": "import_definitions", "definitions": document}).encode()
+        try:
+            value = json.dumps(
+                {"op": "import_definitions", **write_definitions(document).member}
+            ).encode()
+        except ValueError as error:
+            raise ImportFailedError(vhost, topic, str(error)) from error
         headers: list[tuple[str, str | bytes | None]] = [
             (OP, b"import_definitions"),
             (VHOST, vhost.encode()),
@@ -71,8 +77,12 @@ def write_imports(
                 on_delivery=reported,
             )
         except KafkaException as error:
-            raise ImportFailedError(vhost, topic, str(error.args[0].str()), len(value)) from error
+            raise ImportFailedError(vhost, topic, _refused(error.args[0].str(), value)) from error
         waiting = sender.flush(FLUSH_TIMEOUT_S)
         if waiting or problems:
             why = problems[0] if problems else f"not within {FLUSH_TIMEOUT_S} s"
-            raise ImportFailedError(vhost, topic, why, len(value))
+            raise ImportFailedError(vhost, topic, _refused(why, value))
+
+
+def _refused(why: str, value: bytes) -> str:
+    return f"Kafka did not take its {len(value)} bytes ({why})"

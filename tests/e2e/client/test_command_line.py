@@ -103,6 +103,21 @@ def test_a_message_that_comes_back_is_an_error(dlx):
     assert err.startswith("312 NO_ROUTE")
 
 
+def test_a_queue_that_cannot_be_got_from_does_no_harm_to_what_was_got(dlx, channel, name):
+    """An error closes its channel and requeues what is unacked there: not the one of `dlx get`."""
+    queue = name("work")
+    channel.declare_queue(queue)
+    dlx("publish", "one", "--routing-key", queue)
+    _, got, _ = dlx("get", queue, "--channel", queue, "--json")
+
+    missing = dlx("get", name("nosuch"), "--channel", queue)
+    acked = dlx("ack", json.loads(got)["delivery_id"], "--channel", queue)
+
+    assert missing[0] == 2
+    assert "404 NOT_FOUND" in missing[2]
+    assert acked == (0, "1 settled\n", "")
+
+
 def test_definitions_are_planned_imported_and_exported(dlx, channel, running_job, name):
     queue, other, exchange = name("q"), name("other"), name("x")
     channel.declare_queue(queue, arguments={"x-max-length": 5})

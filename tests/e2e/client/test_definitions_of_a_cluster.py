@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
+from streaming.cli.definitions import app as definitions_app
 from streaming.client import AccessRefusedError, NotFoundError
+from streaming.config import show_config
 from streaming.config.attachments import load_vhost_definitions
 from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.vhosts import UserSettings, VhostSettings
@@ -33,11 +36,32 @@ LEFT_OUT = [
 ]
 
 
+MANY = 2_500
+"""So many bindings more make the document too large for a record that is not packed."""
+
+
+def large(word: str) -> dict[str, Any]:
+    """The export of the cluster, and many more bindings of the queue `work`."""
+    more = [
+        {
+            "source": "orders",
+            "vhost": "shop",
+            "destination": "work",
+            "destination_type": "queue",
+            "routing_key": f"{word}.{number}",
+            "arguments": {"note": "x" * 1000},
+        }
+        for number in range(MANY)
+    ]
+    return {**CLUSTER, "bindings": [*CLUSTER["bindings"], *more]}
+
+
 @pytest.fixture
 def cluster_job(tmp_path: Path, embedded_kafka: Any, new_topic: Any) -> Iterator[RunningJob]:
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps(CLUSTER))
+    file.write_text(json.dumps(large("started")))
     job = RunningJob(tmp_path, embedded_kafka.bootstrap_servers)
+    assert file.stat().st_size > job.config.kafka.max_message_bytes
     own = job.config.inputs[0].topic.replace("publishes", "app")
     job.config = msgspec.structs.replace(
         job.config,
@@ -57,7 +81,7 @@ def cluster_job(tmp_path: Path, embedded_kafka: Any, new_topic: Any) -> Iterator
     job.stop()
 
 
-def test_an_export_of_a_whole_cluster_is_imported_unchanged(cluster_job, spark):
+def test_an_export_of_a_whole_cluster_is_imported_unchanged(cluster_job, spark, tmp_path):
     waiting = Producer({"bootstrap.servers": cluster_job.servers})
     waiting.produce(cluster_job.config.inputs[-1].topic, b"older than the job")
     assert waiting.flush(WAIT_S) == 0
@@ -76,6 +100,15 @@ def test_an_export_of_a_whole_cluster_is_imported_unchanged(cluster_job, spark):
             app.channel().declare_queue("mine")
         with pytest.raises(AccessRefusedError):
             outside.publisher().publish("amq.fanout", "", b"no rights here").result(WAIT_S)
+
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(large("imported")))
+    (tmp_path / "dlx.toml").write_text(show_config(cluster_job.config))
+    command = ["import", str(again), "--vhost", "shop", "--config", str(tmp_path / "dlx.toml")]
+    assert CliRunner().invoke(definitions_app, command).exit_code == 0
+    with cluster_job.connect("app", "shop") as app:
+        for key in (f"started.{MANY - 1}", f"imported.{MANY - 1}"):
+            app.publisher().publish("orders", key, b"large", mandatory=True).result(WAIT_S)
 
     with cluster_job.connect(vhost="shop") as guest:
         for name in ("log", "later"):  # a stream, and an exchange of a plugin

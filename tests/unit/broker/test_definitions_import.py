@@ -177,3 +177,31 @@ def test_lanes_refuse_a_document_that_brings_them_what_they_cannot_have():
     assert refusal.code == 540
     assert broker.shard.topology.queues == {}
     assert broker.shard.topology.policies.policies() == []
+
+
+def test_the_policies_of_a_document_come_into_force_together():
+    """No queue is cut to a limit that a later policy of the same document takes back."""
+    broker = Broker()
+    broker.queue("q")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+
+    broker.do(
+        an_import(
+            queues=[],
+            bindings=[],
+            parameters=[],
+            policies=[
+                {"vhost": "/", "name": "low", "pattern": "q", "definition": {"max-length": 1}},
+                {
+                    "vhost": "/",
+                    "name": "high",
+                    "pattern": "q",
+                    "priority": 1,
+                    "definition": {"max-length": 2},
+                },
+            ],
+        )
+    )
+
+    assert broker.shard.queues.named("q").ready == 2

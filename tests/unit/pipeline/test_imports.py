@@ -1,0 +1,44 @@
+"""The import commands that a job writes before all else: what Kafka's limits forbid is said."""
+
+import random
+
+import msgspec
+import pytest
+
+from streaming.config import JobConfig
+from streaming.config.inputs import InputSettings
+from streaming.packed_definitions import MAX_UNPACKED_BYTES
+from streaming.pipeline.imports import ImportFailedError, write_imports
+from topology.declarations import Definitions, Queue
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": "100000"}
+CONFIG = msgspec.structs.replace(
+    JobConfig(),
+    inputs=(
+        InputSettings(topic="publishes", source="publishes"),
+        InputSettings(topic="commands", source="commands"),
+    ),
+)
+
+
+def test_definitions_too_large_even_when_packed_are_refused_in_words():
+    chance = random.Random(1)
+    names = ("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=200)) for _each in range(2000))
+    definitions = Definitions(queues=tuple(Queue(name) for name in names))
+
+    with pytest.raises(ImportFailedError) as failed:
+        write_imports(CONFIG, {"shop": definitions}, NOWHERE)
+
+    words = str(failed.value)
+    assert words.startswith(
+        "vhosts.shop.definitions: no command to 'commands' can import them: Kafka did not take its "
+    )
+    assert "Message size too large" in words
+    assert "raise kafka.max_message_bytes" in words
+
+
+def test_definitions_that_nobody_would_unpack_are_not_written():
+    definitions = Definitions(queues=(Queue("q", arguments={"note": "x" * MAX_UNPACKED_BYTES}),))
+
+    with pytest.raises(ImportFailedError, match=f"more than {MAX_UNPACKED_BYTES}"):
+        write_imports(CONFIG, {"shop": definitions}, NOWHERE)

@@ -1,0 +1,115 @@
+"""Definitions inside an import command: as they are, or packed; what is wrong is named."""
+
+import base64
+import gzip
+import json
+import zlib
+
+import pytest
+
+from streaming.broker.commands import ImportDefinitions
+from streaming.command_documents import parse_command
+from streaming.packed_definitions import MAX_UNPACKED_BYTES, write_definitions
+from streaming.wire import MalformedRecordError, command_record
+from topology.errors import InvalidTopologyError
+
+SMALL = {"queues": [{"name": "q\u00fc"}]}
+LARGE = {"queues": [{"name": f"queue.{number}"} for number in range(30_000)]}
+
+
+def packed(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def zipped(text: bytes) -> str:
+    return packed(gzip.compress(text))
+
+
+def test_a_small_document_goes_as_it_is():
+    assert write_definitions(SMALL).member == {"definitions": SMALL}
+
+
+def test_a_large_document_goes_packed_and_comes_out_the_same():
+    written = write_definitions(LARGE)
+
+    command = parse_command({"op": "import_definitions", **written.member})
+
+    assert list(written.member) == ["definitions_gzip"]
+    assert len(json.dumps(written.member)) < written.text_bytes / 4
+    assert command == ImportDefinitions(definitions=LARGE)
+
+
+def test_the_same_document_is_packed_the_same_way():
+    assert write_definitions(LARGE) == write_definitions(json.loads(json.dumps(LARGE)))
+
+
+@pytest.mark.parametrize("document", [{"a": object()}, {"a": "\ud800"}])
+def test_what_is_no_json_is_not_written(document):
+    with pytest.raises((ValueError, TypeError)):
+        write_definitions(document)
+
+
+def test_more_than_may_be_unpacked_is_not_packed():
+    with pytest.raises(ValueError, match=f"more than {MAX_UNPACKED_BYTES}"):
+        write_definitions({"filler": "x" * MAX_UNPACKED_BYTES})
+
+
+WHOLE = gzip.compress(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (7, "expected a string, got a number"),
+        ({}, "expected a string, got an object"),
+        ("%", "is not base64"),
+        ("e30\u00fc", "is not base64"),
+        ("", "is not gzip: it ends too early"),
+        (packed(b"{}"), "is not gzip: Error -3"),
+        (packed(zlib.compress(b"{}")), "is not gzip: Error -3"),
+        (packed(WHOLE[:-1]), "is not gzip: it ends too early"),
+        (packed(WHOLE[:-8] + b"12345678"), "is not gzip: Error -3"),
+        (packed(WHOLE + b"more"), "is not gzip: something follows its end"),
+        (zipped(b"{"), "does not hold JSON"),
+        (zipped(b"\xff"), "does not hold JSON"),
+        (zipped(b'{"a": "\xff"}'), "does not hold JSON"),
+        (zipped(b"[" * 100_000), "does not hold JSON"),
+        (zipped(b"[]"), "expected an object in it, got an array"),
+        (zipped(b" " * (MAX_UNPACKED_BYTES + 1)), f"holds more than {MAX_UNPACKED_BYTES} bytes"),
+    ],
+)
+def test_what_cannot_be_unpacked_is_a_malformed_record(value, what):
+    """Whatever it holds: a clear cause in `quarantine`, and nothing else happens."""
+    document = {"op": "import_definitions", "definitions_gzip": value}
+
+    with pytest.raises(MalformedRecordError) as refused:
+        command_record(b"import_definitions", None, json.dumps(document).encode())
+
+    assert refused.value.cause == "bad_command"
+    assert refused.value.detail.startswith(f"definitions_gzip: {what}")
+
+
+def test_a_document_just_small_enough_is_unpacked():
+    text = b"{}" + b" " * (MAX_UNPACKED_BYTES - 2)
+
+    command = parse_command({"op": "import_definitions", "definitions_gzip": zipped(text)})
+
+    assert command == ImportDefinitions(definitions={})
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({}, "definitions: expected an object, got null"),
+        ({"definitions": []}, "definitions: expected an object, got an array"),
+        (
+            {"definitions": {}, "definitions_gzip": zipped(b"{}")},
+            "definitions_gzip: stands beside 'definitions': only one may be given",
+        ),
+    ],
+)
+def test_a_document_is_given_once(members, problem):
+    with pytest.raises(InvalidTopologyError) as refused:
+        parse_command({"op": "import_definitions", **members}, "")
+
+    assert str(refused.value) == problem
