@@ -107,7 +107,7 @@ class Asking:
             waited_s = time.monotonic() - began_s
             goes_on = asked.taken.is_set() and self._job_lives()
             if not goes_on or waited_s >= wait_s + patience_s:
-                raise self._no_answer(asked, max(wait_s, round(waited_s)))
+                raise self._no_answer(asked, round(waited_s) if patience_s else wait_s)
             next_s = LOOK_S
 
     def ask_later(
