@@ -14,7 +14,7 @@ from streaming.broker.channels import Channel
 from streaming.broker.encoding import pack, unpack
 from streaming.broker.message import NEVER
 from streaming.broker.records import Records
-from streaming.broker.rest import ChannelRecord, DirectoryRecord
+from streaming.broker.rest import NO_QUEUE, ChannelRecord, DirectoryRecord
 from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class ChannelDirectory:
         if not self.exists(channel_number):
             return False
         stream = self.by_number(channel_number).streams.get(stream_number)
-        return stream is not None and stream.tag_of(number) is not None
+        delivery = None if stream is None else stream.find(number)
+        return delivery is not None and delivery.queue_number != NO_QUEUE
 
     def used(self, channel: Channel) -> None:
         """A command of the channel arrived: its lease starts anew."""

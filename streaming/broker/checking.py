@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from streaming.broker.commands import CheckedPublish, Reject
 from streaming.broker.message import Publication
 from streaming.broker.refs import Refs
+from streaming.broker.rest import NO_QUEUE
 from topology.refusals import unknown_delivery
 
 if TYPE_CHECKING:
-    from streaming.broker.channels import Channel
     from streaming.broker.commands import Check, Settlement
     from streaming.broker.events import Actor
+    from streaming.broker.rest import Delivery
     from streaming.broker.shard import Shard
+    from streaming.broker.streams import Stream
     from topology.errors import Refusal
 
 
@@ -51,12 +53,11 @@ class Checks:
         refs = Refs(self._shard.channels, user, step.channel)
         multiple = not isinstance(step, Reject) and step.multiple
         for ref in step.refs:
-            for channel, tag in refs.unacked(refs.find(ref)):
-                if not settled.has(channel, tag):
-                    settled.add(channel, tag, multiple=multiple)
-                    break
-            else:
+            meant = (each for each in refs.meant(refs.find(ref)) if not settled.has(*each))
+            stream, delivery = next(meant, (None, None))
+            if stream is None or delivery is None or delivery.queue_number == NO_QUEUE:
                 return unknown_delivery(ref)
+            settled.add(stream, delivery, multiple=multiple)
         return None
 
 
@@ -67,13 +68,14 @@ class _Settled:
         self._tags: set[tuple[int, int]] = set()  # channel, tag
         self._up_to: dict[int, int] = {}  # channel -> tag
 
-    def has(self, channel: Channel, tag: int) -> bool:
-        number = channel.number
+    def has(self, stream: Stream, delivery: Delivery) -> bool:
+        number, tag = stream.channel.number, delivery.tag
         return tag <= self._up_to.get(number, 0) or (number, tag) in self._tags
 
-    def add(self, channel: Channel, tag: int, *, multiple: bool) -> None:
+    def add(self, stream: Stream, delivery: Delivery, *, multiple: bool) -> None:
         """Settle it; it is above all that `multiple` settled before."""
+        number = stream.channel.number
         if multiple:
-            self._up_to[channel.number] = tag
+            self._up_to[number] = delivery.tag
         else:
-            self._tags.add((channel.number, tag))
+            self._tags.add((number, delivery.tag))

@@ -4,8 +4,9 @@
     channel.stream.n      a delivery id: the n-th delivery of a stream
 
 Refs with the same beginning may mean deliveries in some `Place`s: a stream, the number that their 0
-has there, and how many there are. A ref means an unacked delivery or nothing. Without a channel
-named, a label is looked for on all channels of the user, the newest first.
+has there, and how many there are. A ref means an unacked delivery, the mark of one that went with
+its queue, or nothing. Without a channel named, a label is looked for on all channels of the user,
+the newest first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streaming.broker.channel_directory import ChannelDirectory
-    from streaming.broker.channels import Channel
     from streaming.broker.rest import Delivery
     from streaming.broker.streams import Stream
 
@@ -46,7 +46,7 @@ class Refs:
         self._streams: dict[str, list[Place]] = {}
 
     def take(self, named: Named) -> list[tuple[Stream, Delivery]]:
-        """Take the delivery out of its stream; empty if there is none."""
+        """Take the delivery, or its mark, out of its stream; empty if there is none."""
         places, number = named
         for stream, first, deliveries in places:
             if number < deliveries:
@@ -57,17 +57,17 @@ class Refs:
 
     def take_up_to(self, named: Named) -> list[tuple[Stream, Delivery]]:
         """Take it and all before it on its channel (R-SET-3); empty if there is none."""
-        for channel, tag in self.unacked(named):
-            return list(channel.take_up_to(tag))
+        for stream, delivery in self.meant(named):
+            return list(stream.channel.take_up_to(delivery.tag))
         return []
 
-    def unacked(self, named: Named) -> Iterator[tuple[Channel, int]]:
-        """The unacked deliveries that it may mean, the likeliest first: channel and tag."""
+    def meant(self, named: Named) -> Iterator[tuple[Stream, Delivery]]:
+        """The deliveries and marks that it may mean, the likeliest first."""
         places, number = named
         for stream, first, deliveries in places:
-            tag = stream.tag_of(first + number) if number < deliveries else None
-            if tag is not None:
-                yield stream.channel, tag
+            delivery = stream.find(first + number) if number < deliveries else None
+            if delivery is not None:
+                yield stream, delivery
 
     def find(self, ref: str) -> Named:
         """Where the delivery may be, of those made so far, and its number there."""

@@ -11,6 +11,8 @@ A change of anything here is a new version of the state: see `encoding.py`.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from streaming.broker.message import NEVER, Copy
@@ -82,6 +84,10 @@ EMPTY = QueueRecord(
     *(0, 0, None, False, 0, 0, False, -1, False),
 )
 """A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
+
+
+NO_QUEUE: Final = -1
+"""The queue of a delivery whose queue was deleted: a mark that `multiple` may go up to."""
 
 
 class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):

@@ -1,7 +1,8 @@
 """Settling deliveries: ack, reject, nack, recover; and requeueing when a channel is lost.
 
 A settlement names deliveries by ref (`label/n`) or delivery id. What is not unacked (any more),
-or is somebody else's, is reported as missing: it changes nothing and closes nothing.
+or is somebody else's, is reported as missing: it changes nothing and closes nothing. So is what
+went with its queue; but `multiple` up to it settles what is older (R-SET-3).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from streaming.broker.commands import Ack, Reject, Settlement
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER
 from streaming.broker.refs import Refs
+from streaming.broker.rest import NO_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,10 +45,12 @@ class Settlements:
         named = [refs.find(ref) for ref in command.refs]  # before any of them causes a delivery
         for ref, place in zip(command.refs, named, strict=True):
             taken = refs.take_up_to(place) if multiple else refs.take(place)
-            if not taken:
+            if not taken or taken[-1][1].queue_number == NO_QUEUE:
                 missing.append(ref)
                 shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
-            elif ack:
+            if multiple or missing:
+                taken = _unacked(taken)
+            if ack:
                 self._ack(taken)
             elif requeue:
                 self.requeue(taken, explicitly=True)
@@ -58,7 +62,7 @@ class Settlements:
 
     def requeue_all(self, channel: Channel, *, explicitly: bool) -> int:
         """R-SET-4: requeue everything unacked on a channel; returns how many copies."""
-        taken = list(channel.take_up_to(NEVER))
+        taken = _unacked(channel.take_up_to(NEVER))
         self.requeue(taken, explicitly=explicitly)
         return len(taken)
 
@@ -116,3 +120,8 @@ class Settlements:
             return
         for stream in {stream.key: stream for stream, _delivery in taken}.values():
             self._shard.consumers.gained_room(stream)
+
+
+def _unacked(taken: Iterable[Taken]) -> list[Taken]:
+    """Without the marks of what went with its queue."""
+    return [entry for entry in taken if entry[1].queue_number != NO_QUEUE]

@@ -2,6 +2,9 @@
 
 In a stream deliveries are numbered 0, 1, 2, ... and paged by number: a page is read when one of its
 deliveries is settled, so a channel with a million of them costs no more than one with ten.
+
+Of a delivery whose queue was deleted a mark stays, as in RabbitMQ: it settles nothing, but
+`multiple` may go up to it, and the consumer timeout counts it. It goes when it is settled.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from streaming.broker.encoding import PageCodec
-from streaming.broker.message import NEVER
-from streaming.broker.rest import Delivery, StreamRecord
+from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
+from streaming.broker.rest import NO_QUEUE, Delivery, StreamRecord
 
 if TYPE_CHECKING:
     from streaming.broker.channels import Channel
@@ -23,6 +26,9 @@ PAGE_BITS: Final = 10
 
 DELIVERIES = PageCodec(Delivery)
 
+_NOTHING: Final = Copy(NO_COPY, Message(0, 0, 0, 0, 0, 0), Envelope("", ()), 0, NEVER, NO_COPY)
+"""What a mark holds: the copy is gone."""
+
 
 class Stream:
     """Deliveries under one label, by number.
@@ -31,7 +37,7 @@ class Stream:
         queue_number, prefetch, auto_ack: a consumer's; `active` until it is cancelled.
         key: channel and stream number: how queues refer to a consumer.
         id: what delivery ids begin with.
-        unacked: how many deliveries are not settled.
+        unacked: how many deliveries are not settled, marks included.
         room: how many there may be.
         pages: the pages that hold any -> how many, as of the last save.
     """
@@ -102,12 +108,11 @@ class Stream:
                 self._forget(page_number)
         return delivery
 
-    def tag_of(self, number: int) -> int | None:
-        """The delivery tag of an unacked delivery."""
+    def find(self, number: int) -> Delivery | None:
+        """A delivery, or its mark, that stays here; None if it is not here (any more)."""
         if number >> PAGE_BITS not in self.pages:
             return None
-        delivery = self._page(number >> PAGE_BITS).get(number)
-        return None if delivery is None else delivery.tag
+        return self._page(number >> PAGE_BITS).get(number)
 
     def take_up_to(self, tag: int) -> Iterator[Delivery]:
         """Take out the deliveries with a tag up to this one, in order."""
@@ -127,11 +132,14 @@ class Stream:
             yield self, delivery
 
     def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
-        """Take out the deliveries of one queue."""
+        """Take out the deliveries of one queue, which is deleted; their marks stay."""
         for page_number in sorted(self.pages):
-            for number, delivery in list(self._page(page_number).items()):
+            page = self._page(page_number)
+            for number, delivery in page.items():
                 if delivery.queue_number == queue_number:
-                    self.take(number)
+                    page[number] = Delivery(
+                        delivery.tag, number, NO_QUEUE, delivery.at_ms, _NOTHING
+                    )
                     yield delivery
 
     def oldest_ms(self) -> int:

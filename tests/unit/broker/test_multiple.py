@@ -1,9 +1,14 @@
 """Settling several deliveries with one command, and who gets room by that (R-SET-3)."""
 
+from typing import Any
+
 import pytest
 
 from streaming.broker import commands
+from streaming.broker.commands import Ack, CheckedPublish, Nack, Reject
+from streaming.broker.events import Kind
 from tests.builders import Broker
+from topology.errors import Refusal
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 
@@ -71,3 +76,106 @@ def test_multiple_up_to_a_delivery_that_is_settled_is_missing(cut):
     broker.ack("g/1")
 
     assert broker.answer(commands.Ack(refs=("g/1",), multiple=True)) == {"missing": ["g/1"]}
+
+
+def with_a_gap(*, cut: bool, **config: Any) -> Broker:
+    """Channel c0 has a/0 of `kept`, gone/0 and gone/1 of a deleted queue, b/0 of `kept`."""
+    broker = Broker(cut=cut, **config)
+    for queue in ("kept", "deleted"):
+        broker.queue(queue)
+        for number in range(2):
+            broker.publish("", queue, f"{queue}{number}")
+    broker.get("kept", "a")
+    broker.consume("deleted", "gone")
+    broker.get("kept", "b")
+    broker.do(commands.DeleteQueue(queue="deleted"))
+    broker.story()
+    return broker
+
+
+@CUT
+@pytest.mark.parametrize(
+    ("settlement", "told"),
+    [
+        (Ack(refs=("gone/0",), multiple=True), ["kept0 acked in kept"]),
+        (Ack(refs=("1.1.1",), multiple=True), ["kept0 acked in kept"]),
+        (Nack(refs=("gone/1",), multiple=True, requeue=True), ["kept0 requeued in kept"]),
+        (
+            Nack(refs=("gone/1",), multiple=True),
+            ["kept0 died in kept, rejected, to nowhere: no_exchange"],
+        ),
+        (Ack(refs=("gone/0", "gone/1")), []),
+        (Reject(refs=("gone/0",)), []),
+    ],
+)
+def test_multiple_up_to_what_went_with_its_queue_settles_what_is_older(settlement, told, cut):
+    """As RabbitMQ 3.10.8 does; a settlement of it alone does nothing."""
+    broker = with_a_gap(cut=cut)
+
+    assert broker.answer(settlement) == {"missing": list(settlement.refs)}
+    assert broker.story() == told
+    assert broker.answer(settlement) == {"missing": list(settlement.refs)}
+    assert broker.story() == []
+    broker.ack("b/0")
+    assert broker.story() == ["kept1 acked in kept"]
+
+
+@CUT
+def test_what_went_with_its_queue_is_settled_once(cut):
+    """Then it is nothing that `multiple` can go up to: RabbitMQ's unknown delivery tag."""
+    broker = with_a_gap(cut=cut)
+    broker.ack("gone/0", "gone/1")
+
+    broker.ack("gone/1", multiple=True)
+
+    assert broker.story() == []
+
+
+@CUT
+def test_multiple_past_what_went_with_its_queue_settles_the_rest(cut):
+    broker = with_a_gap(cut=cut)
+
+    assert broker.answer(Ack(refs=("b/0",), multiple=True)) == {}
+    assert broker.story() == ["kept0 acked in kept", "kept1 acked in kept"]
+
+
+@CUT
+def test_what_was_never_handed_out_is_nothing_to_go_up_to(cut):
+    broker = with_a_gap(cut=cut)
+
+    assert broker.answer(Ack(refs=("gone/2", "1.1.2"), multiple=True)) == {
+        "missing": ["gone/2", "1.1.2"]
+    }
+    assert broker.story() == []
+
+
+@CUT
+def test_recovering_leaves_nothing_of_what_went_with_its_queue(cut):
+    broker = with_a_gap(cut=cut)
+
+    assert broker.answer(commands.Recover(channel="c0")) == {"requeued": 2}
+    broker.ack("gone/1", multiple=True)
+
+    assert broker.story() == ["kept0 requeued in kept", "kept1 requeued in kept"]
+    assert [key for key in broker.store.values if key.startswith("d")] == []
+
+
+@CUT
+def test_the_consumer_timeout_counts_what_went_with_its_queue(cut):
+    broker = with_a_gap(cut=cut, consumer_timeout_ms=1_000)
+    broker.ack("a/0", "b/0")
+
+    broker.at(1_000)
+
+    [(_queue, detail)] = broker.of_kind(Kind.CHANNEL)[-1:]
+    assert (detail["what"], detail["cause"]) == ("channel_closed", "consumer_timeout")
+
+
+@CUT
+def test_a_check_refuses_what_went_with_its_queue(cut):
+    broker = with_a_gap(cut=cut)
+    steps = (CheckedPublish(), Ack(refs=("a/0",)), Ack(refs=("gone/1",), multiple=True))
+
+    assert broker.answer(commands.Check(steps=steps)) == Refusal(
+        406, "PRECONDITION_FAILED - unknown delivery tag gone/1"
+    )

@@ -74,6 +74,12 @@ def test_a_refused_publish_closes_its_channel_too():
     assert missed_after(CANCEL, publish) == ["k/0", "k/1", "k/2"]
 
 
+def test_a_refused_check_closes_no_channel():
+    steps = [{"op": "publish", "exchange": "none"}]
+
+    assert missed_after(CANCEL, {"op": "check", "steps": steps, "channel": "c"}) == ["k/2"]
+
+
 def test_a_settlement_on_another_channel_misses_what_is_there():
     assert missed_after(CANCEL, settle={"channel": "other"}) == ["k/0", "k/1", "k/2"]
 

@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 from streaming.broker.message import NEVER, NO_COPY
+from streaming.broker.rest import NO_QUEUE
 from streaming.broker.shard import Shard
 from tests.builders import Broker
 
@@ -44,6 +45,8 @@ def contents_of(broker: Broker) -> list[dict[str, Any]]:
         for stream in channel.streams.values():
             for page in list(stream.pages):
                 for delivery in stream._page(page).values():  # noqa: SLF001 - all there are
+                    if delivery.queue_number == NO_QUEUE:
+                        continue
                     queue = shard.queues.by_number(delivery.queue_number)
                     assert queue is not None
                     add(delivery.copy, queue.name, "unacked", channel.user, channel.name)
