@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.client import (
     Address,
@@ -71,6 +72,7 @@ def test_without_a_job_a_publish_fails_in_words(nobody):
 
 
 def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
+    nobody.timeout_s = WAIT_S  # of transactions: the first one of a broker is slow
     started = []
 
     def publish():
@@ -87,6 +89,33 @@ def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
 
 def test_without_confirms_kafkas_word_is_enough(nobody):
     assert nobody.publisher(confirms=False).publish("", "q", b"1").result(WAIT_S) is None
+
+
+def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew(tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka") as kafka:
+        address = Address(bootstrap=kafka.bootstrap_servers, transactions="dlx.transactions")
+        made = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).create_topics(
+            [NewTopic(topic, 1) for topic in sorted(address.topics())]
+        )
+        for topic in made.values():
+            topic.result(WAIT_S)
+        with Connection(address, timeout_s=TIMEOUT_S) as connection:
+            connection.timeout_s = WAIT_S  # of transactions: a broker that just began is slow
+            started = []
+
+            def publish(before_the_end):
+                with connection.transaction() as transaction:
+                    started.append(transaction.publish("", "q", b"1"))
+                    before_the_end()
+
+            with pytest.raises(KafkaUnreachableError, match="the transaction is aborted"):
+                publish(kafka.stop)
+            with pytest.raises(TransactionAbortedError, match="KafkaUnreachableError"):
+                started[0].result(0)
+
+            kafka.start()
+            with pytest.raises(NoAnswerError, match="nothing takes effect"):
+                publish(lambda: None)
 
 
 @pytest.mark.long
