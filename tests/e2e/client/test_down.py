@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from streaming.client import (
     Address,
@@ -94,11 +95,10 @@ def test_without_confirms_kafkas_word_is_enough(nobody):
 def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         address = Address(bootstrap=kafka.bootstrap_servers, transactions="dlx.transactions")
-        made = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).create_topics(
-            [NewTopic(topic, 1) for topic in sorted(address.topics())]
-        )
-        for topic in made.values():
-            topic.result(WAIT_S)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        topics = [NewTopic(topic, 1) for topic in sorted(address.topics())]
+        for made in admin.create_topics(topics).values():
+            made.result(WAIT_S)
         with Connection(address, timeout_s=TIMEOUT_S) as connection:
             connection.timeout_s = WAIT_S  # of transactions: a broker that just began is slow
             started = []
