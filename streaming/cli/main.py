@@ -29,7 +29,7 @@ from streaming.cli import (
     topology,
 )
 from streaming.cli.exit_codes import EXIT_INVALID
-from streaming.cli.terminal import printable_lines, survive_any_text
+from streaming.cli.terminal import printable_lines, survive_any_text, written_out
 from topology.errors import DlxError
 
 EXAMPLES = (
@@ -94,8 +94,9 @@ app.command("test")(suite.run_suite)
 def main() -> None:
     """Run the command line; never returns."""
     survive_any_text()
-    try:
-        app(prog_name="dlx")
-    except DlxError as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        sys.exit(EXIT_INVALID)
+    with written_out():
+        try:
+            app(prog_name="dlx")
+        except DlxError as error:
+            print(printable_lines(str(error)), file=sys.stderr)
+            sys.exit(EXIT_INVALID)

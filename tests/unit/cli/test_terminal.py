@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from streaming.cli.listing import print_json, print_rows
 from tests.unit.tables.shop import a_shop
 
+FULL = Path("/dev/full")
 COMMAND = (sys.executable, "-P", "-m", "streaming.cli")
 
 
@@ -58,3 +60,54 @@ def test_json_stays_json_in_any_encoding(peek_in_ascii, capsys):
 
     assert row["body"] == "order 2 \x07é\nline"
     assert capsys.readouterr().out == '{"body":"é"}\n'
+
+
+def printing(command, stdout):
+    """A command whose stdout goes there: its exit status, and what it says."""
+    ended = subprocess.run(
+        (*COMMAND, *command), stdout=stdout, stderr=subprocess.PIPE, text=True, check=False
+    )
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--help",),
+        ("config", "show"),
+        ("check", "examples/shop/definitions.json"),
+        ("route", "examples/shop/definitions.json", "orders", "order.eu.created"),
+        ("simulate", "examples/retry.json", "examples/dead-letter-rejected.json", "--json"),
+    ],
+)
+def test_a_full_disk_is_told_in_one_line(command):
+    with FULL.open("wb") as full:
+        assert printing(command, full) == (2, "cannot write the output: No space left on device\n")
+
+
+def test_a_full_disk_is_told_of_a_table_too(tmp_path):
+    a_shop(tmp_path)
+
+    with FULL.open("wb") as full:
+        status = printing(("queues", "list", "--tables", str(tmp_path)), full)
+
+    assert status == (2, "cannot write the output: No space left on device\n")
+
+
+def test_a_full_disk_that_takes_no_complaint_either_ends_all_the_same():
+    with FULL.open("wb") as full:
+        ended = subprocess.run((*COMMAND, "config", "show"), stdout=full, stderr=full, check=False)
+
+    assert ended.returncode == 2
+
+
+@pytest.mark.parametrize("command", [("--help",), ("config", "show")])
+def test_a_reader_that_has_gone_is_not_worth_a_word(command):
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    status, err = printing(command, writing)
+    os.close(writing)
+
+    assert err == ""
+    assert status in {0, 1}
