@@ -6,7 +6,7 @@ from typing import Final
 
 from streaming.broker.events import Kind
 from streaming.tables.contents_query import CONTENTS, NEVER_APPLIED, progress
-from streaming.tables.findings import MOST_NAMED, Clue
+from streaming.tables.findings import MOST_NAMED, Clue, What
 from streaming.tables.identity import MessageId
 from streaming.tables.ledger_rows import MESSAGE_KEY
 from streaming.tables.lives import DEATHS_OF_READY, DEATHS_OF_UNACKED, LIVES, State
@@ -142,8 +142,17 @@ def contents_against_events(tables: Tables) -> Iterator[Clue]:
         message_id = None if key[0] is None else MessageId(*key)
         has = f"has copy {copy_id} {stored}" if stored else f"does not have copy {copy_id}"
         seen = f"queue_contents (as of batch {as_of}) {has}"
+        alone: What
         if last_seq is None:
-            yield Clue(shard, f"it enqueued the copy: {seen}", message_id, queue, copy_id, copy_id)
+            alone = "stray row of queue_contents"
+            why = f"it enqueued the copy: {seen}"
+            yield Clue(shard, why, message_id, queue, copy_id, copy_id, alone=alone)
+            continue
+        if stored is None:
+            alone = "missing row of queue_contents"
         else:
-            why = f"{seen}, and the events leave it {state or 'gone'}"
-            yield Clue(shard, why, message_id, queue, copy_id, None, last_seq)
+            alone = (
+                "stray row of queue_contents" if state is None else "wrong row of queue_contents"
+            )
+        why = f"{seen}, and the events leave it {state or 'gone'}"
+        yield Clue(shard, why, message_id, queue, copy_id, None, last_seq, alone=alone)

@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from streaming.tables.contents_query import CONTENTS
 from streaming.tables.identity import MessageId
 from streaming.tables.ledger_rows import Shard
 
@@ -19,12 +20,19 @@ What = Literal[
     "missing dead letter",
     "missing batch row",
     "missing row",
+    "missing row of queue_contents",
+    "stray row of queue_contents",
+    "wrong row of queue_contents",
     "repeated row",
     "contradiction",
 ]
 
 MOST_NAMED: Final = 1000
 """Gaps are named one by one up to so many; more are counted."""
+
+
+REBUILD: Final = f"; `dlx tables rebuild` makes {CONTENTS} anew from events"
+"""What to do where that table alone is at odds with the others."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -193,7 +201,7 @@ def _alone(clue: Clue, shards: Mapping[int, Shard]) -> Finding:
         clue.alone,
         vhost,
         lane,
-        clue.why,
+        f"{clue.why}{REBUILD}" if clue.alone.endswith(CONTENTS) else clue.why,
         clue.seq,
         clue.copy_id,
         clue.queue,

@@ -34,6 +34,21 @@ def remove(root, name, condition, *, times=1):
     return removed
 
 
+def change(root, name, column, value, *, where):
+    """Write another value into a column, where a column has a value, behind Delta's back."""
+    key, wanted = where
+    for file in Tables(str(root)).files(name):
+        path = Path(root) / name / file
+        rows = pq.read_table(path)
+        values = [
+            value if row[key] == wanted else row[column]
+            for row in rows.select([key, column]).to_pylist()
+        ]
+        place = rows.schema.get_field_index(column)
+        changed = pa.array(values, rows.schema.field(column).type)
+        pq.write_table(rows.set_column(place, rows.schema.field(column), changed), path)
+
+
 def repeat(root, name, condition):
     """Write rows a second time."""
     return remove(root, name, condition, times=2)

@@ -7,9 +7,9 @@ import pytest
 from deltalake import DeltaTable
 
 from streaming.tables.balance import QueueBalance, VhostBalance
-from streaming.tables.findings import Finding
+from streaming.tables.findings import REBUILD, Finding
 from streaming.tables.snapshot import Tables
-from tests.unit.tables.drawing import drawn, named, remove, repeat
+from tests.unit.tables.drawing import change, drawn, named, remove, repeat
 from tests.unit.tables.random_play import RandomPlay
 from tests.unit.tables.recording import QUERY_ID, Recording, apart
 from tests.unit.tables.shop import a_shop
@@ -142,6 +142,42 @@ def test_a_missing_ack_is_named_by_the_contents(copy_of_shop):
     assert found.findings[0].why == (
         "queue_contents (as of batch 1) does not have copy 11, and the events leave it unacked"
     )
+
+
+def test_a_row_that_queue_contents_lacks_is_not_taken_for_a_missing_event(copy_of_shop):
+    assert remove(copy_of_shop, "queue_contents", lambda row: row["queue"] == "dead") == 1
+
+    found = drawn(copy_of_shop)
+
+    assert [(one.what, one.message_id, one.queue) for one in found.findings] == [
+        ("missing row of queue_contents", "0/0/2", "dead")
+    ]
+    assert found.findings[0].why.endswith(
+        "and the events leave it ready; `dlx tables rebuild` makes queue_contents anew from events"
+    )
+
+
+def test_a_row_of_queue_contents_that_says_otherwise_is_wrong(copy_of_shop):
+    change(copy_of_shop, "queue_contents", "state", "unacked", where=("queue", "dead"))
+
+    found = drawn(copy_of_shop)
+
+    assert [(one.what, one.queue) for one in found.findings] == [
+        ("wrong row of queue_contents", "dead")
+    ]
+    assert REBUILD in found.findings[0].why
+
+
+def test_a_row_of_queue_contents_about_a_copy_that_never_was_is_stray(copy_of_shop):
+    change(copy_of_shop, "queue_contents", "copy_id", 4, where=("queue", "dead"))
+
+    found = drawn(copy_of_shop)
+
+    assert sorted((one.what, one.copy_id == 4) for one in found.findings) == [
+        ("missing row of queue_contents", False),
+        ("stray row of queue_contents", True),
+    ]
+    assert all(one.why.endswith(REBUILD) for one in found.findings)
 
 
 def test_what_nothing_else_tells_of_is_named_by_its_neighbours(copy_of_shop):
