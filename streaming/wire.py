@@ -41,10 +41,27 @@ HEADERS = "dlx-headers"
 FLAGS = "dlx-flags"
 CHANNEL = "dlx-channel"
 LEFT_OUT = "dlx-left-out"
+TOPIC_NUMBER = "dlx-topic-number"
+PARTITION = "dlx-partition"
+OFFSET = "dlx-offset"
+KIND = "dlx-kind"
+LANE = "dlx-lane"
+SEQ = "dlx-seq"
+QUEUE = "dlx-queue"
+REF = "dlx-ref"
+DELIVERY_ID = "dlx-delivery-id"
+REDELIVERED = "dlx-redelivered"
+COPY_ID = "dlx-copy-id"
+DELIVERY_COUNT = "dlx-delivery-count"
+REPLY_CODE = "dlx-reply-code"
+REPLY_TEXT = "dlx-reply-text"
 OURS = "dlx-"
 
 INBOUND = (OP, VHOST, EXCHANGE, ROUTING_KEY, PROPERTIES, HEADERS, FLAGS, CHANNEL)
 """The headers that a client may send, in this order wherever they are columns."""
+
+PLACE = (TOPIC_NUMBER, PARTITION, OFFSET)
+"""The headers that say which record of Kafka a message came in."""
 
 DEFAULT_VHOST = "/"
 DEFAULT_CHANNEL = "pub"

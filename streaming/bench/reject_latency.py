@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer
 from deltalake import DeltaTable
 
 from streaming.bench.pipeline_load import bodies
-from streaming.wire import EXCHANGE, OP, ROUTING_KEY
+from streaming.wire import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -130,10 +130,10 @@ def run_client(
         producer.poll(0)
         for message in consumer.consume(500, 0.005):
             told: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type] # always a list
-            if message.error() is not None or told.get("dlx-kind") != b"delivery":
+            if message.error() is not None or told.get(KIND) != b"delivery":
                 continue
-            reject = {"op": "reject", "refs": [told["dlx-ref"].decode()], "channel": _CHANNEL}
-            rejected_at[int(told["dlx-copy-id"])] = time.time()
+            reject = {"op": "reject", "refs": [told[REF].decode()], "channel": _CHANNEL}
+            rejected_at[int(told[COPY_ID])] = time.time()
             producer.produce(commands, json.dumps(reject).encode(), headers=[(OP, b"reject")])
     producer.flush(PATIENCE_S)
     consumer.close()

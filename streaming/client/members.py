@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from streaming.client.errors import ClientError, broker_error
+from streaming.wire import SEQ
 
 if TYPE_CHECKING:
     from streaming.client.asking import Asking
@@ -89,7 +90,7 @@ class Members:
         self._gate(record)
 
     def _gate(self, record: Inbound) -> None:
-        seq = int(record.headers.get("dlx-seq", b"0"))
+        seq = int(record.headers.get(SEQ, b"0"))
         self._flow.notice(seq, active=bool(record.document.get("active", True)))
 
     def _answered(self, record: Inbound) -> None:

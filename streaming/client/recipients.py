@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from streaming.client.consuming import Callbacks, Consumer
 from streaming.client.errors import ClientError
 from streaming.client.records import Inbound, delivery_of
+from streaming.wire import REF
 
 if TYPE_CHECKING:
     from streaming.client.channel import Channel
@@ -119,7 +120,7 @@ class Recipients:
 
     def arrive(self, record: Inbound) -> None:
         """A delivery; others are of somebody who used the channel's name before."""
-        label = record.text("dlx-ref").rpartition("/")[0]
+        label = record.text(REF).rpartition("/")[0]
         with self._lock:  # who is given up is handed nothing behind our back
             consumer = self._consumers.get(label)
             if consumer is not None:

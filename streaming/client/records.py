@@ -13,15 +13,27 @@ from streaming.client.errors import ClientError
 from streaming.client.messages import Body, Delivery, KafkaHeaders, Returned
 from streaming.wire import (
     CHANNEL,
+    DELIVERY_COUNT,
+    DELIVERY_ID,
     EXCHANGE,
     FLAGS,
     HEADERS,
     INBOUND,
+    KIND,
+    LANE,
     LEFT_OUT,
+    OFFSET,
     OP,
     OURS,
+    PARTITION,
+    PLACE,
     PROPERTIES,
+    QUEUE,
+    REDELIVERED,
+    REPLY_CODE,
+    REPLY_TEXT,
     ROUTING_KEY,
+    SEQ,
     VHOST,
     MalformedRecordError,
     publish_headers,
@@ -32,7 +44,6 @@ if TYPE_CHECKING:
     from streaming.client.address import Address
 
 Header = tuple[str, bytes | None]
-PLACE = ("dlx-topic-number", "dlx-partition", "dlx-offset")
 
 
 class Record(NamedTuple):
@@ -68,7 +79,7 @@ class Inbound(NamedTuple):
     @property
     def place(self) -> tuple[int, int]:
         """Partition and offset of the publish that a return is about."""
-        return int(self.headers["dlx-partition"]), int(self.headers["dlx-offset"])
+        return int(self.headers[PARTITION]), int(self.headers[OFFSET])
 
     def text(self, name: str) -> str:
         """A header as text."""
@@ -80,7 +91,7 @@ def inbound(value: bytes | None, headers: Iterable[tuple[str, Any]] | None) -> I
     pairs = [(name, text if text is None else bytes(text)) for name, text in headers or ()]
     ours = {name: text or b"" for name, text in pairs if name.startswith(OURS)}
     foreign = tuple(pair for pair in pairs if not pair[0].startswith(OURS))
-    kind = ours.get("dlx-kind", b"").decode()
+    kind = ours.get(KIND, b"").decode()
     return Inbound(kind, ours.get(CHANNEL, b"").decode(), value or b"", ours, foreign)
 
 
@@ -191,11 +202,11 @@ def delivery_of(record: Inbound, consumer_tag: str) -> Delivery:
     """A delivery, read; its channel is left out."""
     return Delivery(
         **_attributes(record),
-        queue=record.text("dlx-queue"),
+        queue=record.text(QUEUE),
         consumer_tag=consumer_tag,
-        redelivered=record.headers.get("dlx-redelivered") == b"true",
-        delivery_count=int(record.headers.get("dlx-delivery-count", b"0")),
-        delivery_id=record.text("dlx-delivery-id"),
+        redelivered=record.headers.get(REDELIVERED) == b"true",
+        delivery_count=int(record.headers.get(DELIVERY_COUNT, b"0")),
+        delivery_id=record.text(DELIVERY_ID),
     )
 
 
@@ -203,8 +214,8 @@ def returned_of(record: Inbound) -> Returned:
     """A returned message, read."""
     return Returned(
         **_attributes(record),
-        reply_code=int(record.headers["dlx-reply-code"]),
-        reply_text=record.text("dlx-reply-text"),
+        reply_code=int(record.headers[REPLY_CODE]),
+        reply_text=record.text(REPLY_TEXT),
     )
 
 
@@ -240,10 +251,10 @@ class Repeats:
 
     def is_new(self, partition: int, headers: Mapping[str, bytes]) -> bool:
         """Whether a record was not seen before; one without a number is always new."""
-        number = headers.get("dlx-seq")
+        number = headers.get(SEQ)
         if number is None:
             return True
-        shard = (partition, headers.get(VHOST, b""), headers.get("dlx-lane", b""))
+        shard = (partition, headers.get(VHOST, b""), headers.get(LANE, b""))
         seq = int(number)
         if seq <= self._highest.get(shard, -1):
             return False

@@ -25,8 +25,7 @@ import msgspec
 from confluent_kafka import KafkaException, Producer
 
 from streaming.pipeline.kept_files import read_kept
-from streaming.pipeline.outbound_records import KIND, LANE, SEQ
-from streaming.wire import CHANNEL, VHOST
+from streaming.wire import CHANNEL, KIND, LANE, SEQ, VHOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

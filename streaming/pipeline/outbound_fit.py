@@ -26,7 +26,7 @@ import msgspec
 
 from streaming.broker.deaths import X_DEATH
 from streaming.pipeline.message_rows import headers_json
-from streaming.wire import LEFT_OUT
+from streaming.wire import HEADERS, LEFT_OUT, OFFSET, PARTITION, PROPERTIES, TOPIC_NUMBER
 from topology.values import to_json
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class MessageParts(NamedTuple):
         """The headers of the record."""
         found = [*self.kafka_headers, *self.short]
         if self.properties:
-            found.append(("dlx-properties", json_bytes(self.properties)))
+            found.append((PROPERTIES, json_bytes(self.properties)))
         text = headers_json(self.headers)
         if text is not None:
-            found.append(("dlx-headers", text.encode()))
+            found.append((HEADERS, text.encode()))
         return found
 
 
@@ -122,9 +122,9 @@ def fit_message(parts: MessageParts, key: bytes, most: int) -> Fitted:
     message = parts.message
     named: list[Header] = [
         (LEFT_OUT, json_bytes(left_out)),
-        ("dlx-topic-number", b"%d" % message.topic_number),
-        ("dlx-partition", b"%d" % message.partition),
-        ("dlx-offset", b"%d" % message.offset),
+        (TOPIC_NUMBER, b"%d" % message.topic_number),
+        (PARTITION, b"%d" % message.partition),
+        (OFFSET, b"%d" % message.offset),
     ]
     known = {name for name, _text in smaller.short}
     headers = smaller.all_headers() + [each for each in named if each[0] not in known]

@@ -42,11 +42,26 @@ from streaming.pipeline.outbound_fit import (
 )
 from streaming.pipeline.tasks import BatchContext, TaskSettings
 from streaming.scenario.messages import delivered_headers
-from streaming.wire import OURS
+from streaming.wire import (
+    CHANNEL,
+    COPY_ID,
+    DELIVERY_COUNT,
+    DELIVERY_ID,
+    EXCHANGE,
+    KIND,
+    LANE,
+    OURS,
+    PLACE,
+    QUEUE,
+    REDELIVERED,
+    REF,
+    REPLY_CODE,
+    REPLY_TEXT,
+    ROUTING_KEY,
+    SEQ,
+    VHOST,
+)
 
-KIND = "dlx-kind"
-SEQ = "dlx-seq"
-LANE = "dlx-lane"
 KINDS: dict[type[Outbound], str] = {
     DeliveryOut: "delivery",
     ReturnOut: "return",
@@ -129,10 +144,10 @@ class OutboundRecords:
         key = out.actor.channel.encode()
         common: list[Header] = [
             (KIND, kind.encode()),
-            ("dlx-vhost", config.vhost.encode()),
+            (VHOST, config.vhost.encode()),
             (LANE, str(config.lane).encode()),
             (SEQ, str(seq).encode()),
-            ("dlx-channel", key),
+            (CHANNEL, key),
         ]
         message: tuple[int, int, int] | None = None
         if isinstance(out, DeliveryOut | ReturnOut):
@@ -166,8 +181,8 @@ class OutboundRecords:
         else:
             message, envelope, headers = out.message, out.envelope, out.envelope.headers
             more = [
-                ("dlx-reply-code", str(out.code).encode()),
-                ("dlx-reply-text", out.text.encode()),
+                (REPLY_CODE, str(out.code).encode()),
+                (REPLY_TEXT, out.text.encode()),
                 *_origin_headers(message),
             ]
         properties = dict(envelope.properties)
@@ -175,8 +190,8 @@ class OutboundRecords:
             properties["expiration"] = envelope.expiration
         short: list[Header] = [
             *common,
-            ("dlx-exchange", envelope.exchange.encode()),
-            ("dlx-routing-key", envelope.routing_keys[0].encode()),
+            (EXCHANGE, envelope.exchange.encode()),
+            (ROUTING_KEY, envelope.routing_keys[0].encode()),
             *more,
         ]
         arrived = stored[id(message)]
@@ -202,14 +217,14 @@ def _message(out: Outbound) -> Message | None:
 def _delivery_headers(out: DeliveryOut) -> list[Header]:
     count = out.delivery_count
     headers: list[Header] = [
-        ("dlx-queue", out.queue.encode()),
-        ("dlx-ref", out.ref.encode()),
-        ("dlx-delivery-id", out.delivery_id.encode()),
-        ("dlx-redelivered", b"true" if count else b"false"),
-        ("dlx-copy-id", str(out.copy.copy_id).encode()),
+        (QUEUE, out.queue.encode()),
+        (REF, out.ref.encode()),
+        (DELIVERY_ID, out.delivery_id.encode()),
+        (REDELIVERED, b"true" if count else b"false"),
+        (COPY_ID, str(out.copy.copy_id).encode()),
     ]
     if count:
-        headers.append(("dlx-delivery-count", str(count).encode()))
+        headers.append((DELIVERY_COUNT, str(count).encode()))
     return headers
 
 
@@ -244,7 +259,5 @@ def _origin(message: Message) -> dict[str, int]:
 
 
 def _origin_headers(message: Message) -> list[Header]:
-    return [
-        (f"dlx-{name.replace('_', '-')}", str(value).encode())
-        for name, value in _origin(message).items()
-    ]
+    values = _origin(message).values()
+    return [(name, b"%d" % value) for name, value in zip(PLACE, values, strict=True)]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from streaming.scenario.replies import Delivered, Reply
 from streaming.simulation.brokers import MARKING_CHANNEL
 from streaming.simulation.wire_records import reply_of
+from streaming.wire import CHANNEL, COPY_ID, KIND, SEQ
 
 
 class _Record(NamedTuple):
@@ -25,9 +26,9 @@ class Outbox:
 
     def take(self, value: bytes, headers: Mapping[str, bytes]) -> None:
         """Keep a record; notices of flow control, and of consumers that end, are no replies."""
-        if headers["dlx-kind"] in {b"flow", b"cancel"}:
+        if headers[KIND] in {b"flow", b"cancel"}:
             return
-        self._records.setdefault(int(headers["dlx-seq"]), _Record(value, headers))
+        self._records.setdefault(int(headers[SEQ]), _Record(value, headers))
 
     def replies(self) -> list[list[Reply]]:
         """The replies to each call, in order."""
@@ -54,14 +55,14 @@ class Outbox:
         """Copy -> delivery id of its last delivery that has to be settled."""
         last: dict[int, str] = {}
         for _seq, record in sorted(self._records.items()):
-            if record.headers["dlx-kind"] != b"delivery":
+            if record.headers[KIND] != b"delivery":
                 continue
             reply = reply_of(record.value, record.headers, self._vhost)
             if isinstance(reply, Delivered) and reply.delivery_id:
-                last[int(record.headers["dlx-copy-id"])] = reply.delivery_id
+                last[int(record.headers[COPY_ID])] = reply.delivery_id
         return last
 
 
 def _is_mark(record: _Record) -> bool:
     headers = record.headers
-    return (headers["dlx-kind"], headers["dlx-channel"]) == (b"answer", MARKING_CHANNEL.encode())
+    return (headers[KIND], headers[CHANNEL]) == (b"answer", MARKING_CHANNEL.encode())

@@ -35,6 +35,7 @@ from streaming.simulation.brokers import LogReader, LogWriter
 from streaming.simulation.ledger_rows import Moment, quarantined, unacked_copies
 from streaming.simulation.outbox import Outbox
 from streaming.simulation.wire_records import LogRecord, by_name
+from streaming.wire import VHOST
 from topology.errors import DlxError
 from topology.values import Compat
 
@@ -220,7 +221,7 @@ class PipelineRun:
         for value, headers in _everything_in(
             self._place.bootstrap_servers, self._config().outbound_topics().values()
         ):
-            outboxes[headers["dlx-vhost"].decode()].take(value, headers)
+            outboxes[headers[VHOST].decode()].take(value, headers)
         return outboxes
 
 

@@ -20,7 +20,22 @@ from streaming.scenario.replies import (
     Returned,
 )
 from streaming.scenario.steps import Publish
-from streaming.wire import CHANNEL, EXCHANGE, FLAGS, HEADERS, OP, PROPERTIES, ROUTING_KEY
+from streaming.wire import (
+    CHANNEL,
+    DELIVERY_ID,
+    EXCHANGE,
+    FLAGS,
+    HEADERS,
+    KIND,
+    OP,
+    PROPERTIES,
+    QUEUE,
+    REDELIVERED,
+    REF,
+    REPLY_CODE,
+    REPLY_TEXT,
+    ROUTING_KEY,
+)
 from streaming.wire import VHOST as VHOST_HEADER
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.documents import (
@@ -100,21 +115,21 @@ def _member(name: str, value: Any) -> Any:
 
 def reply_of(value: bytes, headers: Mapping[str, bytes], vhost: str) -> Reply:
     """What a record of the outbound topic says; error texts call the vhost as recordings do."""
-    match headers["dlx-kind"]:
+    match headers[KIND]:
         case b"delivery":
-            redelivered = headers["dlx-redelivered"] == b"true"
+            redelivered = headers[REDELIVERED] == b"true"
             return Delivered(
-                headers["dlx-channel"].decode(),
-                headers["dlx-ref"].decode(),
-                headers["dlx-delivery-id"].decode(),
-                headers["dlx-queue"].decode(),
+                headers[CHANNEL].decode(),
+                headers[REF].decode(),
+                headers[DELIVERY_ID].decode(),
+                headers[QUEUE].decode(),
                 {**_message(value, headers), "redelivered": redelivered},
             )
         case b"return":
-            text = headers["dlx-reply-text"].decode()
-            return Returned(int(headers["dlx-reply-code"]), text, _message(value, headers))
+            text = headers[REPLY_TEXT].decode()
+            return Returned(int(headers[REPLY_CODE]), text, _message(value, headers))
     document = json.loads(value)
-    match headers["dlx-kind"]:
+    match headers[KIND]:
         case b"confirm":
             return Confirmed(document["ack"])
         case b"publish_error":

@@ -15,8 +15,7 @@ import pytest
 
 from streaming.command_documents import READERS
 from streaming.ledger.schemas import COMMENT, TABLES
-from streaming.pipeline.outbound_records import KIND, LANE, SEQ
-from streaming.wire import FLAG_BITS, INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.wire import FLAG_BITS, INBOUND, KIND, LANE, SEQ, TEXT_PROPERTIES, WHOLE_PROPERTIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = CHECKOUT / "README.md"
