@@ -72,6 +72,28 @@ DEFAULT_VHOST: Final = "/"
 DEFAULT_TIMEOUT_S: Final = 4.0  # what is wrong is told within 5 s, start and end included
 
 
+def _log_trouble(*, shown: bool) -> None:
+    """Let what goes wrong in the background be said, or not: an error that ends a command says it.
+
+    Who only waits would hear of it nowhere else.
+    """
+    import logging
+
+    from streaming.client.trouble import LOGGER
+
+    logging.getLogger(LOGGER).setLevel(logging.NOTSET if shown else logging.CRITICAL)
+
+
+@contextmanager
+def while_waiting() -> Iterator[None]:
+    """Trouble with Kafka or the job is said at once, and when it is over."""
+    _log_trouble(shown=True)
+    try:
+        yield
+    finally:
+        _log_trouble(shown=False)
+
+
 @contextmanager
 def connected(config: Path, user: str, vhost: str, timeout_s: float) -> Iterator["Connection"]:
     """A connection to the job that is meant, for one command.
@@ -81,6 +103,7 @@ def connected(config: Path, user: str, vhost: str, timeout_s: float) -> Iterator
     """
     from streaming.client import Connection
 
+    _log_trouble(shown=False)
     with Connection.from_config(config, user=user, vhost=vhost, timeout_s=timeout_s) as connection:
         yield connection
 

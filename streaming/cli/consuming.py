@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ from streaming.cli.connecting import (
     Vhost,
     connected,
     shared_channel,
+    while_waiting,
 )
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing import print_json, print_rows
@@ -170,7 +172,8 @@ def consume(
     with connected(config, user, vhost, timeout) as connection, connection.channel() as channel:
         room = prefetch if count is None else min(prefetch, count)
         consumer = channel.consume(queue, prefetch=room, timeout_s=idle)
-        try:
+        # What was not looked at goes back to the queue with the channel.
+        with suppress(KeyboardInterrupt), while_waiting():
             for delivery in consumer:
                 seen += 1
                 if handled(delivery, command):
@@ -180,8 +183,6 @@ def consume(
                     delivery.reject(requeue=requeue)
                 if count is not None and seen >= count:
                     break
-        except KeyboardInterrupt:
-            pass  # what was not looked at goes back to the queue with the channel
         consumer.cancel()
         channel.sync()
     print(f"{seen - rejected} acked, {rejected} rejected", file=sys.stderr)

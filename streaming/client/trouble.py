@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
-logger = logging.getLogger("dlx.client")
+LOGGER = "dlx.client.trouble"
+logger = logging.getLogger(LOGGER)
 
 About = Literal["", "Kafka", "the job", "answers"]
 

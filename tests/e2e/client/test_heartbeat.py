@@ -59,6 +59,19 @@ class Shell:
             assert line.startswith(words), found
 
 
+def what_get_says(run: DlxRun) -> list[str]:
+    """The lines of a `dlx get` that fails."""
+    options = ["--config", str(run.file), "--timeout", "6"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", "get", "library", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    return ended.stderr.splitlines()
+
+
 @pytest.mark.long
 def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline, run, tmp_path):
     troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -77,6 +90,8 @@ def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline,
             assert troubles.get(timeout=WAIT_S).startswith(SILENT)
             assert str(connection.trouble).startswith(SILENT)
             shell.until(shell.err, SILENT)
+            [words] = what_get_says(run)
+            assert words.startswith("the job did not answer to get within 6 s")
 
             run.start()
             assert troubles.get(timeout=WAIT_S) == HEARD
