@@ -10,6 +10,9 @@ MOST_HINTS = 100
 
 _LENGTHS_APART = 3
 _LIKENESS = 0.7
+_LIKENESS_OF_SHORT = 0.6
+"""Of names of three letters, one of which is wrong, or two swapped."""
+_SHORT = 3
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -43,5 +46,6 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
             candidates.append(candidate)
             if len(candidates) == MOST_CANDIDATES:
                 break
-    closest = get_close_matches(name, candidates, n=1, cutoff=_LIKENESS)
+    cutoff = _LIKENESS_OF_SHORT if len(name) <= _SHORT else _LIKENESS
+    closest = get_close_matches(name, candidates, n=1, cutoff=cutoff)
     return f" (did you mean {closest[0]!r}?)" if closest else ""

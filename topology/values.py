@@ -51,6 +51,8 @@ MatchKey: TypeAlias = tuple[object, ...]
 """A hashable, sortable stand-in for a value: equal keys mean values equal in type and content."""
 
 _32_BITS = range(-(2**31), 2**31)
+INTEGERS = range(-(2**63), 2**63)
+"""What AMQP can carry."""
 
 
 def amqp_type(value: AmqpValue) -> str:
@@ -161,6 +163,9 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
     if depth > MAX_DEPTH:
         message = f"is nested more than {MAX_DEPTH} levels deep"
         raise ValueError(message)
+    if isinstance(document, int) and document not in INTEGERS:
+        message = "is a number beyond 64 bits"
+        raise ValueError(message)
     if document is None or isinstance(document, bool | int | float | str):
         return document
     match document:
@@ -219,9 +224,9 @@ def _bytes(content: object) -> bytes:
 
 
 def _timestamp(content: object) -> Timestamp:
-    if isinstance(content, int) and not isinstance(content, bool):
+    if isinstance(content, int) and not isinstance(content, bool) and content in INTEGERS:
         return Timestamp(content)
-    message = "$timestamp must hold whole seconds"
+    message = "$timestamp must hold whole seconds, in 64 bits"
     raise ValueError(message)
 
 

@@ -63,7 +63,7 @@ def demo(
     query them.
 
     Exit status: 0 with a closed balance, 1 if it is not closed or the job failed, 2 if it could not
-    start, 130 after Ctrl-C.
+    start, 130 after Ctrl-C before the report.
     """
     if config is not None and not traffic_only:
         raise typer.BadParameter(

@@ -164,3 +164,6 @@ if __name__ == "__main__":
     except subprocess.CalledProcessError as failure:
         say(f"making .venv failed: {failure}")
         sys.exit(failure.returncode)
+    except OSError as failure:  # a checkout of somebody else, a full disk
+        say(f"making .venv failed: {failure.filename or ''}: {failure.strerror}")
+        sys.exit(2)

@@ -100,3 +100,8 @@ def main() -> None:
         except DlxError as error:
             print(printable_lines(str(error)), file=sys.stderr)
             sys.exit(EXIT_INVALID)
+        except (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError) as error:
+            if error.filename is None:  # of no file: a fault of ours
+                raise
+            print(printable_lines(f"{error.filename}: {error.strerror}"), file=sys.stderr)
+            sys.exit(EXIT_INVALID)

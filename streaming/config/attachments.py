@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streaming.config.errors import InvalidConfigError, Place
 from streaming.config.import_rules import import_problems
-from streaming.config.kafka_clients import jvm_properties
+from streaming.config.kafka_clients import jvm_properties, librdkafka_properties
 from streaming.config.model import JobConfig
 from streaming.config.secret import reveal
 from topology.checking import check_definitions
@@ -85,6 +85,7 @@ def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:
         partial(reveal, kafka.librdkafka_properties, "kafka.librdkafka_properties", environ),
         partial(reveal, config.tables.storage_options, "tables.storage_options", environ),
         partial(jvm_properties, kafka, environ),  # reads certificates
+        partial(librdkafka_properties, kafka, environ),
     )
     problems: list[Problem] = []
     for fetch in fetches:

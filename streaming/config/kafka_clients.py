@@ -12,6 +12,7 @@ from typing import Final
 
 from streaming.config.errors import InvalidConfigError, Place
 from streaming.config.kafka import KafkaSettings
+from streaming.config.librdkafka import refuse_together
 from streaming.config.secret import SecretText, reveal
 
 _LOGIN_MODULES: Final = {
@@ -26,14 +27,19 @@ def librdkafka_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> d
     """What every librdkafka client of the job is made with.
 
     Raises:
-        InvalidConfigError: a secret is not to be had.
+        InvalidConfigError: a secret is not to be had, or librdkafka does not take the properties.
     """
+    passed_through = {
+        **reveal(kafka.security, "kafka.security", environ),
+        **reveal(kafka.librdkafka_properties, "kafka.librdkafka_properties", environ),
+    }
+    if passed_through:
+        refuse_together(passed_through)
     return {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "client.id": kafka.client_id,
         "message.max.bytes": str(kafka.max_message_bytes),
-        **reveal(kafka.security, "kafka.security", environ),
-        **reveal(kafka.librdkafka_properties, "kafka.librdkafka_properties", environ),
+        **passed_through,
     }
 
 

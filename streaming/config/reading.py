@@ -7,6 +7,7 @@ from typing import Any
 
 from streaming.config.consistency import Parts, clashes
 from streaming.config.errors import InvalidConfigError, Place, overlap
+from streaming.config.librdkafka import refuse_unknown_properties
 from streaming.config.model import JobConfig
 from streaming.config.paths import rooted
 from streaming.config.sections import (
@@ -29,7 +30,9 @@ def load_config(path: Path) -> JobConfig:
     Raises:
         InvalidConfigError: with every problem, or that the file cannot be read.
     """
-    return rooted(read_config(path), path.absolute().parent)
+    config = rooted(read_config(path), path.absolute().parent)
+    refuse_unknown_properties(config.kafka)
+    return config
 
 
 def read_config(path: Path) -> JobConfig:

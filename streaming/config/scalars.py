@@ -20,8 +20,11 @@ MAX_NAME_BYTES: Final = 255
 """Names and keys are AMQP short strings."""
 
 _URL: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9+.-]+://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<rest>.*)"
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<rest>.*)"
 )
+
+STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss")
+"""Of shared storage that both deltalake and pyarrow reach, as they spell them."""
 
 _SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
 _FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(?P<path>/[^/?#][^?#]*)", re.IGNORECASE)
@@ -189,4 +192,6 @@ def storage_fault(location: str) -> str | None:
     url = _URL.fullmatch(location)
     if url is not None and (":" in url["authority"].rpartition("@")[0] or url["rest"]):
         return "must hold no password and no query: credentials go into tables.storage_options"
+    if url is not None and url["scheme"] not in STORAGE_SCHEMES:
+        return f"must be a path, or a URL that begins with one of {', '.join(STORAGE_SCHEMES)}"
     return None

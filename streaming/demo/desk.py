@@ -32,6 +32,7 @@ ORDERS_PER_S: Final = 40.0
 QUOTE_WORK_S: Final = 0.4
 PAYMENTS_PREFETCH: Final = 100
 FLUSH_S: Final = 10.0
+CONFIRM_S: Final = 2.0
 LOOK_S: Final = 5.0
 
 
@@ -142,6 +143,16 @@ class Desk:
         self._working = False
         for channel in channels:
             self._command({"op": "close_channel", "channel": channel})
+
+    def wait_for_confirms(self) -> None:
+        """Read on until every publish is confirmed, for a moment at most."""
+        self._producer.flush(FLUSH_S)
+        deadline_s = time.monotonic() + CONFIRM_S
+        while time.monotonic() < deadline_s:
+            counts = self._counts.now()
+            if counts.get("confirmed", 0) + counts.get("nacked", 0) >= counts.get("published", 0):
+                return
+            self._read(0.1)
 
     def close(self) -> None:
         """Hand the last records to Kafka, and give the connections back."""

@@ -81,6 +81,7 @@ class Traffic:
             while not self._stopping.is_set():
                 desk.work(sell=not self._shop_closed.is_set())
             desk.close_channels()
+            desk.wait_for_confirms()
         finally:
             desk.close()
 

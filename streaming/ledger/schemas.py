@@ -161,7 +161,12 @@ DEAD_LETTERS: Final = pa.schema(
         _MESSAGE_ID,
         *_COPY,
         _column("queue", TEXT, "where it died"),
-        _column("reason", TEXT, "rejected, expired, maxlen or delivery_limit"),
+        _column(
+            "reason",
+            TEXT,
+            "rejected, expired, maxlen or delivery_limit; orphaned, where a queue that had an "
+            "alternate exchange of its own was deleted",
+        ),
         _column(
             "count", LONG, "deaths of the message for this queue and reason, this one included"
         ),

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from streaming.config import outcome_changes
-from streaming.pipeline.numbers import FORMAT, JobFile, read_job_file, write_job_file
+from streaming.pipeline.folders import make_folder
+from streaming.pipeline.numbers import FILE, FORMAT, JobFile, read_job_file, write_job_file
 from streaming.pipeline.table_owner import CheckpointError, TablesSeen, refuse_foreign_tables
 from streaming.pipeline.written_batches import WrittenBatches
 from streaming.wire import WIRE_VERSION
 
-CORE_VERSION = 2
+CORE_VERSION = 3
 """Raised with every change of what the broker does with the same log."""
 
 LOCK = "dlx.lock"
@@ -46,8 +47,9 @@ class Checkpoint:
 
         Raises:
             CheckpointError: another job has it.
+            FolderError: it cannot be written to.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder("job.checkpoint_location", self.path)
         lock = (self.path / LOCK).open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,6 +84,7 @@ class Checkpoint:
             not its own.
         """
         found = read_job_file(self.path)
+        self._refuse_parts_missing(found)
         self.written = WrittenBatches(self.path)
         refuse_foreign_tables(
             self.path,
@@ -125,6 +128,24 @@ class Checkpoint:
         found.outcome_settings = outcome_settings
         found.outcome_hash = outcome_hash
         self.job_file = found
+
+    def _refuse_parts_missing(self, job_file: JobFile | None) -> None:
+        """Refuse a checkpoint of which somebody has removed a part.
+
+        Raises:
+            CheckpointError: names the part.
+        """
+        missing = None
+        if job_file is None and self.query_id() is not None:
+            missing = FILE
+        elif self.last_committed() is not None and not (self.path / "state").is_dir():
+            missing = "state"
+        if missing is not None:
+            raise CheckpointError(
+                f"job.checkpoint_location: {self.path} has no {missing} any more. Restore it from "
+                "a copy of the same time; without it the tables can be read but not continued: "
+                "give the job a new checkpoint and new tables"
+            )
 
     def save(self) -> None:
         """Write the numbers down; before any batch runs with them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from streaming.config import JobConfig
     from streaming.memory import MemoryMarks
     from streaming.pipeline.memory_of_shards import ShardsSeen
+
+logger = logging.getLogger(__name__)
 
 
 class FlowControl:
@@ -55,13 +58,15 @@ class FlowControl:
     def tell(
         self, checkpoint: Path, partitions: Mapping[str, int], producer: Mapping[str, str]
     ) -> None:
-        """From now on, publishers are told, and all clients that the job lives.
+        """Say what the marks are; from now on publishers are told, and all that the job lives.
 
         Args:
             checkpoint: folder of the checkpoint.
             partitions: topic -> number of partitions.
             producer: librdkafka properties; may hold secrets.
         """
+        for note in self._marks.notes:
+            logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.gate_is(self.state)
         self._heartbeat = Heartbeat(self._notices, self._outbound, producer)

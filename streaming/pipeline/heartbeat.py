@@ -53,7 +53,7 @@ class Heartbeat:
         self._producer = Producer(
             {**producer, "log_level": 0, "linger.ms": 0, "message.timeout.ms": STALE_MS}
         )
-        self._failing: set[str] = set()
+        self._silence = Silence()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
@@ -67,6 +67,7 @@ class Heartbeat:
         while True:
             self._beat()
             self._producer.poll(0)  # what became of earlier ones
+            self._silence.say()
             if self._stopping.wait(BEAT_S):
                 return
 
@@ -75,7 +76,7 @@ class Heartbeat:
         for topic, vhost in self._topics.items():
 
             def delivered(error: object, _message: object, topic: str = topic) -> None:
-                self._told(topic, None if error is None else str(error))
+                self._silence.heard(topic, None if error is None else str(error))
 
             try:
                 self._producer.produce(
@@ -86,16 +87,38 @@ class Heartbeat:
                     on_delivery=delivered,
                 )
             except (BufferError, KafkaException) as error:
-                self._told(topic, str(error))
+                self._silence.heard(topic, str(error))
 
-    def _told(self, topic: str, failure: str | None) -> None:
-        """Say once that a topic takes no beats, until it takes one again."""
+
+class Silence:
+    """Which topics take no beats: said once, and once that they do again."""
+
+    def __init__(self) -> None:
+        self._why: dict[str, str] = {}
+        self._said: set[str] = set()
+
+    def heard(self, topic: str, failure: str | None) -> None:
+        """What became of a beat; None: Kafka has it."""
         if failure is None:
-            self._failing.discard(topic)
-        elif topic not in self._failing:
-            self._failing.add(topic)
+            self._why.pop(topic, None)
+        else:
+            self._why[topic] = failure
+
+    def say(self) -> None:
+        """Log what has changed."""
+        silent = sorted(self._why.keys() - self._said)
+        back = sorted(self._said - self._why.keys())
+        self._said = set(self._why)
+        if silent:
             logger.warning(
                 "no heartbeat in %s: clients cannot tell there whether the job lives: %s",
-                topic,
-                failure,
+                _named(silent),
+                self._why[silent[0]],
             )
+        if back:
+            logger.warning("heartbeat again in %s", _named(back))
+
+
+def _named(topics: list[str]) -> str:
+    others = len(topics) - 1
+    return f"{topics[0]} and {others} more" if others else topics[0]

@@ -11,7 +11,6 @@ the same; tables that have the batch are skipped (`ledger/commit.py`).
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -32,12 +31,12 @@ from streaming.config import (
     reveal,
 )
 from streaming.ledger.batches import BatchRow
-from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
 from streaming.memory import memory_marks, this_machine
 from streaming.pipeline.accepted_loss import AcceptedLoss, face_holes
 from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.flow_control import FlowControl
+from streaming.pipeline.folders import open_ledger
 from streaming.pipeline.imports import write_imports
 from streaming.pipeline.job_clock import JobClock
 from streaming.pipeline.job_session import session_config
@@ -62,10 +61,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from rich.console import Console
 
+    from streaming.ledger.ledger import Ledger
     from streaming.pipeline.gate import GateState
     from topology.declarations import Definitions
-
-logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 120
 """How long to wait for the batch that runs when the job is stopped."""
@@ -132,7 +130,7 @@ class Job:
         topics = KafkaTopics(self.config, dict(self._producer))
         topics.prepare()
         partitions = self.config.job.shuffle_partitions or available_cores()
-        self._ledger = Ledger(self.tables, retention(self.config.tables))
+        self._ledger = open_ledger(self.tables, retention(self.config.tables))
         self.checkpoint.open(
             partitions,
             outcome_hash(self.config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
@@ -154,8 +152,6 @@ class Job:
             spark = self._spark = make_session(
                 session_config(self.config, os.environ), self._progress
             )
-        for note in self.marks.notes:
-            logger.log(note.level, note.text)
         self._ticks = Ticks(
             self.config,
             settings,

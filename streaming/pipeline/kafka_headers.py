@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.wire import INBOUND, OURS
+from streaming.wire import INBOUND, OP, OURS
 
 HEADER_COLUMNS = tuple(name.replace("-", "_") for name in INBOUND)
 FOREIGN = "foreign"
@@ -47,7 +47,9 @@ def with_header_columns(batch: pa.RecordBatch, *, is_mapped: bool) -> pa.RecordB
             columns[column] = pa.nulls(rows, pa.binary())
         else:
             found = np.flatnonzero(codes == names.index(header))
-            columns[column] = _last_values(values, found, row_of[found], rows)
+            # that the header is there makes a command of the record, whatever it holds
+            held = pc.fill_null(values, b"") if header == OP else values
+            columns[column] = _last_values(held, found, row_of[found], rows)
     if is_mapped:
         columns[FOREIGN] = headers
     else:

@@ -88,9 +88,10 @@ class KafkaTopics:
             if not missing:
                 return known
             if time.monotonic() > deadline_s:
+                names = ", ".join(map(repr, missing))
                 raise KafkaUnreachableError(
-                    f"inputs: the topic {missing[0]!r} does not exist; a mapped topic is never "
-                    "made by the job: make it, or correct its name"
+                    f"inputs: there is no topic {names}; a mapped topic is never made by the job: "
+                    "make it, or correct its name"
                 )
             time.sleep(0.1)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from topology.errors import Problem
+from topology.values import INTEGERS
 
 MAX_DEPTH = 200
 """Levels of arrays and objects; headers may have 64, and stand some levels deep themselves."""
@@ -21,7 +22,6 @@ DOCUMENT = "document"
 """The path of the whole document, as in definitions files."""
 
 _LONGEST_PATH = 200
-_INTEGERS = range(-(2**63), 2**63)
 _DIGITS = 20
 _TOO_BIG = 2**64
 
@@ -105,7 +105,7 @@ def _complaint(value: Any) -> str:
         return "" if _is_text(value) else _NO_TEXT
     if isinstance(value, float) and not math.isfinite(value):
         return "is no finite number"
-    if isinstance(value, int) and value not in _INTEGERS:
+    if isinstance(value, int) and value not in INTEGERS:
         return "is a number beyond 64 bits"
     return ""
 

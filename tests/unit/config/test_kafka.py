@@ -10,6 +10,7 @@ from streaming.config import (
     Secret,
     jvm_properties,
     librdkafka_properties,
+    load_config,
 )
 from streaming.config.secret import Property
 
@@ -100,7 +101,7 @@ def test_librdkafka_takes_the_security_settings_as_they_are():
         sasl_mechanism="PLAIN",
         sasl_username="dlx",
         sasl_password=Secret("env", "KAFKA_PASSWORD"),
-        ssl_ca_location="/etc/ca.pem",
+        ssl_ca_location="probe",
     )
 
     assert librdkafka_properties(settings, PASSWORD) == {
@@ -111,7 +112,7 @@ def test_librdkafka_takes_the_security_settings_as_they_are():
         "sasl.mechanism": "PLAIN",
         "sasl.username": "dlx",
         "sasl.password": 'p"a\\ss',
-        "ssl.ca.location": "/etc/ca.pem",
+        "ssl.ca.location": "probe",
     }
 
 
@@ -218,7 +219,7 @@ def test_a_clients_own_properties_have_the_last_word():
     settings = KafkaSettings(
         security={"security.protocol": "ssl"},
         jvm_properties={"security.protocol": "SASL_SSL", "sasl.jaas.config": Secret("env", "J")},
-        librdkafka_properties={"security.protocol": "sasl_ssl", "debug": "security"},
+        librdkafka_properties={"security.protocol": "plaintext", "linger.ms": "7"},
     )
 
     assert jvm_properties(settings, {"J": "jaas"}) == {
@@ -231,8 +232,8 @@ def test_a_clients_own_properties_have_the_last_word():
         "bootstrap.servers": "localhost:9092",
         "client.id": "dlx",
         "message.max.bytes": "2097152",
-        "security.protocol": "sasl_ssl",
-        "debug": "security",
+        "security.protocol": "plaintext",
+        "linger.ms": "7",
     }
 
 
@@ -253,3 +254,39 @@ def test_librdkafka_knows_every_property_that_it_is_given():
     assert consumer.assignment() == []
     with pytest.raises(confluent_kafka.KafkaException):
         confluent_kafka.Consumer(properties | {"group.id": "x", "sasl.no.such": "x"})
+
+
+def test_what_librdkafka_does_not_take_is_found_when_the_file_is_read(tmp_path: Path):
+    file = tmp_path / "dlx.toml"
+    file.write_text(
+        "[kafka.security]\n"
+        'security.protocol = "SASL"\n'
+        'sasl.mechanism = "PLAIN"\n'
+        'sasl.password = { env = "NOWHERE" }\n'
+        'ssl.ca.location = "not-here.pem"\n'
+        "[kafka.librdkafka_properties]\n"
+        'no.such = "5"\n'
+        'linger.ms = "soon"\n'
+    )
+
+    with pytest.raises(InvalidConfigError) as refused:
+        load_config(file)
+
+    assert [problem.where for problem in refused.value.problems] == [
+        'kafka.security."security.protocol"',
+        'kafka.librdkafka_properties."no.such"',
+        'kafka.librdkafka_properties."linger.ms"',
+    ]
+    assert 'Invalid value "SASL" for configuration property' in str(refused.value)
+
+
+def test_properties_of_which_no_client_can_be_made_are_refused_without_their_secrets():
+    settings = kafka(
+        security_protocol="SSL", ssl_key_pem=Secret("env", "KEY"), ssl_ca_location="/none.pem"
+    )
+
+    with pytest.raises(InvalidConfigError) as refused:
+        librdkafka_properties(settings, {"KEY": "top secret"})
+
+    assert "kafka.security: librdkafka makes no client with it: " in str(refused.value)
+    assert "top secret" not in str(refused.value)

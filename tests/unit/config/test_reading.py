@@ -259,3 +259,8 @@ def test_a_value_of_the_wrong_kind_is_refused_at_its_path(text, problem):
 )
 def test_what_must_be_there_is_asked_for(text, problem):
     assert problem in problems_of(text)
+
+
+def test_a_table_of_three_letters_is_recognised():
+    with pytest.raises(InvalidConfigError, match=r"^jbo: unknown key \(did you mean 'job'\?\)$"):
+        parse_config("[jbo]\ntrigger_ms = 5\n")

@@ -120,6 +120,10 @@ def test_a_location_is_a_path_or_a_url(location):
             "https://host/t?sig=secret",
             "must hold no password and no query: credentials go into tables.storage_options",
         ),
+        (
+            "foo://bucket/t",
+            "must be a path, or a URL that begins with one of file, s3, s3a, gs, abfs, abfss",
+        ),
     ],
 )
 def test_a_location_holds_no_credentials(location, fault):

@@ -28,6 +28,7 @@ def has_run(path: Path, batch: int) -> None:
     for folder in ("offsets", "commits"):
         (path / folder).mkdir()
         (path / folder / str(batch)).write_text("v1\n{}")
+    (path / "state").mkdir()
 
 
 def test_a_new_checkpoint_beside_tables_with_batches_is_refused(tmp_path):
@@ -93,3 +94,17 @@ def test_a_table_that_was_put_back_to_an_older_state_is_refused(tmp_path):
         opened(tmp_path, (OWN,), 3, messages=2)
     with pytest.raises(CheckpointError, match=r"table messages is none, and .* has written 2"):
         opened(tmp_path, (OWN,), 4)
+
+
+def test_a_checkpoint_of_which_a_part_is_gone_is_refused(tmp_path):
+    opened(tmp_path)
+    has_run(tmp_path, 6)
+    assert opened(tmp_path, (OWN,), 6).job_file.shuffle_partitions == 2
+
+    (tmp_path / "state").rmdir()
+    with pytest.raises(CheckpointError, match="has no state any more"):
+        opened(tmp_path, (OWN,), 6)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "dlx.json").unlink()
+    with pytest.raises(CheckpointError, match=r"has no dlx.json any more"):
+        opened(tmp_path, (OWN,), 6)

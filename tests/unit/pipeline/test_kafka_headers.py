@@ -34,6 +34,13 @@ def test_one_header_in_every_record():
     assert columns([[("dlx-op", b"get")], [("dlx-op", b"ack")]], "dlx_op") == [[b"get", b"ack"]]
 
 
+def test_the_header_of_a_command_is_there_also_without_a_value():
+    headers = [[("dlx-op", None)], [("dlx-vhost", None)], [("dlx-op", b"get"), ("dlx-op", None)]]
+
+    assert columns(headers, "dlx_op", "dlx_vhost") == [[b"", None, b""], [None] * 3]
+    assert columns([[("dlx-op", None)]], "dlx_op") == [[b""]]
+
+
 def test_foreign_headers_stay_in_order_with_repeats():
     headers = [
         [("trace", b"1"), ("dlx-op", b""), ("trace", None)],

@@ -95,8 +95,8 @@ def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
         ({"$bytes": "not base64!"}, "$bytes must hold base64 text"),
         ({"$bytes": "é"}, "$bytes must hold base64 text"),
         ({"$bytes": 1}, "$bytes must hold base64 text"),
-        ({"$timestamp": "now"}, "$timestamp must hold whole seconds"),
-        ({"$timestamp": True}, "$timestamp must hold whole seconds"),
+        ({"$timestamp": "now"}, "$timestamp must hold whole seconds, in 64 bits"),
+        ({"$timestamp": True}, "$timestamp must hold whole seconds, in 64 bits"),
         ({"$decimal": "one"}, "$decimal must hold the text of a decimal number"),
         ({"$decimal": "NaN"}, "$decimal must hold the text of a decimal number"),
         ({"$decimal": 1}, "$decimal must hold the text of a decimal number"),
@@ -107,6 +107,16 @@ def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
 def test_what_is_no_value_is_refused_in_words(document, complaint):
     with pytest.raises(ValueError, match="^" + complaint.replace("$", r"\$") + "$"):
         from_json(document)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
+def test_a_number_that_amqp_cannot_carry_is_refused(number):
+    for document in (number, [number], {"nested": number}):
+        with pytest.raises(ValueError, match="is a number beyond 64 bits"):
+            from_json(document)
+    with pytest.raises(ValueError, match="whole seconds, in 64 bits"):
+        from_json({"$timestamp": number})
+    assert from_json([2**63 - 1, -(2**63)]) == [2**63 - 1, -(2**63)]
 
 
 def test_nesting_is_limited():

@@ -1,0 +1,47 @@
+"""Places that the configuration names and that cannot be written to are refused in words."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streaming.ledger.storage import Place
+from streaming.ledger.tables import Retention
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.folders import FolderError, make_folder, open_ledger
+
+
+def test_a_folder_is_made_with_those_above_it(tmp_path):
+    make_folder("job.checkpoint_location", tmp_path / "a" / "b")
+
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("below", ["", "checkpoints"])
+def test_a_file_in_the_way(tmp_path, below):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(FolderError, match=r"^job.checkpoint_location: .*a file in its way$"):
+        Checkpoint(tmp_path / "file" / below).lock()
+    with pytest.raises(FolderError, match=r"^job.tables_location: .*a file in its way$"):
+        open_ledger(Place(str(tmp_path / "file" / below)), Retention())
+
+
+def test_a_folder_of_somebody_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write everywhere
+
+    with pytest.raises(FolderError, match=r"tables_location: .*cannot be written to by this user"):
+        open_ledger(Place(str(tmp_path)), Retention())
+
+
+def test_a_disk_that_takes_nothing():
+    with pytest.raises(FolderError, match=r"^job.log_dir: /proc/dlx cannot be made: "):
+        make_folder("job.log_dir", Path("/proc/dlx"))
+
+
+def test_tables_that_cannot_be_opened(tmp_path):
+    (tmp_path / "messages" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "messages" / "_delta_log" / f"{0:020}.json").write_text("no log\n")
+
+    with pytest.raises(FolderError, match=r"^job.tables_location: the tables cannot be opened: "):
+        open_ledger(Place(str(tmp_path)), Retention())
