@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from streaming.client.definitions import Definitions
-from topology.values import table_to_json
+from streaming.client.errors import ClientError
+from streaming.client.records import table_document
 
 Arguments = Mapping[str, Any]
 
@@ -226,4 +227,7 @@ def _binding(
 
 
 def _table(arguments: Arguments | None) -> dict[str, object]:
-    return table_to_json(arguments or {})
+    try:
+        return table_document(arguments or {})
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"the arguments are no AMQP table: {error}") from error

@@ -125,7 +125,7 @@ def publish(
             exchange,
             routing_key,
             _json(properties) if properties else None,
-            None if headers is None else _json(table_to_json(headers)),
+            None if headers is None else _json(table_document(headers)),
             flags,
         )
     except (MalformedRecordError, ValueError, TypeError) as error:
@@ -260,6 +260,17 @@ class Repeats:
             return False
         self._highest[shard] = seq
         return True
+
+
+def table_document(table: Mapping[str, Any]) -> dict[str, object]:
+    """The JSON form of a headers or arguments table.
+
+    Raises:
+        TypeError, ValueError: the job could not read it; says why, in words.
+    """
+    document = table_to_json(table)
+    table_from_json(json.loads(_json(document)))  # tuples are arrays, and more is read like that
+    return document
 
 
 def _json(document: Any) -> bytes:

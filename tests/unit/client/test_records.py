@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from streaming.client import Address, ClientError, Death
-from streaming.client.records import Repeats, check_size, delivery_of, inbound, publish
+from streaming.client.records import (
+    Repeats,
+    check_size,
+    delivery_of,
+    inbound,
+    publish,
+    table_document,
+)
 
 
 def a_record(**options):
@@ -49,6 +56,7 @@ def test_a_publish_has_the_headers_of_the_wire_page():
         ({"exchange": "x" * 256}, "dlx-exchange has 256 bytes"),
         ({"properties": {"priority": "1"}}, "dlx-properties.priority: expected a whole number"),
         ({"headers": {"when": datetime(2026, 1, 1, tzinfo=UTC)}}, "not JSON serializable"),
+        ({"headers": {"i": 2**63}}, "is a number beyond 64 bits"),
         ({"body": None}, "the body must be bytes or text, not NoneType"),
         ({"body": 7}, "the body must be bytes or text, not int"),
         ({"body": "\ud800"}, "no text that UTF-8 has"),
@@ -57,6 +65,10 @@ def test_a_publish_has_the_headers_of_the_wire_page():
 def test_what_the_broker_would_not_understand_is_refused_here(options, what):
     with pytest.raises(ClientError, match=what):
         a_record(**options)
+
+
+def test_a_table_may_hold_tuples_for_arrays():
+    assert table_document({"CC": ("a", "b"), "n": 1 - 2**63}) == {"CC": ("a", "b"), "n": 1 - 2**63}
 
 
 @pytest.mark.parametrize("body", ["é", bytearray("é", "utf-8"), memoryview("é".encode())])
