@@ -75,14 +75,20 @@ def run(
         signal.signal(number, stop)
     try:
         job.start(definitions=definitions, accept_loss=accept_loss)
-        logger.info(
-            "running: tables in %s, checkpoint in %s",
-            settings.job.tables_location,
-            job.checkpoint.path,
-        )
+        job.wake()  # the first batch takes seconds, with all that is loaded for it
+        answers = settings.job.clock == "event"  # there the first record makes the first batch
+        told = False
         while not stopping.wait(0.2):
             if job.wait(0.01):
                 return EXIT_FINDINGS
+            answers = answers or job.committed.is_set()
+            if answers and not told:
+                told = True
+                logger.info(
+                    "running: tables in %s, checkpoint in %s",
+                    settings.job.tables_location,
+                    job.checkpoint.path,
+                )
     except Exception as error:
         if type(error).__name__ != "StreamingQueryException":
             raise

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from py4j.protocol import Py4JError  # type: ignore[import-untyped] # has no types
-from pyspark.errors import StreamingQueryException
 
 from streaming.config import (
     JobConfig,
@@ -46,13 +44,14 @@ from streaming.pipeline.log_watch import LogWatch
 from streaming.pipeline.memory_of_shards import ShardsSeen
 from streaming.pipeline.pace import SPARK_TRIGGER, Pace
 from streaming.pipeline.plan import streaming_plan
+from streaming.pipeline.query_end import SparkLostError, wait_for_end
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.table_owner import look_at_tables
 from streaming.pipeline.task_settings import task_settings
 from streaming.pipeline.tasks import tell_tasks
 from streaming.pipeline.ticks import Ticks
 from streaming.pipeline.upkeep import Upkeep, retention
-from streaming.session import available_cores, explain_lost_jvm, make_session, stop_session
+from streaming.session import available_cores, make_session, stop_session
 from streaming.tables.totals import totals
 from streaming.wire import WIRE_VERSION
 
@@ -176,7 +175,7 @@ class Job:
         )
         self._flow.attach(spark, self._query)
         if self._loss.holes:
-            self._ticks.wake()  # the rows about them belong to a batch
+            self.wake()  # the rows about them belong to a batch
 
     def _learn_of_last_batch(self) -> None:
         """What the last batch row says: what is resident, deadlines, the gate."""
@@ -247,6 +246,11 @@ class Job:
         assert self._query is not None, "the job was not started"
         return self._query
 
+    def wake(self) -> None:
+        """Let a batch run now, with `clock = wall`; with `event` only records make batches."""
+        if self._ticks is not None:
+            self._ticks.wake()
+
     def wait(self, seconds: float) -> bool:
         """Wait; True if the query has ended.
 
@@ -254,22 +258,11 @@ class Job:
             DlxError: Kafka has lost records that were to be read, or Spark's JVM has ended.
             StreamingQueryException: it ended by another failure.
         """
-        watch = self._watch
-        if watch is not None and watch.failure is not None:
-            raise watch.failure
         try:
-            return bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # takes fractions
-        except StreamingQueryException:
-            lost = None if watch is None else watch.look(planned=False)
-            if lost is not None:
-                raise lost from None
+            return wait_for_end(self.query, seconds, self._watch, self._spark)
+        except SparkLostError:
+            self._query = None
             raise
-        except (Py4JError, OSError):
-            gone = None if self._spark is None else explain_lost_jvm(self._spark)
-            if gone is None:
-                raise
-            self._query = None  # there is nothing left to stop
-            raise gone from None
 
     def stop(self) -> None:
         """Stop the query between batches, give everything back; harmless twice."""

@@ -83,6 +83,7 @@ def runs(process_id: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.long
 def test_data_port_and_transactions_survive_a_restart_a_crash_and_another_process(own_kafka):
     own_kafka.start()
     address = own_kafka.bootstrap_servers

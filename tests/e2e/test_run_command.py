@@ -32,16 +32,18 @@ class RunCommand:
         """Start it, publish one message, and wait until it has read so many."""
         before = len(self.run.batches())
 
-        def lines() -> list[dict[str, Any]]:
-            return self.run.batches()[before:]
+        def read(what: str) -> int:
+            return sum(line[what] for line in self.run.batches()[before:])
 
         self.run.start()
+        records = read("records")
+        assert records  # it says that it runs when a batch has shown it
         self.pipeline.command(op="declare_queue", queue={"name": "work"})
         self.pipeline.producer.flush()
-        self.run.until(lambda: bool(lines()))
+        self.run.until(lambda: read("records") > records)
         self.pipeline.publish(b"a message", routing_key=b"work")
         self.pipeline.producer.flush()
-        self.run.until(lambda: sum(line["publishes"] for line in lines()) >= reads)
+        self.run.until(lambda: read("publishes") >= reads)
 
     def stop(self, number: signal.Signals) -> None:
         """Send a signal to the whole group, as a terminal and `timeout` do; it ends well."""

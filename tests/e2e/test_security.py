@@ -176,6 +176,7 @@ def test_job_and_clients_log_on_and_the_password_is_nowhere(command, secure, tmp
     assert PASSWORD not in repr(command.config)
 
 
+@pytest.mark.long
 def test_a_wrong_password_is_refused_in_words_that_do_not_repeat_it(command):
     wrong = "not-" + PASSWORD
     assert command.run.begin({VARIABLE: wrong}).wait(WAIT_S) == 2

@@ -92,6 +92,7 @@ def test_without_confirms_kafkas_word_is_enough(nobody):
     assert nobody.publisher(confirms=False).publish("", "q", b"1").result(WAIT_S) is None
 
 
+@pytest.mark.long
 def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         address = Address(bootstrap=kafka.bootstrap_servers, transactions="dlx.transactions")
