@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from streaming.ledger.batches import batch_rows
 from streaming.ledger.schemas import LEDGER
 from streaming.ledger.tables import load_table
@@ -44,6 +46,7 @@ def assert_same(root, expected):
     assert found == [a_batch_row(batch, of=BATCHES) for batch in range(BATCHES)]
 
 
+@pytest.mark.long
 def test_a_process_killed_at_any_instant_and_started_again_ends_in_the_same_tables(tmp_path):
     expected = expected_tables(tmp_path)
     chance = random.Random(4)
@@ -65,6 +68,7 @@ def test_a_process_killed_at_any_instant_and_started_again_ends_in_the_same_tabl
     assert_same(root, expected)
 
 
+@pytest.mark.long
 def test_three_drivers_at_once_leave_every_row_once(tmp_path):
     expected = expected_tables(tmp_path)
 

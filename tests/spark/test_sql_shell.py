@@ -31,6 +31,7 @@ def run_sql(folder, config, statements):
     )
 
 
+@pytest.mark.long
 def test_the_tables_of_a_job_are_views_and_delta_statements_work(tmp_path):
     folder = tmp_path / "with space"
     config = folder / "dlx.toml"
