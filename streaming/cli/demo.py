@@ -82,7 +82,7 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped] # has no types
         from pyspark.errors import PySparkException
         from rich.console import Console
 

@@ -125,7 +125,7 @@ def publish(
             exchange,
             routing_key,
             _json(properties) if properties else None,
-            None if headers is None else _json(table_document(headers)),
+            None if headers is None else _table_text(table_to_json(headers)),
             flags,
         )
     except (MalformedRecordError, ValueError, TypeError) as error:
@@ -269,8 +269,15 @@ def table_document(table: Mapping[str, Any]) -> dict[str, object]:
         TypeError, ValueError: the job could not read it; says why, in words.
     """
     document = table_to_json(table)
-    table_from_json(json.loads(_json(document)))  # tuples are arrays, and more is read like that
+    _table_text(document)
     return document
+
+
+def _table_text(document: dict[str, object]) -> bytes:
+    """A table's JSON text, once it is known that the job can read it; raises as above."""
+    text = _json(document)
+    table_from_json(json.loads(text))  # from the text: tuples are arrays in it
+    return text
 
 
 def _json(document: Any) -> bytes:
