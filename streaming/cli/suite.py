@@ -29,8 +29,12 @@ STATIC_CHECKS = (
 
 
 def the_tests(*, all_tests: bool) -> Check:
-    """The tests, with the coverage gate of the pure core; the settings are in pyproject.toml."""
-    selection = () if all_tests else ("-m", "not long")
+    """The tests, with the coverage gate of the pure core; the settings are in pyproject.toml.
+
+    All of them try the same examples on every machine (tests/conftest.py); the short run, whose
+    examples are random outside continuous integration, looks where nobody has looked yet.
+    """
+    selection = ("--hypothesis-profile=ci",) if all_tests else ("-m", "not long")
     return Check("tests", ("-m", "pytest", "--cov", "--cov-report=term-missing", *selection))
 
 

@@ -4,13 +4,13 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from topology.values import Timestamp
+from topology.values import INTEGERS, Timestamp
 
 texts = st.text(max_size=5)
 scalars = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(),
+    st.integers(INTEGERS.start, INTEGERS.stop - 1),
     st.floats(allow_nan=False),
     texts,
     st.binary(max_size=5),

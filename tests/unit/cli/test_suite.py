@@ -35,6 +35,10 @@ def test_long_tests_are_left_out_unless_all_are_wanted(all_tests, selects):
     assert (arguments[-2:] == ("-m", "not long")) is selects
 
 
+def test_all_tests_try_the_same_examples_on_every_machine():
+    assert "--hypothesis-profile=ci" in the_tests(all_tests=True).arguments
+
+
 def test_outside_a_checkout_there_is_nothing_to_test(dlx, monkeypatch, tmp_path):
     monkeypatch.setattr(suite, "ROOT", tmp_path)
 
