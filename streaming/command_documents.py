@@ -48,7 +48,8 @@ def _operator_policy(fields: CommandFields) -> Any:
     try:
         return parse_operator_policy(document, fields.at("policy"))
     except InvalidTopologyError as error:
-        fields.report.problems.extend(error.problems)
+        for problem in error.problems:
+            fields.report.problem(problem.where, problem.what)
         return None
 
 

@@ -31,6 +31,13 @@ PACKED: Final = "definitions_gzip"
 MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024
 """Of the JSON text: a small record must not fill the memory of whoever unpacks it."""
 
+MAX_UNPACKED_MARKS: Final = 8 * 1024 * 1024
+"""Of the marks that part its values, commas, colons and opening brackets: an empty array is two
+bytes of text and thirty times that in memory. Definitions have one in six bytes or fewer."""
+
+_MARKS: Final = (b",", b":", b"[", b"{")
+_TOO_MANY: Final = f"more than {MAX_UNPACKED_MARKS} commas, colons and opening brackets"
+
 _LARGEST_PLAIN_BYTES: Final = 256 * 1024
 """A document up to this size goes as it is: it can be read in the log."""
 
@@ -55,6 +62,8 @@ def write_definitions(document: Mapping[str, Any]) -> Written:
         return Written({PLAIN: dict(document)}, len(text))
     if len(text) > MAX_UNPACKED_BYTES:
         raise ValueError(f"the document has {len(text)} bytes, more than {MAX_UNPACKED_BYTES}")
+    if _marks(text) > MAX_UNPACKED_MARKS:
+        raise ValueError(f"the document holds {_TOO_MANY}")
     packed = base64.b64encode(gzip.compress(text, mtime=0)).decode()
     return Written({PACKED: packed}, len(text))
 
@@ -101,7 +110,13 @@ def _unpacked(packed: str) -> object:
         raise ValueError("is not gzip: it ends too early")
     if inflating.unused_data:
         raise ValueError("is not gzip: something follows its end")
+    if _marks(text) > MAX_UNPACKED_MARKS:
+        raise ValueError(f"holds {_TOO_MANY}")
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"does not hold JSON: {error}") from error
+
+
+def _marks(text: bytes) -> int:
+    return sum(map(text.count, _MARKS))

@@ -25,11 +25,12 @@ from streaming.broker.commands import Command
 from streaming.broker.message import Publication
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.command_documents import read_command
-from topology.fields import Report
+from topology.errors import InvalidTopologyError
+from topology.fields import MOST_PROBLEMS, Report
 from topology.suggestions import did_you_mean
 from topology.values import json_type, table_from_json
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 """Raised with every change of which records are understood."""
 
 OP = "dlx-op"
@@ -91,6 +92,10 @@ TEXT_PROPERTIES = frozenset(
 )
 
 
+MOST_DETAIL = 10_000
+"""Characters: what is wrong with a record must not weigh many times as much as the record."""
+
+
 class MalformedRecordError(Exception):
     """One record that cannot be understood; it goes to `quarantine`.
 
@@ -102,7 +107,7 @@ class MalformedRecordError(Exception):
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(cause, detail)
         self.cause = cause
-        self.detail = detail
+        self.detail = detail if len(detail) <= MOST_DETAIL else f"{detail[:MOST_DETAIL]} ..."
 
 
 class PublishHeaders(NamedTuple):
@@ -259,14 +264,17 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     if document.get("op") == "publish":
         detail = "a publish is a record without dlx-op, its value the body"
         raise MalformedRecordError("unknown_op", detail)
-    report = Report()
+    report = Report(MOST_PROBLEMS)
+    command, problems = None, report.problems
     try:
         command = read_command(document, "", report)
     except RecursionError as error:
         raise MalformedRecordError("bad_json", "value is nested too deeply") from error
+    except InvalidTopologyError as error:
+        problems = list(error.problems)
     if command is None:
-        unknown = any("unknown op" in problem.what for problem in report.problems)
-        detail = "; ".join(str(problem) for problem in report.problems)
+        unknown = any("unknown op" in problem.what for problem in problems)
+        detail = "; ".join(str(problem) for problem in problems)
         raise MalformedRecordError("unknown_op" if unknown else "bad_command", detail)
     return CommandRecord(vhost_name, command, getattr(command, "channel", None) or "", complete)
 

@@ -1,6 +1,7 @@
 """Everything that is wrong with the definitions of one vhost, each problem with its path."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from topology.bindings import hashes_complaint, x_match_complaint
@@ -46,6 +47,7 @@ def check_definitions(
     *,
     locate: Locate = by_index,
     also_known: Iterable[tuple[DestinationType, str]] = (),
+    most: int | None = None,
 ) -> tuple[Problem, ...]:
     """All problems of one vhost, in the order of its members.
 
@@ -54,6 +56,7 @@ def check_definitions(
         compat: whose limits count where versions differ.
         locate: how problems name the places.
         also_known: exchanges and queues that bindings may name although they are not declared.
+        most: how many problems are looked for; None: all.
     """
     known = {*also_known, *(("exchange", exchange.name) for exchange in PREDECLARED)}
     known |= {("exchange", exchange.name) for exchange in definitions.exchanges}
@@ -77,7 +80,7 @@ def check_definitions(
             yield from _of_permission(where, permission)
         yield from _repeated(definitions, locate)
 
-    return tuple(problems())
+    return tuple(islice(problems(), most))
 
 
 _KINDS: tuple[DestinationType, ...] = ("queue", "exchange")

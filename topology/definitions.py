@@ -91,7 +91,11 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def load_definitions(
-    document: object, *, default_vhost: str = "/", existing: Iterable[End] = ()
+    document: object,
+    *,
+    default_vhost: str = "/",
+    existing: Iterable[End] = (),
+    most: int | None = None,
 ) -> Loaded:
     """Read a definitions document.
 
@@ -100,11 +104,12 @@ def load_definitions(
         default_vhost: where objects belong that do not name their vhost.
         existing: exchanges and queues that bindings may name although the document does not
             declare them.
+        most: how many problems, and how many things left out, are named; None: all.
 
     Raises:
         InvalidTopologyError: the document cannot be used; carries every problem found.
     """
-    report = Report()
+    report = Report(most)
     if isinstance(document, bytes | str):
         document = _decoded(document, report)
     loaded = _Reader(document, default_vhost, report, frozenset(existing)).read()
@@ -147,7 +152,7 @@ class _Reader:
         users = tuple(_user(fields) for fields in self._objects("users"))
         self._note_the_rest()
         vhosts = {name: vhost.finish(self._existing) for name, vhost in self._vhosts.items()}
-        return Loaded(vhosts, tuple(self._report.left_out), users)
+        return Loaded(vhosts, self._report.all_left_out(), users)
 
     def _objects(self, member: str) -> Iterator[Fields]:
         """The objects of one of the document's arrays; no array is an empty one."""

@@ -17,7 +17,7 @@ from topology.declarations import (
     Queue,
 )
 from topology.errors import InvalidTopologyError
-from topology.fields import Fields, Report
+from topology.fields import MOST_PROBLEMS, Fields, Report
 from topology.values import table_to_json
 
 Declaration = TypeVar("Declaration")
@@ -60,7 +60,7 @@ def parse_permission(document: object, where: str = "permission") -> Permission:
 
 
 def _parse(document: object, where: str, read: Callable[[Fields], Declaration]) -> Declaration:
-    report = Report()
+    report = Report(MOST_PROBLEMS)
     fields = Fields(document, where, report)
     declaration = read(fields)
     for path, what in fields.unknown(also_known=("vhost",)):

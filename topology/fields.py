@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from topology.errors import Problem
+from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
 from topology.values import Table, json_type, table_from_json
 
 Wanted = TypeVar("Wanted")
+
+MOST_PROBLEMS = 1_000
+"""Of a document that comes over the wire."""
 
 
 class Report:
@@ -16,20 +19,40 @@ class Report:
     Attributes:
         problems: what makes it unusable.
         left_out: what is not modelled and was left out.
+        most: how many of each are written down at most; None: all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         """Nothing yet."""
         self.problems: list[Problem] = []
         self.left_out: list[Problem] = []
+        self.most = most
+        self._more_left_out = 0
 
     def problem(self, where: str, what: str) -> None:
-        """Write down something that makes the document unusable."""
+        """Write down something that makes the document unusable.
+
+        Raises:
+            InvalidTopologyError: there are too many; with those so far. Whoever writes a document
+                of megabytes in which all is wrong does not get it back tenfold.
+        """
+        if len(self.problems) == self.most:
+            more = Problem(where, f"is the last that is named: more than {self.most} are wrong")
+            raise InvalidTopologyError([*self.problems, more])
         self.problems.append(Problem(where, what))
 
     def leave_out(self, where: str, what: str) -> None:
-        """Write down something that was left out."""
-        self.left_out.append(Problem(where, what))
+        """Write down something that was left out; of too many only their number."""
+        if len(self.left_out) == self.most:
+            self._more_left_out += 1
+        else:
+            self.left_out.append(Problem(where, what))
+
+    def all_left_out(self) -> tuple[Problem, ...]:
+        """What was left out, the number of what is not written down included."""
+        if not self._more_left_out:
+            return tuple(self.left_out)
+        return (*self.left_out, Problem("document", f"{self._more_left_out} more are left out"))
 
 
 class Fields:

@@ -161,11 +161,14 @@ class VhostImport:
             "operator_policies": _places(operator_policies),
             "permissions": _places(permissions),
         }
-        self._report.problems += check_definitions(
+        most = self._report.most
+        for problem in check_definitions(
             definitions,
             locate=lambda member, index: places[member][index],
             also_known=self._unreadable | existing,
-        )
+            most=None if most is None else most + 1,
+        ):
+            self._report.problem(problem.where, problem.what)
         return definitions
 
     def _add_policy(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from topology.definitions import load_definitions
 from topology.errors import InvalidTopologyError, Refusal, precondition_failed
+from topology.fields import MOST_PROBLEMS
 
 if TYPE_CHECKING:
     from streaming.broker.administration import Administration
@@ -30,7 +31,9 @@ def import_definitions(
     """
     try:
         existing = _existing(topology)
-        loaded = load_definitions(document, default_vhost=vhost, existing=existing)
+        loaded = load_definitions(
+            document, default_vhost=vhost, existing=existing, most=MOST_PROBLEMS
+        )
     except InvalidTopologyError as error:
         return precondition_failed(f"definitions cannot be imported: {error}")
     definitions = loaded.vhosts.get(vhost)

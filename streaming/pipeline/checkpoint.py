@@ -14,7 +14,7 @@ from streaming.pipeline.table_owner import CheckpointError, TablesSeen, refuse_f
 from streaming.pipeline.written_batches import WrittenBatches
 from streaming.wire import WIRE_VERSION
 
-CORE_VERSION = 3
+CORE_VERSION = 4
 """Raised with every change of what the broker does with the same log."""
 
 LOCK = "dlx.lock"

@@ -9,7 +9,7 @@ import pytest
 
 from streaming.broker.commands import ImportDefinitions
 from streaming.command_documents import parse_command
-from streaming.packed_definitions import MAX_UNPACKED_BYTES, write_definitions
+from streaming.packed_definitions import MAX_UNPACKED_BYTES, MAX_UNPACKED_MARKS, write_definitions
 from streaming.wire import MalformedRecordError, command_record
 from topology.errors import InvalidTopologyError
 
@@ -52,6 +52,8 @@ def test_what_is_no_json_is_not_written(document):
 def test_more_than_may_be_unpacked_is_not_packed():
     with pytest.raises(ValueError, match=f"more than {MAX_UNPACKED_BYTES}"):
         write_definitions({"filler": "x" * MAX_UNPACKED_BYTES})
+    with pytest.raises(ValueError, match=f"more than {MAX_UNPACKED_MARKS} commas"):
+        write_definitions({"filler": "," * MAX_UNPACKED_MARKS})
 
 
 WHOLE = gzip.compress(b"{}")
@@ -76,6 +78,10 @@ WHOLE = gzip.compress(b"{}")
         (zipped(b"[" * 100_000), "does not hold JSON"),
         (zipped(b"[]"), "expected an object in it, got an array"),
         (zipped(b" " * (MAX_UNPACKED_BYTES + 1)), f"holds more than {MAX_UNPACKED_BYTES} bytes"),
+        (
+            zipped(b'{"queues":[' + b"[]," * (MAX_UNPACKED_MARKS // 2) + b"1]}"),
+            f"holds more than {MAX_UNPACKED_MARKS} commas",
+        ),
     ],
 )
 def test_what_cannot_be_unpacked_is_a_malformed_record(value, what):

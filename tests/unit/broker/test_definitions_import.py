@@ -205,3 +205,25 @@ def test_the_policies_of_a_document_come_into_force_together():
     )
 
     assert broker.shard.queues.named("q").ready == 2
+
+
+def test_a_document_in_which_all_is_wrong_is_refused_in_few_words():
+    """The words stand in an event: a small packed document must not make them gigabytes."""
+    broker = Broker()
+
+    answer = broker.answer(commands.ImportDefinitions(definitions={"queues": [1] * 100_000}))
+
+    assert isinstance(answer, Refusal)
+    assert "queues[0]: expected an object" in answer.text
+    assert len(answer.text) < 100_000
+
+
+def test_of_much_that_is_not_modelled_the_number_is_answered():
+    broker = Broker()
+    parameters = [{"component": "shovel", "name": "s", "vhost": "/", "value": {}}] * 100_000
+
+    answer = broker.answer(commands.ImportDefinitions(definitions={"parameters": parameters}))
+
+    assert isinstance(answer, dict)
+    assert len(answer["left_out"]) == 1_001
+    assert answer["left_out"][-1] == "document: 99000 more are left out"

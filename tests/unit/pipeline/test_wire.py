@@ -121,3 +121,26 @@ def test_of_foreign_headers_the_last_value_counts_as_text_where_it_is_text():
     table = foreign_table([("a", b"1"), ("b", b"\xff"), ("a", b"2"), ("c", None)])
 
     assert table == {"a": "2", "b": b"\xff", "c": None}
+
+
+@pytest.mark.parametrize("step", [b"1", b"{}", b'{"op":"publish","a":1,"b":2}'])
+def test_a_command_in_which_all_is_wrong_is_not_described_at_length(step):
+    """A column of a file holds 2 GiB: what is said of a record stays small, whatever it holds."""
+    value = b'{"op":"check","steps":[' + b",".join([step] * 100_000) + b"]}"
+
+    with pytest.raises(MalformedRecordError) as caught:
+        command_record(b"check", None, value)
+
+    assert caught.value.cause == "bad_command"
+    assert caught.value.detail.startswith("steps[0]")
+    assert len(caught.value.detail) < 11_000
+
+
+def test_a_long_word_is_not_repeated_whole():
+    value = b'{"op":"' + b"x" * 1_000_000 + b'"}'
+
+    with pytest.raises(MalformedRecordError) as caught:
+        command_record(b"", None, value)
+
+    assert caught.value.cause == "unknown_op"
+    assert len(caught.value.detail) < 11_000
