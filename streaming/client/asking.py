@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from streaming.client.address import Address
+    from streaming.client.reader import Reader
     from streaming.client.sender import Sender
 
 Answer = dict[str, Any]
 
 MAY_STILL = "What was asked may still take effect."
 ABORTED = "The transaction is aborted: nothing takes effect."
+
+ON_READERS_THREAD = (
+    "this is the thread that reads the answers (it calls on_return, and callbacks of confirms): "
+    "it cannot wait for one; ask from another thread"
+)
 
 LOOK_S = 0.5
 
@@ -43,13 +49,13 @@ class Asking:
     """Sends the commands of one connection.
 
     Args:
-        job_lives: whether the job was heard of lately, whatever it said.
+        reader: who reads the answers.
     """
 
     def __init__(
-        self, address: Address, sender: Sender, timeout_s: float, job_lives: Callable[[], bool]
+        self, address: Address, sender: Sender, timeout_s: float, reader: Callable[[], Reader]
     ) -> None:
-        self._job_lives = job_lives
+        self._reader = reader
         self._address = address
         self._sender = sender
         self._timeout_s = timeout_s
@@ -70,7 +76,7 @@ class Asking:
             patience_s: how much longer to wait, as long as Kafka has it and the job lives.
 
         Raises:
-            ClientError: the command is malformed; nothing was sent.
+            ClientError: the command is malformed, or this is the reader's thread; nothing was sent.
             BrokerError: it was refused.
             NoAnswerError, KafkaUnreachableError: no answer in time.
         """
@@ -86,6 +92,8 @@ class Asking:
         patience_s: float = 0.0,
     ) -> list[Answer]:
         """Send commands, one behind the other, and wait for all their answers; as `ask`."""
+        if self._reader().is_this_thread:
+            raise ClientError(ON_READERS_THREAD)
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         sent: dict[str, _Asked] = {}
         try:
@@ -105,7 +113,7 @@ class Asking:
             with suppress(FutureTimeoutError):
                 return asked.answer.result(next_s)
             waited_s = time.monotonic() - began_s
-            goes_on = asked.taken.is_set() and self._job_lives()
+            goes_on = asked.taken.is_set() and self._reader().lives
             if not goes_on or waited_s >= wait_s + patience_s:
                 raise self._no_answer(asked, round(waited_s) if patience_s else wait_s)
             next_s = LOOK_S
@@ -168,6 +176,7 @@ class Asking:
             parse_command(document)
         except InvalidTopologyError as error:
             raise ClientError(f"{document['op']} cannot be asked: {error}") from error
+        record = command(document, self._address.vhost, channel)
         asked = _Asked(document["op"], Future(), threading.Event())
         with self._lock:
             self._asked[reply_id] = asked
@@ -178,7 +187,6 @@ class Asking:
             else:
                 _settle(asked.answer, error=self.kafka_error(str(error.str())))
 
-        record = command(document, self._address.vhost, channel)
         self._sender.send(topic or self._address.commands, record, reported, partition=partition)
         return asked, reply_id
 

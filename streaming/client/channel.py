@@ -148,7 +148,7 @@ class Channel(Declaring, Settling):
 
         Raises:
             NotFoundError, AccessRefusedError: no such queue, or not for this user.
-            NotAllowedError: the consumer tag is in use on this channel.
+            NotAllowedError: the consumer tag is in use on this channel, which stays open.
         """
         tag = consumer_tag or self._connection.new_name("consumer")
         consumer = Consumer(

@@ -81,7 +81,7 @@ class Connection:
         self.sender = Sender(self.address.properties, timeout_s, self.trouble.of_kafka)
         patient = {**self.address.properties, "message.timeout.ms": str(COMMANDS_PATIENCE_MS)}
         self._commands = Sender(patient, timeout_s, self.trouble.of_kafka)
-        self._asking = Asking(self.address, self._commands, timeout_s, lambda: self._reader.lives)
+        self._asking = Asking(self.address, self._commands, timeout_s, lambda: self._reader)
         self.members = Members(self._asking, self.flow, self.trouble)
         self._transactions = Transactions(self)
         try:

@@ -50,7 +50,7 @@ class Declaring(Definitions):
             "durable": durable,
             "exclusive": exclusive,
             "auto_delete": auto_delete,
-            "arguments": _table(arguments),
+            "arguments": arguments_table(arguments),
         }
         answer = self.ask("declare_queue", queue=declaration, passive=passive)
         return QueueState(answer["queue"], answer["ready"], answer["consumers"])
@@ -105,7 +105,7 @@ class Declaring(Definitions):
             "durable": durable,
             "auto_delete": auto_delete,
             "internal": internal,
-            "arguments": _table(arguments),
+            "arguments": arguments_table(arguments),
         }
         self.ask("declare_exchange", exchange=declaration, passive=passive)
 
@@ -181,7 +181,7 @@ class Declaring(Definitions):
         policy = {
             "name": name,
             "pattern": pattern,
-            "definition": _table(definition),
+            "definition": arguments_table(definition),
             "priority": priority,
             "apply-to": apply_to,
         }
@@ -222,12 +222,17 @@ def _binding(
         "destination": destination,
         "destination_type": kind,
         "routing_key": routing_key,
-        "arguments": _table(arguments),
+        "arguments": arguments_table(arguments),
     }
 
 
-def _table(arguments: Arguments | None) -> dict[str, object]:
+def arguments_table(arguments: Arguments | None) -> dict[str, object]:
+    """The JSON form of arguments.
+
+    Raises:
+        ClientError: they are no AMQP table.
+    """
     try:
         return table_document(arguments or {})
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise ClientError(f"the arguments are no AMQP table: {error}") from error

@@ -48,7 +48,8 @@ class Publisher:
 
     Args:
         confirms: whether futures wait for the broker; else only for Kafka.
-        on_return: called, on the reader's thread, with each message that came back.
+        on_return: called, on the reader's thread, with each message that came back; it may publish,
+            but ask nothing of a channel.
         on_flow: what `publish` does while flow control stops publishers: wait, or raise.
         blocked_timeout_s: how long flow control may hold a message back, as in pika. Then `publish`
             raises, and what Kafka has already counts as not confirmed. None: as long as it takes.

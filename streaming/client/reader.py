@@ -101,8 +101,13 @@ class Reader:
     def close(self) -> None:
         """End; returns when nothing is handed over any more."""
         self._closing.set()
-        if threading.current_thread() is not self._thread:
+        if not self.is_this_thread:
             self._thread.join()
+
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the caller is called by it."""
+        return threading.current_thread() is self._thread
 
     @property
     def lives(self) -> bool:

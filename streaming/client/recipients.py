@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streaming.client.consuming import Callbacks, Consumer
-from streaming.client.errors import ClientError
+from streaming.client.errors import ClientError, NotAllowedError
 from streaming.client.records import Inbound, delivery_of
 from streaming.wire import REF
 
@@ -83,12 +83,13 @@ class Recipients:
         """Hand it its deliveries from now on.
 
         Raises:
-            ClientError: there is one of that tag.
+            NotAllowedError: there is one of that tag.
         """
         with self._lock:
             if consumer.tag in self._consumers:
-                name = self._channel.name
-                raise ClientError(f"channel {name!r} has a consumer {consumer.tag!r} already")
+                raise NotAllowedError(
+                    530, f"NOT_ALLOWED - attempt to reuse consumer tag '{consumer.tag}'"
+                )
             self._consumers[consumer.tag] = consumer
             self._cancelled.discard(consumer.tag)
 

@@ -96,9 +96,16 @@ def inbound(value: bytes | None, headers: Iterable[tuple[str, Any]] | None) -> I
 
 
 def command(document: Mapping[str, Any], vhost: str, key: str) -> Record:
-    """A command."""
+    """A command.
+
+    Raises:
+        ClientError: it holds what JSON, or UTF-8, does not have.
+    """
     headers: list[Header] = [(OP, str(document["op"]).encode()), (VHOST, vhost.encode())]
-    return Record(_json(document), headers, key.encode())
+    try:
+        return Record(_json(document), headers, key.encode())
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"{document['op']} cannot be asked: {error}") from error
 
 
 def publish(
@@ -118,6 +125,8 @@ def publish(
     Raises:
         ClientError: the broker would not understand it; says what, and where.
     """
+    _check_text("exchange", exchange)
+    _check_text("routing key", routing_key)
     try:
         ours = _publish_headers(
             vhost,
@@ -161,6 +170,11 @@ def check_size(record: Record, address: Address) -> None:
                 f"the message cannot be published: {what} would have {found} bytes, more than the "
                 f"job's flow.{setting} of {most}"
             )
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ClientError(f"the {what} must be text, not {type(value).__name__}")
 
 
 def _body(body: object) -> bytes:

@@ -15,17 +15,25 @@ def refs_of(settled: Settled) -> list[str]:
     """Delivery ids.
 
     Raises:
-        ClientError: a delivery with automatic ack is among them.
+        ClientError: something else is among them, or a delivery with automatic ack.
     """
-    if isinstance(settled, str):
-        refs = [settled]
-    elif isinstance(settled, Delivery):
-        refs = [settled.delivery_id]
-    else:
-        refs = [one if isinstance(one, str) else one.delivery_id for one in settled]
+    several = [settled] if isinstance(settled, str | Delivery) else settled
+    if not isinstance(several, Iterable):
+        raise _no_delivery(several)
+    refs = []
+    for one in several:
+        if not isinstance(one, str | Delivery):
+            raise _no_delivery(one)
+        refs.append(one if isinstance(one, str) else one.delivery_id)
     if not all(refs):
         raise ClientError("a delivery with automatic ack is settled already")
     return refs
+
+
+def _no_delivery(found: object) -> ClientError:
+    return ClientError(
+        f"what is settled must be a delivery, its delivery_id, or several, not {found!r:.100}"
+    )
 
 
 class Settling:

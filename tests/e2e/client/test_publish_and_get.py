@@ -214,14 +214,33 @@ def test_a_consumer_tag_is_used_once_and_the_error_ends_the_consumers(
     queue = name("work")
     channel.declare_queue(queue)
     consumer = channel.consume(queue, consumer_tag="mine")
-    with pytest.raises(ClientError, match="has a consumer 'mine' already"):
+    with pytest.raises(
+        NotAllowedError, match="530 NOT_ALLOWED - attempt to reuse consumer tag 'mine'"
+    ):
         channel.consume(queue, consumer_tag="mine")
     with pytest.raises(NotFoundError):
         channel.get("nothing")
 
     with pytest.raises(NotFoundError):
         consumer.next(WAIT_S)
-    assert issubclass(NotAllowedError, ClientError)
+
+
+def test_who_is_called_by_the_reader_is_told_at_once_that_it_cannot_ask(shared_connection, name):
+    told: list[ClientError] = []
+
+    def ask(_returned: Returned) -> None:
+        with pytest.raises(ClientError, match="ask from another thread") as error:
+            shared_connection.channel()
+        told.append(error.value)
+
+    confirm = shared_connection.publisher(on_return=ask).publish(
+        "", name("nowhere"), b"x", mandatory=True
+    )
+
+    with pytest.raises(UnroutableError):
+        confirm.result(WAIT_S)
+    assert len(told) == 1
+    shared_connection.channel().close()
 
 
 def test_a_mandatory_message_comes_back_and_a_full_queue_refuses(channel, shared_connection, name):

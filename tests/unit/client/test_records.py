@@ -1,13 +1,16 @@
 """Records out and in, as the wire page has them."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from streaming.client import Address, ClientError, Death
+from streaming.client.declaring import arguments_table
 from streaming.client.records import (
     Repeats,
     check_size,
+    command,
     delivery_of,
     inbound,
     publish,
@@ -60,11 +63,28 @@ def test_a_publish_has_the_headers_of_the_wire_page():
         ({"body": None}, "the body must be bytes or text, not NoneType"),
         ({"body": 7}, "the body must be bytes or text, not int"),
         ({"body": "\ud800"}, "no text that UTF-8 has"),
+        ({"exchange": None}, "the exchange must be text, not NoneType"),
+        ({"routing_key": 7}, "the routing key must be text, not int"),
+        ({"routing_key": "\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_what_the_broker_would_not_understand_is_refused_here(options, what):
     with pytest.raises(ClientError, match=what):
         a_record(**options)
+
+
+@pytest.mark.parametrize(
+    ("members", "what"), [({"queue": "\ud800"}, "surrogates not"), ({"refs": {1}}, "not JSON")]
+)
+def test_a_command_that_cannot_be_written_is_refused_here(members, what):
+    with pytest.raises(ClientError, match=f"get cannot be asked: .*{what}"):
+        command({"op": "get", **members}, "/", "c")
+
+
+def test_arguments_that_are_no_table_are_refused_here():
+    pairs: Any = [("x-max-length", 1)]
+    with pytest.raises(ClientError, match="the arguments are no AMQP table"):
+        arguments_table(pairs)
 
 
 def test_a_table_may_hold_tuples_for_arrays():
