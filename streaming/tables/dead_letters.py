@@ -60,7 +60,7 @@ def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
     """
     try:
         found = tables.rows(sql, parameters)
-    except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
+    except (duckdb.DataError, duckdb.ProgrammingError) as error:
         if wanted.where is None:
             raise
         raise _bad_condition(wanted.where, error) from None

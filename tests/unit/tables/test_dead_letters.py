@@ -105,6 +105,8 @@ def test_filters(shop, wanted, found):
         ("true) OR (true); DROP TABLE x; --", "syntax error"),
         ("sum(count) > 1", "cannot contain aggregates"),
         ("CAST(routing_key AS INTEGER) = 1", "Could not convert string 'bill.eu'"),
+        ("count * 9223372036854775807 * 2 > 1", "Overflow in multiplication"),
+        ("repeat(queue, 1000000000000) = ''", "Cannot create a string of size"),
         ("at > now()", 'write "at", in double quotes'),
     ],
 )
