@@ -168,24 +168,24 @@ def consume(
     The command finds DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS
     (JSON, unless longer than 100 kB) in its environment. Exit status: 1 if a message was rejected.
     """
-    rejected = seen = 0
+    acked = rejected = 0
     with connected(config, user, vhost, timeout) as connection, connection.channel() as channel:
         room = prefetch if count is None else min(prefetch, count)
         consumer = channel.consume(queue, prefetch=room, timeout_s=idle)
         # What was not looked at goes back to the queue with the channel.
         with suppress(KeyboardInterrupt), while_waiting():
             for delivery in consumer:
-                seen += 1
                 if handled(delivery, command):
                     delivery.ack()
+                    acked += 1
                 else:
-                    rejected += 1
                     delivery.reject(requeue=requeue)
-                if count is not None and seen >= count:
+                    rejected += 1
+                if count is not None and acked + rejected >= count:
                     break
         consumer.cancel()
         channel.sync()
-    print(f"{seen - rejected} acked, {rejected} rejected", file=sys.stderr)
+    print(f"{acked} acked, {rejected} rejected", file=sys.stderr)
     return EXIT_FINDINGS if rejected else EXIT_OK
 
 

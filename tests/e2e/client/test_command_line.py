@@ -82,6 +82,21 @@ def test_consume_pipes_bodies_to_a_command_whose_status_settles(dlx, channel, na
     assert channel.queue_depth(queue) == 0
 
 
+def test_what_consume_was_at_when_it_was_interrupted_goes_back_and_is_not_counted(
+    dlx, channel, name
+):
+    queue = name("work")
+    channel.declare_queue(queue)
+    dlx("publish", "--routing-key", queue, "--lines", text="quick\nslow\n")
+    script = 'if test "$(cat)" = slow; then kill -INT $PPID; exec sleep 60; fi'
+
+    status, _, err = dlx("consume", queue, "--", "sh", "-c", script)
+
+    assert (status, err) == (0, "1 acked, 0 rejected\n")
+    back = channel.get(queue)
+    assert (back.body, back.redelivered) == (b"slow", True)
+
+
 def test_a_routing_key_that_no_environment_can_hold_is_shown_to_the_command(
     dlx, channel, publisher, name
 ):
