@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from streaming.config.secret import SecretText
 from streaming.ledger.ledger import Ledger
 from topology.errors import DlxError
 
@@ -15,6 +18,11 @@ if TYPE_CHECKING:
 
     from streaming.ledger.storage import Place
     from streaming.ledger.tables import Retention
+
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_QUERY: Final = re.compile(r"(?<=\S)\?\S*")
+"""Of a URL: it may be signed."""
 
 
 class FolderError(DlxError):
@@ -54,6 +62,17 @@ def open_ledger(root: Place, retention: Retention) -> Ledger:
         make_folder("job.tables_location", local)
     try:
         return Ledger(root, retention)
-    except (OSError, DeltaError) as error:
-        why = str(error).splitlines()[0]
+    except (OSError, DeltaError, pa.ArrowInvalid) as error:
+        why = _reasons(str(error), root)
         raise FolderError(f"job.tables_location: the tables cannot be opened: {why}") from error
+
+
+def _reasons(text: str, root: Place) -> str:
+    """What deltalake says, and the causes below it, in one line without secrets."""
+    first, *below = _COLOURS.sub("", text).splitlines() or [""]
+    causes = [line.strip().removeprefix("\u21b3") for line in below if "\u21b3" in line]
+    words = ": ".join(each.strip() for each in (first, *causes))
+    for value in root.options.values():
+        if isinstance(value, SecretText) and value:
+            words = words.replace(str(value), "******")
+    return _QUERY.sub("", words)

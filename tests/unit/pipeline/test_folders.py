@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.config.secret import SecretText
 from streaming.ledger.storage import Place
 from streaming.ledger.tables import Retention
 from streaming.pipeline.checkpoint import Checkpoint
@@ -45,3 +46,36 @@ def test_tables_that_cannot_be_opened(tmp_path):
 
     with pytest.raises(FolderError, match=r"^job.tables_location: the tables cannot be opened: "):
         open_ledger(Place(str(tmp_path)), Retention())
+
+
+def test_object_storage_that_does_not_answer_is_told_with_the_reason(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    options = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "nowhere",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "top secret",
+        "max_retries": "0",
+    }
+
+    with pytest.raises(FolderError, match=r"tables_location: .*127\.0\.0\.1:9.*refused") as told:
+        open_ledger(Place("s3://bucket/t", options), Retention())
+
+    assert len(str(told.value).splitlines()) == 1
+    assert "\x1b" not in str(told.value)
+
+
+@pytest.mark.parametrize("url", ["abfs://container/t", "gs://"])
+def test_a_url_that_lacks_something_is_told_in_words(url):
+    with pytest.raises(FolderError, match=r"tables cannot be opened: .*(account|bucket) name"):
+        open_ledger(Place(url), Retention())
+
+
+def test_what_object_storage_says_of_a_secret_is_not_repeated():
+    options = {"azure_storage_account_key": SecretText("not-base64")}
+
+    with pytest.raises(FolderError, match="Invalid Access Key") as told:
+        open_ledger(Place("abfss://c@account.dfs.core.windows.net/t", options), Retention())
+
+    assert "not-base64" not in str(told.value)
