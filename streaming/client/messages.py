@@ -19,10 +19,10 @@ KafkaHeaders = tuple[tuple[str, bytes | None], ...]
 
 
 class Death(msgspec.Struct, frozen=True):
-    """One entry of `x-death`, the latest first (R-XD-1).
+    """One entry of `x-death`, the latest first (R-DEATH-1).
 
     Attributes:
-        time: of the last such death, UTC, in whole seconds.
+        time: of the first such death, UTC, in whole seconds; later ones only count.
         original_expiration: the `expiration` that the message had, if it died of it.
     """
 
