@@ -60,6 +60,6 @@ def _fault(properties: Mapping[str, str]) -> str | None:
         Producer({**properties, **_QUIET})
     except KafkaException as error:
         return str(error.args[0].str()).strip()
-    except TypeError as error:  # a property that is a function in Python
+    except (TypeError, ValueError, AttributeError) as error:  # one that is no text in Python
         return str(error)
     return None

@@ -267,6 +267,8 @@ def test_what_librdkafka_does_not_take_is_found_when_the_file_is_read(tmp_path: 
         "[kafka.librdkafka_properties]\n"
         'no.such = "5"\n'
         'linger.ms = "soon"\n'
+        'default.topic.config = "no mapping"\n'
+        'on_delivery = "no function"\n'
     )
 
     with pytest.raises(InvalidConfigError) as refused:
@@ -276,6 +278,8 @@ def test_what_librdkafka_does_not_take_is_found_when_the_file_is_read(tmp_path: 
         'kafka.security."security.protocol"',
         'kafka.librdkafka_properties."no.such"',
         'kafka.librdkafka_properties."linger.ms"',
+        'kafka.librdkafka_properties."default.topic.config"',
+        "kafka.librdkafka_properties.on_delivery",
     ]
     assert 'Invalid value "SASL" for configuration property' in str(refused.value)
 
