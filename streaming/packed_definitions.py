@@ -16,8 +16,7 @@ import json
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
+from streaming.bounded_json import read_json
 from topology.values import json_type
 
 if TYPE_CHECKING:
@@ -113,8 +112,8 @@ def _unpacked(packed: str) -> object:
     if _marks(text) > MAX_UNPACKED_MARKS:
         raise ValueError(f"holds {_TOO_MANY}")
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return read_json(text)
+    except ValueError as error:
         raise ValueError(f"does not hold JSON: {error}") from error
 
 

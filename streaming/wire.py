@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streaming.bounded_json import read_json
 from streaming.broker.commands import Command
 from streaming.broker.message import Publication
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
@@ -30,7 +31,7 @@ from topology.fields import MOST_PROBLEMS, Report
 from topology.suggestions import did_you_mean
 from topology.values import json_type, table_from_json
 
-WIRE_VERSION = 4
+WIRE_VERSION = 5
 """Raised with every change of which records are understood."""
 
 OP = "dlx-op"
@@ -128,9 +129,6 @@ class CommandRecord(NamedTuple):
     value: bytes
 
 
-_json = msgspec.json.Decoder()
-
-
 def text(header: str, value: bytes | None, default: str) -> str:
     """A header as text.
 
@@ -157,8 +155,8 @@ def json_object(where: str, value: bytes) -> dict[str, Any]:
         MalformedRecordError: they are something else.
     """
     try:
-        document = _json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = read_json(value)
+    except ValueError as error:
         raise MalformedRecordError("bad_json", f"{where} is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise MalformedRecordError(
@@ -268,8 +266,6 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     command, problems = None, report.problems
     try:
         command = read_command(document, "", report)
-    except RecursionError as error:
-        raise MalformedRecordError("bad_json", "value is nested too deeply") from error
     except InvalidTopologyError as error:
         problems = list(error.problems)
     if command is None:

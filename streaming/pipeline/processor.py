@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from streaming.bounded_json import read_json
 from streaming.broker.batch import Batch
 from streaming.broker.declared import TopologyCache
 from streaming.broker.events import Kind
@@ -45,7 +46,6 @@ STATE_BYTES_PER_COPY = 64
 """What a resident copy takes in the state; 35 to 60 bytes without headers (`dlx bench core`)."""
 
 _cache = TopologyCache()  # of this worker process
-_json = msgspec.json.Decoder()
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -214,7 +214,7 @@ def fold(config: ShardConfig, store: SparkStateStore, records: packing.Records) 
             message = Message(topic, partition, offset, file, place, size)
             publish(at_ms, message, publications[code], flags, actors[actor])
         else:
-            document = _json.decode(commands[row].as_py())
+            document = read_json(commands[row].as_py())
             shard.command(at_ms, parse_command(document), actors[actor])
     return shard.finish()
 

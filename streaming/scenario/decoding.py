@@ -12,11 +12,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from streaming.bounded_json import MAX_DEPTH
 from topology.errors import Problem
 from topology.values import INTEGERS
-
-MAX_DEPTH = 200
-"""Levels of arrays and objects; headers may have 64, and stand some levels deep themselves."""
 
 DOCUMENT = "document"
 """The path of the whole document, as in definitions files."""

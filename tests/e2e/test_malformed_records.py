@@ -69,6 +69,17 @@ KINDS = [
     command("bad_command", json.dumps({"op": "renew", "channel": "c" * 256}).encode()),
     command("bad_command", b'{"op": "declare_queue", "queue": {"name": "q", "arguments": 1}}'),
     command("not_utf8", b"{}", b"\xff"),
+    # about as deep as Python can read: where it arrives, perhaps, but not in the fold
+    *(
+        command(
+            "bad_json",
+            b'{"op": "import_definitions", "definitions": {"x": '
+            + b"[" * levels
+            + b"]" * levels
+            + b"}}",
+        )
+        for levels in range(700, 1_000, 20)
+    ),
 ]
 
 
