@@ -1,9 +1,11 @@
 """`dlx get`, `dlx consume`, `dlx ack` and `dlx reject`: messages out of a running job."""
 
 import shlex
+import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -166,14 +168,15 @@ def consume(
     """Consume a queue until Ctrl-C: pipe each body to a command, whose exit status settles it.
 
     The command finds DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS
-    (JSON, unless longer than 100 kB) in its environment. Exit status: 1 if a message was rejected.
+    (JSON, unless longer than 100 kB) in its environment. SIGTERM ends as Ctrl-C
+    does: what was not settled goes back to the queue. Exit status: 1 if a message was rejected.
     """
     acked = rejected = 0
     with connected(config, user, vhost, timeout) as connection, connection.channel() as channel:
         room = prefetch if count is None else min(prefetch, count)
         consumer = channel.consume(queue, prefetch=room, timeout_s=idle)
         # What was not looked at goes back to the queue with the channel.
-        with suppress(KeyboardInterrupt), while_waiting():
+        with suppress(KeyboardInterrupt), _ended_by_sigterm(), while_waiting():
             for delivery in consumer:
                 if handled(delivery, command):
                     delivery.ack()
@@ -187,6 +190,16 @@ def consume(
         channel.sync()
     print(f"{acked} acked, {rejected} rejected", file=sys.stderr)
     return EXIT_FINDINGS if rejected else EXIT_OK
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM is a Ctrl-C here: else all that waits in the prefetch would rest for the lease."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def handled(delivery: "Delivery", command: list[str] | None) -> bool:

@@ -82,13 +82,14 @@ def test_consume_pipes_bodies_to_a_command_whose_status_settles(dlx, channel, na
     assert channel.queue_depth(queue) == 0
 
 
+@pytest.mark.parametrize("signal", ["INT", "TERM"])
 def test_what_consume_was_at_when_it_was_interrupted_goes_back_and_is_not_counted(
-    dlx, channel, name
+    dlx, channel, name, signal
 ):
     queue = name("work")
     channel.declare_queue(queue)
     dlx("publish", "--routing-key", queue, "--lines", text="quick\nslow\n")
-    script = 'if test "$(cat)" = slow; then kill -INT $PPID; exec sleep 60; fi'
+    script = 'if test "$(cat)" = slow; then kill -' + signal + " $PPID; exec sleep 60; fi"
 
     status, _, err = dlx("consume", queue, "--", "sh", "-c", script)
 
