@@ -48,8 +48,7 @@ def _operator_policy(fields: CommandFields) -> Any:
     try:
         return parse_operator_policy(document, fields.at("policy"))
     except InvalidTopologyError as error:
-        for problem in error.problems:
-            fields.report.problem(problem.where, problem.what)
+        fields.report.add(error.problems)
         return None
 
 

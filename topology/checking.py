@@ -1,7 +1,6 @@
 """Everything that is wrong with the definitions of one vhost, each problem with its path."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TypeVar
 
 from topology.bindings import hashes_complaint, x_match_complaint
@@ -47,40 +46,45 @@ def check_definitions(
     *,
     locate: Locate = by_index,
     also_known: Iterable[tuple[DestinationType, str]] = (),
-    most: int | None = None,
 ) -> tuple[Problem, ...]:
-    """All problems of one vhost, in the order of its members.
+    """All problems of one vhost; arguments as of `find_problems`."""
+    return tuple(find_problems(definitions, compat, locate=locate, also_known=also_known))
+
+
+def find_problems(
+    definitions: Definitions,
+    compat: Compat = "4.0",
+    *,
+    locate: Locate = by_index,
+    also_known: Iterable[tuple[DestinationType, str]] = (),
+) -> Iterator[Problem]:
+    """The problems of one vhost, in the order of its members, each looked for when it is asked for.
 
     Args:
         definitions: what is declared.
         compat: whose limits count where versions differ.
         locate: how problems name the places.
         also_known: exchanges and queues that bindings may name although they are not declared.
-        most: how many problems are looked for; None: all.
     """
     known = {*also_known, *(("exchange", exchange.name) for exchange in PREDECLARED)}
     known |= {("exchange", exchange.name) for exchange in definitions.exchanges}
     known |= {("queue", queue.name) for queue in definitions.queues}
     types = {exchange.name: exchange.type for exchange in (*PREDECLARED, *definitions.exchanges)}
     hints = Hints({kind: sorted(name for of, name in known if of == kind) for kind in _KINDS})
-
-    def problems() -> Iterator[Problem]:
-        for where, exchange in _located(definitions.exchanges, "exchanges", locate):
-            yield from _of_exchange(where, exchange)
-        for where, queue in _located(definitions.queues, "queues", locate):
-            yield from _of_queue(where, queue, compat)
-        for where, binding in _located(definitions.bindings, "bindings", locate):
-            yield from _unknown_ends(where, binding, known, hints)
-            yield from _of_binding(where, binding, types.get(binding.source))
-        for where, policy in _located(definitions.policies, "policies", locate):
-            yield from _of_policy(where, policy, compat, operator=False)
-        for where, policy in _located(definitions.operator_policies, "operator_policies", locate):
-            yield from _of_policy(where, policy, compat, operator=True)
-        for where, permission in _located(definitions.permissions, "permissions", locate):
-            yield from _of_permission(where, permission)
-        yield from _repeated(definitions, locate)
-
-    return tuple(islice(problems(), most))
+    for where, exchange in _located(definitions.exchanges, "exchanges", locate):
+        yield from _of_exchange(where, exchange)
+    for where, queue in _located(definitions.queues, "queues", locate):
+        yield from _of_queue(where, queue, compat)
+    for where, binding in _located(definitions.bindings, "bindings", locate):
+        yield from _unknown_ends(where, binding, known, hints)
+        yield from _of_binding(where, binding, types.get(binding.source))
+    for where, policy in _located(definitions.policies, "policies", locate):
+        yield from _of_policy(where, policy, compat, operator=False)
+    for where, policy in _located(definitions.operator_policies, "operator_policies", locate):
+        yield from _of_policy(where, policy, compat, operator=True)
+    for where, permission in _located(definitions.permissions, "permissions", locate):
+        yield from _of_permission(where, permission)
+    yield from _repeated(definitions, locate)
 
 
 _KINDS: tuple[DestinationType, ...] = ("queue", "exchange")

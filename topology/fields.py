@@ -41,6 +41,11 @@ class Report:
             raise InvalidTopologyError([*self.problems, more])
         self.problems.append(Problem(where, what))
 
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Write down problems that were found elsewhere; as `problem`."""
+        for problem in problems:
+            self.problem(problem.where, problem.what)
+
     def leave_out(self, where: str, what: str) -> None:
         """Write down something that was left out; of too many only their number."""
         if len(self.left_out) == self.most:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from topology.checking import check_definitions
+from topology.checking import find_problems
 from topology.declarations import (
     PREDECLARED,
     Binding,
@@ -161,14 +161,13 @@ class VhostImport:
             "operator_policies": _places(operator_policies),
             "permissions": _places(permissions),
         }
-        most = self._report.most
-        for problem in check_definitions(
-            definitions,
-            locate=lambda member, index: places[member][index],
-            also_known=self._unreadable | existing,
-            most=None if most is None else most + 1,
-        ):
-            self._report.problem(problem.where, problem.what)
+        self._report.add(
+            find_problems(
+                definitions,
+                locate=lambda member, index: places[member][index],
+                also_known=self._unreadable | existing,
+            )
+        )
         return definitions
 
     def _add_policy(

@@ -168,8 +168,8 @@ def consume(
     """Consume a queue until Ctrl-C: pipe each body to a command, whose exit status settles it.
 
     The command finds DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS
-    (JSON, unless longer than 100 kB) in its environment. SIGTERM ends as Ctrl-C
-    does: what was not settled goes back to the queue. Exit status: 1 if a message was rejected.
+    (JSON, unless longer than 100 kB) in its environment. SIGTERM ends as Ctrl-C does: what was not
+    settled goes back to the queue. Exit status: 1 if a message was rejected.
     """
     acked = rejected = 0
     with connected(config, user, vhost, timeout) as connection, connection.channel() as channel:

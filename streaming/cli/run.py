@@ -76,13 +76,12 @@ def run(
     try:
         job.start(definitions=definitions, accept_loss=accept_loss)
         job.wake()  # the first batch takes seconds, with all that is loaded for it
-        answers = settings.job.clock == "event"  # there the first record makes the first batch
+        by_records = settings.job.clock == "event"  # there the first record makes the first batch
         told = False
         while not stopping.wait(0.2):
             if job.wait(0.01):
                 return EXIT_FINDINGS
-            answers = answers or job.committed.is_set()
-            if answers and not told:
+            if not told and (by_records or job.committed.is_set()):
                 told = True
                 logger.info(
                     "running: tables in %s, checkpoint in %s",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.secret import SecretText
+from streaming.config.secret import mask_secrets
 
 if TYPE_CHECKING:
     from streaming.config.kafka import KafkaSettings
@@ -44,11 +44,9 @@ def refuse_together(properties: Mapping[str, str]) -> None:
     fault = _fault(properties)
     if fault is None:
         return
-    for value in properties.values():
-        if isinstance(value, SecretText) and value:
-            fault = fault.replace(str(value), "******")
+    words = mask_secrets(fault, properties.values())
     place = Place("kafka.security")
-    place.report(f"librdkafka makes no client with it: {fault}")
+    place.report(f"librdkafka makes no client with it: {words}")
     raise InvalidConfigError(place.problems)
 
 

@@ -6,7 +6,7 @@ dictionary of client properties can be logged by mistake without harm.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,6 +15,7 @@ import msgspec
 from streaming.config.errors import InvalidConfigError, Place
 from streaming.config.toml import kind_of, write_string
 
+_MASK: Final = "******"
 _ENVIRONMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_WORD: Final = re.compile(
     r"password|passwd|passphrase|secret|token|credential|jaas|signature|keystore\.key|key\.pem|\.sas\."
@@ -51,7 +52,15 @@ class SecretText(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "'******'"
+        return f"'{_MASK}'"
+
+
+def mask_secrets(words: str, values: Iterable[object]) -> str:
+    """Words of a library, with a mask where they repeat the text of a secret among the values."""
+    for value in values:
+        if isinstance(value, SecretText) and value:
+            words = words.replace(str(value), _MASK)
+    return words
 
 
 Property = str | Secret

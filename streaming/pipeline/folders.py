@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from streaming.config.secret import SecretText
+from streaming.config.secret import mask_secrets
 from streaming.ledger.ledger import Ledger
 from topology.errors import DlxError
 
@@ -72,7 +72,4 @@ def _reasons(text: str, root: Place) -> str:
     first, *below = _COLOURS.sub("", text).splitlines() or [""]
     causes = [line.strip().removeprefix("\u21b3") for line in below if "\u21b3" in line]
     words = ": ".join(each.strip() for each in (first, *causes))
-    for value in root.options.values():
-        if isinstance(value, SecretText) and value:
-            words = words.replace(str(value), "******")
-    return _QUERY.sub("", words)
+    return _QUERY.sub("", mask_secrets(words, root.options.values()))

@@ -3,25 +3,7 @@
 import pytest
 
 from streaming.cli.consuming import handled
-from streaming.client import Delivery
-
-
-def a_delivery(**members):
-    return Delivery(
-        **{
-            "body": b"body",
-            "exchange": "",
-            "routing_key": "work",
-            "properties": {},
-            "headers": {"k": "v"},
-            "queue": "work",
-            "consumer_tag": "tag",
-            "redelivered": False,
-            "delivery_count": 0,
-            "delivery_id": "1.7",
-            **members,
-        }
-    )
+from tests.fixtures.deliveries import a_delivery
 
 
 @pytest.mark.parametrize(

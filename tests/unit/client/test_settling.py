@@ -5,27 +5,12 @@ from typing import Any
 import pytest
 
 from streaming.client.errors import ClientError
-from streaming.client.messages import Delivery
 from streaming.client.settling import refs_of
-
-
-def a_delivery(delivery_id: str) -> Delivery:
-    return Delivery(
-        body=b"",
-        exchange="",
-        routing_key="q",
-        properties={},
-        headers={},
-        queue="q",
-        consumer_tag="",
-        redelivered=False,
-        delivery_count=0,
-        delivery_id=delivery_id,
-    )
+from tests.fixtures.deliveries import a_delivery
 
 
 def test_deliveries_and_ids_may_be_mixed():
-    one, two = a_delivery("1.0.0"), a_delivery("1.0.1")
+    one, two = a_delivery(delivery_id="1.0.0"), a_delivery(delivery_id="1.0.1")
 
     assert refs_of(one) == ["1.0.0"]
     assert refs_of("get-1/0") == ["get-1/0"]
@@ -44,4 +29,4 @@ def test_what_is_no_delivery_is_refused_in_words(settled, named):
 
 def test_what_is_settled_already_is_refused():
     with pytest.raises(ClientError, match="automatic ack is settled already"):
-        refs_of([a_delivery("1.0.0"), a_delivery("")])
+        refs_of([a_delivery(delivery_id="1.0.0"), a_delivery(delivery_id="")])
