@@ -17,8 +17,8 @@ WORKDIR /opt/dlx
 
 # What seldom changes comes first: a changed line of code then builds in seconds.
 COPY requirements.lock build-constraints.txt ./
-COPY streaming/cli/environment.py streaming/cli/
-RUN python -I streaming/cli/environment.py /opt/dlx
+COPY streaming/cli/bootstrap_venv.py streaming/cli/
+RUN python -I streaming/cli/bootstrap_venv.py /opt/dlx
 
 COPY docker/fill_cache.py docker/
 COPY topology/ topology/

@@ -4,8 +4,8 @@
 The cache that this fills is the image's own (XDG_CACHE_HOME); at run time it is only read.
 """
 
-from streaming.embedded.jars import resolve_jars
-from streaming.embedded.java import find_java, spark_java_home
+from streaming.embedded.jvm.jars import resolve_jars
+from streaming.embedded.jvm.java import find_java, spark_java_home
 
 if __name__ == "__main__":
     resolve_jars("spark")

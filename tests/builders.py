@@ -17,7 +17,7 @@ from typing import Any
 from streaming.broker import commands
 from streaming.broker.batch import Batch
 from streaming.broker.commands import Command
-from streaming.broker.declared import TopologyCache
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event, Kind
 from streaming.broker.message import Message, Publication
 from streaming.broker.outbound import (
@@ -27,10 +27,10 @@ from streaming.broker.outbound import (
     Outbound,
     ReturnOut,
 )
-from streaming.broker.pages import MemoryStore
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.vhost import TopologyCache
 from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.errors import Refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streaming.broker.batch import Batch
-from streaming.broker.dead_lettering import DeathPlan
+from streaming.broker.dead_letters.dead_lettering import DeathPlan
 from streaming.broker.outbound import ConfirmOut, Outbound, PublishErrorOut, ReturnOut
 from topology.errors import Refusal
 

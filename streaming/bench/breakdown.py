@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from streaming.bench.pipeline_stand import Done
+    from streaming.bench.pipeline_environment import Done
 
 FIRST_STAGE = ("read", "understand", "write")
 SECOND_STAGE = ("unpack", "fold", "rows", "outbound", "state")

@@ -15,8 +15,8 @@ from streaming.config import JobConfig, show_config
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
-from streaming.config.topics import OutboundSettings
-from streaming.pipeline.checkpoint import Checkpoint
+from streaming.config.outbound import OutboundSettings
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 
 WAIT_S = 1_800
 

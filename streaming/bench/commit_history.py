@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from streaming.ledger.batches import BatchRow
-from streaming.ledger.columns import Constant, build_table
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.maintenance import Maintenance, Schedule
-from streaming.ledger.schemas import TABLES
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import load_table
+from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
+from streaming.ledger.write.arrow_columns import Constant, build_table
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.ledger import Ledger
 
 QUERY: Final = "bench-query"
 FILES: Final = 3

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Final
 from streaming.bench import workload
 from streaming.bench.workload import Depths, Log
 from streaming.broker import commands
-from streaming.broker.declared import TopologyCache
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
-from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.vhost import TopologyCache
 
 if TYPE_CHECKING:
     from streaming.broker.events import Events

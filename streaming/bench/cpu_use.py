@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import psutil
 
-from streaming.embedded.spark_settings import WORKER_DAEMON
+from streaming.spark.settings import WORKER_DAEMON
 
 if TYPE_CHECKING:
     from types import TracebackType

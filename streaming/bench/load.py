@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streaming.bench.actors import DEAD, GRAVEYARD, WORK
-from streaming.bench.judge import Verdict, judge, left_in_queue
+from streaming.bench.drift import Change, Steadiness
 from streaming.bench.processes import Process
-from streaming.bench.steadiness import Change, Steadiness
+from streaming.bench.verify import Verdict, judge, left_in_queue
 from streaming.client import ClientError, Connection
 from streaming.config import JobConfig, show_config
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
-from streaming.embedded.kafka import EmbeddedKafka
+from streaming.embedded.kafka.broker import EmbeddedKafka
 
 PUBLISHERS, CONSUMERS = 2, 4
 _LONGEST_START_S = 180.0

@@ -22,23 +22,23 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from streaming.bench import commit_history
+from streaming.bench.baseline_copy import copy_rate
 from streaming.bench.breakdown import batch_parts
 from streaming.bench.core import plain_columns
 from streaming.bench.percentiles import percentile
 from streaming.bench.pipeline_load import Shape, declarations
-from streaming.bench.plain_copy import copy_rate
 from streaming.bench.reject_latency import reject_latencies
-from streaming.broker.declared import TopologyCache
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
-from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
-from streaming.command_documents import parse_command
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.vhost import TopologyCache
 from streaming.config.job import JobSettings
+from streaming.protocol.commands import parse_command
 
 if TYPE_CHECKING:
-    from streaming.bench.pipeline_stand import Running, Stand
+    from streaming.bench.pipeline_environment import Running, Stand
 
 WARM_UP: Final = 3
 """Batches that are not counted: classes and modules are loaded, code is compiled."""

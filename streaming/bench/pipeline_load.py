@@ -17,7 +17,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
 
-from streaming.wire import EXCHANGE, OP, ROUTING_KEY
+from streaming.protocol.headers import EXCHANGE, OP, ROUTING_KEY
 
 BODY_BYTES: Final = 200
 DEAD_LETTER_QUEUE: Final = "dlq"

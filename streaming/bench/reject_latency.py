@@ -21,12 +21,12 @@ from confluent_kafka import Consumer, Producer
 from deltalake import DeltaTable
 
 from streaming.bench.pipeline_load import bodies
-from streaming.wire import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
+from streaming.protocol.headers import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from streaming.bench.pipeline_stand import Done, Stand
+    from streaming.bench.pipeline_environment import Done, Stand
 
 WARM_UP_S: Final = 15
 """Seconds at the rate before the clock starts; not longer than what is measured."""

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from streaming.broker.dead_lettering import DeathPlan
+    from streaming.broker.dead_letters.dead_lettering import DeathPlan
     from streaming.broker.message import Copy, Envelope, Message
 
 

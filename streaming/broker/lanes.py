@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from topology.errors import Refusal
 
 if TYPE_CHECKING:
-    from streaming.broker.shard_config import ShardConfig
+    from streaming.broker.config import ShardConfig
     from topology.declarations import Policy, Queue
     from topology.policies import QueueSettings
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from streaming.broker.deaths import matching_headers
+from streaming.broker.dead_letters.x_death import matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
-from streaming.broker.queue import ACCEPTED, REFUSED
+from streaming.broker.queues.queue import ACCEPTED, REFUSED
 from topology.errors import Refusal, precondition_failed
 from topology.refusals import internal_exchange, no_exchange
 from topology.values import amqp_type
 
 if TYPE_CHECKING:
-    from streaming.broker.queue import Queue
+    from streaming.broker.queues.queue import Queue
     from streaming.broker.shard import Shard
 
 MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4

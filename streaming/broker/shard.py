@@ -31,39 +31,39 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streaming.broker.administration import Administration
 from streaming.broker.alternate_warnings import AlternateWarnings
-from streaming.broker.at_least_once import AtLeastOnce
 from streaming.broker.batch import Batch
-from streaming.broker.channel_directory import ChannelDirectory
-from streaming.broker.checking import Checks
+from streaming.broker.channels.registry import ChannelDirectory
+from streaming.broker.clock import ShardTime
 from streaming.broker.commands import Check
-from streaming.broker.consumers import Consumers
-from streaming.broker.dead_lettering import DeadLettering
-from streaming.broker.declared import Declared, TopologyCache, digest_of
-from streaming.broker.encoding import pack, unpack
+from streaming.broker.dead_letters.at_least_once import AtLeastOnce
+from streaming.broker.dead_letters.dead_lettering import DeadLettering
+from streaming.broker.dead_letters.rerouting import Rerouting
 from streaming.broker.events import CLOCK, Actor, Events, Kind
+from streaming.broker.handlers.administration import Administration
+from streaming.broker.handlers.channels import Sessions
+from streaming.broker.handlers.checking import Checks
+from streaming.broker.handlers.settlement import Settlements
 from streaming.broker.lanes import BROADCAST_OPS
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.publishing import Publishing
-from streaming.broker.queue import REFUSED, Queue
-from streaming.broker.queue_directory import QueueDirectory
-from streaming.broker.rerouting import Rerouting
-from streaming.broker.rest import HeaderRecord
-from streaming.broker.sessions import Sessions
-from streaming.broker.settlement import Settlements
-from streaming.broker.shard_time import ShardTime
+from streaming.broker.queues.consumers import Consumers
+from streaming.broker.queues.queue import REFUSED, Queue
+from streaming.broker.queues.registry import QueueDirectory
+from streaming.broker.state.encoding import pack, unpack
+from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.timers import TimerKind, wakings
+from streaming.broker.vhost import Declared, TopologyCache, digest_of
 from topology.errors import Refusal
 
 if TYPE_CHECKING:
-    from streaming.broker.at_least_once import Descendants
     from streaming.broker.commands import Command
+    from streaming.broker.config import ShardConfig
+    from streaming.broker.dead_letters.at_least_once import Descendants
+    from streaming.broker.handlers.channels import Handler
     from streaming.broker.outbound import Outbound
-    from streaming.broker.pages import StateStore
-    from streaming.broker.sessions import Handler
-    from streaming.broker.shard_config import ShardConfig
+    from streaming.broker.state.paged_fifo import StateStore
 
 _HEADER, _TOPOLOGY = "header", "topology"
 _encoder = msgspec.msgpack.Encoder()

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.listing import print_json, print_rows
-from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
+from streaming.cli.output import print_json, print_rows
+from streaming.cli.table_options import AsJson, TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from streaming.tables.balance import Balance, QueueBalance
+    from streaming.queries.audit.balance import Balance, QueueBalance
 
 _MOST_SHOWN: Final = 20
 
@@ -24,7 +24,7 @@ def balance(
 
     Exit status: 0 if nothing is unexplained, 1 if something is, 2 if the tables cannot be read.
     """
-    from streaming.tables.balance import balance as draw
+    from streaming.queries.audit.balance import balance as draw
 
     with open_tables(tables) as opened:
         drawn = draw(opened)
@@ -48,7 +48,7 @@ def _document(drawn: "Balance", vhost: str | None) -> dict[str, Any]:
 
 
 def _print(drawn: "Balance", vhost: str | None) -> None:
-    from streaming.tables.balance import ENDINGS
+    from streaming.queries.audit.balance import ENDINGS
 
     queues = [row for row in drawn.queues if vhost in {None, row.vhost}]
     endings = [name for name in ENDINGS if any(row.endings.get(name) for row in queues)]

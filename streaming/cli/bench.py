@@ -25,7 +25,7 @@ def chaos(
     Exits with 1 if they differ, or if the log was read before all kills were done.
     """
     from streaming.bench.chaos import run_chaos
-    from streaming.embedded.kafka import EmbeddedKafka
+    from streaming.embedded.kafka.broker import EmbeddedKafka
 
     with tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
         root = Path(folder)
@@ -73,7 +73,7 @@ def pipeline(
     the cores in use while nothing is published.
     """
     from streaming.bench.pipeline import CASES, Sizes
-    from streaming.bench.pipeline_stand import Stand
+    from streaming.bench.pipeline_environment import Stand
 
     wanted = case or list(CASES)
     for name in wanted:

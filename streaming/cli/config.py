@@ -51,7 +51,7 @@ def check(
     Every problem is a line on stderr, with its path in the file.
     """
     from streaming.config import load_config
-    from streaming.config.attachments import check_secrets, load_vhost_definitions
+    from streaming.config.definitions_files import check_secrets, load_vhost_definitions
 
     config = load_config(file)
     load_vhost_definitions(config, lambda words: print(f"left out: {words}"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streaming.cli.connecting import (
+from streaming.cli.connection_options import (
     DEFAULT_CHANNEL,
     DEFAULT_CONFIG,
     DEFAULT_LEASE_S,
@@ -29,8 +29,8 @@ from streaming.cli.connecting import (
     while_waiting,
 )
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.listing import print_json, print_rows
-from streaming.cli.table_files import AsJson
+from streaming.cli.output import print_json, print_rows
+from streaming.cli.table_options import AsJson
 from streaming.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def _json_text(value: object) -> str:
 
 
 def _row(delivery: "Delivery") -> tuple[object, ...]:
-    from streaming.cli.listing import preview
+    from streaming.cli.output import preview
 
     deaths = ", ".join(f"{death.queue}: {death.reason}" for death in delivery.x_death)
     body = delivery.body.decode("utf-8", "backslashreplace")

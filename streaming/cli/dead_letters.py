@@ -7,8 +7,8 @@ import typer
 
 from streaming.cli.durations import parse_since
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.listing import print_json, print_rows
-from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
+from streaming.cli.output import print_json, print_rows
+from streaming.cli.table_options import AsJson, TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
 app = typer.Typer(
@@ -66,7 +66,7 @@ def list_(
             f"{reason!r} is no reason{did_you_mean(reason, _REASONS)}: {', '.join(_REASONS)}",
             param_hint="--reason",
         )
-    from streaming.tables.dead_letters import (
+    from streaming.queries.dead_letters import (
         DeadLetterFilter,
         list_dead_letters,
         queues_of_deaths,
@@ -117,7 +117,7 @@ def show(
     tables: TablesLocation = None,
 ) -> int:
     """Tell the whole life of a message, with its body and headers."""
-    from streaming.tables.life import life_of
+    from streaming.queries.message_history import life_of
 
     with open_tables(tables) as opened:
         life = life_of(opened, name)

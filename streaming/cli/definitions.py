@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli.connecting import (
+from streaming.cli.connection_options import (
     DEFAULT_CONFIG,
     DEFAULT_TIMEOUT_S,
     DEFAULT_USER,
@@ -16,11 +16,11 @@ from streaming.cli.connecting import (
     connected,
 )
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.table_files import AsJson
+from streaming.cli.table_options import AsJson
 from topology.errors import InvalidTopologyError, Problem
 
 if TYPE_CHECKING:
-    from topology.plan import Change
+    from topology.definitions.import_plan import Change
 
 app = typer.Typer(
     name="definitions",
@@ -97,9 +97,9 @@ def plan(
     + is new, ~ is replaced, = is there already, ! exists with other properties: the import would be
     refused. Nothing is ever removed by an import. Exit status: 1 if it would be refused.
     """
-    from topology.definitions import load_definitions
-    from topology.plan import plan_import
-    from topology.vhost_import import End
+    from topology.definitions.import_plan import plan_import
+    from topology.definitions.load import load_definitions
+    from topology.definitions.vhost_reader import End
 
     conflicts = 0
     for name, part in _parts(file, vhost, config).items():
@@ -117,7 +117,7 @@ def plan(
 
 
 def _show(vhost: str, change: "Change", *, as_json: bool) -> None:
-    from streaming.cli.listing import print_json
+    from streaming.cli.output import print_json
 
     if as_json:
         print_json({"vhost": vhost, **msgspec.to_builtins(change)})
@@ -144,7 +144,7 @@ def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, A
     Raises:
         InvalidTopologyError: the file is no JSON object, or holds nothing for the job.
     """
-    from topology.vhost_parts import part_of
+    from topology.definitions.vhost_parts import part_of
 
     try:
         document = msgspec.json.decode(file.read_bytes())

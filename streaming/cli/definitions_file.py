@@ -6,11 +6,11 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
-from topology.checking import check_definitions
 from topology.declarations import Definitions
-from topology.definitions import Loaded, load_definitions
+from topology.definitions.load import Loaded, load_definitions
 from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
+from topology.validation.problems import check_definitions
 from topology.values import Compat
 
 DefinitionsFile = Annotated[

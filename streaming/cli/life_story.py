@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from streaming.cli.listing import compact, readable
+from streaming.cli.output import compact, readable
 
 if TYPE_CHECKING:
-    from streaming.tables.life import Life
+    from streaming.queries.message_history import Life
 
 Line = tuple[str, str]
 """A text and its tone, as `colours.py` has them."""

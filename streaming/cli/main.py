@@ -18,13 +18,13 @@ from streaming.cli import (
     dead_letters,
     definitions,
     demo,
+    dev_test,
     policies,
     publishing,
     queues,
     run,
     simulate,
     sql,
-    suite,
     tables,
     topology,
 )
@@ -88,7 +88,7 @@ app.add_typer(tables.app)
 app.add_typer(config.app)
 app.add_typer(bench.app)
 app.command("compile")(compiling.compile_core)
-app.command("test")(suite.run_suite)
+app.command("test")(dev_test.run_suite)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli.connecting import (
+from streaming.cli.connection_options import (
     DEFAULT_CONFIG,
     DEFAULT_TIMEOUT_S,
     DEFAULT_USER,

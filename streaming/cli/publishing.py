@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streaming.cli.connecting import (
+from streaming.cli.connection_options import (
     DEFAULT_CONFIG,
     DEFAULT_TIMEOUT_S,
     DEFAULT_USER,
@@ -101,7 +101,7 @@ def parse_properties(options: list[str]) -> dict[str, Any]:
     Raises:
         typer.BadParameter: an option has no `=`, or a number is none.
     """
-    from streaming.wire import WHOLE_PROPERTIES
+    from streaming.protocol.headers import WHOLE_PROPERTIES
 
     found: dict[str, Any] = {}
     for option in options:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streaming.cli.connecting import (
+from streaming.cli.connection_options import (
     DEFAULT_CONFIG,
     DEFAULT_TIMEOUT_S,
     DEFAULT_USER,
@@ -17,8 +17,8 @@ from streaming.cli.connecting import (
     connected,
 )
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.listing import preview, print_json, print_rows
-from streaming.cli.table_files import AsJson, TablesLocation, VhostFilter, open_tables
+from streaming.cli.output import preview, print_json, print_rows
+from streaming.cli.table_options import AsJson, TablesLocation, VhostFilter, open_tables
 
 app = typer.Typer(
     name="queues",
@@ -49,7 +49,7 @@ def list_(
     tables: TablesLocation = None,
 ) -> int:
     """List the queues, empty ones too, with what they hold after the last batch."""
-    from streaming.tables.queues import list_queues
+    from streaming.queries.queues import list_queues
 
     with open_tables(tables) as opened:
         queues = list_queues(opened, vhost)
@@ -96,7 +96,7 @@ def peek(
 
     The order is that of the queue, but for priorities, which the tables do not order by.
     """
-    from streaming.tables.queues import peek as look
+    from streaming.queries.queues import peek as look
 
     with open_tables(tables) as opened:
         rows = look(opened, queue, vhost=vhost, limit=count, unacked=unacked)

@@ -41,11 +41,11 @@ def run(
     from rich.console import Console
 
     from streaming.config import load_config
-    from streaming.config.attachments import check_secrets, load_vhost_definitions
-    from streaming.pipeline.batch_log import batch_line
+    from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.pipeline.job import Job
+    from streaming.pipeline.observe.batch_log import batch_line
+    from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
-    from streaming.pipeline.watching import LiveView
 
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -23,8 +23,8 @@ from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
-    from streaming.embedded.java import Java
-    from streaming.embedded.scratch import Scratch
+    from streaming.embedded.jvm.java import Java
+    from streaming.spark.scratch import Scratch
 
 DRIVER_MEMORY: Final = "1g"
 
@@ -71,7 +71,7 @@ def existing_tables(config: "JobConfig") -> dict[str, str]:
     from deltalake import DeltaTable
 
     from streaming.config import reveal
-    from streaming.ledger.schemas import TABLES
+    from streaming.ledger.schema.schemas import TABLES
 
     options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
     places = {name: f"{config.job.tables_location}/{name}" for name in TABLES}
@@ -92,8 +92,8 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
     """
     import pyspark
 
-    from streaming.embedded.java import find_java, spark_java_home
-    from streaming.embedded.scratch import Scratch
+    from streaming.embedded.jvm.java import find_java, spark_java_home
+    from streaming.spark.scratch import Scratch
 
     java = find_java()
     spark_home = Path(pyspark.__file__).parent
@@ -123,14 +123,14 @@ def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dic
     from rich.console import Console
 
     from streaming.config import reveal
-    from streaming.embedded.jars import resolve_jars
-    from streaming.embedded.spark_settings import (
+    from streaming.embedded.jvm.jars import resolve_jars
+    from streaming.spark.session import available_cores
+    from streaming.spark.settings import (
         delta_settings,
         driver_java_options,
         local_settings,
         quiet_settings,
     )
-    from streaming.session import available_cores
 
     cores = available_cores()
     jars = resolve_jars("spark", progress=Console(stderr=True))
@@ -168,7 +168,7 @@ def _escaped(text: str) -> str:
 
 def create_views(tables: Mapping[str, str]) -> Iterable[str]:
     """One statement a table, and a view. Its text is read anew for each query: the latest rows."""
-    from streaming.ledger import views
+    from streaming.ledger.schema import views
 
     for name, place in tables.items():
         table = "delta.`" + place.replace("`", "``") + "`"

@@ -3,8 +3,8 @@
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.listing import print_json, print_rows
-from streaming.cli.table_files import AsJson, TablesLocation, locate, open_tables
+from streaming.cli.output import print_json, print_rows
+from streaming.cli.table_options import AsJson, TablesLocation, locate, open_tables
 
 app = typer.Typer(
     name="tables",
@@ -18,7 +18,7 @@ app = typer.Typer(
 @app.command()
 def info(*, as_json: AsJson = False, tables: TablesLocation = None) -> int:
     """Show size, files and last batch of each table."""
-    from streaming.tables.info import describe
+    from streaming.queries.table_info import describe
 
     with open_tables(tables) as opened:
         found = describe(opened)
@@ -51,8 +51,8 @@ def rebuild(*, tables: TablesLocation = None) -> int:
     It may be done while the job runs. It is needed only if the table was lost or damaged: the job
     keeps it current.
     """
+    from streaming.contents.updater import ContentsUpdater
     from streaming.ledger.storage import Place
-    from streaming.tables.contents import ContentsUpdater
 
     location = locate(tables)
     with open_tables(tables) as opened:

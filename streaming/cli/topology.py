@@ -11,7 +11,7 @@ from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose_vh
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.terminal import printable
 from topology.errors import InvalidTopologyError, Problem
-from topology.routing import Hop
+from topology.routing.router import Hop
 from topology.suggestions import did_you_mean
 from topology.values import AmqpValue, Compat, Table, from_json, table_to_json
 
@@ -54,7 +54,7 @@ def check(
     Exit status: 0 if it is valid, 1 if it is valid with lint and --strict was given, 2 if it is not
     valid; then stderr has one `path: problem` a line.
     """
-    from topology.lint import lint
+    from topology.analysis.lint import lint
 
     loaded = load(file, compat.compat)
     for left_out in loaded.left_out:
@@ -90,7 +90,7 @@ def route(
     Each line is one step: through a binding, or from an exchange to its alternate exchange. The
     headers CC and BCC, arrays of strings, hold further routing keys.
     """
-    from topology.compilation import compile_topology
+    from topology.vhost import compile_topology
 
     headers = parse_headers(header or [])
     keys = (routing_key, *further_keys(headers, "CC"), *further_keys(headers, "BCC"))
@@ -130,7 +130,7 @@ def diagram(
     Solid lines are bindings, dotted ones the ways of dead letters, thick ones lead to alternate
     exchanges.
     """
-    from topology.diagram import dot, draw, mermaid
+    from topology.analysis.diagram import dot, draw, mermaid
 
     chosen = choose_vhost(load(file, compat.compat), vhost)
     picture = draw(chosen.definitions, compat.compat)

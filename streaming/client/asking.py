@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.client.records import command
 from streaming.client.sender import BY_KEY
-from streaming.command_documents import parse_command
+from streaming.protocol.commands import parse_command
 from topology.errors import InvalidTopologyError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from streaming.client.errors import ClientError
-from streaming.packed_definitions import write_definitions
+from streaming.protocol.definitions_packing import write_definitions
 
 logger = logging.getLogger("dlx.client")
 

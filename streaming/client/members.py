@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from streaming.client.errors import ClientError, broker_error
-from streaming.wire import SEQ
+from streaming.protocol.headers import SEQ
 
 if TYPE_CHECKING:
     from streaming.client.asking import Asking

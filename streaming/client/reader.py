@@ -17,7 +17,7 @@ from streaming.client.errors import ClientError, KafkaUnreachableError
 from streaming.client.pulse import SILENT_S, Pulse
 from streaming.client.records import Repeats, inbound
 from streaming.client.sender import reason_of
-from streaming.complaints import Complaints
+from streaming.kafka_errors import Complaints
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from streaming.client.consuming import Callbacks, Consumer
 from streaming.client.errors import ClientError, NotAllowedError
 from streaming.client.records import Inbound, delivery_of
-from streaming.wire import REF
+from streaming.protocol.headers import REF
 
 if TYPE_CHECKING:
     from streaming.client.channel import Channel

@@ -11,7 +11,7 @@ import msgspec
 
 from streaming.client.errors import ClientError
 from streaming.client.messages import Body, Delivery, KafkaHeaders, Returned
-from streaming.wire import (
+from streaming.protocol.headers import (
     CHANNEL,
     DELIVERY_COUNT,
     DELIVERY_ID,

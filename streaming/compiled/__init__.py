@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import warnings
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 
 VARIABLE = "DLX_COMPILED"
@@ -24,30 +25,30 @@ SOURCES = "sources"
 
 MODULES = (
     "alternate_warnings",
-    "at_least_once",
-    "channel_directory",
-    "channels",
-    "classic",
-    "consumers",
-    "dead_lettering",
-    "deaths",
+    "channels.channel",
+    "channels.delivery_refs",
+    "channels.registry",
+    "channels.streams",
+    "clock",
+    "dead_letters.at_least_once",
+    "dead_letters.dead_lettering",
+    "dead_letters.rerouting",
+    "dead_letters.x_death",
     "events",
-    "ordering",
-    "pages",
+    "handlers.channels",
+    "handlers.settlement",
     "publishing",
-    "queue",
-    "queue_directory",
-    "queue_use",
-    "quorum",
-    "records",
-    "refs",
-    "rerouting",
-    "returned",
-    "sessions",
-    "settlement",
+    "queues.classic",
+    "queues.consumers",
+    "queues.order",
+    "queues.queue",
+    "queues.queue_use",
+    "queues.quorum",
+    "queues.registry",
+    "queues.requeued",
     "shard",
-    "shard_time",
-    "streams",
+    "state.paged_fifo",
+    "state.record_groups",
     "timers",
 )
 """Modules of `streaming.broker` that are compiled: the fold, without the msgspec records."""
@@ -68,7 +69,7 @@ def sources_digest(root: Path = ROOT) -> str:
 def sources(root: Path = ROOT) -> list[Path]:
     """The files that the compiler reads, sorted."""
     return sorted(
-        [*(root / "streaming" / "broker").glob("*.py"), *(root / "topology").glob("*.py")]
+        [*(root / "streaming" / "broker").rglob("*.py"), *(root / "topology").rglob("*.py")]
     )
 
 
@@ -95,10 +96,10 @@ def use_if_asked() -> None:
             stacklevel=2,
         )
         return
-    import streaming.broker  # noqa: PLC0415 - the package that this one is asked by
-
     sys.path.append(str(folder))  # the library that the modules share is a module at the top
-    streaming.broker.__path__.insert(0, str(folder / "streaming" / "broker"))
+    for library in {path.parent for path in (folder / "streaming" / "broker").rglob("*.so")}:
+        package = import_module(".".join(library.relative_to(folder).parts))
+        package.__path__.insert(0, str(library))
 
 
 def in_use() -> bool:

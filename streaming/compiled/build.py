@@ -47,7 +47,7 @@ def build(folder: Path) -> None:
             shutil.copyfile(path, copy)
         (work / PACKAGES[0] / "__init__.py").touch()
         (work / "mypy.ini").write_text(_MYPY, "utf-8")
-        modules = [f"streaming/broker/{module}.py" for module in MODULES]
+        modules = [f"streaming/broker/{module.replace('.', '/')}.py" for module in MODULES]
         (work / "setup.py").write_text(_SETUP.format(modules=modules), "utf-8")
         _compile(work)
         made = Path(scratch) / "made"

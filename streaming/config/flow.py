@@ -2,9 +2,9 @@
 
 from typing import Annotated, Final
 
-from streaming.config.scalars import fraction, size
 from streaming.config.sections import Section
 from streaming.config.settings import Setting
+from streaming.config.types import fraction, size
 from streaming.config.watermark import Relative, Watermark, WatermarkKind
 
 MEBIBYTE: Final = 1_048_576

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import refuse_on_lanes, refuse_policy_on_lanes
-from streaming.broker.shard_config import ShardConfig
 from topology.policies import PolicyTable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def import_problems(config: JobConfig, vhost: str, definitions: Definitions) -> 
     """Why a job of this configuration would refuse definitions, in words; nothing if it would not.
 
     Args:
-        definitions: valid by themselves (`topology.checking`).
+        definitions: valid by themselves (`topology.validation.problems`).
     """
     importing = [each.user for each in config.inputs if each.source == "commands"][:1]
     for user in importing:

@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from streaming.config.errors import Place
-from streaming.config.scalars import choice, name_fault, short_string_fault, text, whole
+from streaming.config.outbound import MAX_PARTITIONS, topic_fault
 from streaming.config.sections import Section, Table
 from streaming.config.settings import Setting
 from streaming.config.toml import kind_of, write_string
-from streaming.config.topics import MAX_PARTITIONS, topic_fault
+from streaming.config.types import choice, name_fault, short_string_fault, text, whole
 from topology.suggestions import did_you_mean
 
 

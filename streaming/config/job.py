@@ -5,8 +5,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from streaming.config.properties import Properties, name_rule
-from streaming.config.scalars import (
+from streaming.config.pass_through import Properties, name_rule
+from streaming.config.secrets import Property
+from streaming.config.sections import Section
+from streaming.config.settings import Setting
+from streaming.config.types import (
     HOUR_MS,
     choice,
     local,
@@ -17,9 +20,6 @@ from streaming.config.scalars import (
     text,
     whole,
 )
-from streaming.config.secret import Property
-from streaming.config.sections import Section
-from streaming.config.settings import Setting
 
 _MEMORY: Final = re.compile(r"([1-9][0-9]{0,5})([mg])", re.IGNORECASE)
 _LEAST_DRIVER_MEMORY_MB: Final = 512

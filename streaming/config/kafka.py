@@ -6,13 +6,13 @@ from typing import Annotated, Final
 import msgspec
 
 from streaming.config.errors import Place
-from streaming.config.properties import Properties, name_rule
-from streaming.config.scalars import HOUR_MS, milliseconds, name_fault, size, text, whole
-from streaming.config.secret import Property
+from streaming.config.outbound import MAX_PARTITIONS
+from streaming.config.pass_through import Properties, name_rule
+from streaming.config.secrets import Property
 from streaming.config.sections import Section
 from streaming.config.settings import Setting
 from streaming.config.toml import kind_of, write_string
-from streaming.config.topics import MAX_PARTITIONS
+from streaming.config.types import HOUR_MS, milliseconds, name_fault, size, text, whole
 
 BROKER_DEFAULT: Final = -1
 """Kafka's way of leaving a topic's replication factor to the cluster."""

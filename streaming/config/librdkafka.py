@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.secret import mask_secrets
+from streaming.config.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from streaming.config.kafka import KafkaSettings

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import msgspec
 
-from streaming.config.consistency import Parts, clashes, even_partitions
 from streaming.config.errors import Place
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
+from streaming.config.outbound import OutboundSettings
+from streaming.config.rules import Parts, clashes, even_partitions
 from streaming.config.sections import NamedTables, Section, Table, TableList
 from streaming.config.settings import Setting
 from streaming.config.tables import TablesSettings
-from streaming.config.topics import OutboundSettings
 from streaming.config.vhosts import UserSettings, VhostSettings
 
 

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from streaming.config.properties import Properties
-from streaming.config.scalars import Scalar, is_url
-from streaming.config.secret import Property, Secret
+from streaming.config.pass_through import Properties
+from streaming.config.secrets import Property, Secret
 from streaming.config.sections import NamedTables, Section, Table, TableList, settings_of
+from streaming.config.types import Scalar, is_url
 
 S = TypeVar("S", bound=Section)
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import FieldInfo, fields, force_setattr
 
 from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.scalars import Scalar, name_fault
 from streaming.config.settings import Setting
 from streaming.config.toml import kind_of
+from streaming.config.types import Scalar, name_fault
 from topology.suggestions import did_you_mean
 
 

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import msgspec
 
-from streaming.config.properties import Properties, name_rule
-from streaming.config.scalars import HOUR_MS, milliseconds, size, whole
-from streaming.config.secret import Property
+from streaming.config.pass_through import Properties, name_rule
+from streaming.config.secrets import Property
 from streaming.config.sections import Section
 from streaming.config.settings import Setting
+from streaming.config.types import HOUR_MS, milliseconds, size, whole
 
 
 class TablesSettings(Section, frozen=True, kw_only=True):

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Final
 
-from streaming.config.scalars import flag, local, milliseconds, whole
 from streaming.config.sections import Section
 from streaming.config.settings import Setting
+from streaming.config.types import flag, local, milliseconds, whole
 
 UNLIMITED: Final = -1
 """RabbitMQ's way of saying that there is no limit."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.demo.sheet import sheet_lines
-from streaming.tables.balance import Balance
-from streaming.tables.identity import MessageId
-from streaming.tables.snapshot import Row, Tables
+from streaming.demo.balance_summary import sheet_lines
+from streaming.queries.audit.balance import Balance
+from streaming.queries.duckdb_tables import Row, Tables
+from streaming.queries.message_id import MessageId
 
 DEAD_LETTERS: Final = "dead_letters"
 SHOWN_HISTORIES: Final = 6

@@ -5,8 +5,8 @@ from typing import Any, Final
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from streaming.demo.addresses import Addresses, kafka_python_settings
-from streaming.demo.counts import Counts
 from streaming.demo.story import SHIPPING, shipment
+from streaming.demo.traffic_counters import Counts
 from streaming.demo.wire_records import Repeats, command
 
 CHANNEL: Final = "demo-shipping"

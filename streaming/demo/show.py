@@ -20,7 +20,7 @@ from rich.console import Console
 
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
 from streaming.demo.addresses import DemoError, addresses_of
-from streaming.demo.following import Following
+from streaming.demo.job_observer import Following
 from streaming.demo.live import Moment, View, say
 from streaming.demo.report import (
     balance_lines,
@@ -32,11 +32,11 @@ from streaming.demo.report import (
 )
 from streaming.demo.story import WORKED
 from streaming.demo.traffic import Traffic
-from streaming.embedded.jars import resolve_jars
-from streaming.embedded.kafka import EmbeddedKafka
+from streaming.embedded.jvm.jars import resolve_jars
+from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
-from streaming.tables.balance import balance
-from streaming.tables.snapshot import Tables
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from streaming.demo.addresses import Addresses
-from streaming.demo.counts import Counts
-from streaming.demo.desk import Desk
 from streaming.demo.shipping import Shipping
+from streaming.demo.shop_client import Desk
+from streaming.demo.traffic_counters import Counts
 
 JOIN_S: Final = 40.0
 

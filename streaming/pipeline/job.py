@@ -28,40 +28,40 @@ from streaming.config import (
     outcome_settings,
     reveal,
 )
-from streaming.ledger.batches import BatchRow
 from streaming.ledger.storage import Place
-from streaming.memory import memory_marks, this_machine
-from streaming.pipeline.accepted_loss import AcceptedLoss, face_holes
-from streaming.pipeline.checkpoint import CORE_VERSION, Checkpoint
-from streaming.pipeline.flow_control import FlowControl
-from streaming.pipeline.folders import open_ledger
-from streaming.pipeline.imports import write_imports
-from streaming.pipeline.job_clock import JobClock
-from streaming.pipeline.job_session import session_config
-from streaming.pipeline.kafka_topics import KafkaTopics
-from streaming.pipeline.kept_shards import keep_shards
-from streaming.pipeline.log_watch import LogWatch
-from streaming.pipeline.memory_of_shards import ShardsSeen
-from streaming.pipeline.pace import SPARK_TRIGGER, Pace
-from streaming.pipeline.plan import streaming_plan
-from streaming.pipeline.query_end import SparkLostError, wait_for_end
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.batch_totals import totals
+from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.checkpoint.folders import open_ledger
+from streaming.pipeline.checkpoint.shard_keys import keep_shards
+from streaming.pipeline.checkpoint.table_match import look_at_tables
+from streaming.pipeline.clock.job_clock import JobClock
+from streaming.pipeline.clock.ticks import Ticks
+from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Pace
+from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.flow.memory import memory_marks, this_machine
+from streaming.pipeline.observe.failures import SparkLostError, wait_for_end
+from streaming.pipeline.query import streaming_plan
 from streaming.pipeline.reports import BatchDone, read_reports
-from streaming.pipeline.table_owner import look_at_tables
-from streaming.pipeline.task_settings import task_settings
-from streaming.pipeline.tasks import tell_tasks
-from streaming.pipeline.ticks import Ticks
-from streaming.pipeline.upkeep import Upkeep, retention
-from streaming.session import available_cores, make_session, stop_session
-from streaming.tables.totals import totals
-from streaming.wire import WIRE_VERSION
+from streaming.pipeline.shard_stats import ShardsSeen
+from streaming.pipeline.task.context import tell_tasks
+from streaming.pipeline.task.settings import task_settings
+from streaming.pipeline.topics.accepted_loss import AcceptedLoss, face_holes
+from streaming.pipeline.topics.admin import KafkaTopics
+from streaming.pipeline.topics.definitions_import import write_imports
+from streaming.pipeline.topics.gap_watch import LogWatch
+from streaming.pipeline.upkeep.housekeeping import Upkeep, retention
+from streaming.protocol.headers import WIRE_VERSION
+from streaming.spark.job_session import session_config
+from streaming.spark.session import available_cores, make_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from rich.console import Console
 
-    from streaming.ledger.ledger import Ledger
-    from streaming.pipeline.gate import GateState
+    from streaming.ledger.write.ledger import Ledger
+    from streaming.pipeline.flow.gate import GateState
     from topology.declarations import Definitions
 
 STOP_TIMEOUT_S = 120

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from streaming.pipeline.intake import IntakeReport, decode_report
-from streaming.pipeline.processor import ShardReport
-from streaming.pipeline.tasks import FILES_KEY
+from streaming.pipeline.fold.processor import ShardReport
+from streaming.pipeline.intake.stage import IntakeReport, decode_report
+from streaming.pipeline.task.context import FILES_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.ledger.files import DataFile
+    from streaming.ledger.write.data_file import DataFile
 
 logger = logging.getLogger(__name__)
 

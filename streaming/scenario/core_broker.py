@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaming.broker.commands import Command
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import Message
 from streaming.broker.outbound import (
@@ -13,11 +14,10 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
-from streaming.broker.pages import MemoryStore
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
-from streaming.scenario.messages import delivery_record, envelope_record
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.protocol.deliveries import delivery_record, envelope_record
 from streaming.scenario.replies import (
     START_MS,
     VHOST,

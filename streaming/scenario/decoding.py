@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from streaming.bounded_json import MAX_DEPTH
+from streaming.protocol.bounded_json import MAX_DEPTH
 from topology.errors import Problem
 from topology.values import INTEGERS
 

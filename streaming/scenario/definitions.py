@@ -14,18 +14,18 @@ from typing import TypeVar
 import msgspec
 
 from topology.declarations import Binding, DestinationType, Exchange, Policy, Queue
-from topology.documents import (
+from topology.definitions.json_object import Fields, Report
+from topology.definitions.objects import (
     read_binding,
     read_exchange,
     read_operator_policy,
     read_policy,
     read_queue,
 )
-from topology.exchanges import EXCHANGE_TYPES
-from topology.fields import Fields, Report
-from topology.policy_keys import INERT, known_keys, unrecognised
-from topology.queue_arguments import EVERY_ARGUMENT
+from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
+from topology.validation.arguments import EVERY_ARGUMENT
+from topology.validation.policy_keys import INERT, known_keys, unrecognised
 from topology.values import json_type
 
 Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)

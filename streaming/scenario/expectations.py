@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from topology.fields import Fields, Report
+from topology.definitions.json_object import Fields, Report
 from topology.values import json_type
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from streaming.broker.dead_lettering import DeathPlan
-from streaming.broker.deaths import matching_headers
+from streaming.broker.dead_letters.dead_lettering import DeathPlan
+from streaming.broker.dead_letters.x_death import matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Copy, Envelope
 from streaming.scenario.core_broker import CoreBroker
-from streaming.scenario.lives import READY, Lives
-from streaming.scenario.phrases import exchange_words, keys_words, quoted, ways
+from streaming.scenario.message_paths import READY, Lives
 from streaming.scenario.replies import START_MS
+from streaming.scenario.wording import exchange_words, keys_words, quoted, ways
 from topology.policies import QueueSettings
 
 Tone = Literal["title", "head", "plain", "good", "bad", "moved", "quiet"]

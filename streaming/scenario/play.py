@@ -14,9 +14,9 @@ from typing import Any, Literal, Protocol
 
 from streaming.broker import commands
 from streaming.broker.commands import Command
-from streaming.command_documents import MAX_COUNT
+from streaming.protocol.commands import MAX_COUNT
+from streaming.protocol.properties import VERSIONS, Scenario
 from streaming.scenario.core_broker import CoreBroker
-from streaming.scenario.document import VERSIONS, Scenario
 from streaming.scenario.open_deliveries import OpenDeliveries
 from streaming.scenario.replies import (
     START_MS,
@@ -30,7 +30,7 @@ from streaming.scenario.replies import (
     Returned,
 )
 from streaming.scenario.steps import Publish, Sleep, Step
-from topology.definitions import load_definitions
+from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
 from topology.values import Compat
 

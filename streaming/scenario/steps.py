@@ -12,9 +12,9 @@ import msgspec
 
 from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
-from streaming.command_documents import READERS, read_command
-from streaming.command_fields import CommandFields
-from topology.fields import Fields, Report
+from streaming.protocol.command_fields import CommandFields
+from streaming.protocol.commands import READERS, read_command
+from topology.definitions.json_object import Fields, Report
 from topology.names import too_long
 from topology.suggestions import did_you_mean
 from topology.values import Table, json_type, table_from_json

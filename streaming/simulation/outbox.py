@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from streaming.protocol.headers import CHANNEL, COPY_ID, KIND, SEQ
 from streaming.scenario.replies import Delivered, Reply
 from streaming.simulation.brokers import MARKING_CHANNEL
 from streaming.simulation.wire_records import reply_of
-from streaming.wire import CHANNEL, COPY_ID, KIND, SEQ
 
 
 class _Record(NamedTuple):

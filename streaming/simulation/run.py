@@ -24,18 +24,18 @@ from streaming.config import JobConfig
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
-from streaming.config.topics import OutboundSettings
+from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import UserSettings, VhostSettings
 from streaming.pipeline.job import Job
-from streaming.pipeline.kafka_topics import KafkaTopics
 from streaming.pipeline.reports import BatchDone
-from streaming.scenario.document import Scenario
+from streaming.pipeline.topics.admin import KafkaTopics
+from streaming.protocol.headers import VHOST
+from streaming.protocol.properties import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.simulation.brokers import LogReader, LogWriter
 from streaming.simulation.ledger_rows import Moment, quarantined, unacked_copies
 from streaming.simulation.outbox import Outbox
 from streaming.simulation.wire_records import LogRecord, by_name
-from streaming.wire import VHOST
 from topology.errors import DlxError
 from topology.values import Compat
 

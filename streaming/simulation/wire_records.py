@@ -9,18 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.broker.commands import CheckedPublish, Command
-from streaming.scenario.messages import normalised
-from streaming.scenario.replies import (
-    VHOST,
-    Answered,
-    Confirmed,
-    Delivered,
-    Refused,
-    Reply,
-    Returned,
-)
-from streaming.scenario.steps import Publish
-from streaming.wire import (
+from streaming.protocol.deliveries import normalised
+from streaming.protocol.headers import (
     CHANNEL,
     DELIVERY_ID,
     EXCHANGE,
@@ -36,9 +26,19 @@ from streaming.wire import (
     REPLY_TEXT,
     ROUTING_KEY,
 )
-from streaming.wire import VHOST as VHOST_HEADER
+from streaming.protocol.headers import VHOST as VHOST_HEADER
+from streaming.scenario.replies import (
+    VHOST,
+    Answered,
+    Confirmed,
+    Delivered,
+    Refused,
+    Reply,
+    Returned,
+)
+from streaming.scenario.steps import Publish
 from topology.declarations import Binding, Exchange, Policy, Queue
-from topology.documents import (
+from topology.definitions.objects import (
     binding_document,
     exchange_document,
     policy_document,

@@ -15,18 +15,18 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.bodies import BodyReader, Places
-from streaming.ledger.columns import Coded, Column, Constant, Lists, build_table
-from streaming.ledger.commit import TableWriter
-from streaming.ledger.compaction import join
-from streaming.ledger.compaction_plan import small_files
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
-from streaming.ledger.fingerprint import fingerprint
-from streaming.ledger.open_files import Ints
-from streaming.ledger.schemas import TABLES
+from streaming.ledger.read.body_reader import BodyReader, Places
+from streaming.ledger.read.row_group_cache import Ints
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import load_table
+from streaming.ledger.upkeep.compaction import join
+from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.fingerprint import fingerprint
+from streaming.ledger.write.table_writer import TableWriter
 
 RUNS = 5
 QUERY = "bench"

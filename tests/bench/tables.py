@@ -30,20 +30,20 @@ from streaming.bench.core import Broker
 from streaming.bench.workload import Depths
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor, Events
-from streaming.ledger.batches import BatchRow
-from streaming.ledger.bodies import BodyReader
-from streaming.ledger.columns import Column, Constant, build_table
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.schemas import MESSAGES, TABLES
+from streaming.contents.query import collect_moves, progress
+from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.read.body_reader import BodyReader
+from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
-from streaming.pipeline.dead_letter_rows import dead_letter_tables
-from streaming.pipeline.event_rows import event_table
-from streaming.pipeline.tasks import body_file_number
-from streaming.tables.contents import ContentsUpdater
-from streaming.tables.contents_query import collect_moves, progress
-from streaming.tables.snapshot import Tables
-from streaming.tables.totals import totals
+from streaming.ledger.write.arrow_columns import Column, Constant, build_table
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.batch_totals import totals
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.rows.dead_letters import dead_letter_tables
+from streaming.pipeline.rows.events import event_table
+from streaming.pipeline.task.context import body_file_number
+from streaming.queries.duckdb_tables import Tables
 
 QUERY = "bench"
 BATCH = 20_000

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.bench.judge import _disorder, judge
 from streaming.bench.load import Load, run_load
+from streaming.bench.verify import _disorder, judge
 
 
 @pytest.mark.long

@@ -7,9 +7,9 @@ at a pace that makes everything happen at once, and says `done`.
 import sys
 from pathlib import Path
 
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.maintenance import Maintenance, Schedule
-from streaming.ledger.tables import Retention
+from streaming.ledger.schema.table_setup import Retention
+from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
+from streaming.ledger.write.ledger import Ledger
 from tests.unit.ledger.builders import QUERY, a_batch_row, a_place, publish, tables_of
 
 SCHEDULE = Schedule(

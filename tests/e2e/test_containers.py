@@ -7,9 +7,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from streaming.embedded.ports import LOOPBACK
+from streaming.embedded.kafka.ports import LOOPBACK
+from streaming.ledger.schema.table_setup import open_table
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import open_table
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOWHERE = f"{LOOPBACK}:1"

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from streaming.demo.report import spark_sql
-from streaming.embedded.kafka import EmbeddedKafka
-from streaming.ledger.schemas import TABLES
-from streaming.tables.snapshot import Tables
+from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.ledger.schema.schemas import TABLES
+from streaming.queries.duckdb_tables import Tables
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MARK = "DLX_TEST_DEMO"

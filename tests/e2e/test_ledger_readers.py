@@ -3,12 +3,12 @@
 import duckdb
 import pytest
 
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.compaction import join
-from streaming.ledger.compaction_plan import small_files
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.schemas import LEDGER, TABLES
-from streaming.ledger.tables import load_table
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import join
+from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.write.ledger import Ledger
 from tests.unit.ledger.builders import a_batch_row, a_place, local, publish, tables_of
 
 

@@ -4,12 +4,12 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.compaction import join
-from streaming.ledger.compaction_plan import small_files
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.schemas import LEDGER, TABLES
-from streaming.ledger.tables import load_table
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import join
+from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.write.ledger import Ledger
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,

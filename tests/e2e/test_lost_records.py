@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from streaming.config import FlowSettings, InputSettings, TopicMapping
 from streaming.config.watermark import Absolute
-from streaming.pipeline.log_holes import LostRecordsError
+from streaming.pipeline.topics.offset_gaps import LostRecordsError
 from tests.fixtures.pipeline import Pipeline
 
 ROWS = 'partition, "offset", end_offset, cause, detail'

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from streaming.cli.main import main
-from streaming.ledger.batches import BatchRow
-from streaming.ledger.ledger import Ledger
 from streaming.ledger.storage import Place
-from streaming.pipeline.checkpoint import CORE_VERSION
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import WAIT_S, Pipeline
 

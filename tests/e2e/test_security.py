@@ -31,10 +31,10 @@ from streaming.client import Address, Connection, KafkaUnreachableError
 from streaming.client.address import address_of
 from streaming.client.pulse import SILENT_S
 from streaming.config.kafka import KafkaSettings
-from streaming.config.secret import Secret
-from streaming.embedded.broker_config import BrokerLimits
-from streaming.embedded.kafka import EmbeddedKafka
-from streaming.embedded.ports import LOOPBACK, free_port
+from streaming.config.secrets import Secret
+from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.embedded.kafka.ports import LOOPBACK, free_port
+from streaming.embedded.kafka.properties import BrokerLimits
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import WAIT_S, Pipeline
 

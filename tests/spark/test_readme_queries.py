@@ -11,8 +11,8 @@ import pytest
 
 from streaming.broker import commands
 from streaming.cli.sql import create_views
-from streaming.ledger.schemas import TABLES
-from streaming.tables.contents import ContentsUpdater
+from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.schema.schemas import TABLES
 from tests.builders import START_MS
 from tests.unit.tables.shop import a_shop
 

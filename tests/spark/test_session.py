@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streaming.embedded.kafka import EmbeddedKafka
-from streaming.embedded.spark_settings import delta_settings, streaming_settings
-from streaming.session import SessionConfig, make_session
+from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.spark.session import SessionConfig, make_session
+from streaming.spark.settings import delta_settings, streaming_settings
 
 
 class Counter(StatefulProcessor):
@@ -156,7 +156,7 @@ def test_a_second_session_in_one_process_is_refused(spark, tmp_path):
 def test_workers_have_what_they_need_imported_when_they_begin(spark):
     def found(batches):
         for _ in batches:
-            loaded = "streaming.pipeline.processor" in sys.modules
+            loaded = "streaming.pipeline.fold.processor" in sys.modules
             yield pa.RecordBatch.from_pydict({"loaded": [loaded]})
 
     rows = spark.range(1).mapInArrow(found, "loaded boolean").collect()

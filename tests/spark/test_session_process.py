@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import psutil
 from pyspark import SparkContext
-from streaming.session import SessionConfig, make_session, stop_session
+from streaming.spark.session import SessionConfig, make_session, stop_session
 
 def where(batches):
     import pyarrow, streaming.session, topology

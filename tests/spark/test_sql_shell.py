@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.ledger.schemas import TABLES
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import open_table
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import open_table
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 240

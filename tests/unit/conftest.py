@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture(scope="session")
 def shop_root(tmp_path_factory):
     """The tables of the shop (tests/unit/tables/shop.py), queue_contents included."""
-    from streaming.tables.contents import ContentsUpdater
+    from streaming.contents.updater import ContentsUpdater
     from tests.unit.tables.shop import a_shop
 
     recording = a_shop(tmp_path_factory.mktemp("shop") / "tables")

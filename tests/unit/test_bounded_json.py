@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming.bounded_json import MAX_DEPTH, read_json
-from streaming.wire import MalformedRecordError, command_record
+from streaming.protocol.bounded_json import MAX_DEPTH, read_json
+from streaming.protocol.headers import MalformedRecordError, command_record
 
 TOO_DEEP = "it is nested more than 200 levels deep"
 

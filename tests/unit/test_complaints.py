@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError
 
-from streaming.complaints import Complaints
+from streaming.kafka_errors import Complaints
 
 SECURITY = KafkaError(KafkaError._AUTHENTICATION, "SASL: no such user")  # noqa: SLF001
 DISCONNECTED = KafkaError(KafkaError._TRANSPORT, "connection closed by peer")  # noqa: SLF001

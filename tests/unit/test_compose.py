@@ -16,9 +16,9 @@ import yaml  # type: ignore[import-untyped]
 
 from streaming.cli.main import app
 from streaming.config import load_config
-from streaming.config.attachments import load_vhost_definitions
-from streaming.embedded.broker_config import BrokerLimits, broker_properties
-from streaming.embedded.locks import lock_file, read_lock
+from streaming.config.definitions_files import load_vhost_definitions
+from streaming.embedded.jvm.jar_lock import lock_file, read_lock
+from streaming.embedded.kafka.properties import BrokerLimits, broker_properties
 from tests.unit.container_files import (
     CHECKOUT,
     COMPOSE,
@@ -166,7 +166,7 @@ def test_programs_of_health_checks_are_in_the_images():
     asked = set()
     for name, service in OURS.items():
         python, script, what, config = service["healthcheck"]["test"][1:]
-        assert python == "/opt/dlx/.venv/bin/python", "as streaming/cli/environment.py makes it"
+        assert python == "/opt/dlx/.venv/bin/python", "as streaming/cli/bootstrap_venv.py makes it"
         assert in_checkout(script) == health
         assert config in mounts(service), name
         asked.add(what)

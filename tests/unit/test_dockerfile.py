@@ -53,7 +53,7 @@ def test_the_image_runs_files_that_it_has_and_not_as_root():
     users = [rest for keyword, rest in steps if keyword == "USER"]
 
     assert scripts == [
-        "streaming/cli/environment.py",
+        "streaming/cli/bootstrap_venv.py",
         "docker/fill_cache.py",
         "/opt/dlx/dlx",
     ]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from streaming.cli.definitions_file import load
+from streaming.protocol.properties import parse_scenario
 from streaming.scenario.compare import Verdict, judge
-from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
-from topology.lint import lint
+from topology.analysis.lint import lint
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCENARIOS = sorted(EXAMPLES.glob("*.json"))

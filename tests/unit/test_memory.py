@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from streaming.config import Absolute, FlowSettings, Relative, parse_config
-from streaming.memory import (
+from streaming.pipeline.flow.memory import (
     Machine,
     Memory,
     MemoryMarks,

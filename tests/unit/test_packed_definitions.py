@@ -8,9 +8,13 @@ import zlib
 import pytest
 
 from streaming.broker.commands import ImportDefinitions
-from streaming.command_documents import parse_command
-from streaming.packed_definitions import MAX_UNPACKED_BYTES, MAX_UNPACKED_MARKS, write_definitions
-from streaming.wire import MalformedRecordError, command_record
+from streaming.protocol.commands import parse_command
+from streaming.protocol.definitions_packing import (
+    MAX_UNPACKED_BYTES,
+    MAX_UNPACKED_MARKS,
+    write_definitions,
+)
+from streaming.protocol.headers import MalformedRecordError, command_record
 from topology.errors import InvalidTopologyError
 
 SMALL = {"queues": [{"name": "q\u00fc"}]}

@@ -13,9 +13,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streaming.command_documents import READERS
-from streaming.ledger.schemas import COMMENT, TABLES
-from streaming.wire import FLAG_BITS, INBOUND, KIND, LANE, SEQ, TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.ledger.schema.schemas import COMMENT, TABLES
+from streaming.protocol.commands import READERS
+from streaming.protocol.headers import (
+    FLAG_BITS,
+    INBOUND,
+    KIND,
+    LANE,
+    SEQ,
+    TEXT_PROPERTIES,
+    WHOLE_PROPERTIES,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = CHECKOUT / "README.md"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from streaming.cli.definitions import app as definitions_app
 from streaming.client import AccessRefusedError, NotFoundError
 from streaming.config import show_config
-from streaming.config.attachments import load_vhost_definitions
+from streaming.config.definitions_files import load_vhost_definitions
 from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.vhosts import UserSettings, VhostSettings
 from tests.fixtures.jobs import WAIT_S, RunningJob

@@ -16,7 +16,7 @@ from streaming.client import (
     NoAnswerError,
     TransactionAbortedError,
 )
-from streaming.embedded.kafka import EmbeddedKafka
+from streaming.embedded.kafka.broker import EmbeddedKafka
 from tests.fixtures.jobs import WAIT_S, RunningJob
 from tests.fixtures.services import new_topic
 

@@ -9,15 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker import at_least_once, dead_lettering, pages, records, streams
-from streaming.broker.deaths import headers_of
-from streaming.broker.declared import TopologyCache
+from streaming.broker.channels import streams
+from streaming.broker.config import ShardConfig
+from streaming.broker.dead_letters import at_least_once, dead_lettering
+from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.events import Actor, Event
 from streaming.broker.message import Envelope, Message, Publication
 from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outbound
-from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
+from streaming.broker.state import paged_fifo as pages
+from streaming.broker.state import record_groups as records
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.vhost import TopologyCache
 from tests.property.broker.scripts import Publish, Step
 
 START_MS = 1_600_000_000_000

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.broker import commands
-from streaming.broker.declared import TopologyCache
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Event
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
+from streaming.broker.vhost import TopologyCache
 from tests.builders import Broker
 from tests.property.broker.balance import Balance
 from tests.property.broker.declarations import CHANNELS, QUEUES

@@ -24,7 +24,7 @@ from streaming.config import (
     parse_config,
     show_config,
 )
-from streaming.config.reading import config_from
+from streaming.config.loading import config_from
 from streaming.config.sections import NamedTables, TableList, settings_of
 from tests.unit.config.changes import section_class_of
 from topology.errors import Problem

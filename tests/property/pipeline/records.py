@@ -5,8 +5,8 @@ import json
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from streaming.command_documents import READERS
-from streaming.wire import INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.protocol.commands import READERS
+from streaming.protocol.headers import INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
 from tests.builders import START_MS
 from tests.property.topology.amqp_values import json_values, texts
 

@@ -10,27 +10,32 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from streaming.broker import commands as broker_commands
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.outbound import DeliveryOut
-from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
-from streaming.ledger.bodies import BodyReader
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
-from streaming.pipeline import packing
-from streaming.pipeline.dead_letter_rows import dead_letter_tables
-from streaming.pipeline.event_rows import event_table
-from streaming.pipeline.intake_batch import Intake
-from streaming.pipeline.outbound_records import STORED, OutboundRecords
-from streaming.pipeline.processor import fold
-from streaming.pipeline.tasks import (
+from streaming.pipeline import shard_block as packing
+from streaming.pipeline.fold.processor import fold
+from streaming.pipeline.intake.records import Intake
+from streaming.pipeline.outbound.records import STORED, OutboundRecords
+from streaming.pipeline.rows.dead_letters import dead_letter_tables
+from streaming.pipeline.rows.events import event_table
+from streaming.pipeline.task.context import (
     BatchContext,
     OutboundTask,
     TaskSettings,
     TopicTask,
     VhostTask,
 )
-from streaming.wire import MalformedRecordError, command_record, foreign_table, publish_headers
+from streaming.protocol.headers import (
+    MalformedRecordError,
+    command_record,
+    foreign_table,
+    publish_headers,
+)
 from tests.builders import START_MS, a_queue
 from tests.property.pipeline.records import (
     arrow_batch,

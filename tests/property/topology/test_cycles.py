@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.compilation import CompiledTopology, compile_topology
-from topology.cycles import automatic_cycles, automatic_reasons
+from topology.analysis.cycles import automatic_cycles, automatic_reasons
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.values import Table
+from topology.vhost import CompiledTopology, compile_topology
 
 NAMES = ("a", "b", "c", "d")
 KEYS = ("k", "l", "a", "b")

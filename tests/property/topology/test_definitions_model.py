@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.property.topology.amqp_values import json_values
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions import dump_definitions, load_definitions
-from topology.documents import (
+from topology.definitions.load import dump_definitions, load_definitions
+from topology.definitions.objects import (
     parse_binding,
     parse_exchange,
     parse_operator_policy,
@@ -18,8 +18,8 @@ from topology.documents import (
     parse_queue,
 )
 from topology.errors import InvalidTopologyError
-from topology.exchanges import EXCHANGE_TYPES
-from topology.validation import check_definitions
+from topology.routing.exchanges import EXCHANGE_TYPES
+from topology.validation.refuse import check_definitions
 
 names = st.text(string.ascii_lowercase, min_size=1, max_size=3)
 flags = st.booleans()

@@ -5,13 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.compilation import compile_topology
-from topology.cycles import automatic_cycles
+from topology.analysis.cycles import automatic_cycles
+from topology.analysis.diagram import dot, draw, mermaid
+from topology.analysis.lint import lint
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
-from topology.diagram import dot, draw, mermaid
-from topology.exchanges import EXCHANGE_TYPES
-from topology.lint import lint
+from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.values import Table
+from topology.vhost import compile_topology
 
 QUEUES = ("a", "b", "c")
 EXCHANGES = ("x", "y", "amq.topic")

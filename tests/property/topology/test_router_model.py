@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from topology.declarations import PREDECLARED, Binding, Exchange
-from topology.exchanges import EXCHANGE_TYPES, new_matcher
-from topology.routing import Router
+from topology.routing.exchanges import EXCHANGE_TYPES, new_matcher
+from topology.routing.router import Router
 
 exchange_names = st.sampled_from(["d", "f", "h", "t", "amq.topic"])
 queue_names = st.sampled_from(["q1", "q2", "q3"])

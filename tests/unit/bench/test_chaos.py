@@ -50,7 +50,7 @@ def test_too_few_kills_and_differences_are_findings(
 ):
     result = ChaosResult(100, kills, 3, {"events": 1}, differences)
     monkeypatch.setattr("streaming.bench.chaos.run_chaos", lambda *_: result)
-    monkeypatch.setattr("streaming.embedded.kafka.EmbeddedKafka", NoKafka)
+    monkeypatch.setattr("streaming.embedded.kafka.broker.EmbeddedKafka", NoKafka)
 
     assert chaos(kills=3, messages=100) == code
 

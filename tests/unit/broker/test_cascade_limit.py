@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.broker import at_least_once, dead_lettering
+from streaming.broker.dead_letters import at_least_once, dead_lettering
 from tests.builders import Broker
 
 

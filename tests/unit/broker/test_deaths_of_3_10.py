@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streaming.broker.deaths import headers_of
+from streaming.broker.dead_letters.x_death import headers_of
 from tests.builders import Broker
 
 TIME = 1_600_000_000

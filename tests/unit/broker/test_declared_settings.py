@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.broker.declared import Declared
+from streaming.broker.vhost import Declared
 from topology.declarations import Policy, Queue
 
 

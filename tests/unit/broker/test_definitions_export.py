@@ -3,9 +3,9 @@
 from typing import Any
 
 from streaming.broker import commands
-from streaming.broker.definitions_export import PAGE_BYTES
+from streaming.broker.handlers.definitions_export import PAGE_BYTES
 from tests.builders import Broker
-from topology.definitions import load_definitions
+from topology.definitions.load import load_definitions
 from topology.errors import Refusal
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from streaming.broker import pages
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.pages import Fifo, MemoryStore
-from streaming.broker.rest import FifoRecord, PageRef
-from streaming.broker.returned import Returned
+from streaming.broker.queues.requeued import Returned
+from streaming.broker.state import paged_fifo as pages
+from streaming.broker.state.paged_fifo import Fifo, MemoryStore
+from streaming.broker.state.schema import FifoRecord, PageRef
 
 ENVELOPE = Envelope("", ("work",))
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from streaming.broker import commands, dead_lettering, records
-from streaming.broker.declared import CACHED_TOPOLOGIES, TopologyCache
+from streaming.broker import commands
+from streaming.broker.dead_letters import dead_lettering
+from streaming.broker.state import record_groups as records
+from streaming.broker.vhost import CACHED_TOPOLOGIES, TopologyCache
 from tests.builders import Broker
 from topology.declarations import Queue
 

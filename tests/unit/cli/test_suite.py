@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming.cli import suite
-from streaming.cli.suite import Check, run_checks, the_tests
+from streaming.cli import dev_test as suite
+from streaming.cli.dev_test import Check, run_checks, the_tests
 
 PRINTS = Check("first", ("-c", "print('first ran')"))
 FAILS = Check("second", ("-c", "print('second ran'); raise SystemExit(5)"))

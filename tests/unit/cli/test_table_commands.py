@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from streaming.cli.listing import preview, print_rows, readable
+from streaming.cli.output import preview, print_rows, readable
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 QUERIES = (

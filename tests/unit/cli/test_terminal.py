@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli.listing import print_json, print_rows
+from streaming.cli.output import print_json, print_rows
 from tests.unit.tables.shop import a_shop
 
 FULL = Path("/dev/full")

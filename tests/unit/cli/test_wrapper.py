@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli import environment
+from streaming.cli import bootstrap_venv as environment
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -34,7 +34,7 @@ class Clone:
         shutil.copy(CHECKOUT / "dlx", root / "dlx")
         cli = root / "streaming" / "cli"
         cli.mkdir(parents=True)
-        shutil.copy(CHECKOUT / "streaming/cli/environment.py", cli)
+        shutil.copy(CHECKOUT / "streaming/cli/bootstrap_venv.py", cli)
         (cli / "__main__.py").write_text("import sys\nprint('ran', sys.argv[1:], sys.path[-1])\n")
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
         uv = root / ".venv" / "bin" / "uv"

@@ -13,7 +13,7 @@ from streaming.config import (
     VhostSettings,
     parse_config,
 )
-from streaming.config.attachments import check_secrets, load_vhost_definitions
+from streaming.config.definitions_files import check_secrets, load_vhost_definitions
 from topology.declarations import Definitions, Queue
 from topology.values import Table
 

@@ -12,7 +12,7 @@ from streaming.config import (
     librdkafka_properties,
     load_config,
 )
-from streaming.config.secret import Property
+from streaming.config.secrets import Property
 
 PASSWORD = {"KAFKA_PASSWORD": 'p"a\\ss'}
 

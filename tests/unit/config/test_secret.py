@@ -13,7 +13,7 @@ from streaming.config import (
     parse_config,
     reveal,
 )
-from streaming.config.secret import Property, is_secret_name
+from streaming.config.secrets import Property, is_secret_name
 
 NO_LITERAL = (
     'must not be written here: put it in the environment, {env = "NAME"}, or a file, '

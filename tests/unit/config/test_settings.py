@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import fields
 
 from streaming.config import InvalidConfigError, JobConfig, JobSettings
-from streaming.config.scalars import Scalar
 from streaming.config.sections import Section, Table, is_required, settings_of
 from streaming.config.settings import Setting
 from streaming.config.toml import write_scalar
+from streaming.config.types import Scalar
 from tests.unit.config.changes import section_class_of
 
 UNITS = ("_ms", "_bytes", "_rows", "_commits", "_partitions", "_fraction", "_memory")

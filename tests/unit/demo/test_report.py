@@ -20,8 +20,8 @@ from streaming.demo.report import (
     summary_lines,
 )
 from streaming.demo.story import PAYMENTS, RETRY_TTL_MS, order
-from streaming.tables.balance import balance
-from streaming.tables.snapshot import Tables
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged
 from tests.unit.tables.recording import Recording
 

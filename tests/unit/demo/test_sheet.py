@@ -2,10 +2,10 @@
 
 import pytest
 
-from streaming.demo.sheet import sheet_lines
+from streaming.demo.balance_summary import sheet_lines
 from streaming.demo.story import PAYMENTS, QUOTES_TTL_MS, order
-from streaming.tables.balance import Balance, QueueBalance, VhostBalance, balance
-from streaming.tables.snapshot import Tables
+from streaming.queries.audit.balance import Balance, QueueBalance, VhostBalance, balance
+from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged
 from tests.unit.tables.recording import Recording
 

@@ -4,7 +4,7 @@ from streaming.broker.commands import Ack
 from streaming.broker.publishing import CONFIRM
 from streaming.demo.story import order
 from streaming.demo.wire_records import Inbox, Repeats, command, publish
-from streaming.wire import INBOUND, command_record, publish_headers
+from streaming.protocol.headers import INBOUND, command_record, publish_headers
 
 
 def test_a_publish_is_read_as_it_was_meant():

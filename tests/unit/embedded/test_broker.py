@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from streaming.embedded.broker_config import BrokerLimits, broker_properties, write_properties
-from streaming.embedded.broker_log import BrokerLog
-from streaming.embedded.directory import take_directory
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.ports import LOOPBACK, RANGE, Ports, choose_ports, free_port, is_free
-from streaming.embedded.storage import cluster_id_of, new_cluster_id
+from streaming.embedded.kafka.directory import take_directory
+from streaming.embedded.kafka.log import BrokerLog
+from streaming.embedded.kafka.ports import LOOPBACK, RANGE, Ports, choose_ports, free_port, is_free
+from streaming.embedded.kafka.properties import BrokerLimits, broker_properties, write_properties
+from streaming.embedded.kafka.storage import cluster_id_of, new_cluster_id
 
 
 def listener(port: int = 0) -> socket.socket:

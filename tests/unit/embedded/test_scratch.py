@@ -3,11 +3,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streaming.embedded.scratch import Scratch
+from streaming.spark.scratch import Scratch
 
 MAKE_AND_DIE = """
 import os, pathlib, signal, sys
-from streaming.embedded.scratch import Scratch
+from streaming.spark.scratch import Scratch
 scratch = Scratch.make(pathlib.Path(sys.argv[1]))
 scratch.folder("spark").joinpath("rocksdb").touch()
 print(scratch.path, scratch.sockets, flush=True)

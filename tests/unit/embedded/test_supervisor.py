@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streaming.embedded import supervisor
+from streaming.embedded.kafka import supervisor
 
 PATIENCE_S = 20
 SLEEP = ["sleep", "600"]

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.batches import BatchRow
-from streaming.ledger.columns import Constant, build_table
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
-from streaming.ledger.schemas import DEAD_LETTERS, EVENTS, MESSAGES, QUARANTINE, TABLES
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import DEAD_LETTERS, EVENTS, MESSAGES, QUARANTINE, TABLES
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import LocalStorage, Place
-from streaming.ledger.tables import load_table
+from streaming.ledger.write.arrow_columns import Constant, build_table
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 
 QUERY = "0f8d2c1e-query"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from streaming.ledger.batches import BatchRow, batch_rows, last_batch_row, write_batch_row
-from streaming.ledger.commit import TableWriter
 from streaming.ledger.errors import DataFileConflictError
+from streaming.ledger.write.batch_row import BatchRow, batch_rows, last_batch_row, write_batch_row
+from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.bodies import BodyReader, Places
-from streaming.ledger.commit import TableWriter
-from streaming.ledger.compaction import join
-from streaming.ledger.compaction_plan import small_files
 from streaming.ledger.errors import BodyMismatchError, BodyMissingError
-from streaming.ledger.layout import ROW_GROUP_ROWS
-from streaming.ledger.open_files import OPEN_FILES
-from streaming.ledger.schemas import TABLES
-from streaming.ledger.tables import load_table
+from streaming.ledger.read.body_reader import BodyReader, Places
+from streaming.ledger.read.row_group_cache import OPEN_FILES
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import join
+from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.write.parquet_layout import ROW_GROUP_ROWS
+from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import QUERY, a_place, messages, publish
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.ledger.columns import Coded, Constant, Lists, build_table
+from streaming.ledger.write.arrow_columns import Coded, Constant, Lists, build_table
 
 PAIR = pa.struct([pa.field("name", pa.string()), pa.field("size", pa.int64())])
 SCHEMA = pa.schema(

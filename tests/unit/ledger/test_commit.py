@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from streaming.ledger.commit import TableWriter, last_checkpoint
 from streaming.ledger.errors import CommitError
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import LocalStorage
-from streaming.ledger.tables import load_table
+from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 from tests.unit.ledger.builders import QUERY, a_place, events, local, paths_of, publish, rows_of
 
 

@@ -7,15 +7,15 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from streaming.ledger.actions import add_action, removal
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.commit import TableWriter
-from streaming.ledger.compaction import Joined, join
-from streaming.ledger.compaction_plan import plan, small_files
-from streaming.ledger.queries import query_ids
-from streaming.ledger.schemas import LEDGER, TABLES
-from streaming.ledger.swap import commit, next_number, undone
-from streaming.ledger.tables import load_table
+from streaming.ledger.read.query_ids import query_ids
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import Joined, join
+from streaming.ledger.upkeep.compaction_plan import plan, small_files
+from streaming.ledger.upkeep.swap import commit, next_number, undone
+from streaming.ledger.write.log_actions import add_action, removal
+from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
     QUERY,
     a_place,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.ledger.compaction_plan import Small, plan
+from streaming.ledger.upkeep.compaction_plan import Small, plan
 
 files = st.lists(
     st.builds(

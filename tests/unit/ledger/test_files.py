@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.ledger.errors import DataFileConflictError
-from streaming.ledger.files import ColumnRange, DataFile, DataFileName, write_data_file
-from streaming.ledger.fingerprint import fingerprint
-from streaming.ledger.layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
-from streaming.ledger.schemas import TABLES
+from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import LocalStorage
+from streaming.ledger.write.data_file import ColumnRange, DataFile, DataFileName, write_data_file
+from streaming.ledger.write.fingerprint import fingerprint
+from streaming.ledger.write.parquet_layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from tests.unit.ledger.builders import QUERY, dead_letters, events, messages
 
 MESSAGES = TABLES["messages"]

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.ledger.fingerprint import fingerprint
-from streaming.ledger.schemas import KAFKA_HEADERS, ORIGIN
+from streaming.ledger.schema.schemas import KAFKA_HEADERS, ORIGIN
+from streaming.ledger.write.fingerprint import fingerprint
 
 SCHEMA = pa.schema(
     [

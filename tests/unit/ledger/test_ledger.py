@@ -2,9 +2,9 @@
 
 import pytest
 
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.schemas import LEDGER
-from streaming.ledger.tables import Retention
+from streaming.ledger.schema.schemas import LEDGER
+from streaming.ledger.schema.table_setup import Retention
+from streaming.ledger.write.ledger import Ledger
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,

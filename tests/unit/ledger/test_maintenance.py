@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from streaming.ledger.columns import Constant, build_table
-from streaming.ledger.commit import TableWriter, last_checkpoint
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.maintenance import Maintenance, Schedule, TableMaintenance
-from streaming.ledger.schemas import LEDGER, TABLES
-from streaming.ledger.tables import Retention
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import Retention
+from streaming.ledger.upkeep.maintenance import Maintenance, Schedule, TableMaintenance
+from streaming.ledger.write.arrow_columns import Constant, build_table
+from streaming.ledger.write.ledger import Ledger
+from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,

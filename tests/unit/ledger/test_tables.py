@@ -8,8 +8,14 @@ import pytest
 from deltalake import DeltaTable
 
 from streaming.ledger.errors import TableMismatchError
-from streaming.ledger.schemas import LEDGER, TABLES
-from streaming.ledger.tables import Retention, delta_schema, load_table, open_table, table_exists
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import (
+    Retention,
+    delta_schema,
+    load_table,
+    open_table,
+    table_exists,
+)
 from tests.unit.ledger.builders import a_place
 
 NAMES = list(TABLES)

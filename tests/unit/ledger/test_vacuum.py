@@ -5,13 +5,13 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.commit import TableWriter
-from streaming.ledger.compaction import join
-from streaming.ledger.compaction_plan import small_files
-from streaming.ledger.schemas import TABLES
-from streaming.ledger.tables import load_table
-from streaming.ledger.vacuum import Vacuum, Vacuumed
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import join
+from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.upkeep.vacuum import Vacuum, Vacuumed
+from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
     QUERY,
     a_place,

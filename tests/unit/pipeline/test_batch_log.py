@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from streaming.pipeline.batch_log import batch_line
-from streaming.pipeline.gate import GateState
-from streaming.pipeline.memory_of_shards import ShardsSeen
-from streaming.pipeline.processor import ShardReport
+from streaming.pipeline.flow.gate import GateState
+from streaming.pipeline.fold.processor import ShardReport
+from streaming.pipeline.observe.batch_log import batch_line
 from streaming.pipeline.reports import BatchDone
+from streaming.pipeline.shard_stats import ShardsSeen
 
 NOW_MS = 1_800_000_000_000
 OPEN = GateState(0, 100, "below", open=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.pipeline.checkpoint import Checkpoint, CheckpointError
-from streaming.pipeline.table_owner import TablesSeen
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint, CheckpointError
+from streaming.pipeline.checkpoint.table_match import TablesSeen
 
 OWN = "11111111-1111"
 OTHER = "22222222-2222"

@@ -3,7 +3,7 @@
 from streaming.bench import workload
 from streaming.bench.core import Broker
 from streaming.broker.events import Kind
-from streaming.pipeline.event_rows import KIND_NAMES, event_table
+from streaming.pipeline.rows.events import KIND_NAMES, event_table
 
 
 def test_every_event_has_its_own_actor_kind_queue_and_instant() -> None:

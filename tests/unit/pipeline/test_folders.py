@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from streaming.config.secret import SecretText
+from streaming.config.secrets import SecretText
+from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import Retention
-from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.folders import FolderError, make_folder, open_ledger
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint.folders import FolderError, make_folder, open_ledger
 
 
 def test_a_folder_is_made_with_those_above_it(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming.memory import MemoryMarks
-from streaming.pipeline.gate import Gate, GateState
+from streaming.pipeline.flow.gate import Gate, GateState
+from streaming.pipeline.flow.memory import MemoryMarks
 
 MARKS = MemoryMarks(high_bytes=1000, low_bytes=800, notes=())
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from streaming.pipeline.heartbeat import Silence
+from streaming.pipeline.flow.heartbeat import Silence
 
 
 def test_topics_that_take_no_beat_are_named_once_and_again_when_they_do(caplog):

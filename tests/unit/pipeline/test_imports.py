@@ -7,8 +7,8 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.config.inputs import InputSettings
-from streaming.packed_definitions import MAX_UNPACKED_BYTES
-from streaming.pipeline.imports import ImportFailedError, write_imports
+from streaming.pipeline.topics.definitions_import import ImportFailedError, write_imports
+from streaming.protocol.definitions_packing import MAX_UNPACKED_BYTES
 from topology.declarations import Definitions, Queue
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": "100000"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.job_clock import JobClock
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.clock.job_clock import JobClock
 
 START_MS = 1_800_000_000_000
 SECOND_MS = 1_000

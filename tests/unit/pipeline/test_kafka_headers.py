@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from streaming.pipeline.kafka_headers import with_header_columns
+from streaming.pipeline.intake.header_columns import with_header_columns
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

@@ -3,16 +3,16 @@
 import pytest
 
 from streaming.config import JobConfig, KafkaSettings
-from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.kafka_topics import KafkaTopics, KafkaUnreachableError
-from streaming.pipeline.log_watch import LogWatch
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.topics.admin import KafkaTopics, KafkaUnreachableError
+from streaming.pipeline.topics.gap_watch import LogWatch
 
 NOBODY = "127.0.0.1:1"
 
 
 @pytest.fixture
 def config(monkeypatch):
-    monkeypatch.setattr("streaming.pipeline.kafka_topics.REQUEST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("streaming.pipeline.topics.admin.REQUEST_TIMEOUT_S", 0.3)
     return JobConfig(kafka=KafkaSettings(bootstrap_servers=(NOBODY,), connect_timeout_ms=300))
 
 

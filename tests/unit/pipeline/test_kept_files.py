@@ -2,12 +2,12 @@
 
 import pytest
 
-from streaming.memory import MemoryMarks
-from streaming.pipeline.accepted_loss import AcceptedLoss
-from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.flow_notices import FlowNotices
-from streaming.pipeline.kept_files import DamagedFileError
-from streaming.pipeline.table_owner import TablesSeen
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint.json_file import DamagedFileError
+from streaming.pipeline.checkpoint.table_match import TablesSeen
+from streaming.pipeline.flow.memory import MemoryMarks
+from streaming.pipeline.flow.notices import FlowNotices
+from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from topology.errors import DlxError
 
 MARKS = MemoryMarks(None, None, ())

@@ -4,10 +4,10 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.config.vhosts import VhostSettings
-from streaming.pipeline.checkpoint import CheckpointError
-from streaming.pipeline.kept_shards import keep_shards
-from streaming.pipeline.memory_of_shards import ShardsSeen
-from streaming.pipeline.numbers import JobFile
+from streaming.pipeline.checkpoint.checkpoint import CheckpointError
+from streaming.pipeline.checkpoint.manifest import JobFile
+from streaming.pipeline.checkpoint.shard_keys import keep_shards
+from streaming.pipeline.shard_stats import ShardsSeen
 
 FILE = JobFile(shards={"0 /": 1, "0 shop": 2, "1 shop": 3})
 

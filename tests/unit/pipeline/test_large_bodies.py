@@ -7,27 +7,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import Message
-from streaming.broker.pages import MemoryStore
 from streaming.broker.shard import Shard
-from streaming.broker.shard_config import ShardConfig
-from streaming.command_documents import parse_command
-from streaming.ledger.bodies import BodyReader
-from streaming.ledger.files import DataFile, DataFileName
-from streaming.ledger.ledger import Ledger
+from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
-from streaming.pipeline import packing
-from streaming.pipeline.body_places import runs_within
-from streaming.pipeline.dead_letter_rows import dead_letter_tables
-from streaming.pipeline.intake_batch import Intake
-from streaming.pipeline.tasks import (
+from streaming.ledger.write.data_file import DataFile, DataFileName
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline import shard_block as packing
+from streaming.pipeline.intake.records import Intake
+from streaming.pipeline.rows.body_lookup import runs_within
+from streaming.pipeline.rows.dead_letters import dead_letter_tables
+from streaming.pipeline.task.context import (
     BatchContext,
     OutboundTask,
     TaskSettings,
     TopicTask,
     VhostTask,
 )
+from streaming.protocol.commands import parse_command
 
 MEBIBYTE = 1 << 20
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -141,9 +141,9 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
 def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_too(
     tmp_path, monkeypatch, headers
 ):
-    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 70_000)
-    monkeypatch.setattr("streaming.pipeline.dead_letter_rows.MAX_TEXT_BYTES", 64_000)
-    monkeypatch.setattr("streaming.pipeline.dead_letter_rows.MAX_HEADER_BYTES", 100_000)
+    monkeypatch.setattr("streaming.pipeline.rows.rolling_files.MAX_FILE_BYTES", 70_000)
+    monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_TEXT_BYTES", 64_000)
+    monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_HEADER_BYTES", 100_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
@@ -168,7 +168,7 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
 
 
 def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 64_000)
+    monkeypatch.setattr("streaming.pipeline.rows.rolling_files.MAX_FILE_BYTES", 64_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
     body = os.urandom(1_000)
@@ -191,7 +191,7 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
 
 
 def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.pipeline.task_files.MAX_FILE_BYTES", 70_000)
+    monkeypatch.setattr("streaming.pipeline.rows.rolling_files.MAX_FILE_BYTES", 70_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))

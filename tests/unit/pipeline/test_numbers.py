@@ -1,6 +1,6 @@
 """Numbers beside the checkpoint: given once, never changed."""
 
-from streaming.pipeline.numbers import (
+from streaming.pipeline.checkpoint.manifest import (
     JobFile,
     read_job_file,
     spark_partition,

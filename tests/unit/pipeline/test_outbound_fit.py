@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streaming.broker.message import Message
-from streaming.pipeline.outbound_fit import (
+from streaming.pipeline.outbound.truncation import (
     Header,
     MessageParts,
     fit_answer,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
-from streaming.pipeline.packing import effect_order, pack, unpack
+from streaming.pipeline.shard_block import effect_order, pack, unpack
 from topology.values import Timestamp
 
 HEADERS = {"when": Timestamp(5), "much": Decimal("1.50"), "raw": b"\xff", "n": None}

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streaming.config import FlowSettings, JobConfig, KafkaSettings
 from streaming.config.record_sizes import least_outbound_bytes, outbound_topic_bytes
-from streaming.pipeline.record_limits import TopicLimitError, outbound_record_bytes
+from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 
 CONFIG = JobConfig(
     kafka=KafkaSettings(max_message_bytes=200_000), flow=FlowSettings(max_body_bytes=60_000)

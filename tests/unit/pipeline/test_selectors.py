@@ -1,8 +1,8 @@
 """Foreign records: where vhost, exchange and routing key come from."""
 
 from streaming.config.inputs import RecordHeader, RecordKey, TopicMapping
-from streaming.pipeline.selectors import mapped_headers
-from streaming.wire import MalformedRecordError
+from streaming.pipeline.intake.mapping import mapped_headers
+from streaming.protocol.headers import MalformedRecordError
 
 
 def test_literals_the_key_and_headers_make_a_publish_and_all_headers_stay():

@@ -6,9 +6,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from streaming.config import JobConfig
-from streaming.memory import MemoryMarks
-from streaming.pipeline.flow_control import FlowControl
-from streaming.pipeline.gate import SourceLimits
+from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.flow.gate import SourceLimits
+from streaming.pipeline.flow.memory import MemoryMarks
 
 CLOSED = {"gate": {"open": False}}
 MARKS = MemoryMarks(high_bytes=1_000, low_bytes=800, notes=())

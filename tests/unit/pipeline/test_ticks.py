@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from streaming.broker.config import ShardConfig
 from streaming.broker.message import NEVER
-from streaming.broker.shard_config import ShardConfig
 from streaming.config import JobConfig
-from streaming.pipeline import ticks
+from streaming.pipeline.clock import ticks
 
 
 class FakeKafka:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.config import JobConfig
-from streaming.pipeline import trimming
+from streaming.pipeline.topics import trimming
 
 LOWEST = {(1, 0): 7, (2, 0): 9}
 COMMITTED = {"dlx.publishes": {"0": 100}, "dlx.commands": {"0": 100}}

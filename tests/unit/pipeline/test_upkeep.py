@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streaming.config import JobConfig, JobSettings, TablesSettings
-from streaming.ledger.ledger import Ledger
-from streaming.pipeline.checkpoint import Checkpoint
-from streaming.pipeline.upkeep import Upkeep
-from streaming.tables.contents import ContentsUpdater
-from streaming.tables.contents_query import progress
-from streaming.tables.snapshot import Tables
+from streaming.contents.query import progress
+from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.upkeep.housekeeping import Upkeep
+from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
 from tests.unit.tables.recording import QUERY_ID, Recording
 

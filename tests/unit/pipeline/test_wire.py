@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.broker.commands import Get
-from streaming.wire import (
+from streaming.protocol.headers import (
     CommandRecord,
     MalformedRecordError,
     command_record,

@@ -2,8 +2,8 @@
 
 from streaming.scenario.definitions import Declarations, read_definitions
 from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.definitions.json_object import Report
 from topology.errors import Problem
-from topology.fields import Report
 from topology.values import Table
 
 

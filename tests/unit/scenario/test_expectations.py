@@ -3,8 +3,8 @@
 import pytest
 
 from streaming.scenario.expectations import Expected, read_expectations, reasons_of
+from topology.definitions.json_object import Report
 from topology.errors import Problem
-from topology.fields import Report
 
 
 def read(document):

@@ -4,10 +4,10 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.message import Publication
-from streaming.command_documents import READERS
+from streaming.protocol.commands import READERS
 from streaming.scenario.steps import MOST_MS, Publish, Sleep, Step, read_steps
+from topology.definitions.json_object import Report
 from topology.errors import Problem
-from topology.fields import Report
 from topology.values import Timestamp
 
 

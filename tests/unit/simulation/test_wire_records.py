@@ -8,7 +8,9 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.message import Publication
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
-from streaming.command_documents import READERS, parse_command
+from streaming.protocol.commands import READERS, parse_command
+from streaming.protocol.headers import INBOUND, publish_headers
+from streaming.protocol.headers import command_record as read_command_record
 from streaming.scenario.replies import Answered, Confirmed, Delivered, Refused, Returned
 from streaming.scenario.steps import Publish
 from streaming.simulation.wire_records import (
@@ -18,8 +20,6 @@ from streaming.simulation.wire_records import (
     publish_record,
     reply_of,
 )
-from streaming.wire import INBOUND, publish_headers
-from streaming.wire import command_record as read_command_record
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.values import Timestamp
 

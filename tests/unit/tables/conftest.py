@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.tables.snapshot import Tables
+from streaming.queries.duckdb_tables import Tables
 
 
 @pytest.fixture

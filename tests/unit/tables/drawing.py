@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streaming.tables.balance import balance
-from streaming.tables.snapshot import Tables
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
 
 
 def drawn(root):

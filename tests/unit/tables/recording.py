@@ -10,18 +10,18 @@ import pyarrow as pa
 from streaming.broker.batch import Batch
 from streaming.broker.events import Events
 from streaming.broker.message import Envelope, Message
-from streaming.ledger.batches import BatchRow
-from streaming.ledger.bodies import BodyReader
-from streaming.ledger.columns import Coded, Constant, build_table
-from streaming.ledger.files import DataFile, DataFileName, write_data_file
-from streaming.ledger.ledger import Ledger
-from streaming.ledger.schemas import MESSAGES, TABLES
+from streaming.ledger.read.body_reader import BodyReader
+from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
-from streaming.pipeline.dead_letter_rows import dead_letter_tables
-from streaming.pipeline.event_rows import event_table
-from streaming.pipeline.message_rows import headers_json, properties_columns
-from streaming.pipeline.tasks import body_file_number
-from streaming.tables.totals import totals
+from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
+from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.batch_totals import totals
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.rows.dead_letters import dead_letter_tables
+from streaming.pipeline.rows.events import event_table
+from streaming.pipeline.rows.messages import headers_json, properties_columns
+from streaming.pipeline.task.context import body_file_number
 from tests.builders import START_MS, Broker
 
 QUERY_ID = "6f0e9bd2-0000-4000-8000-000000000001"

@@ -4,8 +4,8 @@ import copy
 from typing import Any
 
 from streaming.broker.message import NEVER, NO_COPY
-from streaming.broker.rest import NO_QUEUE
 from streaming.broker.shard import Shard
+from streaming.broker.state.schema import NO_QUEUE
 from tests.builders import Broker
 
 

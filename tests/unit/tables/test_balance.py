@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from streaming.tables.balance import QueueBalance, VhostBalance
-from streaming.tables.findings import REBUILD, Finding
-from streaming.tables.snapshot import Tables
+from streaming.queries.audit.balance import QueueBalance, VhostBalance
+from streaming.queries.audit.findings import REBUILD, Finding
+from streaming.queries.duckdb_tables import Tables
 from tests.unit.tables.drawing import change, drawn, named, remove, repeat
 from tests.unit.tables.random_play import RandomPlay
 from tests.unit.tables.recording import QUERY_ID, Recording, apart

@@ -1,6 +1,6 @@
 """The balance against what the broker kept, before anything happened, and beside contents."""
 
-from streaming.tables.contents import ContentsUpdater
+from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.tables.drawing import drawn, remove
 from tests.unit.tables.random_play import RandomPlay

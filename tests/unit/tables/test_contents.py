@@ -8,19 +8,19 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from streaming.broker import commands
-from streaming.ledger.active_files import ActiveFiles
-from streaming.ledger.compaction import join
-from streaming.ledger.compaction_plan import plan, small_files
+from streaming.contents import updater as contents
+from streaming.contents.query import prepare_contents
+from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.errors import CommitError
-from streaming.ledger.schemas import LEDGER, TABLES
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.ledger.tables import load_table
-from streaming.tables import contents
-from streaming.tables.balance import balance
-from streaming.tables.contents import ContentsUpdater
-from streaming.tables.contents_query import prepare_contents
-from streaming.tables.errors import QueryError
-from streaming.tables.snapshot import Tables
+from streaming.ledger.upkeep.compaction import join
+from streaming.ledger.upkeep.compaction_plan import plan, small_files
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.errors import QueryError
 from tests.builders import Broker, a_queue
 from tests.unit.tables.random_play import RandomPlay
 from tests.unit.tables.recording import QUERY_ID, Recording, apart

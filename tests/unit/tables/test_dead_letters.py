@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streaming.tables.dead_letters import DeadLetterFilter, list_dead_letters
-from streaming.tables.errors import QueryError
-from streaming.tables.snapshot import Tables
+from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.errors import QueryError
 from tests.unit.tables.recording import QUERY_ID
 
 EXPIRED_AT = datetime(2020, 9, 13, 12, 26, 40, 500_000, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streaming.tables.errors import QueryError
-from streaming.tables.life import life_of
+from streaming.queries.errors import QueryError
+from streaming.queries.message_history import life_of
 
 
 def told(life):

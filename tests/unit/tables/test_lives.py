@@ -3,8 +3,8 @@
 import duckdb
 import pytest
 
-from streaming.tables.identity import MessageId
-from streaming.tables.lives import LIVES, State, worth_sql
+from streaming.queries.audit.copy_lifecycle import LIVES, State, worth_sql
+from streaming.queries.message_id import MessageId
 
 BORN = ("enqueued", None, True)
 LENT = ("delivered", None, False)

@@ -3,9 +3,9 @@
 import pytest
 
 from streaming.broker import commands
+from streaming.contents.lowest_resident import lowest_resident
+from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.storage import Place
-from streaming.tables.contents import ContentsUpdater
-from streaming.tables.lowest_resident import lowest_resident
 from tests.builders import Broker
 from tests.unit.tables.recording import QUERY_ID, Recording
 

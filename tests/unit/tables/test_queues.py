@@ -3,10 +3,10 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.tables.contents import ContentsUpdater
-from streaming.tables.errors import QueryError
-from streaming.tables.queues import QueueBytes, QueueDepth, largest_queues, list_queues, peek
-from streaming.tables.snapshot import Tables
+from streaming.contents.updater import ContentsUpdater
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.errors import QueryError
+from streaming.queries.queues import QueueBytes, QueueDepth, largest_queues, list_queues, peek
 from tests.builders import Broker
 from tests.unit.tables.recording import Recording
 

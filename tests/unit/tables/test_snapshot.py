@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, TableFeatures, write_deltalake
 
-from streaming.tables.balance import balance
-from streaming.tables.dead_letters import DeadLetterFilter, list_dead_letters
-from streaming.tables.errors import QueryError
-from streaming.tables.snapshot import Tables, iso, quoted, text
+from streaming.queries.audit.balance import balance
+from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
+from streaming.queries.duckdb_tables import Tables, iso, quoted, text
+from streaming.queries.errors import QueryError
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Routers in short form."""
 
 from topology.declarations import Binding, Exchange
-from topology.routing import Router
+from topology.routing.router import Router
 
 
 def a_router(exchanges=(), queues=(), bindings=(), alternates=(), compat="4.0"):

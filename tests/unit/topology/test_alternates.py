@@ -2,7 +2,7 @@
 
 from tests.unit.topology.routers import a_router, reached
 from topology.declarations import Binding, Exchange
-from topology.routing import Route
+from topology.routing.router import Route
 
 
 def test_an_alternate_exchange_takes_what_matches_nothing():

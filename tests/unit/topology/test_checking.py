@@ -11,7 +11,7 @@ from topology.declarations import (
     Queue,
 )
 from topology.errors import Problem
-from topology.validation import check_definitions
+from topology.validation.refuse import check_definitions
 
 QUORUM: dict[str, Any] = {"x-queue-type": "quorum"}
 ANY: dict[str, Any] = {"max-length": 1}

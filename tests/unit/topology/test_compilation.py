@@ -1,7 +1,7 @@
 """Definitions put into force."""
 
-from topology.compilation import compile_topology
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
+from topology.vhost import compile_topology
 
 
 def test_policies_are_in_force_for_queues_and_for_exchanges_predeclared_ones_too():

@@ -2,11 +2,11 @@
 
 import pytest
 
-from topology.compilation import compile_topology
-from topology.cycles import MOST_LAPS, Lap, automatic_cycles, automatic_reasons
+from topology.analysis.cycles import MOST_LAPS, Lap, automatic_cycles, automatic_reasons
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.policies import QueueSettings
 from topology.values import Table
+from topology.vhost import compile_topology
 
 
 def dying(name, dlx, key=None, **arguments):

@@ -4,7 +4,7 @@ import json
 
 from tests.unit.topology.cluster_export import CLUSTER, SHOP
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions import Loaded, User, dump_definitions, load_definitions
+from topology.definitions.load import Loaded, User, dump_definitions, load_definitions
 from topology.errors import Problem
 
 

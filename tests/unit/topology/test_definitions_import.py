@@ -3,7 +3,7 @@
 import pytest
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions import Loaded, load_definitions
+from topology.definitions.load import Loaded, load_definitions
 from topology.errors import Problem
 
 

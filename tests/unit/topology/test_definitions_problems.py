@@ -2,7 +2,7 @@
 
 import pytest
 
-from topology.definitions import load_definitions
+from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
 
 

@@ -2,8 +2,8 @@
 
 import re
 
+from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw, mermaid
 from topology.declarations import Binding, Definitions, Exchange, Queue
-from topology.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw, mermaid
 from topology.values import Table
 
 RETRY = Definitions(

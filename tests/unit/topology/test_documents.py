@@ -3,7 +3,7 @@
 import pytest
 
 from topology.declarations import Binding, Exchange, Permission, Policy, Queue
-from topology.documents import (
+from topology.definitions.objects import (
     binding_document,
     exchange_document,
     parse_binding,

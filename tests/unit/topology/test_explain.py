@@ -2,7 +2,7 @@
 
 from tests.unit.topology.routers import a_router, reached
 from topology.declarations import Binding
-from topology.routing import Hop
+from topology.routing.router import Hop
 
 
 def test_explain_tells_how_each_queue_is_reached():

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.topology.lint_topologies import BURIED, DEAD, ORDERS, WORK, a_queue, a_topology
+from topology.analysis.lint import lint
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.errors import Problem
-from topology.lint import lint
 
 
 def test_a_retry_pattern_through_a_rejection_is_clean():

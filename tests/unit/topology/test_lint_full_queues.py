@@ -1,9 +1,9 @@
 """What lint says of dead-letter targets that refuse, and of settings without effect."""
 
 from tests.unit.topology.lint_topologies import BURIED, DEAD, ORDERS, WORK, a_queue, a_topology
+from topology.analysis.lint import lint
 from topology.declarations import Binding, Policy
 from topology.errors import Problem
-from topology.lint import lint
 
 
 def test_a_dead_letter_target_that_refuses_when_full_is_found():

@@ -3,7 +3,7 @@
 import pytest
 
 from topology.declarations import Binding
-from topology.exchanges import EXCHANGE_TYPES, new_matcher
+from topology.routing.exchanges import EXCHANGE_TYPES, new_matcher
 
 
 def matcher_of(exchange_type, *bindings, compat="4.0"):

@@ -1,10 +1,10 @@
 """Policies that do nothing, or compete."""
 
-from topology.compilation import compile_topology
+from topology.analysis.policy_lint import lint_policies
 from topology.declarations import Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
-from topology.policy_lint import lint_policies
 from topology.values import Table
+from topology.vhost import compile_topology
 
 TTL: Table = {"message-ttl": 1000}
 

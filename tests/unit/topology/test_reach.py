@@ -1,9 +1,9 @@
 """Possible destinations, when a message is known in part."""
 
-from topology.compilation import compile_topology
+from topology.analysis.reachability import Reach
 from topology.declarations import Binding, Definitions, Exchange, Queue
-from topology.reach import Reach
 from topology.values import Table
+from topology.vhost import compile_topology
 
 
 def a_reach(exchanges, bindings, queues=("a", "b", "c")):

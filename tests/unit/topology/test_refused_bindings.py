@@ -7,7 +7,7 @@ import pytest
 
 from topology.declarations import Binding, Policy
 from topology.errors import Refusal
-from topology.validation import refuse_binding, refuse_policy
+from topology.validation.refuse import refuse_binding, refuse_policy
 from topology.values import Timestamp
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from topology.declarations import Exchange, Queue
 from topology.errors import Refusal
-from topology.validation import refuse_exchange, refuse_queue
+from topology.validation.refuse import refuse_exchange, refuse_queue
 
 QUORUM: dict[str, Any] = {"x-queue-type": "quorum"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.topology.routers import a_router, reached
 from topology.declarations import PREDECLARED, Binding, Exchange
-from topology.routing import Route, Router
+from topology.routing.router import Route, Router
 
 
 def test_a_new_router_has_the_exchanges_of_every_vhost():

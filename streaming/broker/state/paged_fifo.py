@@ -1,0 +1,221 @@
+"""Queues in pages, so that the cost of a batch does not depend on how much is resident.
+
+A `Fifo` keeps only its two ends in memory. Between them lie pages: immutable blobs in a
+`StateStore`, oldest first.
+
+    front (a deque) <- pages[0], pages[1], ...  <- back (a deque)
+
+Rule 1: a page is written once and never changed; the front remembers how many were taken of its
+page. Rule 2: `front` may be empty while pages or `back` are not: `fill` brings the next page.
+Rule 3: without pages and without a page-backed front, `front` and `back` are the same deque.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+from streaming.broker.state.encoding import COPIES, PageCodec
+from streaming.broker.state.schema import FifoRecord, PageRef
+
+T = TypeVar("T")
+
+PAGE_COPIES = 1024
+"""Copies in a full page: about 40 kB, one state read of well under a millisecond."""
+
+MIN_PAGE_COPIES = 256
+"""A remainder of at least this many copies becomes a page of its own when the batch ends."""
+
+
+class StateStore(Protocol):
+    """Where state rests between batches: a dict in tests, Spark state in the job."""
+
+    def read(self, key: str) -> bytes | None:
+        """The value of a key, or None."""
+
+    def write(self, key: str, value: bytes) -> None:
+        """Set the value of a key."""
+
+    def delete(self, key: str) -> None:
+        """Forget a key; a missing one is no error."""
+
+
+class MemoryStore:
+    """A `StateStore` in a dict."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def read(self, key: str) -> bytes | None:
+        """See `StateStore`."""
+        return self.values.get(key)
+
+    def write(self, key: str, value: bytes) -> None:
+        """See `StateStore`."""
+        self.values[key] = value
+
+    def delete(self, key: str) -> None:
+        """See `StateStore`."""
+        self.values.pop(key, None)
+
+
+class Fifo(Generic[T]):
+    """Copies (or records that hold one), oldest first: append at the back, take at the front.
+
+    The hot paths use `front` and `back` directly: `back.append(item)`, then `spill` once `back` has
+    `spill_copies`; `front.popleft()` after `fill`. Everything else goes through the methods.
+    """
+
+    __slots__ = (
+        "_codec",
+        "_page",
+        "_prefix",
+        "_store",
+        "back",
+        "front",
+        "next_page",
+        "pages",
+        "spill_copies",
+    )
+
+    def __init__(
+        self,
+        store: StateStore,
+        prefix: str,
+        record: FifoRecord | None = None,
+        codec: PageCodec = COPIES,
+    ) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._codec = codec
+        self.spill_copies = 2 * PAGE_COPIES
+        self._page: PageRef | None = None  # the page that `front` is what is left of
+        self.back: deque[T] = deque()
+        self.front: deque[T] = self.back
+        self.pages: deque[PageRef] = deque()
+        self.next_page = 0
+        if record is not None:
+            self.next_page = record.next_page
+            if record.back is not None:
+                self.back.extend(self._codec.decode(record.back))
+            self.pages.extend(record.pages)
+            if record.front is not None:
+                self.front = deque(self._codec.decode(record.front))
+            elif self.pages:
+                self.front = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self.front or self.pages or self.back)
+
+    def __len__(self) -> int:
+        ends = len(self.front) + (0 if self.front is self.back else len(self.back))
+        return ends + sum(page.copies - page.taken for page in self.pages)
+
+    def append(self, item: T) -> None:
+        """Add at the back."""
+        back = self.back
+        back.append(item)
+        if len(back) >= self.spill_copies:
+            self.spill()
+
+    def spill(self) -> None:
+        """Turn the older half of a long back, two pages' worth, into a page."""
+        back = self.back
+        if self.front is back:
+            self.front = deque(islice(back, PAGE_COPIES))
+            self.back = deque(islice(back, PAGE_COPIES, None))
+            return
+        chunk = [back.popleft() for _ in range(PAGE_COPIES)]
+        self.pages.append(self._write(chunk))
+
+    def fill(self) -> deque[T]:
+        """The front, not empty unless the fifo is."""
+        front = self.front
+        if front:
+            return front
+        self._drop_page()
+        if self.pages:
+            page = self.pages.popleft()
+            data = self._store.read(self._key(page.number))
+            assert data is not None, f"page {self._key(page.number)} is missing from the state"
+            copies = self._codec.decode(data)
+            front = deque(islice(copies, page.taken, None))
+            self._page = page
+        else:
+            front = self.back
+        self.front = front
+        return front
+
+    def popleft(self) -> T:
+        """Take the oldest; the fifo must not be empty."""
+        return (self.front or self.fill()).popleft()
+
+    def appendleft(self, item: T) -> None:
+        """Put in front of everything."""
+        front = self.fill()
+        if self._page is not None:
+            self._drop_page()
+        front.appendleft(item)
+        if len(front) >= self.spill_copies:
+            if front is self.back:
+                self.spill()
+            else:
+                chunk = [front.pop() for _ in range(PAGE_COPIES)]
+                chunk.reverse()
+                self.pages.appendleft(self._write(chunk))
+
+    def take_all(self) -> Iterator[T]:
+        """Take everything, oldest first, page by page."""
+        while self.front or self.fill():
+            yield self.front.popleft()
+        self._drop_page()
+
+    def save(self) -> FifoRecord | None:
+        """Write pages; give the rest as a record, None if empty. The fifo is not used after."""
+        if not self:
+            self._drop_page()
+            return None
+        front, back = self.front, self.back
+        if front is not back and not front:
+            self._drop_page()
+        pages = list(self.pages)
+        front_bytes = None
+        if front is not back and front:
+            if self._page is not None:
+                taken = self._page.copies - len(front)
+                pages.insert(0, PageRef(self._page.number, self._page.copies, taken))
+            elif len(front) >= MIN_PAGE_COPIES:
+                pages = [*self._write_chunks(front), *pages]
+            else:
+                front_bytes = self._codec.encode(front)
+        back_bytes = None
+        if back:
+            if len(back) >= MIN_PAGE_COPIES:
+                pages.extend(self._write_chunks(back))
+            else:
+                back_bytes = self._codec.encode(back)
+        return FifoRecord(self.next_page, pages, front_bytes, back_bytes)
+
+    def _key(self, number: int) -> str:
+        return f"{self._prefix}/{number}"
+
+    def _write(self, copies: list[T]) -> PageRef:
+        page = PageRef(self.next_page, len(copies))
+        self._store.write(self._key(page.number), self._codec.encode(copies))
+        self.next_page += 1
+        return page
+
+    def _write_chunks(self, copies: deque[T]) -> list[PageRef]:
+        everything = list(copies)
+        return [
+            self._write(everything[start : start + PAGE_COPIES])
+            for start in range(0, len(everything), PAGE_COPIES)
+        ]
+
+    def _drop_page(self) -> None:
+        """Forget the page behind the front: all of it left, or what is left is written anew."""
+        if self._page is not None:
+            self._store.delete(self._key(self._page.number))
+            self._page = None

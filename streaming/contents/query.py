@@ -1,0 +1,217 @@
+"""What is in the queues: the rows of `queue_contents`, and on top of them what happened since.
+
+    stored rows (as of batch n)  +  events of the batches after n  -->  the broker's state now
+
+A copy is in `born` by its enqueued event and leaves with its first ending; in between `delivered`
+and `requeued` move it from ready to unacked and back. Copies held by at-least-once dead-lettering
+are in no queue: `held` takes them out as an ending does.
+
+| temporary table | a row is |
+|---|---|
+| `moves` | an event of a copy, in the batches after n |
+| `gone` | a copy that is in no queue any more |
+| `born` | a copy that entered a queue, and is in it |
+| `changed` | a copy that was delivered or requeued, and is in a queue |
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from streaming.broker.events import ENDINGS, Kind
+from streaming.queries.duckdb_tables import Tables, text
+
+CONTENTS: Final = "queue_contents"
+EVENTS: Final = "events"
+NEVER_APPLIED: Final = -1
+"""What `Progress.as_of` is where no batch was applied: batches count from 0."""
+
+_BATCH_FILE: Final = re.compile(r"(?P<query_id>[A-Za-z0-9-]{1,64})\.\d{12,19}\.[a-z]")
+_COLUMNS: Final = (
+    "query_id",
+    "batch_id",
+    "vhost",
+    "lane",
+    "seq",
+    "at",
+    "kind",
+    "message_id",
+    "copy_id",
+    "parent_copy_id",
+    "queue",
+    "position",
+    "expires_at",
+    "body_bytes",
+    "exchange",
+    "routing_key",
+    "user",
+    "channel",
+)
+_KEY: Final = "vhost, lane, copy_id"
+_LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
+_MOVES: Final = sorted({*_LEAVING, "enqueued", "delivered", "requeued"})
+
+
+class Progress(NamedTuple):
+    """How far one query's events are in, and how far of them `queue_contents` goes.
+
+    Attributes:
+        as_of: the last batch that is applied; NEVER_APPLIED if there is none.
+        last: the last batch there is.
+    """
+
+    query_id: str
+    as_of: int
+    last: int
+
+
+def query_ids(tables: Tables) -> list[str]:
+    """The queries that have written events; one, but where a checkpoint was given up.
+
+    The files of batches have it in their names; only joined files must be looked into.
+    """
+    found = set()
+    others = []
+    for file in tables.files(EVENTS):
+        of_a_batch = _BATCH_FILE.match(file)
+        if of_a_batch is None:
+            others.append(file)
+        else:
+            found.add(of_a_batch["query_id"])
+    if others:
+        tables.view(EVENTS, files=others, columns=["query_id"], view="joined")
+        found.update(one for (one,) in tables.values("SELECT DISTINCT query_id FROM joined"))
+    return sorted(found)
+
+
+def progress(tables: Tables, queries: Iterable[str] | None = None) -> list[Progress]:
+    """How far `queue_contents` goes, query by query.
+
+    The contents are loaded before the events, so that they are never ahead of them.
+
+    Raises:
+        QueryError: there are no events.
+    """
+    contents = tables.table(CONTENTS) if tables.has(CONTENTS) else None
+    events = tables.table(EVENTS)
+    found = []
+    for query_id in query_ids(tables) if queries is None else queries:
+        last = events.transaction_version(query_id)
+        if last is None:  # the table was rewritten by another tool: the rows must tell
+            last = _last_batch(tables, query_id)
+        as_of = None if contents is None else contents.transaction_version(query_id)
+        found.append(Progress(query_id, NEVER_APPLIED if as_of is None else as_of, last))
+    return found
+
+
+def _last_batch(tables: Tables, query_id: str) -> int:
+    tables.view(EVENTS, columns=["query_id", "batch_id"], view="batches")
+    found = tables.values("SELECT max(batch_id) FROM batches WHERE query_id = ?", [query_id])
+    return NEVER_APPLIED if found[0][0] is None else int(found[0][0])
+
+
+def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
+    """Make the temporary tables of what happened since.
+
+    Args:
+        behind: from where to where, query by query.
+    """
+    least = min((one.as_of for one in behind), default=NEVER_APPLIED)
+    files = tables.files(EVENTS, {"batch_id": least})
+    tables.view(EVENTS, files=files, columns=_COLUMNS)
+    since = _since(behind)
+    moves = ", ".join(text(kind) for kind in _MOVES)
+    leaving = ", ".join(text(kind) for kind in _LEAVING)
+    run = tables.connection.execute
+    run(f"CREATE OR REPLACE TEMP VIEW moves AS FROM events WHERE {since} AND kind IN ({moves})")
+    run(
+        f"CREATE OR REPLACE TEMP TABLE gone AS SELECT {_KEY} FROM moves "
+        f"WHERE kind IN ({leaving}) AND copy_id <> seq"
+    )
+    run(  # first who, by three columns, then all that is known of the few who are left
+        "CREATE OR REPLACE TEMP TABLE born_keys AS "
+        f"SELECT {_KEY} FROM moves ANTI JOIN gone USING ({_KEY}) WHERE kind = 'enqueued'"
+    )
+    [(first, last)] = tables.values(
+        "SELECT coalesce(min(copy_id), 0), coalesce(max(copy_id), -1) FROM born_keys"
+    )
+    run(  # as numbers the range tells Parquet which row groups to skip; a join would not
+        "CREATE OR REPLACE TEMP TABLE born AS FROM events "
+        f"SEMI JOIN born_keys USING ({_KEY}) "
+        f"WHERE kind = 'enqueued' AND seq BETWEEN {first} AND {last} AND {since}"
+    )
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE changed AS
+        SELECT {_KEY},
+               count(*) FILTER (WHERE kind = 'requeued') AS returns,
+               arg_max("position", seq) FILTER (WHERE kind = 'requeued') AS "position",
+               arg_max({{'kind': kind, 'batch_id': batch_id, 'user': "user",
+                         'channel': channel}}, seq) AS latest
+        FROM moves ANTI JOIN gone USING ({_KEY})
+        WHERE kind IN ('delivered', 'requeued')
+        GROUP BY {_KEY}
+        """
+    )
+
+
+def _since(behind: Sequence[Progress]) -> str:
+    """A condition for the rows of batches not applied; of a single query a cheap one."""
+    match behind:
+        case [Progress(as_of=-1)]:
+            return "true"
+        case [Progress(as_of=as_of)]:
+            return f"batch_id > {as_of}"
+        case _:
+            parts = [
+                f"query_id = {text(one.query_id)} AND batch_id > {one.as_of}" for one in behind
+            ]
+            return f"({' OR '.join(parts) or 'false'})"
+
+
+def current_contents(stored: str | None) -> str:
+    """A query for the rows of `queue_contents` as they should be, after `collect_moves`.
+
+    Args:
+        stored: a view of the rows as of batch n, or of some of them; None: there are none.
+    """
+    born = """
+        SELECT query_id, batch_id, vhost, lane, copy_id, parent_copy_id, message_id, queue,
+               'ready' AS state, "position", "at" AS enqueued_at, expires_at, exchange, routing_key,
+               CAST(0 AS BIGINT) AS returns, body_bytes,
+               CAST(NULL AS VARCHAR) AS "user", CAST(NULL AS VARCHAR) AS channel
+        FROM born
+    """
+    known = f"FROM {stored} ANTI JOIN gone USING ({_KEY}) UNION ALL BY NAME" if stored else ""
+    return f"""
+        SELECT known.* REPLACE (
+            coalesce(latest.batch_id, known.batch_id) AS batch_id,
+            CASE latest.kind WHEN 'delivered' THEN 'unacked' WHEN 'requeued' THEN 'ready'
+                ELSE known.state END AS state,
+            coalesce(changed."position", known."position") AS "position",
+            known.returns + coalesce(changed.returns, 0) AS returns,
+            CASE latest.kind WHEN 'delivered' THEN latest."user" WHEN 'requeued' THEN NULL
+                ELSE known."user" END AS "user",
+            CASE latest.kind WHEN 'delivered' THEN latest.channel WHEN 'requeued' THEN NULL
+                ELSE known.channel END AS channel)
+        FROM ({known} {born}) AS known LEFT JOIN changed USING ({_KEY})
+    """
+
+
+def prepare_contents(tables: Tables) -> str:
+    """Make everything ready for a query of what is in the queues at the last batch.
+
+    Returns:
+        The query: rows as in `queue_contents`, even where that table is behind, or missing.
+
+    Raises:
+        QueryError: there are no events.
+    """
+    behind = progress(tables)
+    stored = None
+    if behind and all(one.as_of != NEVER_APPLIED for one in behind):
+        stored = tables.view(CONTENTS)
+    else:
+        behind = [one._replace(as_of=NEVER_APPLIED) for one in behind]
+    collect_moves(tables, behind)
+    return current_contents(stored)

@@ -1,0 +1,45 @@
+"""Write the lock files anew: `python -m streaming.embedded.jvm.relock`, after editing coordinates.
+
+Each jar is downloaded again and its size and sha256 are recorded; review the difference.
+"""
+
+import hashlib
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from streaming.embedded.jvm.download import download_with_jgo
+from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
+
+HEADER = "# The class path of {which}, to the byte. Written by streaming/embedded/jvm/relock.py.\n"
+
+
+def relock(path: Path, which: str) -> None:
+    """Download what a lock file lists, and record what came."""
+    with tempfile.TemporaryDirectory() as folder:
+        jars = read_lock(path)
+        download_with_jgo(jars, Path(folder), lambda _count: None)
+        path.write_text(
+            HEADER.format(which=which) + "".join(_entry(jar, Path(folder)) for jar in jars), "utf-8"
+        )
+
+
+def _entry(jar: Jar, folder: Path) -> str:
+    content = (folder / jar.path).read_bytes()
+    new = replace(jar, sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+    why = f'why = "{new.why}"\n' if new.why else ""
+    return (
+        "\n[[dependencies]]\n"
+        f'groupId = "{new.group}"\n'
+        f'artifactId = "{new.artifact}"\n'
+        f'version = "{new.version}"\n'
+        f'sha256 = "{new.sha256}"\n'
+        f"size_bytes = {new.size_bytes}\n"
+        f"{why}"
+    )
+
+
+if __name__ == "__main__":
+    for name in get_args(JarSet):
+        relock(lock_file(name), name)

@@ -1,0 +1,248 @@
+"""A real Apache Kafka as a child process: one KRaft node on the loopback interface.
+
+    DIRECTORY/data               topics; the same directory continues where it was
+    DIRECTORY/ports.json         the ports of last time, used again if they are free
+    DIRECTORY/broker.properties  what the broker was told
+    LOGS/kafka.log               what it says, rolled by size
+    LOGS/kafka.out               what its JVM prints since the last start
+
+    stopped --start()--> running --stop(), kill() or its own death--> stopped
+
+It ends with this process, of whatever this process dies (`supervisor.py`), and Ctrl-C in a terminal
+does not reach it: whoever started it decides when it stops.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Self
+
+from streaming.embedded.errors import EmbeddedError
+from streaming.embedded.jvm.jars import resolve_jars
+from streaming.embedded.jvm.java import Java, find_java
+from streaming.embedded.kafka.directory import take_directory
+from streaming.embedded.kafka.log import BrokerLog
+from streaming.embedded.kafka.ports import LOOPBACK, Ports, choose_ports
+from streaming.embedded.kafka.properties import (
+    BrokerLimits,
+    broker_options,
+    broker_properties,
+    java_command,
+    write_properties,
+)
+from streaming.embedded.kafka.readiness import answers_as
+from streaming.embedded.kafka.storage import cluster_id_of, format_storage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUPERVISOR = Path(__file__).parent / "supervisor.py"
+START_TIMEOUT_S = 120.0
+STOP_GRACE_S = 20.0
+KILL_MARGIN_S = 5.0
+LOOK_EVERY_S = 0.02
+PORT_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A started broker: its supervisor, the pipe that controls it, the process id of the JVM."""
+
+    supervisor: "subprocess.Popen[bytes]"
+    control: IO[bytes]
+    pid: int
+
+
+class EmbeddedKafka:
+    """One Kafka broker in a directory of its own; use as a context manager, or start and stop.
+
+    May be used from any thread, by one thread at a time.
+
+    Attributes:
+        directory: absolute.
+        cluster_id: Kafka's id of the data in it; None before the first start.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int | None = None,
+        limits: BrokerLimits | None = None,
+        log_dir: Path | None = None,
+        cache_dir: Path | None = None,
+        progress: "Console | None" = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Describe a broker; nothing is started or written.
+
+        Args:
+            directory: holds the data; made if missing.
+            port: the port for clients; by default that of last time, or else any free one.
+            limits: memory, sizes and retention.
+            log_dir: where the logs go; `directory/logs` by default.
+            cache_dir: where downloaded jars are kept; the user's cache by default.
+            progress: shows a bar while jars are downloaded.
+            environment: where JAVA_HOME and PATH are looked up.
+        """
+        self.directory = directory.absolute()
+        self.cluster_id: str | None = None
+        self._limits = limits or BrokerLimits()
+        self._log = BrokerLog((log_dir or directory / "logs").absolute())
+        self._port = port
+        self._cache_dir = cache_dir
+        self._progress = progress
+        self._environment = environment
+        self._running: _Running | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`127.0.0.1:port`, known once the broker was started; it then never changes."""
+        assert self._port is not None, "the broker was never started"
+        return f"{LOOPBACK}:{self._port}"
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker says."""
+        return self._log.file
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker's process lives."""
+        return self._running is not None and self._running.supervisor.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the broker's JVM, if it runs."""
+        return self._running.pid if self._running and self.is_running else None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+    def start(self) -> None:
+        """Start the broker and return when it answers; does nothing if it runs.
+
+        The first start in a directory makes its storage. A broker that a killed process left
+        behind, and that is just ending, is waited for.
+
+        Raises:
+            EmbeddedError: no Java, no jars, port taken, damaged data, directory in use, or the
+                broker ended or did not answer; nothing is left running.
+        """
+        if self.is_running:
+            return
+        self._reap()
+        java = find_java(self._environment)
+        jars = resolve_jars("kafka", self._cache_dir, self._progress)
+        lock = take_directory(self.directory, self._log.directory, STOP_GRACE_S + KILL_MARGIN_S)
+        try:
+            data_dir = self.directory / "data"
+            self.cluster_id = cluster_id_of(data_dir) or format_storage(
+                data_dir, java, jars, self._limits
+            )
+            self._start_on_a_port(java, jars, lock)
+        finally:
+            os.close(lock)  # the supervisor has its own copy
+
+    def stop(self) -> None:
+        """Stop the broker cleanly; after 20 s it is killed. Does nothing if it does not run."""
+        if self._running is not None:
+            self._running.control.close()
+        self._reap()
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash would (SIGKILL). Does nothing if it does not run."""
+        if self._running is not None:
+            with suppress(BrokenPipeError):  # it has just ended by itself
+                self._running.control.write(b"k")
+        self._reap()
+
+    def restart(self) -> None:
+        """Stop cleanly if it runs, and start again with the same data on the same port."""
+        self.stop()
+        self.start()
+
+    def _reap(self) -> None:
+        """Wait for the end of a broker that was told to end, or has ended, and forget it."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.supervisor.wait()
+            running.control.close()
+
+    def _start_on_a_port(self, java: Java, jars: list[Path], lock: int) -> None:
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            ports = choose_ports(self.directory / "ports.json", self._port)
+            try:
+                self._launch(java, jars, lock, ports)
+            except EmbeddedError:
+                # Somebody took a port after we looked; where any port will do, look again.
+                may_move = self._port is None and self._log.says_port_taken()
+                if attempt == PORT_ATTEMPTS or not may_move:
+                    raise
+            else:
+                self._port = ports.port
+                return
+
+    def _launch(self, java: Java, jars: list[Path], lock: int, ports: Ports) -> None:
+        """Start the supervisor, which starts the broker, and wait until that answers."""
+        configuration = self.directory / "broker.properties"
+        write_properties(
+            configuration,
+            broker_properties(
+                self._limits,
+                port=ports.port,
+                controller_port=ports.controller_port,
+                data_dir=self.directory / "data",
+            ),
+        )
+        self._log.begin()
+        options = broker_options(self._limits, self._log.file)
+        supervisor = subprocess.Popen(  # noqa: S603 (our own script, and Java)
+            [
+                *(sys.executable, "-I", "-S", str(SUPERVISOR)),
+                *(str(os.getpid()), str(STOP_GRACE_S), str(self._log.output)),
+                *java_command(java, jars, "kafka.Kafka", str(configuration), options=options),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            cwd=self.directory,
+            pass_fds=(lock,),
+            start_new_session=True,  # Ctrl-C in the terminal is not for the broker
+        )
+        assert supervisor.stdin is not None
+        assert supervisor.stdout is not None
+        with supervisor.stdout as status:
+            pid = status.readline()
+        self._running = _Running(supervisor, supervisor.stdin, int(pid or 0))
+        try:
+            self._wait_until_ready(f"{LOOPBACK}:{ports.port}")
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait_until_ready(self, address: str) -> None:
+        assert self.cluster_id is not None
+        assert self._running is not None
+        patience_ends = time.monotonic() + START_TIMEOUT_S
+        while not answers_as(self.cluster_id, address):
+            status = self._running.supervisor.poll()
+            if status is not None:
+                raise EmbeddedError(self._log.explain_end(status, self.directory))
+            if time.monotonic() > patience_ends:
+                raise EmbeddedError(
+                    f"Kafka did not answer on {address} within {START_TIMEOUT_S:.0f} s. Its log is "
+                    f"{self._log.file}."
+                )
+            time.sleep(LOOK_EVERY_S)

@@ -1,0 +1,180 @@
+"""Where bodies leave: looking messages up in the message store.
+
+    (file, row) --> the file is there --> its row group --> the very message? --> body
+                |                                              no: stop, naming both
+                +-> it is gone, joined with others --> (topic, partition, offset) --> body
+                                                           nowhere: stop, naming it
+
+A place is a promise made when the message arrived; every lookup checks it against the message's own
+identity, read with the body.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.ledger.errors import BodyMismatchError
+from streaming.ledger.read.message_search import KEY, MessageSearch, key_name, keys_of
+from streaming.ledger.read.row_group_cache import Ints, RowGroups
+from streaming.ledger.schema.schemas import MESSAGES
+from streaming.ledger.storage import Place
+
+CACHE_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Places:
+    """Messages to look up: where each should be, and which it should be. One entry a message.
+
+    Attributes:
+        files: distinct paths of data files.
+        file_codes: index into `files`.
+        rows: row number in the file, from 0.
+        topic_numbers, partitions, offsets: the message's identity.
+    """
+
+    files: Sequence[str]
+    file_codes: Any
+    rows: Any
+    topic_numbers: Any
+    partitions: Any
+    offsets: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class BodyReader:
+    """Reads bodies, and other columns of `messages`, for one task. Close it at the end.
+
+    Args:
+        root: of the tables.
+        columns: of `messages`, to be read.
+        cache_bytes: bound of the memory for decoded row groups.
+    """
+
+    def __init__(
+        self, root: Place, columns: Sequence[str] = ("body",), cache_bytes: int = CACHE_BYTES
+    ) -> None:
+        self._place = root.below("messages")
+        self._columns = list(columns)
+        stored = list(dict.fromkeys((*columns, *KEY)))
+        self._groups = RowGroups(self._place.storage(), stored, cache_bytes)
+        self._search = MessageSearch(self._place, self._groups)
+
+    def read(self, places: Places) -> pa.Table:
+        """Look messages up.
+
+        Args:
+            places: in any order; cheapest in the order of files and rows. Together under 2 GiB.
+
+        Returns:
+            The columns asked for; row i belongs to place i.
+
+        Raises:
+            BodyMismatchError: a place holds another message.
+            BodyMissingError: a message is nowhere.
+        """
+        wanted = _Wanted(places)
+        pieces: list[pa.Table] = []
+        positions: list[Ints] = []
+        gone: list[Ints] = []
+        for code, part in wanted.by_file():
+            path = places.files[code]
+            if self._groups.file(path) is None:
+                gone.append(part)
+                continue
+            for positions_there, piece in self._read_file(path, wanted, part):
+                positions.append(positions_there)
+                pieces.append(piece)
+        if gone:
+            missing = np.concatenate(gone)
+            for found, piece in self._search.find(wanted.keys[missing]):
+                positions.append(missing[found])
+                pieces.append(piece)
+        return self._in_order(pieces, positions, len(places))
+
+    def close(self) -> None:
+        """Give back files and memory."""
+        self._groups.close()
+
+    def _read_file(
+        self, path: str, wanted: "_Wanted", part: Ints
+    ) -> Iterator[tuple[Ints, pa.Table]]:
+        opened = self._groups.file(path)
+        assert opened is not None, "just opened"
+        rows = wanted.rows[part]
+        if rows[0] < 0 or rows[-1] >= opened.starts[-1]:
+            outside = rows[-1] if rows[0] >= 0 else rows[0]
+            raise BodyMismatchError(
+                f"{self._place.url}/{path} has {opened.starts[-1]} rows, and the state says that a "
+                f"message is in row {outside}; the tables and the checkpoint do not belong together"
+            )
+        groups = np.searchsorted(opened.starts, rows, side="right") - 1
+        cuts = np.flatnonzero(np.diff(groups)) + 1
+        for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            group = int(groups[start])
+            indices = rows[start:end] - opened.starts[group]
+            piece = _rows_of(self._groups.read(path, group), indices)
+            self._verify(path, piece, rows[start:end], wanted.keys[part[start:end]])
+            yield part[start:end], piece
+
+    def _verify(self, path: str, piece: pa.Table, rows: Ints, keys: Ints) -> None:
+        found = keys_of(piece)
+        wrong = np.flatnonzero((found != keys).any(axis=1))
+        if len(wrong):
+            first = wrong[0]
+            raise BodyMismatchError(
+                f"{self._place.url}/{path}, row {rows[first]}: the state says message "
+                f"{key_name(keys[first])}, the file holds {key_name(found[first])}; the tables and "
+                "the checkpoint do not belong together, or the file was changed"
+            )
+
+    def _in_order(self, pieces: list[pa.Table], positions: list[Ints], count: int) -> pa.Table:
+        if not pieces:
+            return self._nothing()
+        table = pa.concat_tables([piece.select(self._columns) for piece in pieces])
+        position = np.concatenate(positions)
+        if np.array_equal(position, np.arange(count)):
+            return table
+        order = np.empty(count, np.int64)
+        order[position] = np.arange(count)
+        return table.take(pa.array(order))
+
+    def _nothing(self) -> pa.Table:
+        fields = [MESSAGES.field(name) for name in self._columns]
+        return pa.schema(fields).remove_metadata().empty_table()
+
+
+class _Wanted:
+    """Places as arrays, and the order in which to visit them."""
+
+    def __init__(self, places: Places) -> None:
+        self.rows: Ints = np.asarray(places.rows, np.int64)
+        self.keys: Ints = np.column_stack(
+            [
+                np.asarray(part, np.int64)
+                for part in (places.topic_numbers, places.partitions, places.offsets)
+            ]
+        )
+        self._codes: Ints = np.asarray(places.file_codes, np.int64)
+
+    def by_file(self) -> Iterator[tuple[int, Ints]]:
+        """File codes, and the positions of their places in the order of rows."""
+        if not len(self._codes):
+            return
+        order = np.lexsort((self.rows, self._codes))
+        codes = self._codes[order]
+        cuts = np.flatnonzero(np.diff(codes)) + 1
+        for part in np.split(order, cuts):
+            yield int(self._codes[part[0]]), part
+
+
+def _rows_of(table: pa.Table, indices: Ints) -> pa.Table:
+    first, last = int(indices[0]), int(indices[-1])
+    if last - first + 1 == len(indices) and bool((np.diff(indices) == 1).all()):
+        return table.slice(first, len(indices))
+    return table.take(pa.array(indices))

@@ -1,0 +1,109 @@
+"""The rows of several data files in one, in their order, in full row groups."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streaming.ledger.schema.schemas import TableSpec
+from streaming.ledger.storage import Storage
+from streaming.ledger.write.data_file import ColumnRange, ranges
+from streaming.ledger.write.parquet_layout import (
+    ROW_GROUP_BYTES,
+    ROW_GROUP_ROWS,
+    row_groups,
+    writer,
+)
+
+_INPUTS_KEY: Final = b"dlx.joined"
+
+
+class Rewrite:
+    """Copies the rows of files, row group by row group: memory holds a few of them.
+
+    Attributes:
+        rows: how many were copied.
+        ranges: of the table's statistics columns.
+    """
+
+    def __init__(
+        self, storage: Storage, spec: TableSpec, paths: Sequence[str], digest: str
+    ) -> None:
+        self._storage = storage
+        self._spec = spec
+        self._paths = paths
+        self._digest = digest
+        self.rows = 0
+        self.ranges: dict[str, ColumnRange] = {}
+
+    def write(self, file: Any) -> None:
+        """Write the joined file."""
+        plain = self._spec.schema.remove_metadata()
+        metadata = {_INPUTS_KEY.decode(): self._digest}
+        with writer(file, plain, self._spec.schema, metadata) as parquet:
+            for group in _filled(self._pieces()):
+                self._count(group)
+                parquet.write_table(group, row_group_size=ROW_GROUP_ROWS)
+
+    def describe(self, file: Any) -> None:
+        """Count a joined file that is there already, and not what was written in vain."""
+        self.rows, self.ranges = 0, {}
+        parquet = pq.ParquetFile(file)
+        found = (parquet.metadata.metadata or {}).get(_INPUTS_KEY, b"").decode()
+        assert found == self._digest, f"a file joined from others has its name: {found}"
+        for index in range(parquet.metadata.num_row_groups):
+            self._count(parquet.read_row_group(index, columns=list(self._spec.stats_columns)))
+
+    def _count(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        for name, found in ranges(self._spec, table).items():
+            known = self.ranges.get(name)
+            self.ranges[name] = found if known is None else _both(known, found)
+
+    def _pieces(self) -> Iterator[pa.Table]:
+        plain = self._spec.schema.remove_metadata()
+        for path in self._paths:
+            with self._storage.open(path) as file:
+                parquet = pq.ParquetFile(file)
+                for index in range(parquet.metadata.num_row_groups):
+                    piece = parquet.read_row_group(index, use_threads=False)
+                    yield piece if piece.schema.equals(plain) else _conformed(piece, plain)
+
+
+def _conformed(piece: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows written before a column was added, or by a tool that marks other columns as required."""
+    for name in schema.names:
+        if name not in piece.column_names:
+            field = schema.field(name)
+            piece = piece.append_column(field, pa.nulls(piece.num_rows, field.type))
+    return piece.select(schema.names).cast(schema)
+
+
+def _filled(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Row groups as full as `layout` allows, from pieces of any size."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        size += piece.nbytes
+        if rows > ROW_GROUP_ROWS or size > ROW_GROUP_BYTES:
+            *full, rest = row_groups(pa.concat_tables(held).combine_chunks())
+            yield from full
+            held, rows, size = [rest], rest.num_rows, rest.nbytes
+    if held:
+        yield from row_groups(pa.concat_tables(held).combine_chunks())
+
+
+def _both(one: ColumnRange, other: ColumnRange) -> ColumnRange:
+    bounds: list[Any] = [
+        bound
+        for found in (one, other)
+        for bound in (found.least, found.greatest)
+        if bound is not None
+    ]
+    nulls = one.nulls + other.nulls
+    return (
+        ColumnRange(min(bounds), max(bounds), nulls) if bounds else ColumnRange(None, None, nulls)
+    )

@@ -1,0 +1,153 @@
+"""The row of kind `batch`: one in `events` for every batch, written by the driver.
+
+It is committed with the batch's other events, so it is there exactly if the batch happened. What
+the job must know when it starts again is in the last one: offsets, `now`, configuration hash, gate.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from streaming.ledger.errors import DataFileConflictError
+from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.storage import Storage
+from streaming.ledger.write.arrow_columns import Constant, build_table
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+
+BATCH_KIND: Final = "batch"
+BATCH_STAGE: Final = "batch"
+
+_EVENTS: Final = TABLES["events"]
+_COLUMNS: Final = ["query_id", "batch_id", "at", "kind", "detail"]
+_MICROS: Final = 1000
+
+
+class BatchRow(msgspec.Struct, frozen=True):
+    """What a batch was.
+
+    Attributes:
+        now_ms: the batch's timestamp as Spark logged it, epoch milliseconds.
+        detail: everything else, JSON values by name.
+    """
+
+    query_id: str
+    batch_id: int
+    now_ms: int
+    detail: dict[str, Any]
+
+
+def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
+    """Publish a batch's row; it counts once the batch's events are committed.
+
+    Replay: the row of the first attempt stays, even where this attempt measured something else
+    (the gate, say): a row tells of the attempt that wrote it.
+
+    Raises:
+        DataFileConflictError: the file there is no row of this batch at this instant.
+    """
+    name = _name(row.query_id, row.batch_id)
+    path = str(name)
+    try:
+        written = write_data_file(storage, _EVENTS, name, _table(row))
+    except DataFileConflictError:
+        first = _read_file(storage, path)
+        if first is None or first.now_ms != row.now_ms:
+            raise
+        written = write_data_file(storage, _EVENTS, name, _table(first))
+    assert written is not None, "a batch row is a row"
+    return written
+
+
+def _name(query_id: str, batch_id: int) -> DataFileName:
+    return DataFileName(query_id, batch_id, BATCH_STAGE, 0)
+
+
+def _table(row: BatchRow) -> pa.Table:
+    columns = {
+        "query_id": Constant(row.query_id),
+        "batch_id": [row.batch_id],
+        "at": pa.array([row.now_ms * _MICROS], pa.int64()),
+        "kind": Constant(BATCH_KIND),
+        "detail": [msgspec.json.encode(row.detail, order="deterministic").decode()],
+    }
+    return build_table(_EVENTS.schema, columns, 1)
+
+
+def _read_file(storage: Storage, path: str) -> BatchRow | None:
+    """The row in a batch's own file; None if there is no such file, or no row in it."""
+    try:
+        with storage.open(path) as file:
+            rows = _rows(pq.read_table(file, columns=_COLUMNS))
+    except (pa.ArrowInvalid, OSError):
+        return None
+    return rows[0] if len(rows) == 1 else None
+
+
+def _rows(table: pa.Table) -> list[BatchRow]:
+    instants = table["at"].cast(pa.int64()).to_pylist()
+    return [
+        BatchRow(query_id, batch_id, at // _MICROS, msgspec.json.decode(detail))
+        for query_id, batch_id, at, detail in zip(
+            table["query_id"].to_pylist(),
+            table["batch_id"].to_pylist(),
+            instants,
+            table["detail"].to_pylist(),
+            strict=True,
+        )
+    ]
+
+
+def last_batch_row(events: DeltaTable, storage: Storage, query_id: str) -> BatchRow | None:
+    """The row of the last batch of a query; None if it has committed none.
+
+    It takes one small file read, however many batches there were; once that file was joined with
+    others, one look at the table's statistics.
+    """
+    batch_id = events.transaction_version(query_id)
+    if batch_id is None:
+        return None
+    row = _read_file(storage, str(_name(query_id, batch_id)))
+    if row is not None:
+        return row
+    rows = list(batch_rows(events, storage, query_id, batch_id, batch_id))
+    assert len(rows) == 1, f"{len(rows)} rows of kind batch for batch {batch_id} in {events}"
+    return rows[0]
+
+
+def batch_rows(
+    events: DeltaTable, storage: Storage, query_id: str, first: int, last: int
+) -> Iterator[BatchRow]:
+    """The rows of batches first to last, both included, in order.
+
+    Only files that may hold them are read.
+    """
+    rows: list[BatchRow] = []
+    for path in _files_with_batches(events, first, last):
+        with storage.open(path) as file:
+            found = pq.read_table(
+                file,
+                columns=_COLUMNS,
+                filters=(pc.field("kind") == BATCH_KIND)
+                & (pc.field("query_id") == query_id)
+                & (pc.field("batch_id") >= first)
+                & (pc.field("batch_id") <= last),
+            )
+        rows += _rows(found)
+    yield from sorted(rows, key=lambda row: row.batch_id)
+
+
+def _files_with_batches(events: DeltaTable, first: int, last: int) -> list[str]:
+    files = ActiveFiles(events)
+    may_hold = (
+        (files.least("batch_id") <= last)
+        & (files.greatest("batch_id") >= first)
+        & files.may_hold("kind", BATCH_KIND)
+    )
+    return [files.paths[index] for index in np.flatnonzero(may_hold)]

@@ -1,0 +1,236 @@
+"""Data files: a batch's rows as one Parquet file with a name that only this batch could give it.
+
+Replay: a second writing of the same rows finds the name taken, checks that the file holds the very
+same rows, and keeps it. A file is never replaced.
+"""
+
+import re
+from typing import Any, Final, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from streaming.ledger.errors import DataFileConflictError
+from streaming.ledger.schema.schemas import TABLES, TableSpec
+from streaming.ledger.storage import Storage
+from streaming.ledger.write.fingerprint import fingerprint
+from streaming.ledger.write.parquet_layout import write_row_groups
+
+FINGERPRINT_KEY: Final = "dlx.fingerprint"
+
+_NAME: Final = re.compile(
+    r"(?P<query_id>[A-Za-z0-9-]{1,64})\.(?P<batch_id>\d{12,19})\.(?P<stage>[a-z][a-z0-9_]{0,31})"
+    r"\.(?P<partition>\d{5,10})\.(?P<first>\d{20})\.parquet"
+)
+_MOST_BYTES: Final = 2**31 - 1
+# Another driver may have committed the batch, joined its files and vacuumed them meanwhile.
+_TRIES: Final = 3
+
+Bound = int | str | None
+
+
+class DataFileName(msgspec.Struct, frozen=True):
+    """What makes the name of a data file.
+
+    Attributes:
+        query_id: the checkpoint's Spark query id.
+        batch_id: the micro-batch.
+        stage: which of the batch's writers; lower case.
+        partition: the writer's task.
+        first: what its rows start with (an offset, a seq); one task may write several files.
+    """
+
+    query_id: str
+    batch_id: int
+    stage: str
+    partition: int
+    first: int = 0
+
+    def __str__(self) -> str:
+        """The name; names of one query and stage sort in the order of batches."""
+        name = (
+            f"{self.query_id}.{self.batch_id:012}.{self.stage}.{self.partition:05}"
+            f".{self.first:020}.parquet"
+        )
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{self!r} makes no file name")
+        return name
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """The parts of a name, or None if it was not made by this class."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        return cls(
+            found["query_id"],
+            int(found["batch_id"]),
+            found["stage"],
+            int(found["partition"]),
+            int(found["first"]),
+        )
+
+
+class ColumnRange(msgspec.Struct, frozen=True, array_like=True):
+    """Least and greatest value of a column in a file, and how many rows have none.
+
+    Instants are epoch microseconds. Both bounds are None when every row is null.
+    """
+
+    least: Bound
+    greatest: Bound
+    nulls: int
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A published data file: all that the driver needs to commit it. Small; pickles; JSON.
+
+    Attributes:
+        table: name of its table.
+        path: relative to the table's root.
+        size: bytes.
+        rows: number of rows, at least 1.
+        fingerprint: of its rows.
+        ranges: of the table's statistics columns.
+    """
+
+    table: str
+    path: str
+    size: int
+    rows: int
+    fingerprint: str
+    ranges: dict[str, ColumnRange]
+
+
+def write_data_file(
+    storage: Storage, spec: TableSpec, name: DataFileName, table: pa.Table
+) -> DataFile | None:
+    """Publish rows as a data file of a table; it is part of the table once it is committed.
+
+    Replay: writes nothing; the file that is there is checked and described again.
+
+    Args:
+        table: as `build_table` makes it; under 2 GiB of bodies.
+
+    Returns:
+        What to commit, or None if there are no rows.
+
+    Raises:
+        DataFileConflictError: the name is taken by something that does not hold these rows.
+        ValueError: columns or types are not those of the table.
+    """
+    if not table.num_rows:
+        return None
+    check_columns(spec, table)
+    path = str(name)
+    held = fingerprint(table)
+    metadata = {
+        FINGERPRINT_KEY: held,
+        "dlx.table": spec.name,
+        "dlx.name": path,
+        "dlx.rows": str(table.num_rows),
+    }
+    write = write_row_groups(table, spec.schema, metadata)
+    for _ in range(_TRIES):
+        try:
+            if not storage.create(path, write):
+                verify_data_file(storage, spec, path, table.num_rows, held)
+        except FileNotFoundError:
+            continue
+        size = storage.size(path)
+        if size is not None:
+            return DataFile(spec.name, path, size, table.num_rows, held, ranges(spec, table))
+    raise DataFileConflictError(
+        f"{spec.name}/{path} was written and is gone: something removes files of a batch that "
+        "is under way; stop it, then start again"
+    )
+
+
+def verify_data_file(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> None:
+    """Check that a file holds the rows it should: by its footer, then by the rows themselves.
+
+    It reads the whole file; only the replay of a batch has files to verify.
+
+    Raises:
+        DataFileConflictError: it is no whole Parquet file, or holds something else.
+        FileNotFoundError: it is not there.
+    """
+    problem = _difference(storage, spec, path, rows, held)
+    if problem is not None:
+        raise DataFileConflictError(
+            f"{spec.name}/{path} exists and {problem}; it is kept as it is. Files of a batch are "
+            "never replaced; if nothing else writes to this folder, the batch was replayed with "
+            "other code or another configuration, or the file was tampered with: restore it, or "
+            "move it away to have it written again"
+        )
+
+
+def _difference(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> str | None:
+    try:
+        with storage.open(path) as file:
+            parquet = pq.ParquetFile(file)
+            if parquet.metadata.num_rows != rows:
+                return f"has {parquet.metadata.num_rows} rows where the batch writes {rows}"
+            if not _same_columns(parquet.schema_arrow, spec.schema):
+                return "has other columns than the table"
+            claimed = (parquet.metadata.metadata or {}).get(FINGERPRINT_KEY.encode(), b"none")
+            if claimed.decode(errors="replace") != held:
+                return f"claims fingerprint {claimed.decode(errors='replace')}, not {held}"
+            found = fingerprint(parquet.read())
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        return f"is no whole Parquet file ({error})"
+    return None if found == held else f"holds rows with fingerprint {found}, not {held}"
+
+
+def check_columns(spec: TableSpec, table: pa.Table) -> None:
+    """A table that could not be read back as the spec says is our own mistake.
+
+    Raises:
+        ValueError: other columns or types, a null in a required column, or too many bytes.
+    """
+    if not _same_columns(table.schema, spec.schema):
+        raise ValueError(f"not the columns of {spec.name}: {table.schema.to_string()}")
+    for field in spec.schema:
+        column = table[field.name]
+        if not field.nullable and column.null_count:
+            raise ValueError(f"{spec.name}.{field.name} is null in {column.null_count} rows")
+        if column.nbytes > _MOST_BYTES:
+            raise ValueError(f"{spec.name}.{field.name} exceeds 2 GiB: write several files")
+
+
+def _same_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
+    return found.names == wanted.names and all(
+        _stored_type(field.type) == _stored_type(wanted.field(field.name).type) for field in found
+    )
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def ranges(spec: TableSpec, table: pa.Table) -> dict[str, ColumnRange]:
+    """Least and greatest value of each statistics column."""
+    return {name: _range(table[name]) for name in spec.stats_columns}
+
+
+def _range(column: pa.ChunkedArray) -> ColumnRange:
+    nulls = column.null_count
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array([_used_values(chunk) for chunk in column.chunks])
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    bounds: Any = pc.min_max(column)
+    return ColumnRange(bounds["min"].as_py(), bounds["max"].as_py(), nulls)
+
+
+def _used_values(chunk: pa.DictionaryArray) -> pa.Array:
+    return chunk.dictionary.take(chunk.indices.unique().drop_null())
+
+
+def ledger_table(name: str) -> TableSpec:
+    """A table of the ledger by name; KeyError if there is none."""
+    return TABLES[name]

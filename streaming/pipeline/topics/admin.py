@@ -1,0 +1,232 @@
+"""The job's Kafka topics: found, made, numbered (D3)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+)
+
+from streaming.config import alive_topic
+from streaming.config.record_sizes import outbound_topic_bytes
+from streaming.kafka_errors import Complaints
+from streaming.pipeline.topics.record_limits import outbound_record_bytes
+from topology.errors import DlxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streaming.config import JobConfig
+
+REQUEST_TIMEOUT_S = 30
+
+ALIVE_RETENTION_MS = 600_000
+
+
+class KafkaUnreachableError(DlxError):
+    """No broker answered, or a topic cannot be used."""
+
+
+class KafkaTopics:
+    """What the job needs to know of a cluster and its topics.
+
+    Attributes:
+        identities: topic -> `CLUSTER_ID/TOPIC_ID`.
+        partitions: topic -> number of partitions.
+        record_bytes: the largest record that every outbound topic takes.
+    """
+
+    def __init__(self, config: JobConfig, properties: dict[str, str]) -> None:
+        self._config = config
+        self._timeout_s = config.kafka.connect_timeout_ms / 1000
+        self._complaints = Complaints()
+        settings: dict[str, Any] = {"log_level": 0, "error_cb": self._complaints.note}
+        self._admin = AdminClient({**properties, **settings})
+        self.identities: dict[str, str] = {}
+        self.partitions: dict[str, int] = {}
+        self.record_bytes = 0
+        self._brokers: list[int] = []
+
+    def prepare(self) -> None:
+        """Make what is missing and learn the rest.
+
+        Raises:
+            KafkaUnreachableError: no broker answers, a foreign topic is missing, or one cannot be
+            made.
+            TopicLimitError: an outbound topic is too small for the largest message.
+        """
+        known = self._known_topics()
+        missing = [
+            self._input_topic(each.topic, self._config.partitions_of(each))
+            for each in self._config.inputs
+            if each.topic not in known
+        ]
+        for topic in self._config.outbound_topics().values():
+            if topic not in known:
+                missing.append(self._outbound_topic(topic))
+            if alive_topic(topic) not in known:
+                missing.append(self._alive_topic(topic))
+        self._make(missing)
+        self._describe(REQUEST_TIMEOUT_S)  # hundreds that were just made take their time
+        outbound = self._config.outbound_topics().values()
+        self.record_bytes = outbound_record_bytes(
+            self._admin, self._config, outbound, self._brokers
+        )
+
+    def _known_topics(self) -> set[str]:
+        """The names of the topics there are; one just made by others is waited for."""
+        mapped = {each.topic for each in self._config.inputs if each.mapping is not None}
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            known = set(self._ask_for_topics())
+            missing = sorted(mapped - known)
+            if not missing:
+                return known
+            if time.monotonic() > deadline_s:
+                names = ", ".join(map(repr, missing))
+                raise KafkaUnreachableError(
+                    f"inputs: there is no topic {names}; a mapped topic is never made by the job: "
+                    "make it, or correct its name"
+                )
+            time.sleep(0.1)
+
+    def _ask_for_topics(self) -> Iterable[str]:
+        try:
+            return self._admin.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            raise self._no_answer(error, self._timeout_s) from error
+
+    def _no_answer(self, error: KafkaException, timeout_s: float) -> KafkaUnreachableError:
+        servers = ",".join(self._config.kafka.bootstrap_servers)
+        self._admin.poll(0)  # hands over the complaints
+        why = self._complaints.explain(error.args[0].str())
+        return KafkaUnreachableError(
+            f"kafka.bootstrap_servers: no answer from {servers} within {timeout_s:g} s {why}"
+        )
+
+    def _input_topic(self, name: str, partitions: int) -> NewTopic:
+        wall = self._config.job.clock == "wall"
+        properties = {
+            "retention.ms": "-1",
+            "cleanup.policy": "delete",
+            "message.timestamp.type": "LogAppendTime" if wall else "CreateTime",
+            "max.message.bytes": str(self._config.kafka.max_message_bytes),
+        }
+        if not wall:
+            properties["message.timestamp.before.max.ms"] = str((1 << 63) - 1)
+            properties["message.timestamp.after.max.ms"] = str((1 << 63) - 1)
+        return self._new(name, partitions, properties)
+
+    def _outbound_topic(self, name: str) -> NewTopic:
+        outbound = self._config.outbound
+        properties = {
+            "retention.ms": str(outbound.retention_ms),
+            "cleanup.policy": "delete",
+            "max.message.bytes": str(outbound_topic_bytes(self._config.flow, self._config.kafka)),
+        }
+        return self._new(name, outbound.partitions, properties)
+
+    def _alive_topic(self, outbound: str) -> NewTopic:
+        """Only its last record is worth anything: old ones are deleted, segment by segment."""
+        properties = dict.fromkeys(("retention.ms", "segment.ms"), str(ALIVE_RETENTION_MS))
+        return self._new(alive_topic(outbound), 1, properties | {"cleanup.policy": "delete"})
+
+    def _new(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:
+        factor = self._config.kafka.replication_factor
+        return NewTopic(
+            name, num_partitions=partitions, replication_factor=factor, config=properties
+        )
+
+    def _make(self, topics: list[NewTopic]) -> None:
+        if not topics:
+            return
+        for name, made in self._admin.create_topics(
+            topics, request_timeout=REQUEST_TIMEOUT_S
+        ).items():
+            try:
+                made.result()
+            except KafkaException as error:
+                if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                    raise KafkaUnreachableError(
+                        f"the topic {name!r} cannot be made: {error.args[0].str()}"
+                    ) from error
+
+    def bounds(self, topics: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
+        """(topic, partition) -> the first offset there, and the one that the next record gets.
+
+        Raises:
+            KafkaUnreachableError: no answer.
+        """
+        places = [
+            TopicPartition(topic, number)
+            for topic in topics
+            for number in range(self.partitions[topic])
+        ]
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        try:
+            specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+            for name, spec in specs.items():
+                asked = self._admin.list_offsets(
+                    dict.fromkeys(places, spec), request_timeout=REQUEST_TIMEOUT_S
+                )
+                found[name] = {
+                    (place.topic, place.partition): future.result().offset
+                    for place, future in asked.items()
+                }
+        except KafkaException as error:
+            raise KafkaUnreachableError(
+                f"the offsets of the inputs cannot be had: {error.args[0].str()}"
+            ) from error
+        return {place: (first, found["next"][place]) for place, first in found["first"].items()}
+
+    def refresh(self) -> None:
+        """Learn again which topics there are under the names of the inputs, and of how many parts.
+
+        Raises:
+            KafkaUnreachableError: no answer, or one is gone.
+        """
+        self._describe(self._timeout_s)
+
+    def _describe(self, patience_s: float) -> None:
+        """Learn ids and partitions; a topic just made is not known everywhere at once."""
+        cluster_id = self._cluster_id()
+        names = sorted(
+            {each.topic for each in self._config.inputs}
+            | {*self._config.outbound_topics().values()}
+        )
+        deadline_s = time.monotonic() + patience_s
+        while names:
+            described = self._admin.describe_topics(
+                TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S
+            )
+            for name, future in described.items():
+                try:
+                    topic = future.result()
+                except KafkaException as error:
+                    if time.monotonic() > deadline_s or not _is_unknown(error):
+                        raise KafkaUnreachableError(
+                            f"the topic {name!r} cannot be used: {error.args[0].str()}"
+                        ) from error
+                    continue
+                self.identities[name] = f"{cluster_id}/{topic.topic_id}"
+                self.partitions[name] = len(topic.partitions)
+                names.remove(name)
+            if names:
+                time.sleep(0.05)
+
+    def _cluster_id(self) -> str:
+        try:
+            cluster = self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result()
+        except KafkaException as error:
+            raise self._no_answer(error, REQUEST_TIMEOUT_S) from error
+        self._brokers = [node.id for node in cluster.nodes]
+        return str(cluster.cluster_id)
+
+
+def _is_unknown(error: KafkaException) -> bool:
+    return bool(error.args[0].name() == "UNKNOWN_TOPIC_OR_PART")

@@ -1,0 +1,293 @@
+"""The wire format: what the headers of a Kafka record say, or why they say nothing.
+
+A record with the header `dlx-op` is a command, any other a publish (D3). A publish's value is its
+body, never parsed; its AMQP attributes are in headers:
+
+    dlx-vhost, dlx-exchange, dlx-routing-key   text; default "/", "" and ""
+    dlx-properties                             JSON object of AMQP basic properties
+    dlx-headers                                JSON object, the AMQP headers table
+    dlx-flags                                  any of mandatory, immediate, confirm; with commas
+    dlx-channel                                text; the publisher's channel, default "pub"
+
+A command's value is a JSON object with the vocabulary of `command_documents`; `dlx-op` repeats
+its op, or is empty. Headers that do not begin with `dlx-` are the publisher's own: carried as
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streaming.broker.commands import Command
+from streaming.broker.message import Publication
+from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.protocol.bounded_json import read_json
+from streaming.protocol.commands import read_command
+from topology.definitions.json_object import MOST_PROBLEMS, Report
+from topology.errors import InvalidTopologyError
+from topology.suggestions import did_you_mean
+from topology.values import json_type, table_from_json
+
+WIRE_VERSION = 5
+"""Raised with every change of which records are understood."""
+
+OP = "dlx-op"
+VHOST = "dlx-vhost"
+EXCHANGE = "dlx-exchange"
+ROUTING_KEY = "dlx-routing-key"
+PROPERTIES = "dlx-properties"
+HEADERS = "dlx-headers"
+FLAGS = "dlx-flags"
+CHANNEL = "dlx-channel"
+LEFT_OUT = "dlx-left-out"
+TOPIC_NUMBER = "dlx-topic-number"
+PARTITION = "dlx-partition"
+OFFSET = "dlx-offset"
+KIND = "dlx-kind"
+LANE = "dlx-lane"
+SEQ = "dlx-seq"
+QUEUE = "dlx-queue"
+REF = "dlx-ref"
+DELIVERY_ID = "dlx-delivery-id"
+REDELIVERED = "dlx-redelivered"
+COPY_ID = "dlx-copy-id"
+DELIVERY_COUNT = "dlx-delivery-count"
+REPLY_CODE = "dlx-reply-code"
+REPLY_TEXT = "dlx-reply-text"
+OURS = "dlx-"
+
+INBOUND = (OP, VHOST, EXCHANGE, ROUTING_KEY, PROPERTIES, HEADERS, FLAGS, CHANNEL)
+"""The headers that a client may send, in this order wherever they are columns."""
+
+PLACE = (TOPIC_NUMBER, PARTITION, OFFSET)
+"""The headers that say which record of Kafka a message came in."""
+
+DEFAULT_VHOST = "/"
+DEFAULT_CHANNEL = "pub"
+MAX_SHORT_STRING_BYTES = 255
+MAX_NESTING = 64
+
+FLAG_BITS = {"mandatory": MANDATORY, "immediate": IMMEDIATE, "confirm": CONFIRM}
+
+WHOLE_PROPERTIES = {
+    "delivery_mode": (0, 255),
+    "priority": (0, 255),
+    "timestamp": (0, (1 << 63) - 1),
+}
+TEXT_PROPERTIES = frozenset(
+    {
+        "content_type",
+        "content_encoding",
+        "correlation_id",
+        "reply_to",
+        "expiration",
+        "message_id",
+        "type",
+        "user_id",
+        "app_id",
+        "cluster_id",
+    }
+)
+
+
+MOST_DETAIL = 10_000
+"""Characters: what is wrong with a record must not weigh many times as much as the record."""
+
+
+class MalformedRecordError(Exception):
+    """One record that cannot be understood; it goes to `quarantine`.
+
+    Attributes:
+        cause: a fixed word to group by.
+        detail: the same in words.
+    """
+
+    def __init__(self, cause: str, detail: str) -> None:
+        super().__init__(cause, detail)
+        self.cause = cause
+        self.detail = detail if len(detail) <= MOST_DETAIL else f"{detail[:MOST_DETAIL]} ..."
+
+
+class PublishHeaders(NamedTuple):
+    """What the headers of a publish say."""
+
+    vhost: str
+    publication: Publication
+    flags: int
+    channel: str
+
+
+class CommandRecord(NamedTuple):
+    """What a command record says; `value` is the JSON object, its op included."""
+
+    vhost: str
+    command: Command
+    channel: str
+    value: bytes
+
+
+def text(header: str, value: bytes | None, default: str) -> str:
+    """A header as text.
+
+    Raises:
+        MalformedRecordError: it is not UTF-8, or longer than AMQP's short strings.
+    """
+    if value is None:
+        return default
+    if len(value) > MAX_SHORT_STRING_BYTES:
+        raise MalformedRecordError(
+            "header_too_long",
+            f"{header} has {len(value)} bytes, more than {MAX_SHORT_STRING_BYTES}",
+        )
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError as error:
+        raise MalformedRecordError("not_utf8", f"{header} is not UTF-8: {error}") from error
+
+
+def json_object(where: str, value: bytes) -> dict[str, Any]:
+    """Bytes as a JSON object.
+
+    Raises:
+        MalformedRecordError: they are something else.
+    """
+    try:
+        document = read_json(value)
+    except ValueError as error:
+        raise MalformedRecordError("bad_json", f"{where} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise MalformedRecordError(
+            "wrong_type", f"{where}: expected an object, got {json_type(document)}"
+        )
+    return document
+
+
+def publish_headers(
+    values: Iterable[bytes | None], foreign: dict[str, Any] | None = None
+) -> PublishHeaders:
+    """Read the headers of a publish.
+
+    Args:
+        values: as in INBOUND, the first (OP) None.
+        foreign: the publisher's own headers as AMQP values, for matching.
+
+    Raises:
+        MalformedRecordError: a header cannot be understood.
+    """
+    _op, vhost, exchange, routing_key, properties, headers, flags, channel = values
+    return PublishHeaders(
+        text(VHOST, vhost, DEFAULT_VHOST),
+        Publication(
+            text(EXCHANGE, exchange, ""),
+            text(ROUTING_KEY, routing_key, ""),
+            {} if properties is None else _properties(properties),
+            None if headers is None else _headers(headers),
+            foreign,
+        ),
+        0 if flags is None else _flags(flags),
+        text(CHANNEL, channel, DEFAULT_CHANNEL),
+    )
+
+
+def _properties(value: bytes) -> dict[str, Any]:
+    document = json_object(PROPERTIES, value)
+    properties: dict[str, Any] = {}
+    for name, member in document.items():
+        where = f"{PROPERTIES}.{name}"
+        if name in WHOLE_PROPERTIES:
+            least, most = WHOLE_PROPERTIES[name]
+            if not isinstance(member, int) or isinstance(member, bool):
+                detail = f"{where}: expected a whole number, got {json_type(member)}"
+                raise MalformedRecordError("wrong_type", detail)
+            if not least <= member <= most:
+                raise MalformedRecordError(
+                    "out_of_range", f"{where}: must be from {least} to {most}"
+                )
+        elif name in TEXT_PROPERTIES:
+            if not isinstance(member, str):
+                detail = f"{where}: expected a string, got {json_type(member)}"
+                raise MalformedRecordError("wrong_type", detail)
+            if len(member.encode()) > MAX_SHORT_STRING_BYTES:
+                detail = f"{where} is longer than {MAX_SHORT_STRING_BYTES} bytes"
+                raise MalformedRecordError("header_too_long", detail)
+        else:
+            hint = did_you_mean(name, [*WHOLE_PROPERTIES, *TEXT_PROPERTIES])
+            raise MalformedRecordError("unknown_property", f"{where} is not an AMQP property{hint}")
+        properties[name] = member
+    return properties
+
+
+def _headers(value: bytes) -> dict[str, Any]:
+    try:
+        return table_from_json(json_object(HEADERS, value))
+    except ValueError as error:
+        raise MalformedRecordError("wrong_type", f"{HEADERS}: {error}") from error
+
+
+def _flags(value: bytes) -> int:
+    flags = 0
+    for name in text(FLAGS, value, "").split(","):
+        bit = FLAG_BITS.get(name.strip())
+        if bit is not None:
+            flags |= bit
+        elif name.strip():
+            hint = did_you_mean(name.strip(), FLAG_BITS)
+            raise MalformedRecordError(
+                "unknown_flag", f"{FLAGS}: {name.strip()!r} is no flag{hint}"
+            )
+    return flags
+
+
+def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> CommandRecord:
+    """Read a command.
+
+    Raises:
+        MalformedRecordError: it cannot be understood.
+    """
+    if value is None:
+        raise MalformedRecordError("null_body", "a command needs a JSON object as its value")
+    vhost_name = text(VHOST, vhost, DEFAULT_VHOST)
+    document = json_object("value", bytes(value))
+    named = text(OP, op, "")
+    complete = bytes(value)
+    if named and "op" not in document:
+        document["op"] = named
+        complete = msgspec.json.encode(document)
+    if named and document["op"] != named:
+        detail = f"{OP} says {named!r}, the value says {document['op']!r}"
+        raise MalformedRecordError("op_mismatch", detail)
+    if document.get("op") == "publish":
+        detail = "a publish is a record without dlx-op, its value the body"
+        raise MalformedRecordError("unknown_op", detail)
+    report = Report(MOST_PROBLEMS)
+    command, problems = None, report.problems
+    try:
+        command = read_command(document, "", report)
+    except InvalidTopologyError as error:
+        problems = list(error.problems)
+    if command is None:
+        unknown = any("unknown op" in problem.what for problem in problems)
+        detail = "; ".join(str(problem) for problem in problems)
+        raise MalformedRecordError("unknown_op" if unknown else "bad_command", detail)
+    return CommandRecord(vhost_name, command, getattr(command, "channel", None) or "", complete)
+
+
+def foreign_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:
+    """A publisher's own Kafka headers as an AMQP table, for matching.
+
+    The last value of a name counts, as long string if it is UTF-8, else as byte array.
+
+    """
+    table: dict[str, Any] = {}
+    for name, value in headers:
+        if value is None:
+            table[name] = None
+            continue
+        try:
+            table[name] = bytes(value).decode()
+        except UnicodeDecodeError:
+            table[name] = bytes(value)
+    return table

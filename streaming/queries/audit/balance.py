@@ -1,0 +1,203 @@
+"""The balance: where every copy went, by vhost and queue, and what of it cannot be explained.
+
+    published + dead-lettered in = ready + unacked + held
+                                 + acked + consumed + died + purged + deleted + rerouted
+
+The left side counts births, the right side lives and endings, each on its own. It closes when no
+row of the ledger is missing, there twice, or at odds with another; what is, is a finding that names
+the message.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from streaming.queries.audit import checks
+from streaming.queries.audit.findings import Clue, Finding, explain, not_told
+from streaming.queries.audit.ledger_rows import BatchDetail, Shard, load_ledger
+from streaming.queries.audit.lifecycle_breaks import (
+    broken_lives,
+    contents_against_events,
+    count_lives,
+)
+from streaming.queries.audit.sequence_gaps import find_gaps, testimonies
+from streaming.queries.duckdb_tables import Tables
+
+ENDINGS: Final = (
+    "acked",
+    "consumed",
+    "rejected",
+    "expired",
+    "maxlen",
+    "delivery_limit",
+    "purged",
+    "deleted",
+    "rerouted",
+)
+"""The ways out of a queue; of deaths the reason."""
+
+
+class QueueBalance(msgspec.Struct):
+    """One queue, or what belongs to no queue (`queue` is None).
+
+    Attributes:
+        published, dead_lettered: copies in, by a publish and by a death (or a rerouting) elsewhere.
+        endings: copies out, by `ENDINGS`.
+        refused: messages turned away by a full queue; never copies, so not part of the sum.
+        unexplained: rows missing or at odds; 0 when all is well.
+    """
+
+    vhost: str | None
+    queue: str | None
+    published: int = 0
+    dead_lettered: int = 0
+    ready: int = 0
+    unacked: int = 0
+    held: int = 0
+    endings: dict[str, int] = {}
+    refused: int = 0
+    unexplained: int = 0
+
+    @property
+    def surplus(self) -> int:
+        """Copies in less copies accounted for; 0 when the sum is right."""
+        there = self.ready + self.unacked + self.held
+        return self.published + self.dead_lettered - there - sum(self.endings.values())
+
+
+class VhostBalance(msgspec.Struct):
+    """What arrived in a vhost and never became a copy, beside what did.
+
+    Attributes:
+        messages: that arrived.
+        unroutable, returned: to no queue: dropped, or sent back to the publisher.
+        publish_errors: refused with a channel error.
+    """
+
+    vhost: str | None
+    messages: int = 0
+    unroutable: int = 0
+    returned: int = 0
+    publish_errors: int = 0
+
+
+class Balance(msgspec.Struct):
+    """The whole sheet.
+
+    Attributes:
+        batch_id: the last batch in it; None if nothing has happened yet.
+        resident: copies ready, unacked or held by the broker's own count, which does not read the
+            tables; None where no batch row says.
+    """
+
+    batch_id: int | None
+    vhosts: list[VhostBalance]
+    queues: list[QueueBalance]
+    quarantined: int
+    resident: int | None
+    findings: list[Finding]
+
+    @property
+    def unexplained(self) -> int:
+        """Rows that are missing or at odds."""
+        return sum(finding.count for finding in self.findings)
+
+
+def balance(tables: Tables) -> Balance:
+    """Draw the balance over everything in the ledger.
+
+    Raises:
+        QueryError: a table of the ledger is not there.
+    """
+    shards, details = load_ledger(tables)
+    sheet = _Sheet(shards)
+    left = count_lives(tables)
+    for (shard, queue, state), copies in left.items():
+        sheet.add(shard, queue, state, copies)
+    for shard, queue, kind, reason, of_publish, rows in tables.values(
+        """
+        SELECT shard, queue, kind, reason, CASE WHEN copy_id = seq THEN parent_copy_id IS NULL END,
+               count(*)
+        FROM event GROUP BY ALL
+        """
+    ):
+        if of_publish is not None:
+            sheet.add(shard, queue, "published" if of_publish else "dead_lettered", rows)
+        if kind != "held":  # counted above, as long as it is
+            sheet.add(shard, queue, reason if kind == "died" else kind, rows)
+    gaps, findings = find_gaps(tables, details, shards)
+    evidence: list[Clue | Finding] = [
+        *testimonies(tables, gaps),
+        *checks.deaths(tables, shards),
+        *broken_lives(tables),
+        *checks.targets(tables),
+        *contents_against_events(tables),
+        *checks.messages(tables, shards),
+    ]
+    findings += explain(gaps, [one for one in evidence if isinstance(one, Clue)], shards)
+    findings += [one for one in evidence if isinstance(one, Finding)]
+    findings += not_told(checks.batches(tables, details, sum(left.values())), findings)
+    for shard, messages in tables.values("SELECT shard, count(*) FROM message GROUP BY shard"):
+        sheet.vhost(shards[shard].vhost).messages += messages
+    [(quarantined,)] = tables.values("SELECT count(*) FROM quarantine")
+    return Balance(
+        max((detail.batch_id for detail in details), default=None),
+        sheet.vhosts(),
+        sheet.queues(findings),
+        quarantined,
+        _resident(details),
+        findings,
+    )
+
+
+def _resident(details: Sequence[BatchDetail]) -> int | None:
+    if not details or not details[-1].resident:
+        return None
+    return sum(copies for copies, _bytes in details[-1].resident.values())
+
+
+class _Sheet:
+    """The rows being added up."""
+
+    def __init__(self, shards: Mapping[int, Shard]) -> None:
+        self._shards = shards
+        self._queues: dict[tuple[str | None, str | None], QueueBalance] = {}
+        self._vhosts: dict[str | None, VhostBalance] = {}
+
+    def vhost(self, name: str | None) -> VhostBalance:
+        """The row of a vhost."""
+        return self._vhosts.setdefault(name, VhostBalance(name))
+
+    def queue(self, vhost: str | None, name: str | None) -> QueueBalance:
+        """The row of a queue."""
+        return self._queues.setdefault((vhost, name), QueueBalance(vhost, name))
+
+    def add(self, shard: int, queue: str | None, what: str | None, rows: int) -> None:
+        """Count rows; what is no column of the sheet is left out."""
+        vhost = self._shards[shard].vhost
+        match what:
+            case "published" | "dead_lettered" | "ready" | "unacked" | "held" | "refused":
+                row = self.queue(vhost, queue)
+                setattr(row, what, getattr(row, what) + rows)
+            case "unroutable" | "returned":
+                row_of_vhost = self.vhost(vhost)
+                setattr(row_of_vhost, what, getattr(row_of_vhost, what) + rows)
+            case "publish_error":
+                self.vhost(vhost).publish_errors += rows
+            case str() if what in ENDINGS:
+                row = self.queue(vhost, queue)
+                row.endings[what] = row.endings.get(what, 0) + rows
+
+    def vhosts(self) -> list[VhostBalance]:
+        """By name."""
+        return sorted(self._vhosts.values(), key=lambda row: row.vhost or "")
+
+    def queues(self, findings: Iterable[Finding]) -> list[QueueBalance]:
+        """By vhost and name, the findings counted where they belong; those of no queue last."""
+        for finding in findings:
+            self.queue(finding.vhost, finding.queue).unexplained += finding.count
+        return sorted(
+            self._queues.values(),
+            key=lambda row: (row.queue is None, row.vhost or "", row.queue or ""),
+        )

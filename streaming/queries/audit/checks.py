@@ -1,0 +1,232 @@
+"""The rules that hold between the tables of the ledger, each with a query for what breaks it.
+
+    messages      every message has an event of its arrival, every arrival its message
+    deaths        every death has its row in dead_letters, every row its event
+    targets       every queue that a death names as a target got its copy
+    batches       every batch has its row, and as many rows as that says
+
+Two more have files of their own: the numbers of a shard are dense (`sequences.py`), and a copy's
+events add up to a life (`broken_lives.py`). A rule is checked by a count, and only where that is
+off are the rows looked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from streaming.queries.audit.findings import MOST_NAMED, Clue, Finding, What
+from streaming.queries.audit.ledger_rows import DEATHS, MESSAGE_KEY, BatchDetail, Shard
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.message_id import MessageId
+
+Evidence = Clue | Finding
+
+_MOST: Final = f"LIMIT {MOST_NAMED}"
+_ARRIVALS: Final = """
+    (FROM event WHERE topic_number IS NOT NULL
+     AND (copy_id IS NULL OR (copy_id = seq AND parent_copy_id IS NULL))) AS arrival
+"""
+"""What a publish causes: copies, or an event that says why there is none."""
+
+_DIED: Final = f"(FROM event WHERE kind IN {DEATHS}) AS died"
+
+
+def messages(tables: Tables, shards: dict[int, Shard]) -> Iterator[Evidence]:
+    """Whatever arrives is in `messages` first, and is enqueued, refused, returned or dropped."""
+    [(arrivals, without_event, without_message, pairs)] = tables.values(
+        f"""
+        SELECT (SELECT count(*) FROM {_ARRIVALS}),
+               count(*) FILTER (WHERE arrival.seq IS NULL),
+               count(*) FILTER (WHERE message.batch_id IS NULL), count(*)
+        FROM {_ARRIVALS} FULL JOIN message USING ({MESSAGE_KEY})
+        """
+    )
+    if without_event:
+        yield from _without_events(tables)
+    if without_message:
+        yield from _without_messages(tables, shards)
+    if pairs - without_event > arrivals:
+        yield from _repeated(
+            tables, shards, "messages", f"SELECT shard, NULL, NULL, {MESSAGE_KEY} FROM message"
+        )
+
+
+def _without_events(tables: Tables) -> Iterator[Clue]:
+    for shard, batch_id, after, before, *key in tables.values(
+        f"""
+        WITH lost AS (
+            SELECT message.* FROM message ANTI JOIN {_ARRIVALS} USING ({MESSAGE_KEY})
+            ORDER BY ALL {_MOST}),
+        bounds AS (
+            SELECT shard, batch_id, min(seq) AS first, max(seq) AS last
+            FROM event GROUP BY shard, batch_id)
+        SELECT lost.shard, lost.batch_id,
+               (SELECT max(last) FROM bounds
+                WHERE bounds.shard = lost.shard AND bounds.batch_id < lost.batch_id),
+               (SELECT min(first) FROM bounds
+                WHERE bounds.shard = lost.shard AND bounds.batch_id > lost.batch_id),
+               {MESSAGE_KEY}
+        FROM lost ORDER BY ALL
+        """
+    ):
+        message_id = MessageId(*key)
+        why = f"batch {batch_id} brought the message, and no event tells what became of it"
+        yield Clue(shard, why, message_id, None, None, None, after or 0, before)
+
+
+def _without_messages(tables: Tables, shards: dict[int, Shard]) -> Iterator[Finding]:
+    for shard, seq, queue, *key in tables.values(
+        f"""
+        SELECT shard, min(seq), min_by(queue, seq), {MESSAGE_KEY}
+        FROM {_ARRIVALS} ANTI JOIN message USING ({MESSAGE_KEY})
+        GROUP BY shard, {MESSAGE_KEY} ORDER BY ALL {_MOST}
+        """
+    ):
+        why = f"event {seq} and perhaps others are about it, and messages has no row of it"
+        yield finding("missing message", shards[shard], why, queue=queue, key=key)
+
+
+def deaths(tables: Tables, shards: dict[int, Shard]) -> Iterator[Evidence]:
+    """A death is an event and a row of dead_letters under one number."""
+    [(events, without_row, without_event, pairs)] = tables.values(
+        f"""
+        SELECT (SELECT count(*) FROM {_DIED}), count(*) FILTER (WHERE death.batch_id IS NULL),
+               count(*) FILTER (WHERE died.batch_id IS NULL), count(*)
+        FROM {_DIED} FULL JOIN death USING (shard, seq)
+        """
+    )
+    if without_row:
+        yield from _deaths_without_rows(tables, shards)
+    if without_event:
+        yield from _rows_without_deaths(tables)
+    if pairs - without_event > events:
+        rows = f"SELECT shard, seq, queue, {MESSAGE_KEY} FROM death"
+        yield from _repeated(tables, shards, "dead_letters", rows)
+
+
+def _deaths_without_rows(tables: Tables, shards: dict[int, Shard]) -> Iterator[Finding]:
+    for shard, seq, kind, reason, queue, copy_id, *key in tables.values(
+        f"""
+        SELECT shard, seq, kind, reason, queue, copy_id, {MESSAGE_KEY}
+        FROM {_DIED} ANTI JOIN death USING (shard, seq) ORDER BY ALL {_MOST}
+        """
+    ):
+        why = f"event {seq} says the copy {kind} ({reason}), and dead_letters has no row of that"
+        yield finding(
+            "missing dead letter",
+            shards[shard],
+            why,
+            seq=seq,
+            copy_id=copy_id,
+            queue=queue,
+            key=key,
+        )
+
+
+def _rows_without_deaths(tables: Tables) -> Iterator[Clue]:
+    for shard, seq, reason, queue, copy_id, *key in tables.values(
+        f"""
+        SELECT shard, seq, reason, queue, copy_id, {MESSAGE_KEY}
+        FROM death ANTI JOIN {_DIED} USING (shard, seq) ORDER BY ALL {_MOST}
+        """
+    ):
+        why = f"dead_letters has its row: the copy died there ({reason})"
+        yield Clue(shard, why, MessageId(*key), queue, copy_id, seq)
+
+
+def targets(tables: Tables) -> Iterator[Clue]:
+    """Each target got a copy, or turned it away into its own dead letters: a birth either way.
+
+    Copies held by at-least-once dead-lettering may have more than the row names, never fewer.
+    """
+    [(broken,)] = tables.values(
+        """
+        SELECT count(*) FROM death LEFT JOIN (
+            SELECT shard, parent_copy_id AS copy_id, count(*) AS born FROM event
+            WHERE copy_id = seq AND parent_copy_id IS NOT NULL GROUP BY ALL
+        ) USING (shard, copy_id)
+        WHERE coalesce(born, 0) < targets
+        """
+    )
+    if not broken:
+        return
+    for shard, seq, target, copy_id, *key in tables.values(
+        f"""
+        WITH named AS (
+            SELECT death.*, unnest(dead_letters.targets) AS target
+            FROM death JOIN shard USING (shard) JOIN dead_letters USING (vhost, lane, seq)),
+        born AS (
+            SELECT shard, parent_copy_id AS copy_id, queue AS target FROM event
+            WHERE copy_id = seq AND parent_copy_id IS NOT NULL)
+        SELECT shard, seq, target, copy_id, {MESSAGE_KEY}
+        FROM named ANTI JOIN born USING (shard, copy_id, target) ORDER BY ALL {_MOST}
+        """
+    ):
+        why = f"the death of copy {copy_id} (event {seq}) names queue {target!r} as a target"
+        yield Clue(shard, why, MessageId(*key), target, None, None, seq)
+
+
+def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> Iterator[Finding]:
+    """Every batch has its row, as many rows as that says, and leaves as much as the broker kept.
+
+    Args:
+        resident: copies that the events leave ready, unacked or held.
+    """
+    known = {(detail.query_id, detail.batch_id): detail for detail in details}
+    counts: dict[tuple[str, int], dict[str, int]] = {key: {} for key in known}
+    for name, query_id, batch_id, rows in tables.values("FROM batch_rows"):
+        counts.setdefault((query_id, batch_id), {})[name] = rows
+    for (query_id, batch_id), found in sorted(counts.items()):
+        detail = known.get((query_id, batch_id))
+        if detail is None:
+            why = f"events has no row of kind batch for batch {batch_id} of query {query_id}"
+            yield Finding("missing batch row", None, None, why)
+        else:
+            yield from _counted(batch_id, detail.rows or {}, found)
+    last = details[-1] if details else None
+    latest = max(counts, key=lambda key: key[1], default=None)
+    if last is not None and last.resident and (last.query_id, last.batch_id) == latest:
+        said = sum(copies for copies, _bytes in last.resident.values())
+        if said != resident:
+            why = (
+                f"the broker kept {said} copies after batch {last.batch_id} (ready, unacked or "
+                f"held), the events leave {resident}"
+            )
+            yield Finding("contradiction", None, None, why, count=abs(said - resident))
+
+
+def _counted(batch_id: int, said: dict[str, int], found: dict[str, int]) -> Iterator[Finding]:
+    for name in sorted({*said, *found} if said else ()):
+        wrote, rows = said.get(name, 0), found.get(name, 0)
+        why = f"{name} has {rows} rows of batch {batch_id}, which wrote {wrote}"
+        if rows < wrote:
+            yield Finding("missing row", None, None, why, count=wrote - rows, table=name)
+        elif rows > wrote:
+            yield Finding("repeated row", None, None, why, count=rows - wrote, table=name)
+
+
+def _repeated(tables: Tables, shards: dict[int, Shard], name: str, rows: str) -> Iterator[Finding]:
+    """Rows of a table that are there more than once; `rows`: shard, seq, queue and message."""
+    for shard, seq, queue, *key, times in tables.values(
+        f"SELECT *, count(*) AS times FROM ({rows}) GROUP BY ALL HAVING times > 1 "
+        f"ORDER BY ALL {_MOST}"
+    ):
+        why = f"{name} has {times} rows of it"
+        yield finding(
+            "repeated row", shards[shard], why, seq=seq, queue=queue, key=key, count=times - 1
+        )
+
+
+def finding(
+    what: What,
+    shard: Shard,
+    why: str,
+    *,
+    key: Sequence[Any],
+    seq: int | None = None,
+    copy_id: int | None = None,
+    queue: str | None = None,
+    count: int = 1,
+) -> Finding:
+    """A finding about a message; `key`: its three parts, None if it is about none."""
+    message_id = None if key[0] is None else str(MessageId(*key))
+    return Finding(what, shard.vhost, shard.lane, why, seq, copy_id, queue, message_id, count)

@@ -1,0 +1,171 @@
+"""Every shard numbers its events 1, 2, 3, ...: a number that is missing is an event that is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from streaming.queries.audit.findings import MOST_NAMED, Clue, Finding, Gap
+from streaming.queries.audit.ledger_rows import ELSEWHERE, MESSAGE_KEY, BatchDetail, Shard
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.message_id import MessageId
+
+_LONGEST_BITSTRING: Final = 1_000_000_000
+
+
+def find_gaps(
+    tables: Tables, details: Sequence[BatchDetail], shards: Mapping[int, Shard]
+) -> tuple[list[Gap], list[Finding]]:
+    """The missing numbers of every shard, and the numbers that are there twice."""
+    ends = _last_seqs(tables, details, shards)
+    if not any(ends.values()):
+        return [], []
+    bits = max(ends.values())
+    distinct = (
+        f"bit_count(bitstring_agg(seq, 0, {bits}))"
+        if bits < _LONGEST_BITSTRING
+        else "count(DISTINCT seq)"
+    )
+    found = {
+        shard: (rows, numbers)
+        for shard, rows, numbers in tables.values(
+            f"SELECT shard, count(*), {distinct} FROM event GROUP BY shard"
+        )
+    }
+    gaps: list[Gap] = []
+    repeated: list[Finding] = []
+    for shard, end in ends.items():
+        rows, numbers = found.get(shard, (0, 0))
+        if numbers != end:
+            gaps += _gaps(tables, shard, end)
+        if rows != numbers:
+            repeated += _repeated(tables, shard, shards[shard])
+    return gaps, repeated
+
+
+def _last_seqs(
+    tables: Tables, details: Sequence[BatchDetail], shards: Mapping[int, Shard]
+) -> dict[int, int]:
+    """The highest number that each shard is known to have given, by whoever mentions one."""
+    ends = {shard: 0 for shard in shards if shard != ELSEWHERE}
+    mentioned = tables.values(
+        """
+        SELECT shard, max(seq) FROM event GROUP BY shard
+        UNION ALL SELECT shard, max(seq) FROM death GROUP BY shard
+        """
+    )
+    numbers = {shard: number for number, shard in shards.items()}
+    said = [
+        (numbers[Shard(vhost, lane)], seq)
+        for detail in details
+        for vhost, lane, seq in detail.last_seq
+    ]
+    for shard, seq in (*mentioned, *said):
+        if shard in ends:
+            ends[shard] = max(ends[shard], seq)
+    return ends
+
+
+def _gaps(tables: Tables, shard: int, end: int) -> list[Gap]:
+    found = tables.values(
+        """
+        SELECT before + 1, seq - 1
+        FROM (SELECT seq, lag(seq, 1, 0) OVER (ORDER BY seq) AS before
+              FROM (SELECT DISTINCT seq FROM event WHERE shard = ? UNION ALL SELECT ? + 1))
+        WHERE seq > before + 1 ORDER BY seq
+        """,
+        [shard, end],
+    )
+    return [
+        Gap(shard, first, last, _neighbours(tables, shard, first, last)) for first, last in found
+    ]
+
+
+def _neighbours(tables: Tables, shard: int, first: int, last: int) -> str:
+    found = tables.values(
+        f"""
+        SELECT seq, kind, queue, batch_id, topic_number, "partition", "offset" FROM event
+        WHERE shard = ? AND seq IN ({first - 1}, {last + 1}) ORDER BY seq
+        """,
+        [shard],
+    )
+    sides = []
+    for seq, kind, queue, batch_id, *key in found:
+        place = f" in queue {queue!r}" if queue else ""
+        message = f" of message {MessageId(*key)}" if key[0] is not None else ""
+        sides.append(f"{seq} ({kind}{message}{place}, batch {batch_id})")
+    numbers = str(first) if first == last else f"{first} to {last}"
+    match sides:
+        case [before, after]:
+            return f"no event has number {numbers}, between {before} and {after}"
+        case [one] if first == 1:
+            return f"no event has number {numbers}, before {one}"
+        case [one]:
+            return f"no event has number {numbers}, after {one}, the last there is"
+        case _:
+            return f"no event has number {numbers}"
+
+
+def _repeated(tables: Tables, shard: int, place: Shard) -> list[Finding]:
+    found = tables.values(
+        f"""
+        SELECT seq, any_value(kind), any_value(queue), count(*) - 1,
+               any_value(topic_number), any_value("partition"), any_value("offset")
+        FROM event WHERE shard = ? GROUP BY seq HAVING count(*) > 1 ORDER BY seq LIMIT {MOST_NAMED}
+        """,
+        [shard],
+    )
+    return [
+        Finding(
+            "repeated row",
+            *place,
+            f"events has {more + 1} rows with number {seq} ({kind})",
+            seq,
+            queue=queue,
+            message_id=None if key[0] is None else str(MessageId(*key)),
+            count=more,
+        )
+        for seq, kind, queue, more, *key in found
+    ]
+
+
+def testimonies(tables: Tables, gaps: Sequence[Gap]) -> list[Clue]:
+    """What other rows say of the missing numbers themselves."""
+    if not gaps:
+        return []
+    run = tables.connection.execute
+    run("CREATE OR REPLACE TEMP TABLE gap (shard SMALLINT, first BIGINT, last BIGINT)")
+    tables.connection.executemany(
+        "INSERT INTO gap VALUES (?, ?, ?)", [[gap.shard, gap.first, gap.last] for gap in gaps]
+    )
+    inside = "JOIN gap ON one.shard = gap.shard AND one.{} BETWEEN gap.first AND gap.last"
+    found = tables.values(
+        f"""
+        SELECT one.shard, copy_id, 1, min_by(queue, seq), min_by(kind, seq), min(seq),
+               {", ".join(f"any_value({part})" for part in MESSAGE_KEY.split(", "))}
+        FROM event AS one {inside.format("copy_id")} GROUP BY one.shard, copy_id
+        UNION ALL
+        SELECT one.shard, seq, 2, queue, reason, copy_id, {MESSAGE_KEY}
+        FROM death AS one {inside.format("seq")}
+        UNION ALL
+        SELECT one.shard, copy_id, 3, queue, reason, seq, {MESSAGE_KEY}
+        FROM death AS one {inside.format("copy_id")}
+        UNION ALL
+        SELECT one.shard, parent_copy_id, 4, NULL, kind, seq, {MESSAGE_KEY}
+        FROM event AS one {inside.format("parent_copy_id")} WHERE copy_id = seq
+        ORDER BY ALL LIMIT {MOST_NAMED}
+        """
+    )
+    clues = []
+    for shard, missing, witness, queue, said, number, *parts in found:
+        copy_id = missing
+        match witness:
+            case 1:
+                why = f"it enqueued the copy that event {number} ({said}) is about"
+            case 2:
+                copy_id = number
+                why = f"dead_letters has its row: the copy died there ({said})"
+            case 3:
+                why = f"it enqueued the copy that died ({said}) by event {number}"
+            case _:
+                why = f"it enqueued the copy whose death made copy {number}"
+        clues.append(Clue(shard, why, MessageId(*parts), queue, copy_id, missing))
+    return clues

@@ -1,0 +1,118 @@
+"""Looking through the dead letters."""
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+import duckdb
+import msgspec
+
+from streaming.queries.duckdb_tables import Row, Tables, iso, text
+from streaming.queries.errors import QueryError
+from streaming.queries.message_attributes import ENCODED, plain_attributes, present
+from streaming.queries.message_id import MessageId
+
+NAME: Final = "dead_letters"
+
+
+class DeadLetterFilter(msgspec.Struct, frozen=True):
+    """Which dead letters are wanted; what is None does not matter.
+
+    Attributes:
+        since: at or after this instant.
+        where: a condition in DuckDB's SQL on the columns of `dead_letters`.
+        limit: the latest so many; None: all.
+    """
+
+    vhost: str | None = None
+    queue: str | None = None
+    reason: str | None = None
+    since: datetime | None = None
+    where: str | None = None
+    limit: int | None = 50
+
+
+def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
+    """Dead letters as `plain_row` gives them, the latest first.
+
+    Raises:
+        QueryError: there is no such table, or `where` is not a condition that DuckDB understands.
+    """
+    above = {} if wanted.since is None else {"at": wanted.since}
+    tables.view(NAME, files=tables.files(NAME, above, inclusive=True))
+    conditions = ["true"]
+    parameters: list[object] = []
+    for column in ("vhost", "queue", "reason"):
+        value = getattr(wanted, column)
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            parameters.append(value)
+    if wanted.since is not None:
+        conditions.append(f'"at" >= CAST({text(wanted.since.isoformat())} AS TIMESTAMPTZ)')
+    if wanted.where is not None:
+        check_condition(tables, wanted.where)
+        conditions.append(f"(\n{wanted.where}\n)")
+    limit = "" if wanted.limit is None else f"LIMIT {wanted.limit}"
+    sql = f"""
+        SELECT * REPLACE ({ENCODED})
+        FROM {NAME} WHERE {" AND ".join(conditions)}
+        ORDER BY "at" DESC, vhost, lane, seq DESC {limit}
+    """
+    try:
+        found = tables.rows(sql, parameters)
+    except (duckdb.DataError, duckdb.ProgrammingError) as error:
+        if wanted.where is None:
+            raise
+        raise _bad_condition(wanted.where, error) from None
+    return [plain_row(row) for row in found]
+
+
+def check_condition(tables: Tables, where: str) -> None:
+    """See whether DuckDB understands a condition on the view.
+
+    It must be one by itself, which `a) OR (b` is not, and between brackets, which `a ORDER BY b` is
+    not: what else is asked for is then asked for as well.
+
+    Raises:
+        QueryError: it does not; the message says what it makes of it, and where.
+    """
+    if not where.strip():
+        raise QueryError("--where: a condition is missing, such as \"routing_key LIKE '%eu%'\"")
+    try:
+        for condition in (where, f"(\n{where}\n)"):
+            sql = f"SELECT 1 FROM {NAME} WHERE\n{condition}\n"
+            if len(tables.connection.extract_statements(sql)) != 1:
+                raise QueryError(f"--where: {where!r} is more than one condition")
+            tables.connection.execute(f"EXPLAIN {sql}").fetchall()
+    except duckdb.Error as error:
+        raise _bad_condition(where, error) from None
+
+
+def _bad_condition(where: str, error: Exception) -> QueryError:
+    said = re.sub(r"LINE \d+: ", lambda found: " " * len(found[0]), str(error)).strip()
+    hint = ""
+    if isinstance(error, duckdb.ParserException) and re.search(r'(?<![\w"])at(?![\w"])', where):
+        hint = '\nDuckDB keeps the word at for itself: write "at", in double quotes, for the column'
+    return QueryError(f"--where {where!r}: {said}{hint}")
+
+
+def queues_of_deaths(tables: Tables) -> list[str]:
+    """The names of the queues in which anything has died.
+
+    Raises:
+        QueryError: there is no such table.
+    """
+    tables.view(NAME, columns=["queue"])
+    return [queue for (queue,) in tables.values(f"SELECT DISTINCT queue FROM {NAME} ORDER BY ALL")]
+
+
+def plain_row(row: Row) -> Row:
+    """A row of `dead_letters` with its nested columns as plain values."""
+    deaths: list[dict[str, Any]] = row["x_death"] or []
+    return {
+        **row,
+        "at": iso(row["at"]),
+        "message_id": str(MessageId.of(row["message_id"]) or "") or None,
+        "x_death": [present({**death, "time": iso(death["time"])}) for death in deaths],
+        **plain_attributes(row),
+    }

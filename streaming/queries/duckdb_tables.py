@@ -1,0 +1,278 @@
+"""The tables as DuckDB views: Delta says which files make up a table, DuckDB reads them.
+
+    Delta log --deltalake--> files and their statistics --> read_parquet([...]) as a view
+
+Nothing here imports pyarrow, pandas or Spark: with them a command would take longer to start than
+to answer. What DuckDB cannot read by itself (rows deleted by deletion vectors, files of an object
+store) deltalake reads into a temporary table instead; that is slower, and rare.
+"""
+
+import re
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import duckdb
+import msgspec
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from streaming.queries.errors import QueryError
+
+Row = dict[str, Any]
+
+_TYPES: Final = {
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+}
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""With which deltalake writes errors, even into a file."""
+
+_DELETION_VECTORS: Final = "deletionVectors"
+
+
+class Tables:
+    """The tables below one root. Each is loaded when first asked for, and stays at that version.
+
+    Args:
+        root: a path, or a URL such as `s3://bucket/tables`.
+        options: storage options as deltalake takes them.
+        threads: for DuckDB; None: one a core.
+
+    Attributes:
+        connection: to query the views; instants are UTC.
+    """
+
+    def __init__(
+        self, root: str, options: Mapping[str, str] | None = None, *, threads: int | None = None
+    ) -> None:
+        self.root = root
+        self._options = dict(options or {})
+        self._loaded: dict[str, DeltaTable] = {}
+        self.connection = duckdb.connect()
+        self.connection.execute("SET TimeZone = 'UTC'")
+        self.connection.execute("SET preserve_insertion_order = false")
+        overflow = Path(tempfile.gettempdir()) / f"dlx-duckdb-{uuid.uuid4().hex}"  # made if needed
+        self.connection.execute(f"SET temp_directory = {text(str(overflow))}")
+        if threads is not None:
+            self.connection.execute(f"SET threads = {threads}")
+
+    def close(self) -> None:
+        """Give memory and files back."""
+        self.connection.close()
+
+    def table(self, name: str) -> DeltaTable:
+        """A table at the version this snapshot has of it.
+
+        Raises:
+            QueryError: there is none.
+        """
+        loaded = self._loaded.get(name)
+        if loaded is None:
+            url = f"{self.root.rstrip('/')}/{name}"
+            try:
+                loaded = DeltaTable(url, storage_options=self._options)
+            except TableNotFoundError:
+                raise QueryError(self._no_table(name)) from None
+            except (DeltaError, OSError) as error:
+                said = _COLOURS.sub("", str(error)).strip()
+                raise QueryError(f"{url}: cannot be read as a Delta table: {said}") from None
+            self._loaded[name] = loaded
+        return loaded
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a table."""
+        try:
+            self.table(name)
+        except QueryError:
+            return False
+        return True
+
+    def _no_table(self, name: str) -> str:
+        root = _local(self.root)
+        if root is not None and (root / "tables" / name).is_dir():
+            hint = f"; there is one below {root / 'tables'}: give --tables {root / 'tables'}"
+        else:
+            hint = (
+                "; --tables names the folder that has one folder a table: tables_location in "
+                "dlx.toml, DIR/tables of a demo"
+            )
+        return f"{self.root}: there is no table {name!r} here{hint}"
+
+    def files(
+        self,
+        name: str,
+        above: Mapping[str, int | datetime] | None = None,
+        *,
+        inclusive: bool = False,
+    ) -> list[str]:
+        """The data files of a table, below its folder.
+
+        Args:
+            above: files are left out whose greatest value of a column is known not to be above
+                this.
+            inclusive: a value equal to it counts as above.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        actions = self.table(name).get_add_actions(flatten=True)
+        files = _column(actions, "path")
+        keep = [True] * len(files)
+        for column, bound in (above or {}).items():
+            if f"max.{column}" in actions.column_names:
+                for index, most in enumerate(_column(actions, f"max.{column}")):
+                    keep[index] &= most is None or most > bound or (inclusive and most == bound)
+        return [file for file, kept in zip(files, keep, strict=True) if kept]
+
+    def view(
+        self,
+        name: str,
+        *,
+        files: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        view: str | None = None,
+    ) -> str:
+        """Make a view of a table; a second call replaces it.
+
+        Args:
+            files: only these, where the table's rows can be had file by file; None: all.
+            columns: that are needed; None: all.
+            view: its name, by default that of the table.
+
+        Returns:
+            The name of the view.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        table = self.table(name)
+        view = view or name
+        kinds = self._kinds(table)
+        if columns is not None:
+            kinds = {column: kinds[column] for column in columns}
+        self.drop(view)
+        folder = self.folder(name)
+        if folder is None:
+            self._copy(table, view, kinds)
+        else:
+            paths = [str(folder / file) for file in (self.files(name) if files is None else files)]
+            self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {_source(kinds, paths)}")
+        return view
+
+    def empty_view(self, kinds: Mapping[str, str], view: str) -> None:
+        """Make a view with these columns (name -> DuckDB's type) and no row."""
+        self.drop(view)
+        self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {_source(kinds, [])}")
+
+    def folder(self, name: str) -> Path | None:
+        """Where a table's files are that DuckDB can read as they are; None if it cannot."""
+        root = _local(self.root)
+        features = self.table(name).protocol().reader_features or ()
+        return None if root is None or _DELETION_VECTORS in features else root / name
+
+    def drop(self, view: str) -> None:
+        """Forget a view or a temporary table, if it is there."""
+        for kind in ("VIEW", "TABLE"):
+            try:
+                self.connection.execute(f"DROP {kind} IF EXISTS {quoted(view)}")
+            except duckdb.CatalogException:  # it is there, and of the other kind
+                continue
+
+    def _kinds(self, table: DeltaTable) -> dict[str, str]:
+        document = msgspec.json.decode(table.schema().to_json())
+        return {field["name"]: _duckdb_type(field["type"]) for field in document["fields"]}
+
+    def _copy(self, table: DeltaTable, view: str, kinds: Mapping[str, str]) -> None:
+        rows = table.scan(columns=list(kinds))
+        self.connection.register("dlx_scan", rows)
+        self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS FROM dlx_scan")
+        self.connection.unregister("dlx_scan")
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """The rows of a query as plain values: instants are text; bytes must be encoded."""
+        document = f"SELECT CAST(to_json(answer) AS VARCHAR) FROM ({sql}) AS answer"
+        found = self.connection.execute(document, list(parameters)).fetchall()
+        return [msgspec.json.decode(row) for (row,) in found]
+
+    def values(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query that has neither instants nor nested columns."""
+        return self.connection.execute(sql, list(parameters)).fetchall()
+
+
+def _column(table: Any, name: str) -> list[Any]:
+    """A column of an Arrow table that is not pyarrow's."""
+    values: list[Any] = table.column(name).to_pylist()
+    return values
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes any."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A text as SQL takes any."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def iso(instant: str | None) -> str | None:
+    """An instant as `rows` gives it, in ISO 8601 with milliseconds: `2026-03-01T12:00:00.250Z`."""
+    if instant is None:
+        return None
+    day, _, time = instant.removesuffix("+00").partition(" ")
+    clock, _, fraction = time.partition(".")
+    return f"{day}T{clock}.{fraction.ljust(3, '0')}Z"
+
+
+def _local(root: str) -> Path | None:
+    """The folder, where it is one."""
+    parts = urlsplit(root)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if len(parts.scheme) > 1 else Path(root)
+
+
+def _duckdb_type(kind: Any) -> str:
+    """DuckDB's name of a type that Delta describes."""
+    if isinstance(kind, str):
+        return _TYPES.get(kind, kind.upper())
+    match kind["type"]:
+        case "struct":
+            members = (
+                f"{quoted(one['name'])} {_duckdb_type(one['type'])}" for one in kind["fields"]
+            )
+            return f"STRUCT({', '.join(members)})"
+        case "array":
+            return f"{_duckdb_type(kind['elementType'])}[]"
+        case _:
+            return f"MAP({_duckdb_type(kind['keyType'])}, {_duckdb_type(kind['valueType'])})"
+
+
+def _source(kinds: Mapping[str, str], paths: Sequence[str]) -> str:
+    """A query for all rows of files. A column that a file lacks is null in its rows."""
+    if not paths:
+        columns = ", ".join(
+            f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in kinds.items()
+        )
+        return f"SELECT {columns} WHERE false"
+    schema = ", ".join(
+        f"{text(name)}: {{name: {text(name)}, type: {text(kind)}, default_value: NULL}}"
+        for name, kind in kinds.items()
+    )
+    files = ", ".join(text(path) for path in paths)
+    return f"FROM read_parquet([{files}], schema = MAP {{{schema}}})"

@@ -1,0 +1,150 @@
+"""The whole life of one message: where it came from, all that happened to it, where it is now."""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.dead_letters import NAME as DEAD_LETTERS
+from streaming.queries.dead_letters import plain_row
+from streaming.queries.duckdb_tables import Row, Tables, iso
+from streaming.queries.errors import QueryError
+from streaming.queries.message_attributes import (
+    ENCODED,
+    as_json,
+    decoded,
+    document,
+    plain_attributes,
+)
+from streaming.queries.message_id import MessageId
+
+_MOST_AMBIGUOUS: Final = 10
+
+
+class Life(msgspec.Struct, frozen=True):
+    """What is known of a message; rows as the tables have them, with plain values.
+
+    Attributes:
+        message: its row of `messages`; None if that is missing.
+        events: in the order in which they happened.
+        deaths: its rows of `dead_letters`, by the seq of the event.
+        now: the state of each copy that is left: copy_id -> ready, unacked or held.
+    """
+
+    message_id: str
+    message: Row | None
+    events: list[Row]
+    deaths: dict[int, Row]
+    now: dict[int, str]
+
+
+def life_of(tables: Tables, name: str) -> Life:
+    """The life of the message that is named.
+
+    Args:
+        name: `topic number/partition/offset`, or the AMQP property message_id of its publisher.
+
+    Raises:
+        QueryError: no message, or several, have that name; or the tables are not there.
+    """
+    tables.table("events")
+    key = MessageId.parse(name)
+    if key is None:
+        key = _by_property(tables, name)
+    message = _message(tables, key)
+    least = -1 if message is None else message["batch_id"] - 1
+    events = _events(tables, key, least)
+    if message is None and not events:
+        raise QueryError(
+            f"no message is named {name!r}: there is none at partition {key.partition}, offset "
+            f"{key.offset} of topic number {key.topic_number}; `dlx dead-letters list` shows names"
+        )
+    return Life(str(key), message, events, _deaths(tables, key, least), _now(events))
+
+
+def _by_property(tables: Tables, name: str) -> MessageId:
+    tables.view("messages", columns=["topic_number", "partition", "offset", "properties"])
+    found = tables.values(
+        'SELECT topic_number, "partition", "offset" FROM messages '
+        f"WHERE properties.message_id = ? ORDER BY ALL LIMIT {_MOST_AMBIGUOUS + 1}",
+        [name],
+    )
+    keys = [MessageId(*row) for row in found]
+    match keys:
+        case [key]:
+            return key
+        case []:
+            raise QueryError(
+                f"no message is named {name!r}: it is not topic number/partition/offset, such as "
+                "1/0/42 (`dlx dead-letters list` shows them), and no message has that message_id"
+            )
+        case _:
+            more = ", ..." if len(keys) > _MOST_AMBIGUOUS else ""
+            names = ", ".join(str(key) for key in keys[:_MOST_AMBIGUOUS])
+            raise QueryError(f"several messages have message_id {name!r}: {names}{more}")
+
+
+def _message(tables: Tables, key: MessageId) -> Row | None:
+    tables.view("messages")
+    found = tables.rows(
+        f"""
+        SELECT * REPLACE (base64(record_key) AS record_key, {ENCODED}) FROM messages
+        WHERE topic_number = ? AND "partition" = ? AND "offset" = ?
+        """,
+        key,
+    )
+    if not found:
+        return None
+    row = found[0]
+    record_key = as_json(decoded(row["record_key"]))
+    return {**row, "record_key": record_key, **plain_attributes(row)}
+
+
+def _events(tables: Tables, key: MessageId, least: int) -> list[Row]:
+    tables.view("events", files=tables.files("events", {"batch_id": least}))
+    found = tables.rows(
+        """
+        SELECT batch_id, vhost, lane, seq, "at", kind, copy_id, parent_copy_id, queue, reason,
+               number, "position", expires_at, exchange, routing_key, "user", channel, detail
+        FROM events
+        WHERE message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?
+        ORDER BY vhost, lane, seq
+        """,
+        key,
+    )
+    return [
+        {
+            **row,
+            "at": iso(row["at"]),
+            "expires_at": iso(row["expires_at"]),
+            "detail": document(row["detail"]),
+        }
+        for row in found
+    ]
+
+
+def _deaths(tables: Tables, key: MessageId, least: int) -> dict[int, Row]:
+    tables.view(DEAD_LETTERS, files=tables.files(DEAD_LETTERS, {"batch_id": least}))
+    found = tables.rows(
+        f"""
+        SELECT * REPLACE ({ENCODED})
+        FROM {DEAD_LETTERS}
+        WHERE message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?
+        """,
+        key,
+    )
+    return {row["seq"]: plain_row(row) for row in found}
+
+
+def _now(events: list[Row]) -> dict[int, str]:
+    states = {"enqueued": "ready", "requeued": "ready", "delivered": "unacked", "held": "held"}
+    now: dict[int, str] = {}
+    for event in events:
+        copy_id = event["copy_id"]
+        if copy_id is None:
+            continue
+        state = states.get(event["kind"])
+        if state is None:
+            now.pop(copy_id, None)
+        else:
+            now[copy_id] = state
+    return now

@@ -1,0 +1,177 @@
+"""What is in the queues now, at the last batch."""
+
+from typing import Final
+
+import msgspec
+
+from streaming.contents.query import prepare_contents
+from streaming.queries.duckdb_tables import Row, Tables, iso
+from streaming.queries.errors import QueryError
+from streaming.queries.message_attributes import as_json, decoded, document, present
+from streaming.queries.message_id import MessageId
+from topology.suggestions import did_you_mean
+
+_DECLARED: Final = """
+    SELECT vhost, name, max_by(what, seq) AS what, max_by(type, seq) AS type
+    FROM (SELECT vhost, seq, json_extract_string(detail, '$.what') AS what,
+                 json_extract_string(detail, '$.name') AS name,
+                 json_extract_string(detail, '$.type') AS type
+          FROM events WHERE kind = 'topology')
+    WHERE what IN ('queue_declared', 'queue_deleted') GROUP BY vhost, name
+"""
+
+
+class QueueDepth(msgspec.Struct, frozen=True):
+    """A queue and what is in it.
+
+    Attributes:
+        type: classic or quorum; None if it was declared before the ledger began.
+        bytes: of the bodies, ready and unacked.
+        oldest_at: when the oldest copy in it was enqueued, ISO 8601.
+    """
+
+    vhost: str
+    queue: str
+    type: str | None
+    ready: int
+    unacked: int
+    bytes: int
+    oldest_at: str | None
+
+
+class QueueBytes(msgspec.Struct, frozen=True):
+    """How much a queue holds, ready and unacked; the bytes are those of the bodies."""
+
+    vhost: str
+    queue: str
+    messages: int
+    bytes: int
+
+
+def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
+    """Every declared queue, empty ones included, by vhost and name.
+
+    Raises:
+        QueryError: there are no events.
+    """
+    return _depths(tables, prepare_contents(tables), vhost)
+
+
+def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth]:
+    tables.view("events", columns=["vhost", "seq", "kind", "detail"])
+    found = tables.rows(
+        f"""
+        WITH declared AS ({_DECLARED}),
+        held AS (
+            SELECT vhost, queue AS name, count(*) FILTER (WHERE state = 'ready') AS ready,
+                   count(*) FILTER (WHERE state = 'unacked') AS unacked,
+                   sum(body_bytes) AS bytes, min(enqueued_at) AS oldest_at
+            FROM ({contents}) GROUP BY vhost, queue)
+        SELECT vhost, name AS queue, type, coalesce(ready, 0) AS ready,
+               coalesce(unacked, 0) AS unacked, coalesce(bytes, 0) AS bytes, oldest_at
+        FROM declared FULL JOIN held USING (vhost, name)
+        WHERE (what = 'queue_declared' OR ready + unacked > 0) AND vhost = coalesce(?, vhost)
+        ORDER BY vhost, name
+        """,
+        [vhost],
+    )
+    return [QueueDepth(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+
+
+def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
+    """The queues that hold the most, as `queue_contents` has them, the largest first.
+
+    Raises:
+        QueryError: there is no queue_contents.
+    """
+    tables.view("queue_contents", columns=["vhost", "queue", "body_bytes"])
+    found = tables.rows(
+        """
+        SELECT vhost, queue, count(*) AS messages, sum(body_bytes)::BIGINT AS bytes
+        FROM queue_contents GROUP BY ALL ORDER BY bytes DESC, vhost, queue LIMIT ?
+        """,
+        [count],
+    )
+    return [QueueBytes(**row) for row in found]
+
+
+def peek(
+    tables: Tables, queue: str, *, vhost: str | None = None, limit: int = 10, unacked: bool = False
+) -> list[Row]:
+    """What a queue holds, the head first; with bodies. Nothing is taken from it.
+
+    Args:
+        vhost: needed where several have a queue of that name.
+        unacked: what its consumers hold, instead of what is ready.
+
+    Raises:
+        QueryError: there is no such queue, or there are several; or there are no tables.
+    """
+    contents = prepare_contents(tables)
+    place = _find(_depths(tables, contents, vhost), queue, vhost)
+    run = tables.connection.execute
+    run(  # a table of its own: DuckDB 2.0.0 forgets a LIMIT upon outer joins such as those inside
+        f"""
+        CREATE OR REPLACE TEMP TABLE waiting AS
+        SELECT vhost, lane, copy_id, "position" FROM ({contents})
+        WHERE vhost = ? AND queue = ? AND state = ?
+        """,
+        [place.vhost, place.queue, "unacked" if unacked else "ready"],
+    )
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE head AS
+        FROM waiting ORDER BY "position", lane, copy_id LIMIT {limit}
+        """
+    )
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE shown AS
+        FROM ({contents}) SEMI JOIN head USING (vhost, lane, copy_id)
+        """
+    )
+    tables.view("messages")
+    found = tables.rows(
+        f"""
+        SELECT shown.*, base64(messages.body) AS body, messages.properties, messages.headers
+        FROM shown LEFT JOIN (FROM messages WHERE {_range(tables)}) AS messages
+        ON messages.topic_number = shown.message_id.topic_number
+        AND messages."partition" = shown.message_id."partition"
+        AND messages."offset" = shown.message_id."offset"
+        ORDER BY shown."position", shown.lane, shown.copy_id
+        """
+    )
+    return [
+        {
+            **row,
+            "message_id": str(MessageId.of(row["message_id"]) or "") or None,
+            "enqueued_at": iso(row["enqueued_at"]),
+            "expires_at": iso(row["expires_at"]),
+            "properties": present(row["properties"]),
+            "headers": document(row["headers"]),
+            "body": as_json(decoded(row["body"])),
+        }
+        for row in found
+    ]
+
+
+def _range(tables: Tables) -> str:
+    """A condition that all messages to be shown meet; it tells Parquet what to skip."""
+    [(least, greatest)] = tables.values(
+        'SELECT min(message_id."offset"), max(message_id."offset") FROM shown'
+    )
+    return "false" if least is None else f'"offset" BETWEEN {least} AND {greatest}'
+
+
+def _find(queues: list[QueueDepth], queue: str, vhost: str | None) -> QueueDepth:
+    found = [one for one in queues if one.queue == queue]
+    match found:
+        case [one]:
+            return one
+        case []:
+            where = "" if vhost is None else f" in vhost {vhost!r}"
+            hint = did_you_mean(queue, sorted({one.queue for one in queues}))
+            raise QueryError(f"there is no queue {queue!r}{where}{hint}")
+        case _:
+            names = ", ".join(repr(one.vhost) for one in found)
+            raise QueryError(f"several vhosts have a queue {queue!r}: {names}; give --vhost")

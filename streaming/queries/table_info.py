@@ -1,0 +1,74 @@
+"""How the tables are: size, files, how far they go."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from streaming.contents.query import CONTENTS, query_ids
+from streaming.queries.duckdb_tables import Tables
+
+NAMES: Final = ("messages", "events", "dead_letters", "queue_contents", "quarantine")
+
+
+class TableInfo(msgspec.Struct, frozen=True):
+    """One table.
+
+    Attributes:
+        version: of the Delta table.
+        rows: by the files' statistics.
+        bytes: of the files.
+        last_batch: the last batch in it, of the latest query; None if there was none. An empty
+            batch leaves no trace in a table, so the tables' last batches may differ.
+        behind: of queue_contents, batches in `events` that are not applied yet.
+    """
+
+    name: str
+    version: int
+    files: int
+    rows: int
+    bytes: int
+    last_batch: int | None
+    behind: int | None = None
+
+
+def describe(tables: Tables) -> list[TableInfo]:
+    """The tables that are there.
+
+    Raises:
+        QueryError: there is none.
+    """
+    found = list(_tables(tables))
+    if not found:
+        tables.table("events")
+    return found
+
+
+def _tables(tables: Tables) -> Iterator[TableInfo]:
+    queries = query_ids(tables) if tables.has("events") else []
+    last_event = _last(tables, "events", queries)
+    for name in NAMES:
+        if not tables.has(name):
+            continue
+        actions = tables.table(name).get_add_actions(flatten=True)
+        last = _last(tables, name, queries)
+        behind = None
+        if name == CONTENTS and last_event is not None:
+            behind = last_event - (-1 if last is None else last)
+        yield TableInfo(
+            name,
+            tables.table(name).version(),
+            actions.num_rows,
+            sum(actions.column("num_records").to_pylist()),
+            sum(actions.column("size_bytes").to_pylist()),
+            last,
+            behind,
+        )
+
+
+def _last(tables: Tables, name: str, queries: list[str]) -> int | None:
+    if not tables.has(name):
+        return None
+    table = tables.table(name)
+    versions = [table.transaction_version(query_id) for query_id in queries]
+    return max((version for version in versions if version is not None), default=None)

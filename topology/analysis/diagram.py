@@ -1,0 +1,208 @@
+"""A topology as a picture: exchanges, queues, and every way a message may take between them.
+
+    solid      a binding, with its key or arguments
+    dotted     dead letters, from a queue to its dead-letter exchange
+    thick      what no binding takes, from an exchange to its alternate exchange
+
+`draw` says what is in the picture; `mermaid` and `dot` write it down. Names that are referred to
+but not declared are drawn too, marked as missing. Equal definitions give equal text.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from topology.declarations import Binding, Definitions
+from topology.policies import QueueSettings
+from topology.values import AmqpValue, Compat, to_json
+from topology.vhost import CompiledTopology, compile_topology
+
+NodeKind = Literal["exchange", "queue", "missing"]
+EdgeKind = Literal["binding", "dead letters", "otherwise"]
+
+
+class DiagramNode(msgspec.Struct, frozen=True):
+    """An exchange or a queue.
+
+    Attributes:
+        id: short, and safe in every picture language.
+        lines: its name, then its type or settings.
+    """
+
+    id: str
+    kind: NodeKind
+    lines: tuple[str, ...]
+
+
+class DiagramEdge(msgspec.Struct, frozen=True):
+    """A way from one node to another, by ids; `lines` is its label, one line a binding."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    lines: tuple[str, ...] = ()
+
+
+class Diagram(msgspec.Struct, frozen=True):
+    """Nodes and edges, in the order in which they are written down."""
+
+    nodes: tuple[DiagramNode, ...]
+    edges: tuple[DiagramEdge, ...]
+
+
+def draw(definitions: Definitions, compat: Compat = "4.0") -> Diagram:
+    """The picture of one vhost's definitions, which must be free of problems.
+
+    Predeclared exchanges appear where something refers to them. A dead letter that the default
+    exchange sends to a named queue is drawn straight to that queue.
+    """
+    return _Drawing(compile_topology(definitions, compat)).finish(definitions)
+
+
+class _Drawing:
+    """A diagram in the making: nodes get their ids when first referred to."""
+
+    def __init__(self, compiled: CompiledTopology) -> None:
+        self._compiled = compiled
+        self._nodes: dict[tuple[str, str], DiagramNode] = {}
+        self._edges: list[DiagramEdge] = []
+
+    def finish(self, definitions: Definitions) -> Diagram:
+        router = self._compiled.router
+        for exchange in definitions.exchanges:
+            self._exchange(exchange.name)
+        for queue in definitions.queues:
+            self._queue(queue.name)
+        self._bindings()
+        for name in router.exchanges:
+            alternate = router.alternate_of(name)
+            if alternate is not None:
+                self._edge(
+                    self._exchange(name), self._exchange(alternate), "otherwise", "otherwise"
+                )
+        for name, settings in self._compiled.settings.items():
+            self._dead_letters(name, settings)
+        return Diagram(tuple(self._nodes.values()), tuple(self._edges))
+
+    def _bindings(self) -> None:
+        """One edge for all bindings between the same two nodes."""
+        lines: dict[tuple[str, str], list[str]] = {}
+        for binding in self._compiled.router.bindings():
+            to_queue = binding.destination_type == "queue"
+            target = self._queue if to_queue else self._exchange
+            ends = (self._exchange(binding.source), target(binding.destination))
+            lines.setdefault(ends, []).extend(self._label(binding))
+        for (source, target_id), label in lines.items():
+            self._edge(source, target_id, "binding", *label)
+
+    def _label(self, binding: Binding) -> list[str]:
+        """What a binding takes, as its source's type reads it."""
+        match self._compiled.router.exchanges[binding.source].type:
+            case "fanout":
+                return []
+            case "headers":
+                pairs = [f"{name}={_text(binding.arguments[name])}" for name in binding.arguments]
+                return [", ".join(pairs) or "everything"]
+            case _:
+                return [binding.routing_key or "(empty key)"]
+
+    def _dead_letters(self, queue: str, settings: QueueSettings) -> None:
+        exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
+        if exchange == "" and key is not None:
+            self._edge(self._queue(queue), self._queue(key), "dead letters", "dead letters")
+        elif exchange is not None:
+            label = "dead letters" if key is None else f"dead letters as {key or '(empty key)'}"
+            self._edge(self._queue(queue), self._exchange(exchange), "dead letters", label)
+        if settings.alternate_exchange is not None:
+            target = self._exchange(settings.alternate_exchange)
+            self._edge(self._queue(queue), target, "dead letters", "rejected and orphaned")
+
+    def _exchange(self, name: str) -> str:
+        exchange = self._compiled.router.exchanges.get(name)
+        if exchange is None:
+            return self._node("x", name, "missing", "no such exchange")
+        internal = ", internal" if exchange.internal else ""
+        return self._node("x", name, "exchange", f"{exchange.type} exchange{internal}")
+
+    def _queue(self, name: str) -> str:
+        settings = self._compiled.settings.get(name)
+        if settings is None:
+            return self._node("q", name, "missing", "no such queue")
+        return self._node("q", name, "queue", *describe_settings(settings))
+
+    def _node(self, prefix: str, name: str, kind: NodeKind, *details: str) -> str:
+        if (prefix, name) not in self._nodes:
+            lines = (name or "(default exchange)", *details)
+            self._nodes[prefix, name] = DiagramNode(f"{prefix}{len(self._nodes)}", kind, lines)
+        return self._nodes[prefix, name].id
+
+    def _edge(self, source: str, target: str, kind: EdgeKind, *lines: str) -> None:
+        self._edges.append(DiagramEdge(source, target, kind, lines))
+
+
+def describe_settings(settings: QueueSettings) -> list[str]:
+    """What is special about a queue, one line each, in RabbitMQ's words."""
+    limited = settings.max_length is not None or settings.max_length_bytes is not None
+    described = {
+        settings.queue_type: settings.queue_type != "classic",
+        f"message-ttl {settings.message_ttl_ms} ms": settings.message_ttl_ms is not None,
+        f"expires {settings.expires_ms} ms": settings.expires_ms is not None,
+        f"max-length {settings.max_length}": settings.max_length is not None,
+        f"max-length-bytes {settings.max_length_bytes}": settings.max_length_bytes is not None,
+        settings.overflow: limited,
+        f"delivery-limit {settings.delivery_limit}": settings.delivery_limit is not None,
+        f"max-priority {settings.max_priority}": settings.max_priority is not None,
+        "at-least-once": settings.at_least_once,
+    }
+    return [line for line, applies in described.items() if applies]
+
+
+def mermaid(diagram: Diagram) -> str:
+    """The diagram as a Mermaid flowchart, ending in a newline."""
+    shapes = {"exchange": ('{{"', '"}}'), "queue": ('[("', '")]'), "missing": ('>"', '"]')}
+    arrows = {"binding": ("--", "-->"), "dead letters": ("-.", ".->"), "otherwise": ("==", "==>")}
+    lines = ["flowchart LR"]
+    for node in diagram.nodes:
+        opening, closing = shapes[node.kind]
+        lines.append(f"    {node.id}{opening}{_mermaid_text(node.lines)}{closing}")
+    for edge in diagram.edges:
+        tail, arrow = arrows[edge.kind]
+        label = f'{tail} "{_mermaid_text(edge.lines)}" ' if edge.lines else ""
+        lines.append(f"    {edge.source} {label}{arrow} {edge.target}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(diagram: Diagram) -> str:
+    """The diagram in Graphviz's language, ending in a newline."""
+    shapes = {"exchange": "hexagon", "queue": "cylinder", "missing": "note"}
+    styles = {"binding": "solid", "dead letters": "dotted", "otherwise": "bold"}
+    lines = ["digraph topology {", "    rankdir=LR;"]
+    lines.extend(
+        f"    {node.id} [shape={shapes[node.kind]}, label={_dot_text(node.lines)}];"
+        for node in diagram.nodes
+    )
+    lines.extend(
+        f"    {edge.source} -> {edge.target} [style={styles[edge.kind]}, "
+        f"label={_dot_text(edge.lines)}];"
+        for edge in diagram.edges
+    )
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+_MERMAID_ENTITIES = str.maketrans(
+    {character: f"#{ord(character)};" for character in '#"<>&*`\\'} | {"\n": " "}
+)
+
+
+def _mermaid_text(lines: tuple[str, ...]) -> str:
+    """Quoted text; what Mermaid, Markdown or HTML could read as markup is written by number."""
+    return "<br/>".join(line.translate(_MERMAID_ENTITIES) for line in lines)
+
+
+def _dot_text(lines: tuple[str, ...]) -> str:
+    text = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'
+
+
+def _text(value: AmqpValue) -> str:
+    return msgspec.json.encode(to_json(value)).decode()

@@ -1,0 +1,107 @@
+"""The four exchange types: which destinations does a message match?
+
+Each type is a matcher. Bindings are added and removed one by one, at a cost that does not depend on
+how many there are, and `match` answers with groups of destinations. A matcher knows nothing of
+other exchanges; walking from one to the next is `routing`'s work.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from topology.declarations import Binding
+from topology.routing.destinations import Destinations
+from topology.routing.headers import HeadersMatcher
+from topology.routing.topic import TopicMatcher
+from topology.values import AmqpValue, Compat
+
+EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")
+
+
+class Matcher(Protocol):
+    """One exchange's bindings, arranged for its type."""
+
+    reads_headers: bool
+    """Whether the result depends on anything besides the routing keys."""
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+
+    def remove(self, binding: Binding) -> None:
+        """Take out a binding that is there."""
+
+    def match(
+        self, routing_keys: tuple[str, ...], headers: Mapping[str, AmqpValue] | None
+    ) -> list[Destinations]:
+        """All groups of destinations that the message matches; none of them is empty."""
+
+
+class DirectMatcher:
+    """A binding matches a routing key equal to its binding key (R-ROUTE-2)."""
+
+    reads_headers = False
+
+    def __init__(self) -> None:
+        """No bindings yet."""
+        self._by_key: dict[str, Destinations] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+        destinations = self._by_key.get(binding.routing_key)
+        if destinations is None:
+            destinations = self._by_key[binding.routing_key] = Destinations()
+        destinations.add(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Take out a binding that is there."""
+        destinations = self._by_key[binding.routing_key]
+        destinations.remove(binding)
+        if destinations.empty:
+            del self._by_key[binding.routing_key]
+
+    def match(
+        self,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None,  # noqa: ARG002 - a direct exchange reads keys only
+    ) -> list[Destinations]:
+        """The destinations bound with one of the keys."""
+        by_key = self._by_key
+        return [by_key[key] for key in routing_keys if key in by_key]
+
+
+class FanoutMatcher:
+    """Every binding matches (R-ROUTE-3)."""
+
+    reads_headers = False
+
+    def __init__(self) -> None:
+        """No bindings yet."""
+        self._destinations = Destinations()
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+        self._destinations.add(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Take out a binding that is there."""
+        self._destinations.remove(binding)
+
+    def match(
+        self,
+        routing_keys: tuple[str, ...],  # noqa: ARG002 - a fanout exchange reads nothing
+        headers: Mapping[str, AmqpValue] | None,  # noqa: ARG002
+    ) -> list[Destinations]:
+        """All destinations."""
+        return [] if self._destinations.empty else [self._destinations]
+
+
+_MATCHERS: dict[str, Callable[[Compat], Matcher]] = {
+    "direct": lambda _compat: DirectMatcher(),
+    "fanout": lambda _compat: FanoutMatcher(),
+    "headers": HeadersMatcher,
+    "topic": lambda _compat: TopicMatcher(),
+}
+
+
+def new_matcher(exchange_type: str, compat: Compat) -> Matcher:
+    """An empty matcher of one of `EXCHANGE_TYPES`."""
+    return _MATCHERS[exchange_type](compat)

@@ -1,0 +1,120 @@
+"""The headers exchange: bindings indexed by the pairs they ask for (SEMANTICS section 4).
+
+A binding is filed under pairs (header name, wanted value) so that a message only meets bindings
+that share a pair with it: an `any` binding under each of its pairs, an `all` binding under the one
+that has the fewest bindings when it is added. The wanted value void asks for presence alone
+(R-HDR-4) and is filed under None.
+"""
+
+from collections.abc import Callable, Mapping
+
+from topology.declarations import Binding, BindingKey
+from topology.routing.destinations import Destinations
+from topology.values import AmqpValue, Compat, MatchKey, match_key, match_key_3_10
+
+X_MATCH = ("all", "any", "all-with-x", "any-with-x")
+
+Pair = tuple[str, MatchKey | None]
+
+
+class _Rule:
+    """One binding, read once."""
+
+    __slots__ = ("any_pair", "destinations", "filed_under", "pairs")
+
+    def __init__(self, binding: Binding, key_of: Callable[[AmqpValue], MatchKey]) -> None:
+        x_match = binding.arguments.get("x-match", "all")
+        with_x = x_match in {"all-with-x", "any-with-x"}
+        self.any_pair = x_match in {"any", "any-with-x"}
+        self.pairs: tuple[Pair, ...] = tuple(
+            (name, None if value is None else key_of(value))
+            for name, value in sorted(binding.arguments.items())
+            if name != "x-match" and (with_x or not name.startswith("x-"))
+        )
+        self.filed_under: tuple[Pair, ...] = ()
+        self.destinations = Destinations()
+        self.destinations.add(binding)
+
+
+class HeadersMatcher:
+    """The bindings of one headers exchange."""
+
+    reads_headers = True
+
+    def __init__(self, compat: Compat) -> None:
+        """No bindings yet; `compat` decides whether 1 equals 1.0 (R-HDR-6)."""
+        self._key_of = match_key_3_10 if compat == "3.10" else match_key
+        self._rules: dict[BindingKey, _Rule] = {}
+        self._unconditional: dict[BindingKey, _Rule] = {}
+        self._by_pair: dict[str, dict[MatchKey | None, dict[BindingKey, _Rule]]] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+        rule = _Rule(binding, self._key_of)
+        key = binding.key
+        self._rules[key] = rule
+        if rule.any_pair:
+            rule.filed_under = rule.pairs
+        elif rule.pairs:
+            rule.filed_under = (min(rule.pairs, key=self._crowd),)
+        else:
+            self._unconditional[key] = rule
+        for name, wanted in rule.filed_under:
+            self._by_pair.setdefault(name, {}).setdefault(wanted, {})[key] = rule
+
+    def remove(self, binding: Binding) -> None:
+        """Take out a binding that is there."""
+        key = binding.key
+        rule = self._rules.pop(key)
+        self._unconditional.pop(key, None)
+        for name, wanted in rule.filed_under:
+            by_wanted = self._by_pair[name]
+            del by_wanted[wanted][key]
+            if not by_wanted[wanted]:
+                del by_wanted[wanted]
+            if not by_wanted:
+                del self._by_pair[name]
+
+    def match(
+        self,
+        routing_keys: tuple[str, ...],  # noqa: ARG002 - keys play no part (R-HDR-7)
+        headers: Mapping[str, AmqpValue] | None,
+    ) -> list[Destinations]:
+        """The destinations of every binding whose pairs the headers satisfy."""
+        found = dict.fromkeys(self._unconditional.values())
+        if headers:
+            present: dict[str, MatchKey] = {}
+            for name, value in headers.items():
+                by_wanted = self._by_pair.get(name)
+                if by_wanted is None:
+                    continue
+                key = self._key_of(value)
+                present[name] = key
+                for wanted in (None, key):
+                    for rule in by_wanted.get(wanted, _NOTHING).values():
+                        if rule.any_pair or self._all_match(rule, headers, present):
+                            found[rule] = None
+        return [rule.destinations for rule in found]
+
+    def _crowd(self, pair: Pair) -> int:
+        """How many bindings are filed under a pair."""
+        name, wanted = pair
+        return len(self._by_pair.get(name, {}).get(wanted, _NOTHING))
+
+    def _all_match(
+        self, rule: _Rule, headers: Mapping[str, AmqpValue], present: dict[str, MatchKey]
+    ) -> bool:
+        for name, wanted in rule.pairs:
+            if name not in headers:
+                return False
+            if wanted is None:
+                continue
+            key = present.get(name)
+            if key is None:
+                key = present[name] = self._key_of(headers[name])
+            if key != wanted:
+                return False
+        return True
+
+
+_NOTHING: dict[BindingKey, _Rule] = {}

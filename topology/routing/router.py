@@ -1,0 +1,292 @@
+"""Which queues does a message reach? The walk over exchanges (SEMANTICS sections 2 and 6).
+
+The router holds one vhost's exchanges, queues (by name) and bindings, one matcher an exchange, and
+the alternate exchange in force for each. It decides nothing about permission or validity: whoever
+declares asks `validation` and `permissions` first.
+
+The walk starts with the exchange published to. An exchange that is evaluated yields the
+destinations its own bindings match; if there are none at all, neither queue nor exchange, its
+alternate exchange is the only destination. Queues join the result, a set; exchanges met for the
+first time are evaluated in turn. No exchange is evaluated twice, so bindings and alternates may
+form any cycle. The default exchange names queues by key when it is published to, and routes nothing
+when it is merely reached (R-AE-9).
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from topology.declarations import PREDECLARED, Binding, DestinationType, Exchange
+from topology.routing.bindings import BindingTable, End
+from topology.routing.exchanges import Matcher, new_matcher
+from topology.values import AmqpValue, Compat
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a message goes.
+
+    Attributes:
+        queues: names, sorted; each gets one copy (R-ROUTE-6).
+        missing_alternates: (exchange, alternate exchange) for each alternate that was needed and
+            does not exist (R-AE-4).
+        keyed_only: whether the result depends on exchange and routing keys alone, so that it may be
+            remembered by them until the topology changes.
+    """
+
+    queues: tuple[str, ...] = ()
+    missing_alternates: tuple[tuple[str, str], ...] = ()
+    keyed_only: bool = True
+
+
+class Hop(msgspec.Struct, frozen=True):
+    """One step of a message from an exchange.
+
+    Attributes:
+        via: what led there: a binding, the default exchange's naming of queues, or an alternate
+            exchange, which may be missing.
+        binding: the binding, if it was one.
+        again: whether the destination had been reached before, so that this hop changes nothing.
+    """
+
+    exchange: str
+    destination: str
+    destination_type: DestinationType
+    via: Literal["binding", "default exchange", "alternate exchange", "missing alternate exchange"]
+    binding: Binding | None = None
+    again: bool = False
+
+
+class Router:
+    """The exchanges, queues and bindings of one vhost; changed step by step, and picklable.
+
+    Attributes:
+        exchanges: the declared exchanges by name, with those that every vhost has.
+        queues: the names of the declared queues; the values say nothing.
+    """
+
+    def __init__(self, compat: Compat = "4.0") -> None:
+        """A vhost as it is at first: the default exchange and `amq.*`, no queues (R-DEF-2)."""
+        self.compat = compat
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, None] = {}
+        self._alternates: dict[str, str] = {}
+        self._matchers: dict[str, Matcher] = {}
+        self._bindings = BindingTable()
+        for exchange in PREDECLARED:
+            self.declare_exchange(exchange)
+
+    def declare_exchange(self, exchange: Exchange, alternate: str | None = None) -> None:
+        """Add an exchange that does not exist yet, of one of the four types.
+
+        Args:
+            exchange: what to add.
+            alternate: the alternate exchange in force for it (argument or policy).
+        """
+        assert exchange.name not in self.exchanges, f"exchange {exchange.name!r} exists"
+        self.exchanges[exchange.name] = exchange
+        self._matchers[exchange.name] = new_matcher(exchange.type, self.compat)
+        self.set_alternate(exchange.name, alternate)
+
+    def set_alternate(self, name: str, alternate: str | None) -> None:
+        """Say which alternate exchange is in force for an exchange from now on; None for none."""
+        if alternate is None:
+            self._alternates.pop(name, None)
+        else:
+            self._alternates[name] = alternate
+
+    def alternate_of(self, name: str) -> str | None:
+        """The alternate exchange in force for an exchange, whether it exists or not."""
+        return self._alternates.get(name)
+
+    def delete_exchange(self, name: str) -> list[Binding]:
+        """Remove an exchange with all bindings from and to it, and return those, in order."""
+        removed = self.bindings_of(name)
+        del self.exchanges[name]
+        del self._matchers[name]
+        self._alternates.pop(name, None)
+        for binding in removed:
+            self._bindings.remove(binding)
+            if binding.source != name:
+                self._matchers[binding.source].remove(binding)
+        return removed
+
+    def declare_queue(self, name: str) -> None:
+        """Add a queue; one that exists stays as it is."""
+        self.queues[name] = None
+
+    def delete_queue(self, name: str) -> list[Binding]:
+        """Remove a queue with all bindings to it, and return those, in order."""
+        del self.queues[name]
+        removed = self.bindings_to(name)
+        for binding in removed:
+            self._bindings.remove(binding)
+            self._matchers[binding.source].remove(binding)
+        return removed
+
+    def bind(self, binding: Binding) -> bool:
+        """Add a binding between things that exist; False if there is an equal one already."""
+        if not self._bindings.add(binding):
+            return False
+        self._matchers[binding.source].add(binding)
+        return True
+
+    def unbind(self, binding: Binding) -> bool:
+        """Remove a binding; False if there is none equal to it."""
+        if binding not in self._bindings:
+            return False
+        self._bindings.remove(binding)
+        self._matchers[binding.source].remove(binding)
+        return True
+
+    def has_bindings_from(self, exchange: str) -> bool:
+        """Whether any binding leaves the exchange."""
+        return self._bindings.leave(exchange)
+
+    def bindings(self) -> list[Binding]:
+        """All bindings, ordered by source, destination type, destination, key and arguments."""
+        return self._bindings.all()
+
+    def bindings_from(self, exchange: str) -> list[Binding]:
+        """The bindings that leave an exchange, ordered as in `bindings`."""
+        return self._bindings.from_exchange(exchange)
+
+    def bindings_to(self, name: str, destination_type: DestinationType = "queue") -> list[Binding]:
+        """The bindings that lead to a queue or exchange, ordered as in `bindings`."""
+        return self._bindings.to((destination_type, name))
+
+    def bindings_of(self, exchange: str) -> list[Binding]:
+        """The bindings that leave an exchange or lead to it, ordered as in `bindings`."""
+        return self._bindings.of_exchange(exchange)
+
+    def route(
+        self,
+        exchange: str,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None = None,
+        *,
+        one_alternate: bool = False,
+    ) -> Route:
+        """The queues that a message published to `exchange` reaches.
+
+        Args:
+            exchange: where it is published, or dead-lettered, to.
+            routing_keys: the message's key, then its CC and BCC keys.
+            headers: the message's headers; None is the same as none.
+            one_alternate: only the alternate exchange of `exchange` itself counts (R-QPID-4).
+
+        Returns:
+            The route; an empty one if there is no such exchange.
+        """
+        matchers = self._matchers
+        if exchange not in matchers:
+            return _NOWHERE
+        if not exchange:
+            return Route(tuple(sorted({key for key in routing_keys if key in self.queues})))
+        matcher = matchers[exchange]
+        groups = matcher.match(routing_keys, headers)
+        if len(groups) == 1 and not groups[0].exchanges:
+            return Route(groups[0].sorted_queues, (), not matcher.reads_headers)
+        return self._walk(exchange, routing_keys, headers, one_alternate=one_alternate)
+
+    def _walk(
+        self,
+        exchange: str,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None,
+        *,
+        one_alternate: bool,
+    ) -> Route:
+        queues: set[str] = set()
+        missing: list[tuple[str, str]] = []
+        keyed_only = True
+        work = [exchange]
+        seen = {exchange}
+        for source in work:
+            matcher = self._matchers[source]
+            keyed_only = keyed_only and not matcher.reads_headers
+            groups = matcher.match(routing_keys, headers)
+            following: set[str] = set()
+            for group in groups:
+                queues.update(group.queues)
+                following.update(group.exchanges)
+            may_fall_back = not one_alternate or source == exchange
+            if not groups and may_fall_back and source in self._alternates:
+                alternate = self._alternates[source]
+                if alternate in self._matchers:
+                    following.add(alternate)
+                else:
+                    missing.append((source, alternate))
+            if following:
+                work.extend(sorted(following - seen))
+                seen |= following
+        return Route(tuple(sorted(queues)), tuple(missing), keyed_only)
+
+    def explain(
+        self,
+        exchange: str,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None = None,
+    ) -> list[Hop]:
+        """Every step of the walk that `route` makes, in its order. Slow: it tries each binding."""
+        if not exchange:
+            names = sorted({key for key in routing_keys if key in self.queues})
+            return [Hop("", name, "queue", "default exchange") for name in names]
+        hops: list[Hop] = []
+        seen: set[End] = {("exchange", exchange)}
+        work = [exchange] if exchange in self._matchers else []
+        for source in work:
+            for hop in self._hops_from(source, routing_keys, headers):
+                node = (hop.destination_type, hop.destination)
+                hops.append(msgspec.structs.replace(hop, again=node in seen))
+                if hop.via == "missing alternate exchange" or node in seen:
+                    continue
+                seen.add(node)
+                if hop.destination_type == "exchange":
+                    work.append(hop.destination)
+        return hops
+
+    def _hops_from(
+        self, source: str, routing_keys: tuple[str, ...], headers: Mapping[str, AmqpValue] | None
+    ) -> list[Hop]:
+        hops: list[Hop] = []
+        for binding in self.bindings_from(source):
+            alone = new_matcher(self.exchanges[source].type, self.compat)
+            alone.add(binding)
+            if alone.match(routing_keys, headers):
+                destination, kind = binding.destination, binding.destination_type
+                hops.append(Hop(source, destination, kind, "binding", binding))
+        alternate = self._alternates.get(source)
+        if not hops and alternate is not None:
+            if alternate in self._matchers:
+                hops.append(Hop(source, alternate, "exchange", "alternate exchange"))
+            else:
+                hops.append(Hop(source, alternate, "exchange", "missing alternate exchange"))
+        return hops
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """What was declared; matchers are rebuilt, so that deep tries need no deep pickling."""
+        exchanges = [self.exchanges[name] for name in sorted(self.exchanges)]
+        alternates = sorted(self._alternates.items())
+        return (self.compat, exchanges, alternates, sorted(self.queues), self.bindings())
+
+    def __setstate__(
+        self,
+        state: tuple[Compat, list[Exchange], list[tuple[str, str]], list[str], list[Binding]],
+    ) -> None:
+        """Declare everything again."""
+        self.compat, exchanges, alternates, queues, bindings = state
+        self.exchanges = {}
+        self.queues = dict.fromkeys(queues)
+        self._alternates = {}
+        self._matchers = {}
+        self._bindings = BindingTable()
+        for exchange in exchanges:
+            self.declare_exchange(exchange)
+        for name, alternate in alternates:
+            self.set_alternate(name, alternate)
+        for binding in bindings:
+            self.bind(binding)
+
+
+_NOWHERE = Route()

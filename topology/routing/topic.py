@@ -1,0 +1,152 @@
+"""The topic exchange: binding keys in a trie, matched word by word (SEMANTICS section 3).
+
+Binding keys and routing keys are split by the same function. A node of the trie stands for a prefix
+of some binding keys; its children are reached by a literal word, by `*` or by `#`.
+
+    a.*.c     root -a-> o -*-> o -c-> (destinations)
+    a.#       root -a-> o -#-> (destinations)
+
+A message is matched by walking all prefixes at once. After each word of the routing key,
+`frontier` holds the nodes reached exactly there. A `#` node, once reached, stays reached, because
+`#` swallows any further words: it moves to `open_hashes` and is never entered twice. A trie node
+has one parent, so no node can be in the frontier twice either. The work is therefore at most
+(words of the key) x (nodes of the trie), whatever the keys are; the number of `#` in a binding key
+is limited at validation besides.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from topology.declarations import Binding
+from topology.routing.destinations import Destinations
+from topology.values import AmqpValue
+
+
+def split_words(key: str) -> list[str]:
+    """The words of a binding key or a routing key; the empty key has none."""
+    return key.split(".") if key else []
+
+
+class _Node:
+    """A prefix of binding keys."""
+
+    __slots__ = ("destinations", "hash", "literals", "star")
+
+    def __init__(self) -> None:
+        """A leaf without destinations."""
+        self.literals: dict[str, _Node] = {}
+        self.star: _Node | None = None
+        self.hash: _Node | None = None
+        self.destinations = Destinations()
+
+    def child(self, word: str) -> "_Node | None":
+        """The node behind one word of a binding key."""
+        if word == "*":
+            return self.star
+        if word == "#":
+            return self.hash
+        return self.literals.get(word)
+
+    def grow(self, word: str) -> "_Node":
+        """The node behind one word of a binding key, made if it is not there."""
+        node = self.child(word)
+        if node is None:
+            node = _Node()
+            if word == "*":
+                self.star = node
+            elif word == "#":
+                self.hash = node
+            else:
+                self.literals[word] = node
+        return node
+
+    def cut(self, word: str) -> None:
+        """Drop the node behind one word of a binding key."""
+        if word == "*":
+            self.star = None
+        elif word == "#":
+            self.hash = None
+        else:
+            del self.literals[word]
+
+    @property
+    def bare(self) -> bool:
+        """Whether no binding key ends here or passes through."""
+        return (
+            self.destinations.empty
+            and not self.literals
+            and self.star is None
+            and self.hash is None
+        )
+
+
+class TopicMatcher:
+    """The bindings of one topic exchange."""
+
+    reads_headers = False
+
+    def __init__(self) -> None:
+        """No bindings yet."""
+        self._root = _Node()
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+        node = self._root
+        for word in split_words(binding.routing_key):
+            node = node.grow(word)
+        node.destinations.add(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Take out a binding that is there, and every node that only it needed."""
+        path = [self._root]
+        words = split_words(binding.routing_key)
+        for word in words:
+            path.append(path[-1].grow(word))
+        path[-1].destinations.remove(binding)
+        for parent, word, node in zip(path[-2::-1], words[::-1], path[::-1], strict=False):
+            if not node.bare:
+                return
+            parent.cut(word)
+
+    def match(
+        self,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None,  # noqa: ARG002 - a topic exchange reads keys only
+    ) -> list[Destinations]:
+        """The destinations of every binding key that matches one of the routing keys."""
+        if len(routing_keys) == 1:
+            return self._match(routing_keys[0])
+        return [found for key in routing_keys for found in self._match(key)]
+
+    def _match(self, routing_key: str) -> list[Destinations]:
+        frontier = [self._root]
+        open_hashes: dict[_Node, None] = {}
+        _open(self._root, open_hashes)
+        for word in split_words(routing_key):
+            reached: list[_Node] = []
+            for node in (*frontier, *open_hashes) if open_hashes else frontier:
+                child = node.literals.get(word)
+                if child is not None:
+                    reached.append(child)
+                if node.star is not None:
+                    reached.append(node.star)
+            if not reached and not open_hashes:
+                return []
+            for node in reached:
+                if node.hash is not None:
+                    _open(node, open_hashes)
+            frontier = reached
+        return [node.destinations for node in _all(frontier, open_hashes)]
+
+
+def _open(node: _Node, open_hashes: dict[_Node, None]) -> None:
+    """Enter the chain of `#` behind a node; each of them also matches no words at all."""
+    following = node.hash
+    while following is not None and following not in open_hashes:
+        open_hashes[following] = None
+        following = following.hash
+
+
+def _all(frontier: list[_Node], open_hashes: dict[_Node, None]) -> Iterator[_Node]:
+    for node in (*frontier, *open_hashes):
+        if not node.destinations.empty:
+            yield node
