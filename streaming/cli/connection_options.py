@@ -79,7 +79,7 @@ def _log_trouble(*, shown: bool) -> None:
     """
     import logging
 
-    from streaming.client.trouble import LOGGER
+    from streaming.client.outages import LOGGER
 
     logging.getLogger(LOGGER).setLevel(logging.NOTSET if shown else logging.CRITICAL)
 

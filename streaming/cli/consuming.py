@@ -206,8 +206,8 @@ def handled(delivery: "Delivery", command: list[str] | None) -> bool:
     """Give a body to the command; whether it worked."""
     import os
 
-    if "body" in delivery.left_out:
-        place = "/".join(map(str, delivery.place or ()))
+    if "body" in delivery.truncated:
+        place = "/".join(map(str, delivery.origin or ()))
         print(
             f"message {place} is too large for its topic and came without its body: rejected; "
             f"`dlx dead-letters show {place}` has it whole",
@@ -265,7 +265,7 @@ def _document(delivery: "Delivery") -> dict[str, Any]:
         "properties": delivery.properties,
         "headers": table_to_json(delivery.headers),
         "body": body,
-    } | ({"left_out": delivery.left_out} if delivery.left_out else {})
+    } | ({"left_out": delivery.truncated} if delivery.truncated else {})
 
 
 def _json_text(value: object) -> str:

@@ -75,7 +75,7 @@ def import_(
     for name, part in _parts(file, vhost, config).items():
         with connected(config, user, name, timeout) as connection:
             imported = connection.channel().import_definitions(part)
-        left_out |= dict.fromkeys(imported.left_out)
+        left_out |= dict.fromkeys(imported.unsupported)
         print(f"vhost {name!r}: {imported.objects} objects imported")
     for line in left_out:
         print(f"left out: {line}")

@@ -26,12 +26,12 @@ from streaming.client.errors import (
     NoAnswerError,
     NotAllowedError,
     NotFoundError,
-    NotImplementedHereError,
-    NotUnderstoodError,
     PreconditionFailedError,
+    QuarantinedError,
     ResourceLockedError,
     TransactionAbortedError,
     UnroutableError,
+    UnsupportedError,
 )
 from streaming.client.messages import Death, Delivery, Returned
 from streaming.client.publisher import Message, Publisher
@@ -57,13 +57,13 @@ __all__ = [
     "NoAnswerError",
     "NotAllowedError",
     "NotFoundError",
-    "NotImplementedHereError",
-    "NotUnderstoodError",
     "PreconditionFailedError",
     "Publisher",
+    "QuarantinedError",
     "ResourceLockedError",
     "Returned",
     "Transaction",
     "TransactionAbortedError",
     "UnroutableError",
+    "UnsupportedError",
 ]

@@ -47,13 +47,13 @@ class Channel(Declaring, Settling):
 
     Attributes:
         name: with the user, its identity.
-        resumed: how often it had to be opened again because the broker had closed it.
+        reopen_count: how often it had to be opened again because the broker had closed it.
     """
 
     def __init__(self, connection: Connection, name: str, lease_ms: int) -> None:
         self._connection = connection
         self.name = name
-        self.resumed = 0
+        self.reopen_count = 0
         self._lock = threading.Lock()
         self._recipients = Recipients(self)
         self._missing: list[str] = []
@@ -249,7 +249,7 @@ class Channel(Declaring, Settling):
         self._lease.renew_if_due(now_s)
 
     def _reopened(self) -> None:
-        self.resumed += 1
+        self.reopen_count += 1
         logger.warning(
             "the broker had closed channel %s: it is opened again, its consumers go on, and what "
             "was unacked has been requeued",

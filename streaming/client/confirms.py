@@ -16,7 +16,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from streaming.client.errors import ClientError, NotUnderstoodError, UnroutableError
+from streaming.client.errors import ClientError, QuarantinedError, UnroutableError
 
 if TYPE_CHECKING:
     from streaming.client.messages import Returned
@@ -238,9 +238,9 @@ class Confirms:
                 _finish(pending, error)
 
 
-def not_understood() -> NotUnderstoodError:
+def not_understood() -> QuarantinedError:
     """The job has passed a publish over and said nothing of it."""
-    return NotUnderstoodError(
+    return QuarantinedError(
         "the job could not understand the record, or it was too large: the table quarantine has "
         "it, with the cause"
     )

@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from streaming.client.address import Address, address_of
-from streaming.client.asking import Answer, Asking
 from streaming.client.channel import Channel
+from streaming.client.command_client import Answer, CommandClient
+from streaming.client.dispatch import Dispatch
 from streaming.client.errors import (
     ConnectionClosedError,
     KafkaUnreachableError,
     NoAnswerError,
 )
 from streaming.client.flow import HELD_BACK, Flow
-from streaming.client.members import Members
+from streaming.client.outages import Outages
 from streaming.client.publisher import Publisher
 from streaming.client.reader import Reader
 from streaming.client.sender import Sender
 from streaming.client.transactions import Transaction, Transactions
-from streaming.client.trouble import Trouble
 from streaming.config import load_config
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Connection:
     Args:
         address: an `Address`, or Kafka's `HOST:PORT` where the topics have their default names.
         timeout_s: how long to wait for Kafka and for the job before saying that it is down.
-        on_trouble: called with words when Kafka or the job goes away, and when the job is heard
+        on_outage: called with words when Kafka or the job goes away, and when the job is heard
             again; on the thread that noticed it, and it must not wait.
 
     Raises:
@@ -68,24 +68,24 @@ class Connection:
         address: Address | str = "localhost:9092",
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
-        on_trouble: Callable[[str], None] | None = None,
+        on_outage: Callable[[str], None] | None = None,
     ) -> None:
         self.address = Address(bootstrap=address) if isinstance(address, str) else address
         self.timeout_s = timeout_s
         self.session = uuid.uuid4().hex[:12]
-        self.trouble = Trouble(self.address.bootstrap, on_trouble)
+        self._outages = Outages(self.address.bootstrap, on_outage)
         self.flow = Flow()
         self._lock = threading.Lock()
         self._numbers = 0
         self._closed = False
-        self.sender = Sender(self.address.properties, timeout_s, self.trouble.of_kafka)
+        self.sender = Sender(self.address.properties, timeout_s, self._outages.of_kafka)
         patient = {**self.address.properties, "message.timeout.ms": str(COMMANDS_PATIENCE_MS)}
-        self._commands = Sender(patient, timeout_s, self.trouble.of_kafka)
-        self._asking = Asking(self.address, self._commands, timeout_s, lambda: self._reader)
-        self.members = Members(self._asking, self.flow, self.trouble)
+        self._commands = Sender(patient, timeout_s, self._outages.of_kafka)
+        self._asking = CommandClient(self.address, self._commands, timeout_s, lambda: self._reader)
+        self.members = Dispatch(self._asking, self.flow, self._outages)
         self._transactions = Transactions(self)
         try:
-            self._reader = Reader(self.address, timeout_s, self.members, self.trouble)
+            self._reader = Reader(self.address, timeout_s, self.members, self._outages)
         except BaseException:
             self.sender.close()
             self._commands.close()
@@ -100,7 +100,7 @@ class Connection:
         user: str = "guest",
         vhost: str = "/",
         timeout_s: float = DEFAULT_TIMEOUT_S,
-        on_trouble: Callable[[str], None] | None = None,
+        on_outage: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Self:
         """Connect to the job of a `dlx.toml`.
@@ -112,7 +112,7 @@ class Connection:
             InvalidConfigError: the file cannot be used.
         """
         address = address_of(load_config(Path(file)), user, vhost, environ)
-        return cls(address, timeout_s=timeout_s, on_trouble=on_trouble)
+        return cls(address, timeout_s=timeout_s, on_outage=on_outage)
 
     # -- what users make
 
@@ -204,6 +204,16 @@ class Connection:
         return self.flow.is_open
 
     @property
+    def outage(self) -> str:
+        """What is known to be wrong with Kafka or the job; empty while nothing is."""
+        return str(self._outages)
+
+    @property
+    def outages(self) -> Outages:
+        """For channels and transactions, which report what they notice."""
+        return self._outages
+
+    @property
     def heard_s(self) -> float:
         """When the job last said something to this vhost and user, on the monotonic clock."""
         return self._reader.heard_s
@@ -224,12 +234,12 @@ class Connection:
         timeout_s: float | None = None,
         patience_s: float = 0.0,
     ) -> Answer:
-        """Send a command and wait for its answer; see `Asking.ask`."""
+        """Send a command and wait for its answer; see `CommandClient.ask`."""
         self.check_open()
         return self._asking.ask(document, channel, timeout_s=timeout_s, patience_s=patience_s)
 
     def ask_all(self, documents: Iterable[dict[str, Any]], channel: str) -> list[Answer]:
-        """Send commands and wait for all their answers; raises as `Asking.ask`."""
+        """Send commands and wait for all their answers; raises as `CommandClient.ask`."""
         self.check_open()
         return self._asking.ask_all(documents, channel)
 
@@ -242,7 +252,7 @@ class Connection:
     def ask_behind(
         self, topic: str, partition: int, channel: str, then: Callable[[], None]
     ) -> None:
-        """As `Asking.ask_behind`."""
+        """As `CommandClient.ask_behind`."""
         self._asking.ask_behind(topic, partition, channel, then)
 
     def tell(

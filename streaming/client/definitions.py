@@ -20,11 +20,11 @@ IMPORT_PATIENCE_S_PER_MB = 10.0
 needs half a second for a megabyte of definitions."""
 
 
-class Imported(NamedTuple):
+class ImportResult(NamedTuple):
     """What an import did: how many objects, and what of the document is not modelled."""
 
     objects: int
-    left_out: tuple[str, ...]
+    unsupported: tuple[str, ...]
 
 
 class Definitions:
@@ -38,7 +38,7 @@ class Definitions:
         """
         raise NotImplementedError
 
-    def import_definitions(self, document: Mapping[str, Any]) -> Imported:
+    def import_definitions(self, document: Mapping[str, Any]) -> ImportResult:
         """Declare what a definitions document holds for this vhost: all of it, or nothing.
 
         A large document is waited for longer than for `timeout_s`, as long as the job lives.
@@ -54,7 +54,7 @@ class Definitions:
             raise ClientError(f"the definitions cannot be imported: {error}") from error
         patience_s = IMPORT_PATIENCE_S + written.text_bytes * IMPORT_PATIENCE_S_PER_MB / 1_000_000
         answer = self.ask("import_definitions", patience_s=patience_s, **written.member)
-        return Imported(int(answer["imported"]), tuple(answer["left_out"]))
+        return ImportResult(int(answer["imported"]), tuple(answer["left_out"]))
 
     def export_definitions(self) -> dict[str, Any]:
         """What is declared in this vhost, as a definitions document RabbitMQ imports.

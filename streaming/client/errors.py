@@ -7,8 +7,8 @@ ClientError
 +-- BrokerError             the job refused; RabbitMQ's codes:
 |     403 AccessRefusedError, 404 NotFoundError, 405 ResourceLockedError,
 |     406 PreconditionFailedError, 503 CommandInvalidError, 530 NotAllowedError,
-|     540 NotImplementedHereError
-+-- NackedError, UnroutableError, NotUnderstoodError   what became of a publish
+|     540 UnsupportedError
++-- NackedError, UnroutableError, QuarantinedError   what became of a publish
 +-- FlowStoppedError        flow control, where the publisher asked to be told
 +-- TransactionAbortedError
 """
@@ -47,7 +47,7 @@ class NackedError(ClientError):
     """The broker refused a publish: a full queue with `reject-publish` (R-ROUTE-13)."""
 
 
-class NotUnderstoodError(ClientError):
+class QuarantinedError(ClientError):
     """A publish was passed over: it is in the table `quarantine`, with the cause."""
 
 
@@ -121,7 +121,7 @@ class NotAllowedError(BrokerError):
     """530: a consumer tag in use, say."""
 
 
-class NotImplementedHereError(BrokerError):
+class UnsupportedError(BrokerError):
     """540: not in a vhost with several lanes, say."""
 
 
@@ -132,7 +132,7 @@ _BY_CODE: dict[int, type[BrokerError]] = {
     406: PreconditionFailedError,
     503: CommandInvalidError,
     530: NotAllowedError,
-    540: NotImplementedHereError,
+    540: UnsupportedError,
 }
 
 

@@ -59,7 +59,7 @@ class Lease:
                 self._asked_s = self._renewed_s = 0.0  # asked again at the next moment
                 if now_s - self._connection.heard_s > timeout_s:
                     silent = self._connection.job_silent("the renewal of a channel", timeout_s)
-                    self._connection.trouble.no_answer(str(silent))
+                    self._connection.outages.no_answer(str(silent))
         elif now_s - self._renewed_s > self.lease_ms / 1000 / RENEWALS_A_LEASE:
             self._renewed_s = self._asked_s = now_s
             self._connection.ask_later({"op": "renew"}, self._name, self._renewed)

@@ -41,9 +41,9 @@ class _Message(msgspec.Struct, kw_only=True):
     Attributes:
         headers: the AMQP headers table; values as `topology.values` says.
         kafka_headers: the publisher's own Kafka headers, as bytes.
-        left_out: of a message too large for its Kafka topic, what is missing here and how much of
+        truncated: of a message too large for its Kafka topic, what is missing here and how much of
         it: entries of `x-death`, bytes of the `body`, and so on; empty if it is whole.
-        place: topic number, partition and offset, by which the tables have the message whole
+        origin: topic number, partition and offset, by which the tables have the message whole
         (`dlx dead-letters show 1/0/42`); known where something was left out, and of returns.
     """
 
@@ -53,8 +53,8 @@ class _Message(msgspec.Struct, kw_only=True):
     properties: dict[str, Any]
     headers: dict[str, Any]
     kafka_headers: KafkaHeaders = ()
-    left_out: dict[str, int] = {}
-    place: tuple[int, int, int] | None = None
+    truncated: dict[str, int] = {}
+    origin: tuple[int, int, int] | None = None
 
 
 class Returned(_Message, kw_only=True):

@@ -113,7 +113,7 @@ class Publisher:
         Returns:
             A future that is done when the broker has confirmed; its exception is NackedError,
             UnroutableError (mandatory or immediate), a BrokerError (404: no such exchange),
-            NotUnderstoodError, NoAnswerError, KafkaUnreachableError or FlowStoppedError (Kafka has
+            QuarantinedError, NoAnswerError, KafkaUnreachableError or FlowStoppedError (Kafka has
             it, and the broker takes it when publishers may go on).
 
         Raises:

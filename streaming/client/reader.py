@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from streaming.client.address import Address
-    from streaming.client.members import Members
-    from streaming.client.trouble import Trouble
+    from streaming.client.dispatch import Dispatch
+    from streaming.client.outages import Outages
 
 logger = logging.getLogger("dlx.client")
 
@@ -61,8 +61,8 @@ class Reader:
         self,
         address: Address,
         timeout_s: float,
-        members: Members,
-        trouble: Trouble,
+        members: Dispatch,
+        trouble: Outages,
     ) -> None:
         self._members = members
         self._trouble = trouble

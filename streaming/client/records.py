@@ -243,8 +243,8 @@ def _attributes(record: Inbound) -> dict[str, Any]:
         "properties": msgspec.json.decode(properties) if properties else {},
         "headers": table_from_json(msgspec.json.decode(headers)) if headers else {},
         "kafka_headers": record.foreign,
-        "left_out": msgspec.json.decode(record.headers.get(LEFT_OUT, b"{}")),
-        "place": None if PLACE[0] not in record.headers else _place(record),
+        "truncated": msgspec.json.decode(record.headers.get(LEFT_OUT, b"{}")),
+        "origin": None if PLACE[0] not in record.headers else _place(record),
     }
 
 

@@ -210,7 +210,7 @@ class Transactions:
             "transaction.timeout.ms": ends_ms,
             "message.timeout.ms": ends_ms,
         }
-        sender = Sender(properties, timeout_s, self._connection.trouble.of_kafka, **more)
+        sender = Sender(properties, timeout_s, self._connection.outages.of_kafka, **more)
         try:
             sender.producer.init_transactions(timeout_s)
         except KafkaException as error:

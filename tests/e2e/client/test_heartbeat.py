@@ -76,7 +76,7 @@ def what_get_says(run: DlxRun) -> list[str]:
 def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline, run, tmp_path):
     troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
     address = address_of(pipeline.config)
-    with Connection(address, timeout_s=WAIT_S, on_trouble=troubles.put) as connection:
+    with Connection(address, timeout_s=WAIT_S, on_outage=troubles.put) as connection:
         channel = connection.channel(lease_ms=HOUR_MS)
         for name in ("library", "shell"):
             channel.declare_queue(name)
@@ -88,14 +88,14 @@ def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline,
 
             run.kill()
             assert troubles.get(timeout=WAIT_S).startswith(SILENT)
-            assert str(connection.trouble).startswith(SILENT)
+            assert connection.outage.startswith(SILENT)
             shell.until(shell.err, SILENT)
             [words] = what_get_says(run)
             assert words.startswith("the job did not answer to get within 6 s")
 
             run.start()
             assert troubles.get(timeout=WAIT_S) == HEARD
-            assert str(connection.trouble) == ""
+            assert connection.outage == ""
             shell.until(shell.err, SILENT, HEARD)
         finally:
             shell.process.kill()

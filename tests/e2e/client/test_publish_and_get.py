@@ -14,8 +14,8 @@ from streaming.client import (
     NackedError,
     NotAllowedError,
     NotFoundError,
-    NotUnderstoodError,
     PreconditionFailedError,
+    QuarantinedError,
     Returned,
     UnroutableError,
 )
@@ -278,7 +278,7 @@ def test_a_record_that_was_not_understood_fails_when_the_next_is_confirmed(runni
         publisher = connection.publisher()
         passed_over = publisher.publish("", "q", b"x" * (most + 1))
         publisher.publish("", "q", "fine").result(WAIT_S)
-        with pytest.raises(NotUnderstoodError, match="quarantine"):
+        with pytest.raises(QuarantinedError, match="quarantine"):
             passed_over.result(0)
 
 
@@ -288,7 +288,7 @@ def test_a_record_that_was_not_understood_fails_although_nothing_follows_it(runn
 
     with Connection(unaware, timeout_s=10) as connection:
         passed_over = connection.publisher().publish("", "q", b"x" * (most + 1))
-        with pytest.raises(NotUnderstoodError, match="quarantine"):
+        with pytest.raises(QuarantinedError, match="quarantine"):
             passed_over.result(WAIT_S)
 
 

@@ -18,7 +18,7 @@ def test_headers_are_in_the_environment_if_it_can_hold_them(headers, test):
 
 
 def test_a_message_that_came_without_its_body_is_given_to_no_command(capfd):
-    cut = a_delivery(body=b"", left_out={"body": 5_000_000}, place=(1, 0, 42))
+    cut = a_delivery(body=b"", truncated={"body": 5_000_000}, origin=(1, 0, 42))
 
     assert not handled(cut, ["echo", "called"])
 

@@ -7,7 +7,7 @@ import pytest
 from streaming.client import (
     ClientError,
     NackedError,
-    NotUnderstoodError,
+    QuarantinedError,
     Returned,
     TransactionAbortedError,
     UnroutableError,
@@ -72,7 +72,7 @@ def test_a_publish_that_is_passed_over_was_not_understood():
 
     confirms.confirmed((0, 1), NackedError("full"))
 
-    with pytest.raises(NotUnderstoodError, match="quarantine"):
+    with pytest.raises(QuarantinedError, match="quarantine"):
         first.result(0)
     with pytest.raises(NackedError):
         second.result(0)
@@ -129,7 +129,7 @@ def test_what_the_job_has_passed_without_a_word_was_not_understood():
     assert places == {0: [1, 2], 1: [3]}
     assert confirms.late_places(publishes[0][1].sent_s) == {}
     assert one.result(0) is None
-    assert isinstance(two.exception(0), NotUnderstoodError)
+    assert isinstance(two.exception(0), QuarantinedError)
     assert not three.done()
     assert not four.done()
 

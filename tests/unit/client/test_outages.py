@@ -1,8 +1,8 @@
-"""Trouble is told once, in words that say who is to blame, and taken back."""
+"""Outages is told once, in words that say who is to blame, and taken back."""
 
 import pytest
 
-from streaming.client.trouble import Trouble
+from streaming.client.outages import Outages
 
 OVER = "the job is heard again"
 NO_ANSWER = "the job did not answer to the renewal of a channel"
@@ -15,7 +15,7 @@ def told():
 
 @pytest.fixture
 def trouble(told):
-    return Trouble("kafka:9092", told.append)
+    return Outages("kafka:9092", told.append)
 
 
 def test_a_silent_job_is_told_once_until_it_is_heard_again(trouble, told):

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
-LOGGER = "dlx.client.trouble"
+LOGGER = "dlx.client.outages"
 logger = logging.getLogger(LOGGER)
 
 About = Literal["", "Kafka", "the job", "answers"]
 
 
-class Trouble:
+class Outages:
     """Hears of what goes wrong in the background.
 
     Args:

@@ -45,7 +45,7 @@ class _Asked(NamedTuple):
     taken: threading.Event  # Kafka has it
 
 
-class Asking:
+class CommandClient:
     """Sends the commands of one connection.
 
     Args:

@@ -10,18 +10,18 @@ from streaming.client.errors import ClientError, broker_error
 from streaming.protocol.headers import SEQ
 
 if TYPE_CHECKING:
-    from streaming.client.asking import Asking
     from streaming.client.channel import Channel
+    from streaming.client.command_client import CommandClient
     from streaming.client.flow import Flow
+    from streaming.client.outages import Outages
     from streaming.client.publisher import Publisher
     from streaming.client.records import Inbound
-    from streaming.client.trouble import Trouble
 
 
-class Members:
+class Dispatch:
     """Hands each record to whom it is for, on the reader's thread."""
 
-    def __init__(self, asking: Asking, flow: Flow, trouble: Trouble) -> None:
+    def __init__(self, asking: CommandClient, flow: Flow, trouble: Outages) -> None:
         self._asking = asking
         self._flow = flow
         self._trouble = trouble

@@ -20,11 +20,11 @@ CUT = [
 def test_a_cut_delivery_says_what_is_missing_and_where_it_is():
     delivery = delivery_of(inbound(b"", HEADERS + CUT), "tag")
 
-    assert delivery.left_out == {"body": 5_000_000, "x-death": 3}
-    assert delivery.place == (1, 0, 42)
+    assert delivery.truncated == {"body": 5_000_000, "x-death": 3}
+    assert delivery.origin == (1, 0, 42)
 
 
 def test_a_whole_delivery_lacks_nothing():
     delivery = delivery_of(inbound(b"body", HEADERS), "tag")
 
-    assert (delivery.left_out, delivery.place) == ({}, None)
+    assert (delivery.truncated, delivery.origin) == ({}, None)
