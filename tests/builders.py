@@ -30,7 +30,7 @@ from streaming.broker.outbound import (
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
 from streaming.broker.state.paged_fifo import MemoryStore
-from streaming.broker.vhost import TopologyCache
+from streaming.broker.vhost import VhostCache
 from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.errors import Refusal
@@ -48,7 +48,7 @@ class Broker:
     """
 
     def __init__(
-        self, *, cut: bool = False, cache: TopologyCache | None = None, **config: Any
+        self, *, cut: bool = False, cache: VhostCache | None = None, **config: Any
     ) -> None:
         self.config = ShardConfig(**config)
         self.store = MemoryStore()

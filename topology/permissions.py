@@ -21,16 +21,10 @@ _NOTHING = "^$"
 
 
 class PermissionTable:
-    """The permissions of one vhost; picklable.
+    """The permissions of one vhost."""
 
-    Attributes:
-        enforced: whether permissions count in this vhost at all; the table itself does not look at
-            it, whoever asks does.
-    """
-
-    def __init__(self, *, enforced: bool = True) -> None:
-        """No user has any permission."""
-        self.enforced = enforced
+    def __init__(self) -> None:
+        """Create a table in which no user has any permission."""
         self._records: dict[str, Permission] = {}
         self._patterns: dict[str, dict[Access, Pattern]] = {}
 
@@ -46,18 +40,6 @@ class PermissionTable:
             "read": compile_pattern(permission.read or _NOTHING),
         }
         self._records[permission.user] = permission
-
-    def __getstate__(self) -> tuple[bool, list[Permission]]:
-        """The permissions by user; patterns are compiled again."""
-        return self.enforced, self.permissions()
-
-    def __setstate__(self, state: tuple[bool, list[Permission]]) -> None:
-        """Set all permissions again."""
-        self.enforced, permissions = state
-        self._records = {}
-        self._patterns = {}
-        for permission in permissions:
-            self.set(permission)
 
     def clear(self, user: str) -> bool:
         """Take all permissions from a user; False if it had none."""

@@ -82,41 +82,35 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 class PolicyTable:
-    """The policies and operator policies of one vhost; picklable, equal tables alike.
+    """The policies and operator policies of one vhost.
 
     Attributes:
-        changes: grows whenever what is in force may have changed.
+        changes: grows with every change, so that derived values know when they are outdated.
     """
 
     def __init__(self) -> None:
-        """None."""
+        """Create an empty table."""
         self._ordinary = _Ranking()
         self._operator = _Ranking()
         self.changes = 0
 
     def set(self, policy: Policy, *, operator: bool = False) -> None:
-        """Put a policy in force, in place of the one of its name.
+        """Add a policy, or replace the one of the same name; as `load`."""
+        self.load((policy,), operator=operator)
+
+    def load(self, policies: Iterable[Policy], *, operator: bool = False) -> None:
+        """Add policies, replacing those of the same names.
 
         Raises:
-            UnsupportedPatternError: its pattern cannot be used; nothing has changed.
+            UnsupportedPatternError: a pattern cannot be used; nothing has changed.
         """
-        (self._operator if operator else self._ordinary).set(policy)
+        (self._operator if operator else self._ordinary).load(policies)
         self.changes += 1
 
     def clear(self, name: str, *, operator: bool = False) -> bool:
-        """Take a policy out of force; False if there was none of that name."""
+        """Remove a policy; False if there was none of that name."""
         self.changes += 1
         return (self._operator if operator else self._ordinary).clear(name)
-
-    def __getstate__(self) -> tuple[list[Policy], list[Policy]]:
-        """Both kinds by name; patterns are compiled again."""
-        return self.policies(), self.policies(operator=True)
-
-    def __setstate__(self, state: tuple[list[Policy], list[Policy]]) -> None:
-        """Set all policies again."""
-        self._ordinary = _Ranking(state[0])
-        self._operator = _Ranking(state[1])
-        self.changes = 0
 
     def policies(self, *, operator: bool = False) -> list[Policy]:
         """The policies, by name."""
@@ -192,15 +186,14 @@ class PolicyTable:
 class _Ranking:
     """Policies of one kind, best first."""
 
-    def __init__(self, policies: Iterable[Policy] = ()) -> None:
-        self._by_name = {
+    def __init__(self) -> None:
+        self._by_name: dict[str, tuple[Policy, Pattern]] = {}
+        self._ranked: list[tuple[Policy, Pattern]] = []
+
+    def load(self, policies: Iterable[Policy]) -> None:
+        self._by_name |= {
             policy.name: (policy, compile_pattern(policy.pattern)) for policy in policies
         }
-        self._ranked: list[tuple[Policy, Pattern]] = []
-        self._rank()
-
-    def set(self, policy: Policy) -> None:
-        self._by_name[policy.name] = (policy, compile_pattern(policy.pattern))
         self._rank()
 
     def clear(self, name: str) -> bool:

@@ -1,57 +1,164 @@
-"""Definitions put into force: what `lint`, `diagram` and `dlx route` ask their questions of."""
+"""A vhost: everything declared in it, and what results from it.
 
-import msgspec
+The one model of a vhost. The broker changes it command by command; `dlx check`, `dlx route` and
+`dlx diagram` build it from definitions and only read it. Validity is checked elsewhere, before a
+change: see `validation`.
+"""
 
-from topology.declarations import Definitions, Queue
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from topology.declarations import Binding, Definitions, Queue
+from topology.errors import Refusal, access_refused
+from topology.permissions import PermissionTable
 from topology.policies import PolicyTable, QueueSettings
 from topology.routing.router import Router
-from topology.values import Compat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from topology.permissions import Need
+    from topology.values import Compat
 
 
-class CompiledTopology(msgspec.Struct, frozen=True):
-    """One vhost as it stands right after its definitions were imported.
+class Vhost:
+    """Exchanges, queues, bindings, policies and permissions of one vhost.
 
     Attributes:
-        router: every exchange, queue and binding, with the alternate exchanges in force.
-        policies: both kinds.
-        settings: what is in force for each queue, by queue name.
         queues: the declarations, by queue name.
+        queue_numbers, queue_names: the number that stands for each queue in stored state.
+        exclusive_queues: names of the queues that are deleted with their channel.
+        next_queue_number: numbers are never reused.
+        version: grows with every change; the broker increments it.
+        administrators: users who may change policies and permissions.
+        enforce_permissions: False if every user may do everything.
+        default_delivery_limit: for quorum queues without a limit; None for that of `compat`.
     """
 
-    router: Router
-    policies: PolicyTable
-    settings: dict[str, QueueSettings]
-    queues: dict[str, Queue]
+    def __init__(self, compat: Compat = "4.0") -> None:
+        """Create a vhost that has only the predeclared exchanges (R-DEF-2)."""
+        self.compat = compat
+        self.router = Router(compat)
+        self.policies = PolicyTable()
+        self.permissions = PermissionTable()
+        self.queues: dict[str, Queue] = {}
+        self.queue_numbers: dict[str, int] = {}
+        self.queue_names: dict[int, str] = {}
+        self.exclusive_queues: set[str] = set()
+        self.next_queue_number = 1
+        self.version = 0
+        self.administrators: tuple[str, ...] = ()
+        self.enforce_permissions = True
+        self.default_delivery_limit: int | None = None
+        self._settings: dict[str, QueueSettings] = {}
+        self._settings_basis: tuple[int, int | None] = (0, None)
 
+    @classmethod
+    def from_definitions(
+        cls,
+        definitions: Definitions,
+        compat: Compat = "4.0",
+        queue_numbers: Mapping[str, int] | None = None,
+    ) -> Vhost:
+        """Build the vhost that these definitions describe.
 
-def compile_topology(definitions: Definitions, compat: Compat = "4.0") -> CompiledTopology:
-    """Put definitions into force in an empty vhost.
+        Args:
+            definitions: valid ones: `check_definitions` finds no problem in them.
+            compat: the RabbitMQ version to behave like.
+            queue_numbers: the number of each queue; None to number them in order.
+        """
+        vhost = cls(compat)
+        vhost.policies.load(definitions.policies)
+        vhost.policies.load(definitions.operator_policies, operator=True)
+        for permission in definitions.permissions:
+            vhost.permissions.set(permission)
+        for exchange in definitions.exchanges:
+            if exchange.name not in vhost.router.exchanges:
+                vhost.router.declare_exchange(exchange)
+        vhost.update_alternates()
+        for queue in definitions.queues:
+            vhost.add_queue(queue, queue_numbers[queue.name] if queue_numbers else None)
+        for binding in definitions.bindings:
+            vhost.router.bind(binding)
+        return vhost
 
-    Args:
-        definitions: free of problems (`validation.check_definitions` finds none).
-        compat: whose behaviour counts where versions differ.
+    def definitions(self) -> Definitions:
+        """Everything declared, in a fixed order."""
+        return Definitions(
+            exchanges=tuple(exchange for _, exchange in sorted(self.router.exchanges.items())),
+            queues=tuple(queue for _, queue in sorted(self.queues.items())),
+            bindings=tuple(self.router.bindings()),
+            policies=tuple(self.policies.policies()),
+            operator_policies=tuple(self.policies.policies(operator=True)),
+            permissions=tuple(self.permissions.permissions()),
+        )
 
-    Returns:
-        The compiled topology; predeclared exchanges (R-DEF-2) are subject to policies too.
-    """
-    policies = PolicyTable()
-    for policy in definitions.policies:
-        policies.set(policy)
-    for policy in definitions.operator_policies:
-        policies.set(policy, operator=True)
-    router = Router(compat)
-    for exchange in tuple(router.exchanges.values()):
-        router.set_alternate(exchange.name, policies.exchange_alternate(exchange))
-    for exchange in definitions.exchanges:
-        if exchange.name not in router.exchanges:
-            router.declare_exchange(exchange, policies.exchange_alternate(exchange))
-    for queue in definitions.queues:
-        router.declare_queue(queue.name)
-    for binding in definitions.bindings:
-        router.bind(binding)
-    return CompiledTopology(
-        router,
-        policies,
-        {queue.name: policies.queue_settings(queue, compat) for queue in definitions.queues},
-        {queue.name: queue for queue in definitions.queues},
-    )
+    def add_queue(self, queue: Queue, number: int | None = None) -> int:
+        """Declare a queue and return its number; a new one unless `number` is given."""
+        if number is None:
+            number = self.next_queue_number
+        self.next_queue_number = max(self.next_queue_number, number + 1)
+        self.queues[queue.name] = queue
+        self.queue_numbers[queue.name] = number
+        self.queue_names[number] = queue.name
+        if queue.exclusive:
+            self.exclusive_queues.add(queue.name)
+        self.router.declare_queue(queue.name)
+        return number
+
+    def remove_queue(self, name: str) -> list[Binding]:
+        """Delete a queue and its bindings; returns those bindings."""
+        del self.queues[name]
+        del self.queue_names[self.queue_numbers.pop(name)]
+        self.exclusive_queues.discard(name)
+        self._settings.pop(name, None)
+        return self.router.delete_queue(name)
+
+    def settings(self, queue: Queue) -> QueueSettings:
+        """The effective settings of a queue: arguments, policies and defaults combined.
+
+        The settings of declared queues are cached until a policy changes: with thousands of active
+        queues, computing them would take a third of a batch's time.
+        """
+        basis = (self.policies.changes, self.default_delivery_limit)
+        if basis != self._settings_basis:
+            self._settings.clear()
+            self._settings_basis = basis
+        declared = self.queues.get(queue.name) is queue
+        settings = self._settings.get(queue.name) if declared else None
+        if settings is None:
+            settings = self.policies.queue_settings(queue, self.compat, self.default_delivery_limit)
+            if declared:
+                self._settings[queue.name] = settings
+        return settings
+
+    def all_settings(self) -> dict[str, QueueSettings]:
+        """The effective settings of every declared queue, by name."""
+        return {name: self.settings(queue) for name, queue in self.queues.items()}
+
+    def update_alternates(self) -> None:
+        """Recompute every exchange's alternate exchange, after policies changed (R-AE-5)."""
+        for exchange in self.router.exchanges.values():
+            if exchange.name:
+                self.router.set_alternate(exchange.name, self.policies.exchange_alternate(exchange))
+
+    def refuse_access(self, user: str | None, needs: list[Need], vhost: str) -> Refusal | None:
+        """403 if permissions are enforced and the user lacks one that is needed.
+
+        An administrator without permissions of their own may do everything.
+        """
+        if not self.enforce_permissions:
+            return None
+        if user in self.administrators and not self.permissions.knows(user):
+            return None
+        return self.permissions.refuse(user, needs, vhost)
+
+    def refuse_administration(self, user: str | None, vhost: str) -> Refusal | None:
+        """403 if the user may not change policies and permissions."""
+        if not self.enforce_permissions or user is None or user in self.administrators:
+            return None
+        return access_refused(
+            f"user '{user}' is not an administrator and may not change policies or permissions in "
+            f"vhost '{vhost}'"
+        )

@@ -24,7 +24,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.shard import Shard
 from streaming.broker.state.paged_fifo import MemoryStore
-from streaming.broker.vhost import TopologyCache
+from streaming.broker.vhost import VhostCache
 
 if TYPE_CHECKING:
     from streaming.broker.events import Events
@@ -91,7 +91,7 @@ class Broker:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.log = Log()
-        self._cache = TopologyCache()
+        self._cache = VhostCache()
 
     def shard(self) -> Shard:
         """The shard, loaded for a batch."""

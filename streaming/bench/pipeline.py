@@ -33,7 +33,7 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
 from streaming.broker.shard import Shard
 from streaming.broker.state.paged_fifo import MemoryStore
-from streaming.broker.vhost import TopologyCache
+from streaming.broker.vhost import VhostCache
 from streaming.config.job import JobSettings
 from streaming.protocol.commands import parse_command
 
@@ -123,7 +123,7 @@ def throughput(stand: Stand, sizes: Sizes) -> Iterator[Figures]:
 def core_rate(shape: Shape, messages: int, batch: int) -> float:
     """The same work in the core alone; messages a second of the median batch."""
     store = MemoryStore()
-    cache = TopologyCache()
+    cache = VhostCache()
     actor = Actor(None, "pub")
     config = ShardConfig(consumer_timeout_ms=None)
     shard = Shard(config, store, cache=cache)

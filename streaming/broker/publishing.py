@@ -181,7 +181,7 @@ class Publishing:
         """
         topology = self._shard.topology
         vhost = self._shard.config.vhost
-        forbidden = topology.refuse(user, [("write", "exchange", name)], vhost)
+        forbidden = topology.refuse_access(user, [("write", "exchange", name)], vhost)
         if forbidden is not None:
             return forbidden
         exchange = topology.router.exchanges.get(name)

@@ -54,8 +54,9 @@ from streaming.broker.queues.registry import QueueDirectory
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.timers import TimerKind, wakings
-from streaming.broker.vhost import Declared, TopologyCache, digest_of
+from streaming.broker.vhost import VhostCache, decode_vhost, digest_of, encode_vhost
 from topology.errors import Refusal
+from topology.vhost import Vhost
 
 if TYPE_CHECKING:
     from streaming.broker.commands import Command
@@ -85,10 +86,10 @@ class Shard(ShardTime):
         store: StateStore,
         *,
         now_ms: int = 0,
-        cache: TopologyCache | None = None,
+        cache: VhostCache | None = None,
     ) -> None:
         self.store = store
-        self._cache = cache or TopologyCache()
+        self._cache = cache or VhostCache()
         data = store.read(_HEADER)
         header = (
             HeaderRecord(0, 1, b"", {}, {}, 1, 0, 0, [])
@@ -263,24 +264,24 @@ class Shard(ShardTime):
         self.dead_lettering.epoch += 1
         self.publishing.forget_plans()
 
-    def _load_topology(self) -> Declared:
-        declared = self._cache.take(self.config.compat, self._digest)
-        if declared is None:
+    def _load_topology(self) -> Vhost:
+        vhost = self._cache.take(self.config.compat, self._digest)
+        if vhost is None:
             data = self.store.read(_TOPOLOGY)
             if data is None:
-                declared = Declared(self.config.compat)
+                vhost = Vhost(self.config.compat)
             else:
-                declared = Declared.decode(data, self.config.compat)
-        declared.permissions.enforced = self.config.enforce_permissions
-        declared.administrators = self.config.administrators
-        declared.default_delivery_limit = self.config.default_delivery_limit
-        return declared
+                vhost = decode_vhost(data, self.config.compat)
+        vhost.enforce_permissions = self.config.enforce_permissions
+        vhost.administrators = self.config.administrators
+        vhost.default_delivery_limit = self.config.default_delivery_limit
+        return vhost
 
     def _save(self) -> None:
         self.channels.save()
         self.queues.save()
         if self._changed_topology:
-            data = self.topology.encode()
+            data = encode_vhost(self.topology)
             self._digest = digest_of(data)
             self.store.write(_TOPOLOGY, data)
         header = HeaderRecord(

@@ -90,13 +90,13 @@ def route(
     Each line is one step: through a binding, or from an exchange to its alternate exchange. The
     headers CC and BCC, arrays of strings, hold further routing keys.
     """
-    from topology.vhost import compile_topology
+    from topology.vhost import Vhost
 
     headers = parse_headers(header or [])
     keys = (routing_key, *further_keys(headers, "CC"), *further_keys(headers, "BCC"))
     headers.pop("BCC", None)
     chosen = choose_vhost(load(file, compat.compat), vhost)
-    router = compile_topology(chosen.definitions, compat.compat).router
+    router = Vhost.from_definitions(chosen.definitions, compat.compat).router
     if exchange not in router.exchanges:
         hint = did_you_mean(exchange, router.exchanges)
         what = f"no exchange is named {exchange!r} in vhost {chosen.name!r}{hint}"

@@ -39,8 +39,8 @@ def import_problems(config: JobConfig, vhost: str, definitions: Definitions) -> 
         (definitions.policies, False),
         (definitions.operator_policies, True),
     ):
+        table.load(policies, operator=operator)
         for policy in policies:
-            table.set(policy, operator=operator)
             refusal = refuse_policy_on_lanes(policy, shard)
             if refusal is not None:
                 yield f"policy {policy.name!r}: {refusal.text}"

@@ -208,7 +208,7 @@ class Narration:
         """What is in force for a queue, if it still exists."""
         shard = self._broker.shard
         known = shard.topology.queues.get(queue)
-        return None if known is None else shard.queues.settings_for(known[1])
+        return None if known is None else shard.queues.settings_for(known)
 
     # -- messages that are in no queue
 

@@ -102,7 +102,7 @@ class Story:
             self._say(what, "bad")
             return
         shard = self._broker.shard
-        for name, (_number, declaration) in sorted(shard.topology.queues.items()):
+        for name, declaration in sorted(shard.topology.queues.items()):
             rules = queue_words(shard.queues.settings_for(declaration))
             self._say(f"{MORE}queue {quoted(name)}: {rules}", "quiet")
         self._say("")

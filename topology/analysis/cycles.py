@@ -18,7 +18,7 @@ import msgspec
 
 from topology.analysis.reachability import Key, Reach
 from topology.policies import QueueSettings
-from topology.vhost import CompiledTopology
+from topology.vhost import Vhost
 
 Node = tuple[Literal["queue", "exchange"], str, Key]
 """A message in a queue, or published to an exchange, and its routing key."""
@@ -64,13 +64,14 @@ def automatic_reasons(settings: QueueSettings) -> tuple[str, ...]:
     return tuple(reason for reason, possible in reasons.items() if possible)
 
 
-def automatic_cycles(compiled: CompiledTopology) -> list[Lap]:
+def automatic_cycles(compiled: Vhost) -> list[Lap]:
     """Rings in which messages may travel by automatic deaths alone, a shortest one for each queue.
 
     Returns:
         Laps sorted by their queues, each ring once, at most `MOST_LAPS`. A queue that is in several
         rings may appear in one of them only: after a ring has been broken, ask again.
     """
+    settings = compiled.all_settings()
     edges = _without_dead_ends(_edges(compiled))
     covered: set[str] = set()
     laps: dict[tuple[str, ...], Lap] = {}
@@ -84,14 +85,14 @@ def automatic_cycles(compiled: CompiledTopology) -> list[Lap]:
         covered.update(queues)
         first = queues.index(min(queues))
         queues = queues[first:] + queues[:first]
-        reasons = tuple(automatic_reasons(compiled.settings[queue]) for queue in queues)
+        reasons = tuple(automatic_reasons(settings[queue]) for queue in queues)
         laps[queues] = Lap(queues, reasons)
         if len(laps) == MOST_LAPS:
             break
     return [laps[queues] for queues in sorted(laps)]
 
 
-def _edges(compiled: CompiledTopology) -> Edges:
+def _edges(compiled: Vhost) -> Edges:
     """Where automatic deaths may take messages, from every way in which a queue may get one."""
     reach = Reach(compiled)
     edges: Edges = {}
@@ -106,12 +107,12 @@ def _edges(compiled: CompiledTopology) -> Edges:
     return edges
 
 
-def _after(node: Node, compiled: CompiledTopology, reach: Reach) -> Sequence[Node]:
+def _after(node: Node, compiled: Vhost, reach: Reach) -> Sequence[Node]:
     """The nodes one step on: the exchange of a dead letter, or the queues behind an exchange."""
     kind, name, key = node
     if kind == "exchange":
         return tuple(("queue", queue, key) for queue in reach.from_exchange(name, key))
-    settings = compiled.settings[name]
+    settings = compiled.settings(compiled.queues[name])
     exchange = settings.dead_letter_exchange
     if exchange is None or not automatic_reasons(settings):
         return ()

@@ -15,7 +15,7 @@ import msgspec
 from topology.declarations import Binding, Definitions
 from topology.policies import QueueSettings
 from topology.values import AmqpValue, Compat, to_json
-from topology.vhost import CompiledTopology, compile_topology
+from topology.vhost import Vhost
 
 NodeKind = Literal["exchange", "queue", "missing"]
 EdgeKind = Literal["binding", "dead letters", "otherwise"]
@@ -56,14 +56,15 @@ def draw(definitions: Definitions, compat: Compat = "4.0") -> Diagram:
     Predeclared exchanges appear where something refers to them. A dead letter that the default
     exchange sends to a named queue is drawn straight to that queue.
     """
-    return _Drawing(compile_topology(definitions, compat)).finish(definitions)
+    return _Drawing(Vhost.from_definitions(definitions, compat)).finish(definitions)
 
 
 class _Drawing:
     """A diagram in the making: nodes get their ids when first referred to."""
 
-    def __init__(self, compiled: CompiledTopology) -> None:
+    def __init__(self, compiled: Vhost) -> None:
         self._compiled = compiled
+        self._settings = compiled.all_settings()
         self._nodes: dict[tuple[str, str], DiagramNode] = {}
         self._edges: list[DiagramEdge] = []
 
@@ -80,7 +81,7 @@ class _Drawing:
                 self._edge(
                     self._exchange(name), self._exchange(alternate), "otherwise", "otherwise"
                 )
-        for name, settings in self._compiled.settings.items():
+        for name, settings in self._settings.items():
             self._dead_letters(name, settings)
         return Diagram(tuple(self._nodes.values()), tuple(self._edges))
 
@@ -125,7 +126,7 @@ class _Drawing:
         return self._node("x", name, "exchange", f"{exchange.type} exchange{internal}")
 
     def _queue(self, name: str) -> str:
-        settings = self._compiled.settings.get(name)
+        settings = self._settings.get(name)
         if settings is None:
             return self._node("q", name, "missing", "no such queue")
         return self._node("q", name, "queue", *describe_settings(settings))

@@ -15,7 +15,7 @@ from topology.errors import Problem
 from topology.policies import QueueSettings
 from topology.suggestions import did_you_mean
 from topology.values import Compat
-from topology.vhost import CompiledTopology, compile_topology
+from topology.vhost import Vhost
 
 _PREDECLARED_NAMES = frozenset(exchange.name for exchange in PREDECLARED)
 
@@ -30,16 +30,16 @@ def lint(definitions: Definitions, compat: Compat = "4.0") -> tuple[Problem, ...
     Returns:
         Problems whose `where` names an object: `queue 'work'`.
     """
-    compiled = compile_topology(definitions, compat)
+    compiled = Vhost.from_definitions(definitions, compat)
     found = [problem for rule in _RULES for problem in rule(compiled)]
     return (*found, *lint_policies(definitions, compiled))
 
 
-def _dead_letter_exchanges(compiled: CompiledTopology) -> Iterator[Problem]:
+def _dead_letter_exchanges(compiled: Vhost) -> Iterator[Problem]:
     """Dead letters that go nowhere: no exchange (R-DLX-4), or no route behind it (R-DLX-5)."""
     reach = Reach(compiled)
     exchanges = compiled.router.exchanges
-    for queue, settings in sorted(compiled.settings.items()):
+    for queue, settings in sorted(compiled.all_settings().items()):
         where = f"queue {queue!r}"
         exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
         if exchange is None:
@@ -75,7 +75,7 @@ def _no_way_on(whose: str, exchange: str, key: str) -> str:
     return f"{whose} with routing key {key!r} are lost: exchange {exchange!r} has no binding for it"
 
 
-def _alternate_exchanges(compiled: CompiledTopology) -> Iterator[Problem]:
+def _alternate_exchanges(compiled: Vhost) -> Iterator[Problem]:
     """Alternate exchanges that do not exist (R-AE-4), or take messages and lose them (R-AE-9)."""
     reach = Reach(compiled)
     router = compiled.router
@@ -105,11 +105,11 @@ def _alternate_exchanges(compiled: CompiledTopology) -> Iterator[Problem]:
             )
 
 
-def _idle_exchanges(compiled: CompiledTopology) -> Iterator[Problem]:
+def _idle_exchanges(compiled: Vhost) -> Iterator[Problem]:
     """Exchanges that lead to no queue, and are nobody's dead-letter or alternate exchange."""
     reach = Reach(compiled)
     router = compiled.router
-    reported = {settings.dead_letter_exchange for settings in compiled.settings.values()}
+    reported = {settings.dead_letter_exchange for settings in compiled.all_settings().values()}
     reported.update(router.alternate_of(exchange) for exchange in router.exchanges)
     for exchange in sorted(router.exchanges.keys() - _PREDECLARED_NAMES - reported):
         if not reach.from_exchange(exchange, None):
@@ -118,7 +118,7 @@ def _idle_exchanges(compiled: CompiledTopology) -> Iterator[Problem]:
             )
 
 
-def _unreachable_queues(compiled: CompiledTopology) -> Iterator[Problem]:
+def _unreachable_queues(compiled: Vhost) -> Iterator[Problem]:
     """Queues that no binding and no dead letter leads to."""
     reach = Reach(compiled)
     router = compiled.router
@@ -126,7 +126,7 @@ def _unreachable_queues(compiled: CompiledTopology) -> Iterator[Problem]:
     for exchange in router.exchanges.values():
         if exchange.name and not exchange.internal:
             reached.update(reach.from_exchange(exchange.name, None))
-    for settings in compiled.settings.values():
+    for settings in compiled.all_settings().values():
         exchange_name, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
         if exchange_name or (exchange_name is not None and key is not None):
             reached.update(reach.from_exchange(exchange_name, key))
@@ -138,7 +138,7 @@ def _unreachable_queues(compiled: CompiledTopology) -> Iterator[Problem]:
         )
 
 
-def _cycles(compiled: CompiledTopology) -> Iterator[Problem]:
+def _cycles(compiled: Vhost) -> Iterator[Problem]:
     """Rings that messages travel without a rejection, and are dropped in (R-CYC-3)."""
     for lap in automatic_cycles(compiled):
         yield Problem(
@@ -147,13 +147,13 @@ def _cycles(compiled: CompiledTopology) -> Iterator[Problem]:
         )
 
 
-def _refusing_targets(compiled: CompiledTopology) -> Iterator[Problem]:
+def _refusing_targets(compiled: Vhost) -> Iterator[Problem]:
     """Dead-letter targets that refuse what arrives when they are full (R-LEN-12)."""
-    refusing = {queue for queue, limits in compiled.settings.items() if _refuses(limits)}
+    refusing = {queue for queue, limits in compiled.all_settings().items() if _refuses(limits)}
     if not refusing:
         return
     reach = Reach(compiled)
-    for queue, settings in sorted(compiled.settings.items()):
+    for queue, settings in sorted(compiled.all_settings().items()):
         exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
         if exchange is None or settings.at_least_once or (not exchange and key is None):
             continue
@@ -172,11 +172,11 @@ def _refuses(limits: QueueSettings) -> bool:
     return bounded and limits.overflow == "reject-publish"
 
 
-def _settings_without_effect(compiled: CompiledTopology) -> Iterator[Problem]:
+def _settings_without_effect(compiled: Vhost) -> Iterator[Problem]:
     """Settings that a queue's type, or another setting, makes inert (R-ALO-1, R-LEN-14)."""
     policies = {policy.name: policy.definition for policy in compiled.policies.policies()}
     for name, queue in sorted(compiled.queues.items()):
-        settings = compiled.settings[name]
+        settings = compiled.settings(queue)
         by_policy = policies[settings.policy] if settings.policy is not None else {}
         wanted = {f"x-{key}": value for key, value in by_policy.items()} | queue.arguments
         where = f"queue {name!r}"
@@ -190,7 +190,7 @@ def _settings_without_effect(compiled: CompiledTopology) -> Iterator[Problem]:
             yield Problem(where, "overflow reject-publish-dlx acts as drop-head on a quorum queue")
 
 
-_RULES: tuple[Callable[[CompiledTopology], Iterator[Problem]], ...] = (
+_RULES: tuple[Callable[[Vhost], Iterator[Problem]], ...] = (
     _dead_letter_exchanges,
     _alternate_exchanges,
     _idle_exchanges,

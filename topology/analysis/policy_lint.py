@@ -7,7 +7,7 @@ import msgspec
 from topology.declarations import PREDECLARED, Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
 from topology.policies import PolicyTable
-from topology.vhost import CompiledTopology
+from topology.vhost import Vhost
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class _Kind(msgspec.Struct, frozen=True):
     policies: tuple[Policy, ...]
 
 
-def lint_policies(definitions: Definitions, compiled: CompiledTopology) -> tuple[Problem, ...]:
+def lint_policies(definitions: Definitions, compiled: Vhost) -> tuple[Problem, ...]:
     """What is probably a mistake in the policies of one vhost, ordinary ones first, by name.
 
     Policies for streams alone are left out of account, as streams are.
@@ -30,7 +30,7 @@ def lint_policies(definitions: Definitions, compiled: CompiledTopology) -> tuple
     return tuple(problem for kind in kinds for problem in _lint(kind, compiled))
 
 
-def _lint(kind: _Kind, compiled: CompiledTopology) -> Iterator[Problem]:
+def _lint(kind: _Kind, compiled: Vhost) -> Iterator[Problem]:
     objects = _objects(compiled)
     policies = sorted(kind.policies, key=lambda policy: policy.name)
     matched = {policy.name: _matched_by(policy, objects) for policy in policies}
@@ -75,7 +75,7 @@ def _ties(kind: _Kind, contenders: dict[str, list[Policy]]) -> Iterator[Problem]
             )
 
 
-def _objects(compiled: CompiledTopology) -> dict[str, Queue | Exchange]:
+def _objects(compiled: Vhost) -> dict[str, Queue | Exchange]:
     """Everything a policy can apply to, by its name in a problem; predeclared exchanges last."""
     queues = {f"queue {queue.name!r}": queue for queue in compiled.queues.values()}
     exchanges = sorted(compiled.router.exchanges.values(), key=PREDECLARED.__contains__)

@@ -6,7 +6,7 @@ CC and BCC keys are left out of account.
 """
 
 from topology.declarations import Binding
-from topology.vhost import CompiledTopology
+from topology.vhost import Vhost
 
 Key = str | None
 
@@ -14,7 +14,7 @@ Key = str | None
 class Reach:
     """Possible destinations in one compiled topology; remembers what it was asked."""
 
-    def __init__(self, compiled: CompiledTopology) -> None:
+    def __init__(self, compiled: Vhost) -> None:
         """Ask about a topology that does not change any more."""
         self._router = compiled.router
         self._queues = compiled.queues

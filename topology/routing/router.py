@@ -58,7 +58,7 @@ class Hop(msgspec.Struct, frozen=True):
 
 
 class Router:
-    """The exchanges, queues and bindings of one vhost; changed step by step, and picklable.
+    """The exchanges, queues and bindings of one vhost; changed step by step.
 
     Attributes:
         exchanges: the declared exchanges by name, with those that every vhost has.
@@ -263,30 +263,6 @@ class Router:
             else:
                 hops.append(Hop(source, alternate, "exchange", "missing alternate exchange"))
         return hops
-
-    def __getstate__(self) -> tuple[object, ...]:
-        """What was declared; matchers are rebuilt, so that deep tries need no deep pickling."""
-        exchanges = [self.exchanges[name] for name in sorted(self.exchanges)]
-        alternates = sorted(self._alternates.items())
-        return (self.compat, exchanges, alternates, sorted(self.queues), self.bindings())
-
-    def __setstate__(
-        self,
-        state: tuple[Compat, list[Exchange], list[tuple[str, str]], list[str], list[Binding]],
-    ) -> None:
-        """Declare everything again."""
-        self.compat, exchanges, alternates, queues, bindings = state
-        self.exchanges = {}
-        self.queues = dict.fromkeys(queues)
-        self._alternates = {}
-        self._matchers = {}
-        self._bindings = BindingTable()
-        for exchange in exchanges:
-            self.declare_exchange(exchange)
-        for name, alternate in alternates:
-            self.set_alternate(name, alternate)
-        for binding in bindings:
-            self.bind(binding)
 
 
 _NOWHERE = Route()

@@ -26,7 +26,7 @@ class TopologyCommands:
         return self._shard.config.vhost
 
     def _forbidden(self, actor: Actor, needs: list[Any]) -> Refusal | None:
-        return self._shard.topology.refuse(actor.user, needs, self._vhost)
+        return self._shard.topology.refuse_access(actor.user, needs, self._vhost)
 
     def _not_administrator(self, actor: Actor) -> Refusal | None:
         return self._shard.topology.refuse_administration(actor.user, self._vhost)

@@ -135,7 +135,7 @@ class Sessions:
         )
         for stream in channel.consumers():
             self._stop(stream)
-        for name in sorted(shard.topology.exclusive):
+        for name in sorted(shard.topology.exclusive_queues):
             if shard.queues.named(name).owner == channel.number:
                 shard.administration.queues.delete_queue(shard.queues.named(name), "exclusive")
         shard.settlements.requeue_all(channel, explicitly=False)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from topology.declarations import Definitions
 from topology.definitions.load import exported
 
 if TYPE_CHECKING:
-    from streaming.broker.vhost import Declared
+    from topology.vhost import Vhost
 
 PAGE_BYTES = 256 * 1024
 """A page ends with the object that brings it above this; a larger object is left out."""
@@ -18,19 +17,7 @@ PAGE_BYTES = 256 * 1024
 _encoder = msgspec.json.Encoder()
 
 
-def definitions_of(topology: Declared) -> Definitions:
-    """Everything that is declared, as values."""
-    return Definitions(
-        exchanges=tuple(each for _name, each in sorted(topology.router.exchanges.items())),
-        queues=tuple(queue for _name, (_number, queue) in sorted(topology.queues.items())),
-        bindings=tuple(topology.router.bindings()),
-        policies=tuple(topology.policies.policies()),
-        operator_policies=tuple(topology.policies.policies(operator=True)),
-        permissions=tuple(topology.permissions.permissions()),
-    )
-
-
-def export_page(topology: Declared, vhost: str, first: int) -> dict[str, Any]:
+def export_page(topology: Vhost, vhost: str, first: int) -> dict[str, Any]:
     """One page of the export.
 
     Returns:
@@ -38,7 +25,7 @@ def export_page(topology: Declared, vhost: str, first: int) -> dict[str, Any]:
         topology, which must be the same on all pages; `next`, if there is more; `left_out`: objects
         too large for a page, as texts.
     """
-    everything = list(exported(definitions_of(topology)))
+    everything = list(exported(topology.definitions()))
     objects: list[tuple[str, Any]] = [] if first else [("vhosts", {"name": vhost})]
     left_out: list[str] = []
     size = 0

@@ -11,13 +11,13 @@ from topology.errors import InvalidTopologyError, Refusal, precondition_failed
 if TYPE_CHECKING:
     from streaming.broker.events import Actor
     from streaming.broker.handlers.administration import Administration
-    from streaming.broker.vhost import Declared
     from topology.declarations import DestinationType
+    from topology.vhost import Vhost
 
 
 def import_definitions(
     administration: Administration,
-    topology: Declared,
+    topology: Vhost,
     actor: Actor,
     document: dict[str, Any],
     vhost: str,
@@ -67,7 +67,7 @@ def import_definitions(
     return {"imported": _count(definitions), "left_out": left_out}
 
 
-def _existing(topology: Declared) -> list[tuple[DestinationType, str]]:
+def _existing(topology: Vhost) -> list[tuple[DestinationType, str]]:
     """All exchanges and queues."""
     exchanges: list[tuple[DestinationType, str]] = [
         ("exchange", name) for name in topology.router.exchanges

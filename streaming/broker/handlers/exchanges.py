@@ -85,7 +85,7 @@ class ExchangeCommands(TopologyCommands):
         topology = self._shard.topology
         return any(
             topology.settings(declaration).alternate_exchange == name
-            for _number, declaration in topology.queues.values()
+            for declaration in topology.queues.values()
         )
 
     def _remove_exchange(self, name: str) -> None:

@@ -13,7 +13,7 @@ from topology.errors import Refusal, UnsupportedPatternError, precondition_faile
 from topology.validation.refuse import refuse_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 
 class PolicyCommands(TopologyCommands):
@@ -56,18 +56,18 @@ class PolicyCommands(TopologyCommands):
             or refuse_policy_on_lanes(policy, config)
         )
 
-    def set_policies(self, ordinary: Iterable[Policy], operator: Iterable[Policy]) -> None:
+    def set_policies(self, ordinary: Sequence[Policy], operator: Sequence[Policy]) -> None:
         """Put policies that are not refused in force, together and at once (R-POL-8).
 
         All queues are looked at once, however many policies there are.
         """
         policies = self._shard.topology.policies
         before = self._all_settings()
+        policies.load(ordinary)
         for policy in ordinary:
-            policies.set(policy)
             self._changed("policy_set", "", {"policy": policy.name})
+        policies.load(operator, operator=True)
         for policy in operator:
-            policies.set(policy, operator=True)
             self._changed("operator_policy_set", "", {"policy": policy.name})
         self._apply_changed_settings(before)
 
@@ -87,12 +87,12 @@ class PolicyCommands(TopologyCommands):
         shard = self._shard
         return {
             name: shard.queues.settings_for(declaration)
-            for name, (_number, declaration) in shard.topology.queues.items()
+            for name, declaration in shard.topology.queues.items()
         }
 
     def _apply_changed_settings(self, before: dict[str, Any]) -> None:
         shard = self._shard
-        shard.topology.renew_alternates()
+        shard.topology.update_alternates()
         after = self._all_settings()
         changed = [name for name in sorted(after) if after[name] != before[name]]
         for name in changed:

@@ -77,7 +77,7 @@ class QueueCommands(TopologyCommands):
         if known is not None:
             return self._forbidden(
                 actor, [("configure", "queue", declaration.name)]
-            ) or inequivalent_queue(known[1], declaration, self._vhost)
+            ) or inequivalent_queue(known, declaration, self._vhost)
         if unnamed and shard.config.lanes > 1:
             return not_on_lanes(shard.config, "server-named queues")
         named = msgspec.structs.replace(declaration, name="(new)") if unnamed else declaration

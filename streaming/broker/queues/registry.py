@@ -55,15 +55,15 @@ class QueueDirectory:
         """A declared queue."""
         queue = self._names.get(name)
         if queue is None:
-            number, declaration = self._shard.topology.queues[name]
-            queue = self.load(number, declaration)
+            topology = self._shard.topology
+            queue = self.load(topology.queue_numbers[name], topology.queues[name])
         return queue
 
     def by_number(self, number: int) -> Queue | None:
         """A declared queue; None if it is gone."""
         queue = self._loaded.get(number)
         if queue is None:
-            name = self._shard.topology.names.get(number)
+            name = self._shard.topology.queue_names.get(number)
             return None if name is None else self.named(name)
         return queue
 

@@ -24,7 +24,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Kind
 from streaming.broker.message import Message
 from streaming.broker.shard import Shard
-from streaming.broker.vhost import TopologyCache
+from streaming.broker.vhost import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
@@ -45,7 +45,7 @@ OUTPUT = "shard int, report binary"
 STATE_BYTES_PER_COPY = 64
 """What a resident copy takes in the state; 35 to 60 bytes without headers (`dlx bench core`)."""
 
-_cache = TopologyCache()  # of this worker process
+_cache = VhostCache()  # of this worker process
 _encoder = msgspec.msgpack.Encoder()
 
 

@@ -20,7 +20,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.state import paged_fifo as pages
 from streaming.broker.state import record_groups as records
 from streaming.broker.state.paged_fifo import MemoryStore
-from streaming.broker.vhost import TopologyCache
+from streaming.broker.vhost import VhostCache
 from tests.property.broker.scripts import Publish, Step
 
 START_MS = 1_600_000_000_000
@@ -80,7 +80,7 @@ def play(
     config: ShardConfig = CONFIG,
     *,
     cuts: Container[int] = (),
-    cache: TopologyCache | None = None,
+    cache: VhostCache | None = None,
     watch: Watch | None = None,
 ) -> Played:
     """Play a script.

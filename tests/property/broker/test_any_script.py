@@ -11,7 +11,7 @@ from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Event
 from streaming.broker.shard import Shard
-from streaming.broker.vhost import TopologyCache
+from streaming.broker.vhost import VhostCache
 from tests.builders import Broker
 from tests.property.broker.balance import Balance
 from tests.property.broker.declarations import CHANNELS, QUEUES
@@ -93,7 +93,7 @@ def test_the_events_are_the_same_however_the_log_is_cut(compat, script, data):
     """And however small the pages are, with and without compiled topologies at hand."""
     last = len(script) - 1
     cuts = data.draw(st.sets(st.integers(0, last)) | st.just(set(range(last))), label="cuts")
-    cache = TopologyCache() if data.draw(st.booleans(), label="cached") else None
+    cache = VhostCache() if data.draw(st.booleans(), label="cached") else None
     page_copies = data.draw(st.integers(1, 3), label="copies a page")
     page_bits = data.draw(st.integers(0, 2), label="bits of a page")
     with low_limit():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from topology.analysis.cycles import automatic_cycles, automatic_reasons
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.values import Table
-from topology.vhost import CompiledTopology, compile_topology
+from topology.vhost import Vhost
 
 NAMES = ("a", "b", "c", "d")
 KEYS = ("k", "l", "a", "b")
@@ -31,11 +31,11 @@ def topologies(draw: st.DrawFn) -> Definitions:
     return Definitions(exchanges, tuple(queues), tuple(draw(st.lists(bindings, max_size=6))))
 
 
-def comes_back(compiled: CompiledTopology, queue: str, key: str, died_in: tuple[str, ...]) -> bool:
+def comes_back(compiled: Vhost, queue: str, key: str, died_in: tuple[str, ...]) -> bool:
     """Whether a message that always dies automatically may reach a queue it has died in."""
     if queue in died_in:
         return True
-    settings = compiled.settings[queue]
+    settings = compiled.settings(compiled.queues[queue])
     if settings.dead_letter_exchange is None or not automatic_reasons(settings):
         return False
     if settings.dead_letter_routing_key is not None:
@@ -46,7 +46,7 @@ def comes_back(compiled: CompiledTopology, queue: str, key: str, died_in: tuple[
 
 @given(topologies())
 def test_there_is_a_lap_exactly_if_some_message_comes_back_to_where_it_died(definitions):
-    compiled = compile_topology(definitions)
+    compiled = Vhost.from_definitions(definitions)
     arrivals = [(name, name) for name in NAMES]
     arrivals += [(binding.destination, binding.routing_key) for binding in definitions.bindings]
 
@@ -57,12 +57,12 @@ def test_there_is_a_lap_exactly_if_some_message_comes_back_to_where_it_died(defi
 
 @given(topologies())
 def test_a_lap_has_every_queue_once_and_each_can_kill_by_itself(definitions):
-    compiled = compile_topology(definitions)
+    compiled = Vhost.from_definitions(definitions)
 
     for lap in automatic_cycles(compiled):
         assert len(set(lap.queues)) == len(lap.queues)
         assert lap.queues[0] == min(lap.queues)
         assert all(lap.reasons)
         assert lap.reasons == tuple(
-            automatic_reasons(compiled.settings[queue]) for queue in lap.queues
+            automatic_reasons(compiled.settings(compiled.queues[queue])) for queue in lap.queues
         )

@@ -11,7 +11,7 @@ from topology.analysis.lint import lint
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.values import Table
-from topology.vhost import compile_topology
+from topology.vhost import Vhost
 
 QUEUES = ("a", "b", "c")
 EXCHANGES = ("x", "y", "amq.topic")
@@ -97,12 +97,12 @@ def test_any_topology_can_be_linted_and_drawn_and_always_alike(definitions, comp
 def test_dead_letters_with_a_key_of_their_own_are_called_lost_exactly_if_they_reach_nothing(
     definitions,
 ):
-    compiled = compile_topology(definitions)
+    compiled = Vhost.from_definitions(definitions)
     said = {problem.where for problem in lint(definitions) if problem.what.endswith("are lost")} | {
         problem.where for problem in lint(definitions) if "dead letters with" in problem.what
     }
 
-    for queue, settings in compiled.settings.items():
+    for queue, settings in compiled.all_settings().items():
         exchange, key = settings.dead_letter_exchange, settings.dead_letter_routing_key
         if exchange is not None and key is not None:
             route = compiled.router.route(exchange, (key,))
@@ -112,9 +112,9 @@ def test_dead_letters_with_a_key_of_their_own_are_called_lost_exactly_if_they_re
 
 @given(topologies())
 def test_every_step_of_a_lap_is_a_way_that_dead_letters_may_take(definitions):
-    compiled = compile_topology(definitions)
+    compiled = Vhost.from_definitions(definitions)
 
     for lap in automatic_cycles(compiled):
         for queue in lap.queues:
-            exchange = compiled.settings[queue].dead_letter_exchange
+            exchange = compiled.all_settings()[queue].dead_letter_exchange
             assert exchange in compiled.router.exchanges

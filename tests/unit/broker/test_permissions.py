@@ -120,7 +120,7 @@ def test_only_administrators_change_policies_and_permissions(command):
 
     assert refused == Refusal(
         403,
-        "ACCESS_REFUSED - user 'ann' is no administrator and may not change policies or"
+        "ACCESS_REFUSED - user 'ann' is not an administrator and may not change policies or"
         " permissions in vhost '/'",
     )
     assert broker.refusal(command, user="root") is None

@@ -5,13 +5,13 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.dead_letters import dead_lettering
 from streaming.broker.state import record_groups as records
-from streaming.broker.vhost import CACHED_TOPOLOGIES, TopologyCache
+from streaming.broker.vhost import CACHED_VHOSTS, VhostCache
 from tests.builders import Broker
 from topology.declarations import Queue
 
 
 def test_many_idle_queues_cost_a_batch_nothing(monkeypatch):
-    broker = Broker(cache=TopologyCache())
+    broker = Broker(cache=VhostCache())
     for number in range(200):
         broker.queue(f"q{number}")
     broker.finish()
@@ -100,7 +100,7 @@ def test_outbound_records_are_numbered_through_all_batches():
 
 
 def test_a_compiled_topology_is_used_again_by_content():
-    cache = TopologyCache()
+    cache = VhostCache()
     broker = Broker(cache=cache)
     broker.queue("q")
     broker.finish()
@@ -116,7 +116,7 @@ def test_a_compiled_topology_is_used_again_by_content():
 
 
 def test_a_batch_that_fails_leaves_no_half_changed_topology_behind():
-    cache = TopologyCache()
+    cache = VhostCache()
     broker = Broker(cache=cache)
     broker.queue("q")
     broker.finish()
@@ -128,8 +128,8 @@ def test_a_batch_that_fails_leaves_no_half_changed_topology_behind():
 
 
 def test_only_so_many_compiled_topologies_are_kept():
-    cache = TopologyCache()
-    brokers = [Broker(cache=cache) for _ in range(CACHED_TOPOLOGIES + 1)]
+    cache = VhostCache()
+    brokers = [Broker(cache=cache) for _ in range(CACHED_VHOSTS + 1)]
     for number, broker in enumerate(brokers):
         broker.queue(f"q{number}")
     digests = []
@@ -140,7 +140,7 @@ def test_only_so_many_compiled_topologies_are_kept():
 
     kept = [cache.take("4.0", digest) is not None for digest in digests]
 
-    assert kept == [False] + [True] * CACHED_TOPOLOGIES
+    assert kept == [False] + [True] * CACHED_VHOSTS
 
 
 def test_what_is_remembered_of_deaths_is_bounded_and_makes_no_difference(monkeypatch):

@@ -6,7 +6,7 @@ from topology.analysis.cycles import MOST_LAPS, Lap, automatic_cycles, automatic
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.policies import QueueSettings
 from topology.values import Table
-from topology.vhost import compile_topology
+from topology.vhost import Vhost
 
 
 def dying(name, dlx, key=None, **arguments):
@@ -19,7 +19,7 @@ def dying(name, dlx, key=None, **arguments):
 
 def laps(queues, exchanges=(), bindings=()):
     definitions = Definitions(tuple(exchanges), tuple(queues), tuple(bindings))
-    return [str(lap) for lap in automatic_cycles(compile_topology(definitions))]
+    return [str(lap) for lap in automatic_cycles(Vhost.from_definitions(definitions))]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Who may do what."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -105,15 +104,3 @@ def test_a_bad_pattern_changes_nothing():
         table.set(Permission("app", "", "", "("))
     assert table.permissions() == [before]
     assert table.allows("app", "write", "q")
-
-
-def test_a_table_survives_pickling():
-    table = a_table(Permission("b", "", "w", ""), Permission("a", "c", "", ""))
-    table.enforced = False
-
-    copy = pickle.loads(pickle.dumps(table))  # noqa: S301 - our own bytes
-
-    assert copy.enforced is False
-    assert copy.permissions() == [Permission("a", "c", "", ""), Permission("b", "", "w", "")]
-    assert copy.allows("b", "write", "w")
-    assert not copy.allows("b", "read", "w")

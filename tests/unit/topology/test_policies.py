@@ -1,7 +1,5 @@
 """Which policy applies to a queue or exchange."""
 
-import pickle
-
 import pytest
 
 from tests.unit.topology.short_forms import a_policy, a_queue, a_quorum_queue
@@ -110,13 +108,3 @@ def test_the_alternate_of_an_exchange_is_its_argument_else_its_policys():
     table.set(a_policy("all", {"alternate-exchange": "policy"}))
     assert table.exchange_alternate(Exchange("")) is None
     assert table.exchange_alternate(Exchange("amq.topic", "topic")) == "policy"
-
-
-def test_a_table_survives_pickling():
-    table = a_table(a_policy("b"), a_policy("a", priority=1), operator=[a_policy("o")])
-
-    copy = pickle.loads(pickle.dumps(table))  # noqa: S301 - our own bytes
-
-    assert copy.policies() == [a_policy("a", priority=1), a_policy("b")]
-    assert copy.policies(operator=True) == [a_policy("o")]
-    assert copy.queue_settings(a_queue()) == table.queue_settings(a_queue())

@@ -4,7 +4,7 @@ from topology.analysis.policy_lint import lint_policies
 from topology.declarations import Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
 from topology.values import Table
-from topology.vhost import compile_topology
+from topology.vhost import Vhost
 
 TTL: Table = {"message-ttl": 1000}
 
@@ -16,7 +16,7 @@ def problems_of(*policies, operator_policies=()):
         policies=policies,
         operator_policies=operator_policies,
     )
-    return lint_policies(definitions, compile_topology(definitions))
+    return lint_policies(definitions, Vhost.from_definitions(definitions))
 
 
 def test_policies_that_are_in_force_somewhere_are_clean():

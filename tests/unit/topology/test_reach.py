@@ -3,14 +3,14 @@
 from topology.analysis.reachability import Reach
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.values import Table
-from topology.vhost import compile_topology
+from topology.vhost import Vhost
 
 
 def a_reach(exchanges, bindings, queues=("a", "b", "c")):
     definitions = Definitions(
         tuple(exchanges), tuple(Queue(name) for name in queues), tuple(bindings)
     )
-    return Reach(compile_topology(definitions))
+    return Reach(Vhost.from_definitions(definitions))
 
 
 def test_a_known_key_reaches_what_the_router_says():

@@ -1,6 +1,5 @@
 """The walk over exchanges, and what changes do to it."""
 
-import pickle
 from typing import Any
 
 import pytest
@@ -173,26 +172,6 @@ def test_deleting_a_queue_deletes_the_bindings_to_it():
     assert reached(router, "x", "a") == ("r",)
     assert router.delete_queue("r") == [Binding("x", "r", routing_key="a")]
     assert not router.has_bindings_from("x")
-
-
-def test_a_router_survives_pickling_with_very_deep_keys():
-    router = a_router(
-        [("x", "topic"), ("h", "headers"), ("ae", "fanout")],
-        ["q", "r"],
-        [("x", "q", ".".join(["w"] * 128)), ("ae", "r", "")],
-        [("x", "ae")],
-        compat="3.10",
-    )
-    router.bind(Binding("h", "q", arguments={"a": 1}))
-
-    copy = pickle.loads(pickle.dumps(router))  # noqa: S301 - our own bytes
-
-    assert (copy.compat, copy.exchanges, copy.queues) == ("3.10", router.exchanges, router.queues)
-    assert copy.bindings() == router.bindings()
-    assert reached(copy, "x", ".".join(["w"] * 128)) == ("q",)
-    assert reached(copy, "x", "w") == ("r",)
-    assert reached(copy, "h", "", headers={"a": 1.0}) == ("q",)
-    assert copy.unbind(Binding("ae", "r"))
 
 
 def test_thousands_of_bindings_are_changed_one_by_one():
