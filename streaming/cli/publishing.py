@@ -101,7 +101,7 @@ def parse_properties(options: list[str]) -> dict[str, Any]:
     Raises:
         typer.BadParameter: an option has no `=`, or a number is none.
     """
-    from streaming.protocol.headers import WHOLE_PROPERTIES
+    from streaming.protocol.properties import WHOLE_PROPERTIES
 
     found: dict[str, Any] = {}
     for option in options:

@@ -15,8 +15,8 @@ from streaming.cli.topology import CompatChoice, CompatOption
 from topology.values import Compat
 
 if TYPE_CHECKING:
-    from streaming.protocol.properties import Scenario
     from streaming.scenario.compare import Verdict
+    from streaming.scenario.document import Scenario
     from streaming.scenario.files import Read
     from streaming.scenario.story import Line
 

@@ -8,7 +8,7 @@ from typing import Any
 from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.message import Envelope
 from streaming.broker.outbound import DeliveryOut
-from streaming.scenario.steps import PROPERTIES
+from streaming.protocol.properties import PROPERTIES
 from topology.values import Timestamp
 
 DELIVERY_COUNT = "x-delivery-count"

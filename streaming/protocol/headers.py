@@ -26,6 +26,7 @@ from streaming.broker.message import Publication
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.commands import read_command
+from streaming.protocol.properties import TEXT_PROPERTIES, WHOLE_PROPERTIES
 from topology.definitions.json_object import MOST_PROBLEMS, Report
 from topology.errors import InvalidTopologyError
 from topology.suggestions import did_you_mean
@@ -71,27 +72,6 @@ MAX_SHORT_STRING_BYTES = 255
 MAX_NESTING = 64
 
 FLAG_BITS = {"mandatory": MANDATORY, "immediate": IMMEDIATE, "confirm": CONFIRM}
-
-WHOLE_PROPERTIES = {
-    "delivery_mode": (0, 255),
-    "priority": (0, 255),
-    "timestamp": (0, (1 << 63) - 1),
-}
-TEXT_PROPERTIES = frozenset(
-    {
-        "content_type",
-        "content_encoding",
-        "correlation_id",
-        "reply_to",
-        "expiration",
-        "message_id",
-        "type",
-        "user_id",
-        "app_id",
-        "cluster_id",
-    }
-)
-
 
 MOST_DETAIL = 10_000
 """Characters: what is wrong with a record must not weigh many times as much as the record."""

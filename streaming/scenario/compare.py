@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from streaming.protocol.properties import VERSIONS, Scenario
+from streaming.scenario.document import VERSIONS, Scenario
 from streaming.scenario.expectations import Expectations, Expected, reasons_of
 from topology.suggestions import did_you_mean
 from topology.values import Compat

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from streaming.protocol.properties import File, parse_file
 from streaming.scenario.decoding import DOCUMENT
+from streaming.scenario.document import File, parse_file
 from topology.errors import Problem
 
 

@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol
 from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.protocol.commands import MAX_COUNT
-from streaming.protocol.properties import VERSIONS, Scenario
 from streaming.scenario.core_broker import CoreBroker
+from streaming.scenario.document import VERSIONS, Scenario
 from streaming.scenario.open_deliveries import OpenDeliveries
 from streaming.scenario.replies import (
     START_MS,

@@ -14,33 +14,14 @@ from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
 from streaming.protocol.command_fields import CommandFields
 from streaming.protocol.commands import READERS, read_command
+from streaming.protocol.properties import PROPERTIES, WHOLE_PROPERTIES
 from topology.definitions.json_object import Fields, Report
 from topology.names import too_long
 from topology.suggestions import did_you_mean
 from topology.values import Table, json_type, table_from_json
 
-PROPERTIES = (
-    "content_type",
-    "content_encoding",
-    "delivery_mode",
-    "priority",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "timestamp",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
-"""The AMQP basic properties, in the order of the protocol; headers apart."""
-
 MOST_MS = 315_360_000_000
 """Ten years, the longest time RabbitMQ lets anything take."""
-
-_WHOLE = {"delivery_mode": 255, "priority": 255, "timestamp": 2**63 - 1}
-"""The properties that are numbers, and the largest each may be."""
 
 _ALSO_KNOWN = ("op", "at_ms", "comment")
 _GET_LABEL = "g"
@@ -173,14 +154,15 @@ def _properties(publish: Fields) -> tuple[Table, Table | None]:
 
 def _complaint(name: str, value: object) -> str | None:
     """What is wrong with a property's value."""
-    most = _WHOLE.get(name)
-    if most is None:
+    bounds = WHOLE_PROPERTIES.get(name)
+    if bounds is None:
         if isinstance(value, str):
             return too_long(value)
         return f"expected a string, got {json_type(value)}"
     if isinstance(value, bool) or not isinstance(value, int):
         return f"expected a whole number, got {json_type(value)}"
-    return None if 0 <= value <= most else f"must be from 0 to {most}, not {value}"
+    least, most = bounds
+    return None if least <= value <= most else f"must be from {least} to {most}, not {value}"
 
 
 def _note_unknown(fields: Fields) -> None:

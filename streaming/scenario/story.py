@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from streaming.broker.events import Kind
-from streaming.protocol.properties import VERSIONS, Scenario
 from streaming.scenario.core_broker import CoreBroker
+from streaming.scenario.document import VERSIONS, Scenario
 from streaming.scenario.final_state import remains
 from streaming.scenario.narration import MORE, Narration, News, Tone
 from streaming.scenario.play import Outcome, Phase, Player

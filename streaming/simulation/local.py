@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.protocol.properties import Scenario
+from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome
 from streaming.simulation.run import SHUFFLE_PARTITIONS, PipelineRun, RunPlace
 from streaming.spark.session import SessionConfig, make_session, stop_session

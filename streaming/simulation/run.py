@@ -30,7 +30,7 @@ from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.protocol.headers import VHOST
-from streaming.protocol.properties import Scenario
+from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.simulation.brokers import LogReader, LogWriter
 from streaming.simulation.ledger_rows import Moment, quarantined, unacked_copies

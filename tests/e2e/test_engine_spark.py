@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.protocol.properties import parse_file
+from streaming.scenario.document import parse_file
 from streaming.scenario.files import read_files
 from streaming.scenario.play import play
 from streaming.simulation.run import PipelineRun, RunPlace

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from streaming.cli.definitions_file import load
-from streaming.protocol.properties import parse_scenario
 from streaming.scenario.compare import Verdict, judge
+from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
 from topology.analysis.lint import lint
 

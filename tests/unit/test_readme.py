@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from streaming.ledger.schema.schemas import COMMENT, TABLES
+from streaming.ledger.schema.reference import reference
+from streaming.ledger.schema.schemas import TABLES
 from streaming.protocol.commands import READERS
 from streaming.protocol.headers import (
     FLAG_BITS,
@@ -21,9 +21,8 @@ from streaming.protocol.headers import (
     KIND,
     LANE,
     SEQ,
-    TEXT_PROPERTIES,
-    WHOLE_PROPERTIES,
 )
+from streaming.protocol.properties import TEXT_PROPERTIES, WHOLE_PROPERTIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = CHECKOUT / "README.md"
@@ -80,23 +79,9 @@ def blocks():
 
 def columns_of(name):
     """The columns of a table as Markdown: what the schema says of them."""
-    schema = TABLES[name].schema
-    lines = ["| column | type | what it is |", "|---|---|---|"]
-    for field in schema:
-        comment = field.metadata[COMMENT].decode()
-        lines.append(f"| `{field.name}` | {kind_of(field.type)} | {comment} |")
-    return "\n".join(lines) + "\n"
-
-
-def kind_of(kind):
-    """A type in Spark's words."""
-    if pa.types.is_struct(kind):
-        return "struct of " + ", ".join(f"`{member.name}`" for member in kind)
-    if pa.types.is_list(kind):
-        return f"array of {kind_of(kind.value_type)}"
-    if pa.types.is_timestamp(kind):
-        return "timestamp"
-    return {"int32": "int", "int64": "bigint", "bool": "boolean"}.get(str(kind), str(kind))
+    (table,) = (each for each in reference() if each.name == name)
+    rows = [f"| `{name}` | {kind} | {description} |" for name, kind, description in table.columns]
+    return "\n".join(["| column | type | what it is |", "|---|---|---|", *rows]) + "\n"
 
 
 BLOCKS = tuple(blocks())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.protocol.properties import VERSIONS
 from streaming.scenario.compare import compare
+from streaming.scenario.document import VERSIONS
 from streaming.scenario.files import read_files
 from streaming.scenario.play import play
 

@@ -1,11 +1,10 @@
-"""The tables: their columns, their keys, and what Delta keeps statistics of.
+"""The tables: their columns and keys, and the columns that Delta keeps statistics of.
 
-Everything else in this package is written against these definitions; a new column is added here and
-nowhere else. A column that is added later must be nullable: rows already there have no value for
-it.
+The rest of this package is written against these definitions: to add a column, add it here. It must
+be nullable, since existing rows have no value for it.
 
-Names are snake_case; instants are UTC microseconds; texts that hold JSON use the typed form of the
-wire page (`{"$bytes": ...}`, `{"$timestamp": ...}`, `{"$decimal": ...}`).
+Names are snake_case. Instants are UTC microseconds. Text columns that hold JSON use the typed form
+of the wire format (`{"$bytes": ...}`, `{"$timestamp": ...}`, `{"$decimal": ...}`).
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 COMMENT: Final = b"comment"
-"""Metadata key under which Arrow and Delta keep what a column means."""
+"""Metadata key under which Arrow and Delta keep the description of a column."""
 
 TEXT: Final = pa.string()
 LONG: Final = pa.int64()
@@ -93,10 +92,14 @@ _RECORD: Final = [
 _MESSAGE_ID: Final = _column("message_id", MESSAGE_ID, "the message: its key in `messages`")
 _ORIGIN: Final = _column("origin", ORIGIN, "the Kafka record it came from")
 _KAFKA_HEADERS: Final = _column(
-    "kafka_headers", KAFKA_HEADERS, "headers of the record that are not ours, repeats included"
+    "kafka_headers",
+    KAFKA_HEADERS,
+    "other headers of the Kafka record, in order, repeated names included",
 )
 _COPY: Final = [
-    _column("copy_id", LONG, "seq of the event that enqueued the copy; with vhost and lane its id"),
+    _column(
+        "copy_id", LONG, "seq of the event that enqueued the copy: its id within vhost and lane"
+    ),
     _column("parent_copy_id", LONG, "the copy whose death made this one; null for a publish"),
 ]
 
@@ -106,7 +109,7 @@ def _position(*, required: bool) -> list[pa.Field]:
         _column("vhost", TEXT, "virtual host", required=required),
         _column("lane", INT, "lane of the virtual host", required=required),
         _column("seq", LONG, "place in the total order of (vhost, lane)", required=required),
-        _column("at", INSTANT, "when it took effect, by the clock of the shard", required=required),
+        _column("at", INSTANT, "when it took effect, by the shard's clock", required=required),
     ]
 
 
@@ -122,11 +125,13 @@ MESSAGES: Final = pa.schema(
         _column("channel", TEXT, "channel of the publisher"),
         _column("exchange", TEXT, "exchange it was published to"),
         _column("routing_key", TEXT, "routing key it was published with"),
-        _column("mandatory", BOOL, "returned if no queue took it"),
-        _column("immediate", BOOL, "returned if no consumer could take it at once"),
-        _column("confirm", BOOL, "its publisher asked for a confirm"),
+        _column("mandatory", BOOL, "return it if no queue takes it"),
+        _column("immediate", BOOL, "return it if no consumer can take it at once"),
+        _column("confirm", BOOL, "whether the publisher asked for a confirm"),
         _column("properties", PROPERTIES, "AMQP basic properties"),
-        _column("headers", TEXT, "AMQP headers as typed JSON; null when there were none at all"),
+        _column(
+            "headers", TEXT, "AMQP headers as typed JSON; null: the message had no headers table"
+        ),
         _KAFKA_HEADERS,
         _column("body_bytes", LONG, "length of the body"),
         _column("body", BINARY, "the body, as it arrived"),
@@ -141,14 +146,14 @@ EVENTS: Final = pa.schema(
         _MESSAGE_ID,
         *_COPY,
         _column("queue", TEXT, "the queue it happened in"),
-        _column("reason", TEXT, "why, where kind alone does not say"),
+        _column("reason", TEXT, "why, if the kind alone does not say"),
         _column("number", LONG, "a count or position, by kind"),
         _column("position", LONG, "sort key of the copy in its queue"),
         _column("expires_at", INSTANT, "when the copy expires; null: never"),
         _column("body_bytes", LONG, "length of the body"),
         _column("exchange", TEXT, "exchange last published or dead-lettered to"),
         _column("routing_key", TEXT, "first routing key"),
-        _column("user", TEXT, "the RabbitMQ user who caused it; null: the operator, or time"),
+        _column("user", TEXT, "RabbitMQ user who caused it; null: the operator, or a timer"),
         _column("channel", TEXT, "the channel that caused it"),
         _column("detail", TEXT, "the rest, as JSON"),
     ]
@@ -160,12 +165,12 @@ DEAD_LETTERS: Final = pa.schema(
         *_position(required=True),
         _MESSAGE_ID,
         *_COPY,
-        _column("queue", TEXT, "where it died"),
+        _column("queue", TEXT, "queue in which it died"),
         _column(
             "reason",
             TEXT,
-            "rejected, expired, maxlen or delivery_limit; orphaned, where a queue that had an "
-            "alternate exchange of its own was deleted",
+            "rejected, expired, maxlen or delivery_limit; orphaned: the queue was deleted and had an "
+            "alternate exchange of its own",
         ),
         _column(
             "count", LONG, "deaths of the message for this queue and reason, this one included"
@@ -173,10 +178,12 @@ DEAD_LETTERS: Final = pa.schema(
         _column("exchange", TEXT, "exchange last published or dead-lettered to before this death"),
         _column("routing_key", TEXT, "first routing key before this death"),
         _column("routing_keys", TEXTS, "routing keys before this death, without BCC"),
-        _column("dead_letter_exchange", TEXT, "where it was sent; null: the queue names none"),
+        _column(
+            "dead_letter_exchange", TEXT, "exchange it was sent to; null: the queue names none"
+        ),
         _column("dead_letter_routing_key", TEXT, "first routing key it was sent with"),
         _column("targets", TEXTS, "queues that took it"),
-        _column("outcome", TEXT, "why there are no (or fewer) targets; null when all went well"),
+        _column("outcome", TEXT, "why targets are missing; null: every target took it"),
         _column("x_death", X_DEATH, "the death records after this death, most recent first"),
         _column("first_death", DEATH_NOTE, "x-first-death-*"),
         _column("last_death", DEATH_NOTE, "x-last-death-*"),
@@ -194,7 +201,7 @@ QUEUE_CONTENTS: Final = pa.schema(
         *_BATCH,
         _column("vhost", TEXT, "virtual host", required=True),
         _column("lane", INT, "lane of the virtual host", required=True),
-        _column("copy_id", LONG, "with vhost and lane the id of the copy", required=True),
+        _column("copy_id", LONG, "id of the copy within its vhost and lane", required=True),
         _column("parent_copy_id", LONG, "the copy whose death made this one"),
         _MESSAGE_ID,
         _column("queue", TEXT, "the queue it is in", required=True),
@@ -204,10 +211,10 @@ QUEUE_CONTENTS: Final = pa.schema(
         _column("expires_at", INSTANT, "when it expires; null: never"),
         _column("exchange", TEXT, "exchange last published or dead-lettered to"),
         _column("routing_key", TEXT, "first routing key"),
-        _column("returns", LONG, "how often it came back to the queue"),
+        _column("returns", LONG, "how often it was requeued"),
         _column("body_bytes", LONG, "length of the body"),
-        _column("user", TEXT, "who holds it unacked"),
-        _column("channel", TEXT, "the channel that holds it unacked"),
+        _column("user", TEXT, "user who holds it unacked"),
+        _column("channel", TEXT, "channel that holds it unacked"),
     ]
 )
 
@@ -218,11 +225,11 @@ QUARANTINE: Final = pa.schema(
         _column(
             "end_offset",
             LONG,
-            "end, not included, of a range lost in Kafka; null: one record, or a topic's rest",
+            "end (exclusive) of a range lost in Kafka; null: one record, or the rest of a topic",
         ),
         _ORIGIN,
-        _column("cause", TEXT, "what is wrong with it", required=True),
-        _column("detail", TEXT, "the same in words"),
+        _column("cause", TEXT, "what is wrong with the record, as a fixed word", required=True),
+        _column("detail", TEXT, "explanation of the cause"),
         _column("record_key", BINARY, "key of the Kafka record"),
         _column("record_value", BINARY, "value of the Kafka record"),
         _column("kafka_headers", KAFKA_HEADERS, "all headers of the record, repeats included"),
@@ -236,14 +243,18 @@ class TableSpec:
 
     Attributes:
         name: its folder below the tables' root.
+        row: what a row is, for people.
+        key: the columns that identify a row.
         schema: its columns.
-        stats_columns: the top-level columns whose least and greatest value Delta keeps for each
-            file. Nested columns are left out: rewriting a file would lose their statistics.
-        order: the columns that give files their order when small ones are joined.
+        stats_columns: the top-level columns whose smallest and largest value Delta keeps for each
+            file. Nested columns have none: rewriting a file would lose their statistics.
+        order: the columns that order the files when small ones are compacted.
         append_only: rows are never changed or removed.
     """
 
     name: str
+    row: str
+    key: tuple[str, ...]
     schema: pa.Schema
     stats_columns: tuple[str, ...]
     order: tuple[str, ...]
@@ -251,26 +262,48 @@ class TableSpec:
 
 
 _RECORD_KEY: Final = ("topic_number", "partition", "offset")
+_SHARD_KEY: Final = ("vhost", "lane", "seq")
 
 TABLES: Final = {
     spec.name: spec
     for spec in (
-        TableSpec("messages", MESSAGES, ("batch_id", "vhost", "lane", *_RECORD_KEY), _RECORD_KEY),
-        TableSpec("quarantine", QUARANTINE, ("batch_id", *_RECORD_KEY), _RECORD_KEY),
+        TableSpec(
+            "messages",
+            "a message as it arrived: body, properties, headers, Kafka origin",
+            _RECORD_KEY,
+            MESSAGES,
+            ("batch_id", "vhost", "lane", *_RECORD_KEY),
+            _RECORD_KEY,
+        ),
+        TableSpec(
+            "quarantine",
+            "a Kafka record that could not be understood: bytes, headers, cause",
+            _RECORD_KEY,
+            QUARANTINE,
+            ("batch_id", *_RECORD_KEY),
+            _RECORD_KEY,
+        ),
         TableSpec(
             "dead_letters",
+            "one death: body, properties, `x_death`, `targets`, `outcome`, origin",
+            _SHARD_KEY,
             DEAD_LETTERS,
-            ("batch_id", "vhost", "lane", "seq", "at"),
+            ("batch_id", *_SHARD_KEY, "at"),
             ("batch_id", "lane", "seq"),
         ),
         TableSpec(
             "events",
+            "something that happened to a copy, a queue, a channel or the topology; one row of "
+            "kind `batch` per batch",
+            _SHARD_KEY,
             EVENTS,
-            ("batch_id", "vhost", "lane", "seq", "at", "kind"),
+            ("batch_id", *_SHARD_KEY, "at", "kind"),
             ("batch_id", "lane", "seq"),
         ),
         TableSpec(
             "queue_contents",
+            "a copy now in a queue, ready or unacked; at most a few seconds behind",
+            ("vhost", "lane", "copy_id"),
             QUEUE_CONTENTS,
             ("vhost", "lane", "copy_id", "queue"),
             ("lane", "copy_id"),
@@ -281,4 +314,4 @@ TABLES: Final = {
 """By name. The first four are the ledger, in the order in which a batch is committed."""
 
 LEDGER: Final = ("messages", "quarantine", "dead_letters", "events")
-"""The order of a batch's commits; with the last one the batch has happened."""
+"""The order of a batch's commits. The batch has happened once `events` is committed."""

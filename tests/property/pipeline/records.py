@@ -6,7 +6,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from streaming.protocol.commands import READERS
-from streaming.protocol.headers import INBOUND, TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.protocol.headers import INBOUND
+from streaming.protocol.properties import TEXT_PROPERTIES, WHOLE_PROPERTIES
 from tests.builders import START_MS
 from tests.property.topology.amqp_values import json_values, texts
 

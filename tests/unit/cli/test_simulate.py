@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.protocol.properties import parse_scenario
+from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -2,7 +2,7 @@
 
 import json
 
-from streaming.protocol.properties import parse_scenario
+from streaming.scenario.document import parse_scenario
 from streaming.scenario.story import tell
 
 

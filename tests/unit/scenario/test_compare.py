@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from streaming.protocol.properties import Scenario
 from streaming.scenario.compare import Difference, Verdict, compare, judge
 from streaming.scenario.definitions import Declarations
+from streaming.scenario.document import Scenario
 from streaming.scenario.expectations import Expected
 from streaming.scenario.steps import Sleep, Step
 

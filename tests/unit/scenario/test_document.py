@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from streaming.protocol.properties import (
+from streaming.scenario.definitions import Declarations
+from streaming.scenario.document import (
     File,
     MalformedScenarioError,
     Scenario,
     parse_file,
     parse_scenario,
 )
-from streaming.scenario.definitions import Declarations
 from streaming.scenario.expectations import Expected
 from streaming.scenario.steps import Sleep, Step
 from topology.declarations import Queue

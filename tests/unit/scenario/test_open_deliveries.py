@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streaming.protocol.properties import parse_scenario
+from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
 
 CANCEL = {"op": "cancel", "as": "k"}

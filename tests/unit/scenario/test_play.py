@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from streaming.protocol.properties import parse_scenario
 from streaming.scenario.core_broker import CoreBroker
+from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import Player, play
 
 QUEUE = {"queues": [{"name": "q"}]}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.protocol.properties import parse_scenario
+from streaming.scenario.document import parse_scenario
 from streaming.scenario.story import tell
 from tests.unit.scenario.stories import publish, queue, story
 

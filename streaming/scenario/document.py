@@ -1,0 +1,167 @@
+"""A scenario: a topology, timed steps, and what should come of them.
+
+{"id": ..., "title": ..., "definitions": {...}, "steps": [{"at_ms": 0, "op": ..., ...}, ...],
+ "end_ms": 1000, "outcomes": {"4.0.5": {...}}, "expect": {queue: [{"body": ..., "reasons": [...]}]}}
+
+`definitions.py`, `steps.py` and `expectations.py` say what the members may hold; `outcomes` are
+recordings of RabbitMQ, by version. A file holds one scenario, or an array of them. Reading one
+checks its form: whether RabbitMQ would accept the topology shows when it is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from streaming.protocol.command_fields import CommandFields
+from streaming.scenario.decoding import DOCUMENT, decode
+from streaming.scenario.definitions import Declarations, read_definitions
+from streaming.scenario.expectations import Expectations, read_expectations
+from streaming.scenario.steps import MOST_MS, Step, read_steps
+from topology.definitions.json_object import Report
+from topology.errors import DlxError, Problem
+from topology.values import Compat, json_type
+
+VERSIONS: dict[Compat, str] = {"4.0": "4.0.5", "3.10": "3.10.8"}
+"""Which version's recording a compat is held to."""
+
+DESCRIPTIVE = ("rules", "version_note", "difference", "seed", "skip_versions", "no_jitter")
+"""Members that say something about a scenario and change nothing."""
+
+
+class MalformedScenarioError(DlxError):
+    """A scenario that cannot be played; carries every problem found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A scenario, ready to be played.
+
+    Attributes:
+        definitions: what is declared before the first step.
+        end_ms: virtual time of the final observation.
+        outcomes: recorded outcomes by version of RabbitMQ, such as `4.0.5`.
+        expect: None if the author expects nothing.
+        left_out: what the document holds that is not modelled.
+    """
+
+    id: str
+    title: str
+    definitions: Declarations
+    steps: tuple[Step, ...]
+    end_ms: int
+    outcomes: dict[str, dict[str, Any]]
+    expect: Expectations | None
+    left_out: tuple[Problem, ...] = ()
+
+
+class File(msgspec.Struct, frozen=True):
+    """What a scenario file holds: its readable scenarios, and the problems of the others."""
+
+    scenarios: tuple[Scenario, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_file(text: bytes | str, name: str) -> File:
+    """Read a file of one scenario or an array of them.
+
+    Args:
+        text: JSON.
+        name: what a scenario without `id` is called; its place is added if it is one of several.
+    """
+    document, problems = decode(text)
+    if document is None and problems:
+        return File((), tuple(problems))
+    if not isinstance(document, list):
+        return _gathered([(document, name, "", problems)])
+    if not document:
+        return File((), (Problem(DOCUMENT, "holds no scenario"),))
+    parts = []
+    for index, item in enumerate(document):
+        where = f"[{index}]"
+        own = [problem for problem in problems if problem.where.startswith(where)]
+        parts.append((item, f"{name}{where}", where, own))
+    elsewhere = [problem for problem in problems if not problem.where.startswith("[")]
+    file = _gathered(parts)
+    return msgspec.structs.replace(file, problems=(*elsewhere, *file.problems))
+
+
+def parse_scenario(text: bytes | str, name: str) -> Scenario:
+    """Read a file of one scenario; see `parse_file`.
+
+    Raises:
+        MalformedScenarioError: with every problem found.
+    """
+    file = parse_file(text, name)
+    if not file.problems and len(file.scenarios) == 1:
+        return file.scenarios[0]
+    raise MalformedScenarioError(file.problems or [Problem(DOCUMENT, "holds several scenarios")])
+
+
+def _gathered(parts: list[tuple[object, str, str, list[Problem]]]) -> File:
+    scenarios: list[Scenario] = []
+    problems: list[Problem] = []
+    for document, name, where, unusable in parts:
+        if unusable:
+            problems += unusable
+            continue
+        try:
+            scenarios.append(_read(document, name, where))
+        except MalformedScenarioError as error:
+            problems += error.problems
+    return File(tuple(scenarios), tuple(problems))
+
+
+def _read(document: object, name: str, where: str) -> Scenario:
+    if not isinstance(document, dict):
+        problem = Problem(where or DOCUMENT, f"expected an object, got {json_type(document)}")
+        raise MalformedScenarioError([problem])
+    report = Report()
+    fields = CommandFields(document, where, report)
+    scenario = Scenario(
+        fields.text("id", name),
+        fields.text("title", ""),
+        read_definitions(fields.value("definitions"), fields.at("definitions"), report),
+        read_steps(fields.value("steps"), fields.at("steps"), report),
+        fields.whole("end_ms", 0, 0, MOST_MS),
+        _outcomes(fields),
+        read_expectations(fields.value("expect"), fields.at("expect"), report),
+        tuple(report.left_out),
+    )
+    _check_end(fields, scenario)
+    if report.problems:
+        raise MalformedScenarioError(report.problems)
+    unknown = [Problem(path, what) for path, what in fields.unknown(DESCRIPTIVE)]
+    return msgspec.structs.replace(scenario, left_out=(*scenario.left_out, *unknown))
+
+
+def _check_end(fields: CommandFields, scenario: Scenario) -> None:
+    where = fields.at("end_ms")
+    end_ms = fields.value("end_ms")
+    if end_ms is None:
+        fields.report.problem(where, "is missing")
+    elif scenario.steps and end_ms == scenario.end_ms < scenario.steps[-1].at_ms:
+        fields.report.problem(where, f"is before the last step, at {scenario.steps[-1].at_ms}")
+
+
+def _outcomes(fields: CommandFields) -> dict[str, dict[str, Any]]:
+    outcomes = fields.value("outcomes")
+    where = fields.at("outcomes")
+    if outcomes is None:
+        return {}
+    if not isinstance(outcomes, dict):
+        fields.report.problem(where, f"expected an object, got {json_type(outcomes)}")
+        return {}
+    for version, outcome in outcomes.items():
+        if not isinstance(outcome, dict):
+            what = f"expected an object, got {json_type(outcome)}"
+            fields.report.problem(f"{where}.{version}", what)
+    return outcomes
