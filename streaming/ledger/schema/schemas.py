@@ -169,8 +169,8 @@ DEAD_LETTERS: Final = pa.schema(
         _column(
             "reason",
             TEXT,
-            "rejected, expired, maxlen or delivery_limit; orphaned: the queue was deleted and had an "
-            "alternate exchange of its own",
+            "rejected, expired, maxlen or delivery_limit; orphaned: its queue was deleted and had "
+            "an alternate exchange of its own",
         ),
         _column(
             "count", LONG, "deaths of the message for this queue and reason, this one included"
