@@ -1,13 +1,17 @@
-"""Make `.venv` from requirements.lock.
+"""Create or update `.venv` from the requirements locks.
 
-The `dlx` wrapper runs this when there is no environment, or an old one. It runs with the machine's
-own Python before anything is installed, hence the standard library alone.
+The `dlx` wrapper runs this script when the environment is missing or out of date. It runs on the
+machine's own Python before anything is installed, so it imports the standard library alone.
 
-    python -I environment.py ROOT
+    python -I bootstrap_venv.py ROOT LOCK...
 
-The environment is current when it holds a copy of the lock it was made from; that copy is written
-last and removed first, so an interrupted run is simply repeated. Processes started together wait
-for one of them by a file lock, which the system frees even if that one is killed.
+    requirements.lock       what dlx needs to run
+    requirements-dev.lock   what `dlx test`, `dlx docs` and `dlx compile` add
+
+`.venv` keeps a copy of each lock that it was made from. The copies are invalidated before and
+written after an installation, so the next command repeats an interrupted one. Development tools
+stay installed until `.venv` is deleted. Processes started together wait for one of them on a file
+lock, which the system releases even if that process is killed.
 """
 
 import fcntl
@@ -18,63 +22,85 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-LOCK_NAME = "requirements.lock"
+RUNTIME_LOCK = "requirements.lock"
+DEV_LOCK = "requirements-dev.lock"
 BUILD_CONSTRAINTS_NAME = "build-constraints.txt"
 PATH_FILE_NAME = "dlx-checkout.pth"
 
 
-def ensure_environment(root: Path) -> None:
-    """Bring `root/.venv` up to date with `root/requirements.lock`, unless it is.
+class BootstrapError(Exception):
+    """The environment cannot be made; the text says why and what to do."""
+
+
+def ensure_environment(root: Path, locks: Sequence[str] = (RUNTIME_LOCK,)) -> None:
+    """Bring `root/.venv` up to date with the given locks of `root`.
 
     Raises:
-        subprocess.CalledProcessError: pip or uv failed; it has said why on stderr.
+        BootstrapError: the checkout has no such lock.
+        subprocess.CalledProcessError: pip or uv failed, and has written the reason to stderr.
     """
-    with (root / LOCK_NAME).open("r+b") as held:
+    for lock in locks:
+        if not (root / lock).is_file():
+            message = f"{root / lock} does not exist; run this command in a complete checkout"
+            raise BootstrapError(message)
+    with (root / RUNTIME_LOCK).open("r+b") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another dlx that is making .venv")
+            say("waiting for another dlx process that is updating .venv")
             fcntl.flock(held, fcntl.LOCK_EX)
-        if not is_current(root):
-            make_environment(root)
+        if not is_current(root, locks):
+            make_environment(root, locks)
 
 
-def is_current(root: Path) -> bool:
-    """Whether `.venv` was made, completely, from the lock as it is now."""
-    made_from = root / ".venv" / LOCK_NAME
-    return (
-        venv_python(root).exists()
-        and made_from.is_file()
-        and filecmp.cmp(root / LOCK_NAME, made_from, shallow=False)
+def is_current(root: Path, locks: Sequence[str]) -> bool:
+    """Whether `.venv` works and holds everything these locks name."""
+    return runs(venv_python(root)) and all(is_installed(root, lock) for lock in locks)
+
+
+def is_installed(root: Path, lock: str) -> bool:
+    """Whether a lock, as it is now, was installed completely."""
+    return record_of(root, lock).is_file() and filecmp.cmp(
+        root / lock, record_of(root, lock), shallow=False
     )
 
 
-def make_environment(root: Path) -> None:
-    """Create or repair the environment, install exactly what the lock names, and record that."""
-    made_from = root / ".venv" / LOCK_NAME
-    made_from.unlink(missing_ok=True)
+def record_of(root: Path, lock: str) -> Path:
+    """The copy of a lock that `.venv` was made from; empty while an installation runs."""
+    return root / ".venv" / lock
+
+
+def make_environment(root: Path, locks: Sequence[str]) -> None:
+    """Create or repair `.venv` and install these locks; development tools in it are kept."""
+    wanted = list(locks)
+    if DEV_LOCK not in wanted and (root / ".venv" / "bin" / "pytest").exists():
+        wanted.append(DEV_LOCK)
     if not runs(venv_python(root)):
-        say("first use: making .venv from requirements.lock (about 1.3 GB; some minutes)")
+        say("first use: creating .venv from requirements.lock (1.1 GB, takes a few minutes)")
         run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(root / ".venv")])
-    else:
-        say("requirements.lock has changed: updating .venv")
+    stale = [lock for lock in wanted if not is_installed(root, lock)]
+    for lock in stale:
+        record_of(root, lock).write_bytes(b"")
+    say(f"installing {' and '.join(stale)} into .venv")
     if not (root / ".venv" / "bin" / "uv").exists():
         install_uv(root)
-    sync(root)
+    sync(root, wanted)
     link_checkout(root)
-    new = made_from.with_suffix(".new")
-    shutil.copyfile(root / LOCK_NAME, new)
-    new.replace(made_from)
+    for lock in stale:
+        new = record_of(root, lock).with_suffix(".new")
+        shutil.copyfile(root / lock, new)
+        new.replace(record_of(root, lock))
 
 
 def install_uv(root: Path) -> None:
-    """Install uv, as the lock pins it, with pip: the machine's, or else the one Python carries."""
+    """Install uv, as the lock pins it, with the machine's pip or else with ensurepip's."""
     with tempfile.TemporaryDirectory() as folder:
-        pins = Path(folder) / LOCK_NAME
-        pins.write_text(lock_entry((root / LOCK_NAME).read_text("utf-8"), "uv"), "utf-8")
+        pins = Path(folder) / RUNTIME_LOCK
+        pins.write_text(lock_entry((root / RUNTIME_LOCK).read_text("utf-8"), "uv"), "utf-8")
         if find_spec("pip"):
             pip = [sys.executable, "-m", "pip", "--python", str(venv_python(root))]
         else:
@@ -84,19 +110,19 @@ def install_uv(root: Path) -> None:
         run([*pip, *quiet, "install", "--require-hashes", "--no-deps", "-r", str(pins)])
 
 
-def sync(root: Path) -> None:
-    """Make the environment hold what the lock names, with those hashes, and nothing else.
+def sync(root: Path, locks: Sequence[str]) -> None:
+    """Install exactly what the locks name, checked against their hashes, and remove the rest.
 
-    What is built from source is built with tools that are pinned too.
+    Packages that are built from source are built with pinned tools.
     """
     uv = str(root / ".venv" / "bin" / "uv")
     target = ["--python", str(venv_python(root))]
     pins = ["--build-constraints", str(root / BUILD_CONSTRAINTS_NAME), "--require-hashes"]
-    run([uv, "pip", "sync", *target, *pins, str(root / LOCK_NAME)], uv_settings())
+    run([uv, "pip", "sync", *target, *pins, *(str(root / lock) for lock in locks)], uv_settings())
 
 
 def uv_settings() -> dict[str, str]:
-    """The process environment for uv, which should find packages where pip finds them."""
+    """The environment variables for uv; it uses pip's package index unless it has its own."""
     settings = {"UV_HTTP_TIMEOUT": "300", **os.environ}
     if not settings.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
         index = settings.get("PIP_INDEX_URL") or pip_setting("global.index-url")
@@ -107,30 +133,30 @@ def uv_settings() -> dict[str, str]:
 
 def pip_setting(name: str) -> str:
     """A value from pip's configuration files, or the empty string."""
-    asked = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", name],
         capture_output=True,
         text=True,
         check=False,
     )
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def link_checkout(root: Path) -> None:
-    """Make the checkout importable, for Spark's Python workers too.
+    """Make the checkout importable, also for Spark's Python workers.
 
-    The path is relative to the folder it stands in, so the checkout can be moved.
+    The path is relative to site-packages, so the checkout can be moved.
     """
     (packages,) = (root / ".venv" / "lib").glob("python3.*/site-packages")
     (packages / PATH_FILE_NAME).write_text(os.path.relpath(root, packages) + "\n", "utf-8")
 
 
 def lock_entry(lock: str, package: str) -> str:
-    """The lines of a requirements lock that pin one package, hashes included."""
+    """The lines of a lock that pin one package, hashes included."""
     found = re.search(rf"^{re.escape(package)}==.*\n(?:[ \t].*\n)*", lock, re.MULTILINE)
     if found is None:
-        message = f"{LOCK_NAME} does not pin {package}"
-        raise ValueError(message)
+        message = f"{RUNTIME_LOCK} does not pin {package}"
+        raise BootstrapError(message)
     return found.group()
 
 
@@ -140,7 +166,7 @@ def venv_python(root: Path) -> Path:
 
 
 def runs(python: Path) -> bool:
-    """Whether an interpreter exists and works: the one it links to may be gone."""
+    """Whether an interpreter exists and starts; the one it links to may have been removed."""
     check = [str(python), "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
     try:
         return subprocess.run(check, capture_output=True, check=False).returncode == 0
@@ -149,21 +175,24 @@ def runs(python: Path) -> bool:
 
 
 def run(command: list[str], settings: dict[str, str] | None = None) -> None:
-    """Run a tool; all it says goes to stderr, since stdout belongs to the dlx command."""
+    """Run a tool with its output on stderr; stdout belongs to the dlx command."""
     subprocess.run(command, check=True, stdout=sys.stderr, env=settings)
 
 
 def say(line: str) -> None:
-    """Tell the user what takes so long."""
+    """Report progress on stderr."""
     print(f"dlx: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
     try:
-        ensure_environment(Path(sys.argv[1]))
+        ensure_environment(Path(sys.argv[1]), sys.argv[2:] or (RUNTIME_LOCK,))
+    except BootstrapError as error:
+        say(str(error))
+        sys.exit(2)
     except subprocess.CalledProcessError as failure:
-        say(f"making .venv failed: {failure}")
+        say(f"creating .venv failed: {failure}")
         sys.exit(failure.returncode)
-    except OSError as failure:  # a checkout of somebody else, a full disk
-        say(f"making .venv failed: {failure.filename or ''}: {failure.strerror}")
+    except OSError as failure:  # a checkout of another user, a full disk
+        say(f"creating .venv failed: {failure.filename or ''}: {failure.strerror}")
         sys.exit(2)

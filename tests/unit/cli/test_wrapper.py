@@ -1,9 +1,10 @@
-"""The `dlx` script at the root and the environment it makes.
+"""The `dlx` script at the root and the environment it creates.
 
-uv is played by a script that notes its calls and installs nothing.
+A script that records its calls and installs nothing stands in for uv.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli import bootstrap_venv as environment
+from streaming.cli import bootstrap_venv
+from streaming.cli.bootstrap_venv import BootstrapError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 FAKE_UV = """#!/bin/sh
 sleep 0.1
 echo "$*" >> "{calls}"
+case "$*" in *requirements-dev.lock*) touch "$(dirname "$0")/pytest" ;; esac
 exit "$(cat "{status}")"
 """
 
@@ -25,18 +28,21 @@ exit "$(cat "{status}")"
 class Clone:
     """A checkout with the real wrapper and a command that prints its arguments."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, venv: Path) -> None:
         self.root = root
         self.calls = root / "calls"
         self.uv_status = root / "status"
         self.uv_status.write_text("0")
-        (root / "requirements.lock").write_text("rich==1\n")
+        self.runtime_lock = root / "requirements.lock"
+        self.runtime_lock.write_text("rich==1\n")
+        self.dev_lock = root / "requirements-dev.lock"
+        self.dev_lock.write_text("pytest==1\n")
         shutil.copy(CHECKOUT / "dlx", root / "dlx")
         cli = root / "streaming" / "cli"
         cli.mkdir(parents=True)
         shutil.copy(CHECKOUT / "streaming/cli/bootstrap_venv.py", cli)
         (cli / "__main__.py").write_text("import sys\nprint('ran', sys.argv[1:], sys.path[-1])\n")
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)
+        shutil.copytree(venv, root / ".venv", symlinks=True)
         uv = root / ".venv" / "bin" / "uv"
         uv.write_text(FAKE_UV.format(calls=self.calls, status=self.uv_status))
         uv.chmod(0o755)
@@ -58,15 +64,24 @@ class Clone:
         stdout, _ = process.communicate(timeout=60)
         return process.returncode, stdout
 
-    def installs(self) -> int:
-        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+    def installs(self) -> list[list[str]]:
+        """The locks of each installation, by file name."""
+        calls = self.calls.read_text().splitlines() if self.calls.exists() else []
+        return [re.findall(r"[\w-]+\.lock", call) for call in calls]
+
+
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return folder
 
 
 @pytest.fixture
-def clone(tmp_path):
+def clone(tmp_path, venv):
     root = tmp_path / "a checkout"
     root.mkdir()
-    return Clone(root)
+    return Clone(root, venv)
 
 
 @pytest.fixture
@@ -78,13 +93,90 @@ def elsewhere(tmp_path):
     return folder
 
 
+RUNTIME = ["requirements.lock"]
+BOTH = ["requirements.lock", "requirements-dev.lock"]
+
+
 def test_the_first_use_installs_the_lock_and_the_next_ones_nothing(clone, elsewhere):
     first = clone.run("check", "a b", cwd=elsewhere)
     second = clone.run(cwd=elsewhere)
 
     assert first == (0, f"ran ['check', 'a b'] {clone.root}\n")
     assert second == (0, f"ran [] {clone.root}\n")
-    assert clone.installs() == 1
+    assert clone.installs() == [RUNTIME]
+
+
+@pytest.mark.parametrize(
+    "command", [["test", "--fast"], ["docs"], ["compile"], ["bench", "core", "--compiled"]]
+)
+def test_a_command_for_developers_adds_their_tools_once(clone, elsewhere, command):
+    clone.run("check", cwd=elsewhere)
+
+    first = clone.run(*command, cwd=elsewhere)
+    clone.run(*command, cwd=elsewhere)
+
+    assert first == (0, f"ran {command} {clone.root}\n")
+    assert clone.installs() == [RUNTIME, BOTH]
+
+
+def test_other_commands_keep_the_tools_when_the_lock_changes(clone, elsewhere):
+    clone.run("test", cwd=elsewhere)
+    clone.runtime_lock.write_text("rich==2\n")
+
+    clone.run("check", cwd=elsewhere)
+    clone.run("test", cwd=elsewhere)
+
+    assert clone.installs() == [BOTH, BOTH]
+
+
+def test_changed_tools_wait_for_a_command_that_needs_them(clone, elsewhere):
+    clone.run("test", cwd=elsewhere)
+    clone.dev_lock.write_text("pytest==2\n")
+
+    clone.run("check", "--help", cwd=elsewhere)
+    before = clone.installs()
+    clone.run("test", cwd=elsewhere)
+
+    assert before == [BOTH]
+    assert clone.installs() == [BOTH, BOTH]
+
+
+def test_an_interrupted_installation_of_the_tools_leaves_the_other_commands_alone(clone, elsewhere):
+    clone.run("check", cwd=elsewhere)
+    clone.uv_status.write_text("3")
+    failed = clone.run("test", cwd=elsewhere)
+
+    checked = clone.run("check", cwd=elsewhere)
+
+    assert failed == (3, "")
+    assert checked == (0, f"ran ['check'] {clone.root}\n")
+    assert clone.installs() == [RUNTIME, BOTH]
+
+
+def test_tools_that_were_interrupted_half_way_are_installed_again(clone, elsewhere):
+    clone.run("test", cwd=elsewhere)
+    old = clone.dev_lock.read_text()
+    clone.dev_lock.write_text("pytest==2\n")
+    clone.uv_status.write_text("3")
+    clone.run("test", cwd=elsewhere)
+    clone.uv_status.write_text("0")
+    clone.dev_lock.write_text(old)
+
+    repeated = clone.run("test", cwd=elsewhere)
+
+    assert repeated == (0, f"ran ['test'] {clone.root}\n")
+    assert clone.installs() == [BOTH, BOTH, BOTH]
+
+
+def test_where_there_is_no_lock_of_the_tools_the_command_says_so(clone, elsewhere):
+    clone.dev_lock.unlink()
+
+    process = clone.start("test", cwd=elsewhere)
+    stdout, stderr = process.communicate(timeout=60)
+
+    assert (process.returncode, stdout) == (2, "")
+    assert "requirements-dev.lock does not exist" in stderr
+    assert clone.installs() == []
 
 
 def test_uv_is_told_to_check_the_hashes_and_to_install_into_this_environment(clone, elsewhere):
@@ -100,12 +192,12 @@ def test_uv_is_told_to_check_the_hashes_and_to_install_into_this_environment(clo
 
 def test_a_changed_lock_is_installed_once(clone, elsewhere):
     clone.run(cwd=elsewhere)
-    (clone.root / "requirements.lock").write_text("rich==2\n")
+    clone.runtime_lock.write_text("rich==2\n")
 
     clone.run(cwd=elsewhere)
     clone.run(cwd=elsewhere)
 
-    assert clone.installs() == 2
+    assert clone.installs() == [RUNTIME, RUNTIME]
 
 
 def test_processes_started_together_install_once_and_all_run(clone, elsewhere):
@@ -114,7 +206,7 @@ def test_processes_started_together_install_once_and_all_run(clone, elsewhere):
     outcomes = [(process.communicate(timeout=60)[0], process.returncode) for process in together]
 
     assert outcomes == [(f"ran ['{number}'] {clone.root}\n", 0) for number in range(3)]
-    assert clone.installs() == 1
+    assert clone.installs() == [RUNTIME]
 
 
 def test_a_failed_installation_stops_the_command_and_is_tried_again(clone, elsewhere):
@@ -147,13 +239,15 @@ def test_a_moved_checkout_imports_itself_from_its_new_place(clone, elsewhere):
     assert outcome == (0, f"ran [] {moved}\n")
 
 
-def test_an_environment_whose_interpreter_is_gone_is_made_anew(clone):
+def test_an_environment_whose_interpreter_is_gone_is_not_current(clone, elsewhere):
+    clone.run(cwd=elsewhere)
+    before = bootstrap_venv.is_current(clone.root, RUNTIME)
     python = clone.root / ".venv" / "bin" / "python"
     python.unlink()
     python.symlink_to("/nowhere/python3")
 
-    assert not environment.runs(python)
-    assert not environment.is_current(clone.root)
+    assert before
+    assert not bootstrap_venv.is_current(clone.root, RUNTIME)
 
 
 def test_without_a_recent_python_the_wrapper_says_what_it_needs(clone, tmp_path):
@@ -177,7 +271,7 @@ def test_without_a_recent_python_the_wrapper_says_what_it_needs(clone, tmp_path)
 
 
 def test_the_shipped_lock_pins_uv_with_hashes():
-    entry = environment.lock_entry((CHECKOUT / "requirements.lock").read_text(), "uv")
+    entry = bootstrap_venv.lock_entry((CHECKOUT / "requirements.lock").read_text(), "uv")
 
     first, second, *_ = entry.splitlines()
     assert first.startswith("uv==")
@@ -186,12 +280,8 @@ def test_the_shipped_lock_pins_uv_with_hashes():
 
 
 def test_a_lock_without_the_package_is_reported():
-    with pytest.raises(ValueError, match=r"requirements\.lock does not pin uv"):
-        environment.lock_entry("uvicorn==1\n", "uv")
-
-
-def test_the_shipped_lock_names_no_host():
-    assert "://" not in (CHECKOUT / "requirements.lock").read_text()
+    with pytest.raises(BootstrapError, match=r"requirements\.lock does not pin uv"):
+        bootstrap_venv.lock_entry("uvicorn==1\n", "uv")
 
 
 def test_uv_finds_packages_where_pip_is_told_to_find_them(monkeypatch):
@@ -199,11 +289,11 @@ def test_uv_finds_packages_where_pip_is_told_to_find_them(monkeypatch):
     monkeypatch.delenv("UV_DEFAULT_INDEX", raising=False)
     monkeypatch.delenv("UV_INDEX_URL", raising=False)
 
-    assert environment.uv_settings()["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
+    assert bootstrap_venv.uv_settings()["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
 
 
 def test_an_index_given_to_uv_itself_stands(monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://other.example/simple")
 
-    assert environment.uv_settings()["UV_DEFAULT_INDEX"] == "https://other.example/simple"
+    assert bootstrap_venv.uv_settings()["UV_DEFAULT_INDEX"] == "https://other.example/simple"

@@ -1,0 +1,122 @@
+"""pyproject.toml declares what the code imports, and the locks pin it."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
+RUNTIME_LOCK = (CHECKOUT / "requirements.lock").read_text("utf-8")
+DEV_LOCK = (CHECKOUT / "requirements-dev.lock").read_text("utf-8")
+
+DECLARED_WITHOUT_AN_IMPORT = {
+    "delta-spark": "users' Spark sessions and SQL need its Python side",
+    "protobuf": "pyspark's transformWithState needs it and does not declare it",
+    "pytz": "DuckDB needs it to return timestamps with a time zone; a test below",
+    "attrs": "the configuration is moving to it",
+    "cattrs": "the same",
+    "tomlkit": "the same",
+    "platformdirs": "the cache is moving to it",
+    "filelock": "the same",
+}
+
+
+def name_of(requirement):
+    """The package that a requirement names, in one spelling."""
+    (name,) = re.findall(r"^[\w.-]+", requirement)
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(requirements):
+    """The packages of a list in pyproject.toml."""
+    return {name_of(requirement) for requirement in requirements}
+
+
+RUNTIME = declared(PYPROJECT["project"]["dependencies"])
+DEV = declared(PYPROJECT["dependency-groups"]["dev"])
+
+
+def imported_modules(*folders):
+    """The top-level names of all third-party modules that the files below some folders import."""
+    names = set()
+    for folder in folders:
+        for path in (CHECKOUT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                    names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"streaming", "topology", "tests", "docker"}
+
+
+@cache
+def imported_packages(*folders):
+    """The packages that these modules belong to."""
+    packages = packages_distributions()
+    return {
+        name_of(packages[module][0]) if module in packages else f"no package has {module}"
+        for module in imported_modules(*folders)
+    }
+
+
+def pins(lock):
+    """Package and marker -> version, as a lock pins them."""
+    found = re.findall(r"^([\w.-]+)==(\S+)(?: ; (.*?))? \\$", lock, re.MULTILINE)
+    return {(name, marker): version for name, version, marker in found}
+
+
+def test_every_declared_package_is_imported_or_has_a_reason():
+    unused = RUNTIME - imported_packages("streaming", "topology", "docker")
+
+    assert unused == DECLARED_WITHOUT_AN_IMPORT.keys()
+
+
+def test_every_imported_package_is_declared():
+    product = imported_packages("streaming", "topology", "docker")
+    tests = imported_packages("tests")
+
+    assert product - RUNTIME == set()
+    assert tests - RUNTIME - DEV == set()
+
+
+def test_no_package_is_declared_twice():
+    assert set() == RUNTIME & DEV
+
+
+def test_both_locks_pin_what_is_declared_and_agree():
+    runtime, dev = pins(RUNTIME_LOCK), pins(DEV_LOCK)
+    of_the_install_group = declared(PYPROJECT["dependency-groups"]["install"])
+
+    assert {name for name, _ in runtime} >= RUNTIME | of_the_install_group
+    assert {name for name, _ in dev} >= DEV
+    assert {key: dev[key] for key in dev.keys() & runtime.keys()} == {
+        key: runtime[key] for key in dev.keys() & runtime.keys()
+    }
+
+
+def test_the_runtime_lock_holds_no_development_tool():
+    assert {name for name, _ in pins(RUNTIME_LOCK)} & DEV == set()
+
+
+def test_the_locks_name_no_host():
+    assert "://" not in RUNTIME_LOCK
+    assert "://" not in DEV_LOCK
+
+
+def test_duckdb_still_needs_pytz():
+    program = (
+        "import sys; sys.modules['pytz'] = None; import duckdb; "
+        "duckdb.sql('SELECT now()').fetchall()"
+    )
+
+    outcome = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert outcome.returncode == 1
+    assert "Required module 'pytz'" in outcome.stderr
