@@ -10,4 +10,4 @@ MOST_BYTES = 255
 def too_long(name: str) -> str | None:
     """What is wrong with a name or key that is too long, in words."""
     size = len(name.encode("utf-8", "surrogatepass"))
-    return f"of {size} bytes is longer than {MOST_BYTES}" if size > MOST_BYTES else None
+    return f"has {size} bytes, more than {MOST_BYTES}" if size > MOST_BYTES else None

@@ -30,7 +30,7 @@ class CommandFields(Fields):
         value = self.text(name, default)
         fault = too_long(value)
         if fault is not None:
-            self._problem(name, f"a name {fault}")
+            self._problem(name, fault)
         return value
 
     def optional_name(self, name: str) -> str | None:

@@ -22,11 +22,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.broker.commands import Command
+from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.message import Publication
+from streaming.broker.outbound import DeliveryOut
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.commands import read_command
-from streaming.protocol.properties import TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.protocol.properties import property_fault
 from topology.definitions.json_object import MOST_PROBLEMS, Report
 from topology.errors import InvalidTopologyError
 from topology.suggestions import did_you_mean
@@ -173,30 +175,11 @@ def publish_headers(
 
 
 def _properties(value: bytes) -> dict[str, Any]:
-    document = json_object(PROPERTIES, value)
-    properties: dict[str, Any] = {}
-    for name, member in document.items():
-        where = f"{PROPERTIES}.{name}"
-        if name in WHOLE_PROPERTIES:
-            least, most = WHOLE_PROPERTIES[name]
-            if not isinstance(member, int) or isinstance(member, bool):
-                detail = f"{where}: expected a whole number, got {json_type(member)}"
-                raise MalformedRecordError("wrong_type", detail)
-            if not least <= member <= most:
-                raise MalformedRecordError(
-                    "out_of_range", f"{where}: must be from {least} to {most}"
-                )
-        elif name in TEXT_PROPERTIES:
-            if not isinstance(member, str):
-                detail = f"{where}: expected a string, got {json_type(member)}"
-                raise MalformedRecordError("wrong_type", detail)
-            if len(member.encode()) > MAX_SHORT_STRING_BYTES:
-                detail = f"{where} is longer than {MAX_SHORT_STRING_BYTES} bytes"
-                raise MalformedRecordError("header_too_long", detail)
-        else:
-            hint = did_you_mean(name, [*WHOLE_PROPERTIES, *TEXT_PROPERTIES])
-            raise MalformedRecordError("unknown_property", f"{where} is not an AMQP property{hint}")
-        properties[name] = member
+    properties = json_object(PROPERTIES, value)
+    for name, member in properties.items():
+        fault = property_fault(name, member)
+        if fault is not None:
+            raise MalformedRecordError(fault.cause, f"{PROPERTIES}.{name}: {fault.words}")
     return properties
 
 
@@ -271,3 +254,15 @@ def foreign_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]
         except UnicodeDecodeError:
             table[name] = bytes(value)
     return table
+
+
+def delivered_headers(delivery: DeliveryOut, compat: str) -> dict[str, Any] | None:
+    """The headers table that a consumer sees: with the delivery count of a quorum queue.
+
+    3.10 shows a count of 0 to a get, and none to a consumer (R-DLV-1).
+    """
+    headers = headers_of(delivery.copy.envelope)
+    count = delivery.delivery_count
+    if delivery.quorum and (count or (compat == "3.10" and delivery.got)):
+        headers = {**(headers or {}), "x-delivery-count": count}
+    return headers

@@ -1,6 +1,14 @@
-"""The AMQP basic properties of a message, apart from its headers."""
+"""AMQP's basic properties: their names, types and bounds."""
 
-PROPERTIES = (
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from topology.names import MOST_BYTES
+from topology.suggestions import did_you_mean
+from topology.values import json_type
+
+PROPERTIES: Final = (
     "content_type",
     "content_encoding",
     "delivery_mode",
@@ -15,14 +23,43 @@ PROPERTIES = (
     "app_id",
     "cluster_id",
 )
-"""All properties, in the order of the protocol."""
+"""All but the headers, in the order of the AMQP specification."""
 
-WHOLE_PROPERTIES = {
+WHOLE_PROPERTIES: Final = {
     "delivery_mode": (0, 255),
     "priority": (0, 255),
     "timestamp": (0, (1 << 63) - 1),
 }
-"""The properties that are whole numbers, with the smallest and largest value of each."""
+"""The properties that are whole numbers, with their bounds; all others are strings."""
 
-TEXT_PROPERTIES = frozenset(PROPERTIES) - WHOLE_PROPERTIES.keys()
-"""The properties that are text."""
+
+class PropertyFault(NamedTuple):
+    """Why a property is not acceptable.
+
+    Attributes:
+        cause: a fixed word to group by.
+        words: the same for people.
+    """
+
+    cause: str
+    words: str
+
+
+def property_fault(name: str, value: object) -> PropertyFault | None:
+    """Check one member of a JSON object of properties; None if it is acceptable."""
+    if name not in PROPERTIES:
+        hint = did_you_mean(name, PROPERTIES)
+        return PropertyFault("unknown_property", f"is not an AMQP property{hint}")
+    if name in WHOLE_PROPERTIES:
+        least, most = WHOLE_PROPERTIES[name]
+        if not isinstance(value, int) or isinstance(value, bool):
+            return PropertyFault("wrong_type", f"expected a whole number, got {json_type(value)}")
+        if not least <= value <= most:
+            return PropertyFault("out_of_range", f"must be from {least} to {most}, not {value}")
+        return None
+    if not isinstance(value, str):
+        return PropertyFault("wrong_type", f"expected a string, got {json_type(value)}")
+    size = len(value.encode("utf-8", "surrogatepass"))
+    if size > MOST_BYTES:
+        return PropertyFault("header_too_long", f"has {size} bytes, more than {MOST_BYTES}")
+    return None

@@ -17,7 +17,7 @@ from streaming.broker.outbound import (
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
 from streaming.broker.state.paged_fifo import MemoryStore
-from streaming.protocol.deliveries import delivery_record, envelope_record
+from streaming.scenario.deliveries import delivery_record, envelope_record
 from streaming.scenario.replies import (
     START_MS,
     VHOST,

@@ -14,7 +14,7 @@ from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
 from streaming.protocol.command_fields import CommandFields
 from streaming.protocol.commands import READERS, read_command
-from streaming.protocol.properties import PROPERTIES, WHOLE_PROPERTIES
+from streaming.protocol.properties import property_fault
 from topology.definitions.json_object import Fields, Report
 from topology.names import too_long
 from topology.suggestions import did_you_mean
@@ -142,27 +142,11 @@ def _properties(publish: Fields) -> tuple[Table, Table | None]:
                 headers = table_from_json(member)
             except ValueError as error:
                 report.problem(f"{where}.headers", str(error))
-        elif name not in PROPERTIES:
-            hint = did_you_mean(name, [*PROPERTIES, "headers"])
-            report.problem(f"{where}.{name}", f"is not an AMQP property{hint}")
-        elif complaint := _complaint(name, member):
-            report.problem(f"{where}.{name}", complaint)
+        elif fault := property_fault(name, member):
+            report.problem(f"{where}.{name}", fault.words)
         else:
             properties[name] = member
     return properties, headers
-
-
-def _complaint(name: str, value: object) -> str | None:
-    """What is wrong with a property's value."""
-    bounds = WHOLE_PROPERTIES.get(name)
-    if bounds is None:
-        if isinstance(value, str):
-            return too_long(value)
-        return f"expected a string, got {json_type(value)}"
-    if isinstance(value, bool) or not isinstance(value, int):
-        return f"expected a whole number, got {json_type(value)}"
-    least, most = bounds
-    return None if least <= value <= most else f"must be from {least} to {most}, not {value}"
 
 
 def _note_unknown(fields: Fields) -> None:

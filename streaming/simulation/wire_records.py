@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.broker.commands import CheckedPublish, Command
-from streaming.protocol.deliveries import normalised
 from streaming.protocol.headers import (
     CHANNEL,
     DELIVERY_ID,
@@ -27,6 +26,7 @@ from streaming.protocol.headers import (
     ROUTING_KEY,
 )
 from streaming.protocol.headers import VHOST as VHOST_HEADER
+from streaming.scenario.deliveries import normalised
 from streaming.scenario.replies import (
     VHOST,
     Answered,

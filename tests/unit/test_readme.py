@@ -22,7 +22,7 @@ from streaming.protocol.headers import (
     LANE,
     SEQ,
 )
-from streaming.protocol.properties import TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.protocol.properties import PROPERTIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = CHECKOUT / "README.md"
@@ -115,7 +115,7 @@ def test_the_wire_page_names_every_op_property_and_header():
     outbound = {KIND, SEQ, LANE, *("delivery", "confirm", "return", "publish_error", "answer")}
 
     assert READERS.keys() - {"tick"} <= named
-    assert {*INBOUND, *WHOLE_PROPERTIES, *TEXT_PROPERTIES, *FLAG_BITS, *outbound} <= named
+    assert {*INBOUND, *PROPERTIES, *FLAG_BITS, *outbound} <= named
 
 
 def test_every_file_and_folder_that_the_readme_names_exists():

@@ -41,7 +41,6 @@ from streaming.pipeline.rows.body_lookup import (
     runs_within,
 )
 from streaming.pipeline.task.context import BatchContext, TaskSettings
-from streaming.protocol.deliveries import delivered_headers
 from streaming.protocol.headers import (
     CHANNEL,
     COPY_ID,
@@ -60,6 +59,7 @@ from streaming.protocol.headers import (
     ROUTING_KEY,
     SEQ,
     VHOST,
+    delivered_headers,
 )
 
 KINDS: dict[type[Outbound], str] = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streaming.protocol.commands import READERS
 from streaming.protocol.headers import INBOUND
-from streaming.protocol.properties import TEXT_PROPERTIES, WHOLE_PROPERTIES
+from streaming.protocol.properties import PROPERTIES
 from tests.builders import START_MS
 from tests.property.topology.amqp_values import json_values, texts
 
@@ -60,7 +60,7 @@ property_values = st.one_of(
 properties = st.one_of(
     encoded(
         st.dictionaries(
-            st.sampled_from([*WHOLE_PROPERTIES, *sorted(TEXT_PROPERTIES)]),
+            st.sampled_from(PROPERTIES),
             property_values,
             max_size=4,
         )

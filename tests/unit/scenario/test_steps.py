@@ -149,7 +149,7 @@ def test_an_empty_label_names_no_delivery():
         ({"priority": 256}, "properties.priority", "must be from 0 to 255, not 256"),
         ({"delivery_mode": -1}, "properties.delivery_mode", "must be from 0 to 255, not -1"),
         ({"expiration": 100}, "properties.expiration", "expected a string, got a number"),
-        ({"type": "t" * 256}, "properties.type", "of 256 bytes is longer than 255"),
+        ({"type": "t" * 256}, "properties.type", "has 256 bytes, more than 255"),
         ({"headers": []}, "properties.headers", "expected an object, got an array"),
         ({"headers": {"h": {"$bytes": 1}}}, "properties.headers", "$bytes must hold base64 text"),
     ],
@@ -160,8 +160,8 @@ def test_a_property_has_its_type(properties, where, what):
 
 def test_names_and_keys_fit_into_amqp():
     assert problems_of(op="publish", exchange="x" * 256, routing_key="é" * 128) == [
-        ("exchange", "of 256 bytes is longer than 255"),
-        ("routing_key", "of 256 bytes is longer than 255"),
+        ("exchange", "has 256 bytes, more than 255"),
+        ("routing_key", "has 256 bytes, more than 255"),
     ]
 
 

@@ -51,7 +51,7 @@ def test_problems_of_exchanges():
         Problem("exchanges[1].type", "no exchange type is named 'wildly-different'"),
         Problem("exchanges[2].name", "'amq.mine' begins with the reserved 'amq.'"),
         Problem("exchanges[3].name", "must not be empty"),
-        Problem("exchanges[4].name", "of 256 bytes is longer than 255"),
+        Problem("exchanges[4].name", "has 256 bytes, more than 255"),
         Problem("exchanges[5].arguments.alternate-exchange", "expected a string, got signedint"),
     )
 
@@ -136,7 +136,7 @@ def test_problems_of_bindings():
             "bindings[6].routing_key",
             "binding key '#.#.#.#.#.#.#.#.#.#.#' has 11 '#', more than 10",
         ),
-        Problem("bindings[7].routing_key", "of 256 bytes is longer than 255"),
+        Problem("bindings[7].routing_key", "has 256 bytes, more than 255"),
         Problem("bindings[8].destination", "no queue is named 'unlike'"),
     )
 

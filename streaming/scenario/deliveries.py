@@ -5,13 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.message import Envelope
 from streaming.broker.outbound import DeliveryOut
+from streaming.protocol.headers import delivered_headers
 from streaming.protocol.properties import PROPERTIES
 from topology.values import Timestamp
-
-DELIVERY_COUNT = "x-delivery-count"
 
 
 def normalised(value: Any) -> Any:
@@ -47,18 +45,6 @@ def envelope_record(
         },
         "headers": normalised(headers),
     }
-
-
-def delivered_headers(delivery: DeliveryOut, compat: str) -> dict[str, Any] | None:
-    """The headers a consumer sees: with the delivery count of a quorum queue.
-
-    3.10 shows a count of 0 to a get, and none to a consumer (R-DLV-1).
-    """
-    headers = headers_of(delivery.copy.envelope)
-    count = delivery.delivery_count
-    if delivery.quorum and (count or (compat == "3.10" and delivery.got)):
-        headers = {**(headers or {}), DELIVERY_COUNT: count}
-    return headers
 
 
 def delivery_record(delivery: DeliveryOut, body: str, compat: str) -> dict[str, Any]:
