@@ -1,7 +1,7 @@
 """`dlx simulate --engine spark`: scenarios through Kafka, Spark and Delta end as on the core.
 
-The recordings lie beside the checkout, in ../shared/semantics; the core's outcomes are held to them
-by tests/unit/test_recorded_scenarios.py, the pipeline's outcomes here to the core's.
+tests/unit/test_recorded_scenarios.py compares the core with the recordings of RabbitMQ; these tests
+compare the pipeline with the core.
 """
 
 import json
@@ -14,25 +14,13 @@ from pathlib import Path
 import pytest
 
 from streaming.scenario.document import parse_file
-from streaming.scenario.files import read_files
 from streaming.scenario.play import play
 from streaming.simulation.run import PipelineRun, RunPlace
+from tests.recordings import recorded_scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDINGS = ROOT.parent / "shared" / "semantics"
 EVERY = 14
-"""Of the recordings, about 40 are the sample that is always played."""
-
-needs_recordings = pytest.mark.skipif(
-    not RECORDINGS.is_dir(),
-    reason=f"the recordings are not part of the repository, and {RECORDINGS} does not exist",
-)
-
-
-def recorded():
-    """All recorded scenarios."""
-    folders = [str(RECORDINGS / "golden"), str(RECORDINGS / "fuzz")]
-    return [scenario for read in read_files(folders) for scenario in read.file.scenarios]
+"""One recording of so many is in the sample that is always played: about 40 of them."""
 
 
 def differing(scenarios, outcomes, compat):
@@ -54,9 +42,8 @@ def pipeline(tmp_path, embedded_kafka):
     return make
 
 
-@needs_recordings
 def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spark):
-    scenarios = recorded()[::EVERY]
+    scenarios = recorded_scenarios()[::EVERY]
     run = pipeline(scenarios, "4.0")
     written = run.write_log(interleaved=True)
     chance = random.Random(written)
@@ -68,11 +55,10 @@ def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spar
     assert differing(scenarios, run.outcomes(), "4.0") == []
 
 
-@needs_recordings
 @pytest.mark.long
 @pytest.mark.parametrize("compat", ["4.0", "3.10"])
 def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark, compat):
-    scenarios = recorded()
+    scenarios = recorded_scenarios()
     run = pipeline(scenarios, compat)
     run.write_log()
 
@@ -83,16 +69,18 @@ def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark, compat):
     assert differing(scenarios, run.outcomes(), compat) == []
 
 
-@needs_recordings
 @pytest.mark.long
 def test_many_small_batches_and_restarts_change_nothing(pipeline, spark):
-    scenarios = recorded()[3::EVERY]
+    scenarios = recorded_scenarios()[3::EVERY]
     run = pipeline(scenarios, "4.0")
     chance = random.Random(run.write_log(interleaved=True))
 
+    runs = 1
     while not run.run_job(spark, max_batch_rows=chance.randrange(60, 600), batches=3):
-        pass
+        runs += 1
+        assert runs < 200, "the job makes no progress"
 
+    assert runs > 3
     assert differing(scenarios, run.outcomes(), "4.0") == []
 
 

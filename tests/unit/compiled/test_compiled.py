@@ -1,6 +1,5 @@
 """The compiled core: built from the very sources, equal to the plain one, never used when stale."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ import pytest
 
 from streaming.compiled import SOURCES, VARIABLE, sources_digest
 from streaming.compiled.build import BuildError, build
+from tests.recordings import unpack
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 WHICH_CORE = "import streaming.broker.shard as s; print(s.__file__)"
@@ -71,11 +71,12 @@ def test_the_compiled_core_gives_the_outcomes_of_the_plain_one(tmp_path):
     folder = tmp_path / "build"
     build(folder)
     assert run_python(["-c", WHICH_CORE], str(folder)).stdout.startswith(str(folder))
-    recordings = CHECKOUT.parent / "shared/semantics"
-    folders = (CHECKOUT / "examples", recordings / "golden", recordings / "fuzz")
-    inputs = [str(path) for path in folders if path.is_dir()]
+    recordings = unpack(tmp_path)
+    inputs = [str(CHECKOUT / "examples"), str(tmp_path / "golden"), str(tmp_path / "fuzz")]
     command = ["-m", "streaming.cli", "simulate", "--json", *inputs]
     plain, compiled = (run_python(command, wanted) for wanted in ("", str(folder)))
     assert plain.returncode == compiled.returncode == 0
     assert compiled.stdout == plain.stdout
-    assert len([json.loads(line) for line in plain.stdout.splitlines()]) >= 3
+    assert len(plain.stdout.splitlines()) == recordings + len(
+        list(CHECKOUT.glob("examples/*.json"))
+    )
