@@ -1,7 +1,7 @@
-"""Where a table's files are: a narrow port, with a local and an object store implementation.
+"""The files of a table: a narrow port, implemented for local folders and for object stores.
 
 A data file appears whole or not at all, and is never replaced: `create` writes under a hidden name,
-makes the bytes durable, and only then gives them their name, which fails if the name is taken.
+makes the bytes durable, then links the final name, which fails if the name is taken.
 """
 
 import os
@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
+
+from streaming.ledger.location import local_path
 
 HIDDEN_END: Final = ".unfinished"
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file directly below a table's root.
+    """A file in a table's root folder.
 
     Attributes:
         size: bytes.
@@ -34,45 +36,45 @@ class StoredFile:
 
 
 class Storage(Protocol):
-    """The files of one table. Paths are relative to the table's root."""
+    """The files of one table. All paths are relative to the table's root."""
 
     def create(self, path: str, write: Callable[[Any], None]) -> bool:
-        """Make a file; False, and nothing changed, if the name is taken.
+        """Create a file; return False and change nothing if the name is taken.
 
         Args:
-            write: is given a binary file opened for writing. It may be left uncalled.
+            write: writes the content to the binary file it is given. It may never be called.
         """
 
     def size(self, path: str) -> int | None:
-        """Bytes of a file, or None if there is none."""
+        """The size of a file in bytes, or None if it does not exist."""
 
     def open(self, path: str) -> pa.NativeFile:
-        """A file for random access reading; FileNotFoundError if there is none."""
+        """Open a file for random access reading; FileNotFoundError if it does not exist."""
 
     def delete(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
 
     def files(self) -> Iterator[StoredFile]:
-        """The files directly below the root, hidden ones included."""
+        """The files in the root folder, hidden ones included."""
 
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """A folder of a file system with hard links.
+    """A folder of a local file system that supports hard links.
 
     Attributes:
         root: the table's folder.
-        durable: flush every file and its name to the disk before it counts as written.
+        durable: flush each file and its name to the disk before `create` returns.
     """
 
     root: Path
     durable: bool = True
 
     def create(self, path: str, write: Callable[[Any], None]) -> bool:
-        """See `Storage`. A crash leaves at most a hidden file that nothing names."""
+        """See `Storage`. A crash leaves at most a hidden, unreferenced file."""
         target = self.root / path
         if target.exists():
-            os.utime(target)  # it is in use: whoever cleans up by age must not take it for old
+            os.utime(target)  # still in use: cleaning up by age must spare it
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}{HIDDEN_END}")
@@ -100,7 +102,7 @@ class LocalStorage:
             return None
 
     def open(self, path: str) -> pa.NativeFile:
-        """See `Storage`. Stays readable when the name is removed."""
+        """See `Storage`. The open file stays readable after its name is removed."""
         return pa.memory_map(str(self.root / path))
 
     def delete(self, path: str) -> None:
@@ -132,14 +134,14 @@ def _flush_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class RemoteStorage:
-    """A prefix of an object store, or anything else that pyarrow has a file system for.
+    """A prefix of an object store, or of any other file system that pyarrow supports.
 
-    Such stores show an object only when it is whole. A look comes before the write, so two writers
-    of one name at the same instant may both write; that is harmless because a name of ours
-    stands for one content, and any other content is found by the next look.
+    Object stores show an object only when it is complete. `create` checks for the name, then
+    writes, so two simultaneous writers of one name may both write. That is harmless: both write the
+    same content, and the next check detects any other content.
 
     Attributes:
-        file_system: pyarrow's.
+        file_system: pyarrow's file system.
         root: the table's prefix in it.
     """
 
@@ -154,7 +156,7 @@ class RemoteStorage:
         if self.file_system.type_name == "local":
             self.file_system.create_dir(str(PurePosixPath(target).parent), recursive=True)
         whole = pa.BufferOutputStream()
-        write(whole)  # to memory first: closing a stream half written would show half an object
+        write(whole)  # to memory first: closing a half-written stream would publish half an object
         with self.file_system.open_output_stream(target) as file:
             file.write(whole.getvalue())
         return True
@@ -187,29 +189,26 @@ class RemoteStorage:
 
 @dataclass(frozen=True)
 class Place:
-    """A table's address: what deltalake and this package need to reach it. Small, can be pickled.
+    """The address of a table or of the folder of all tables. Small; can be pickled.
 
     Attributes:
         url: a path, or a URL such as `s3://bucket/tables/events`.
-        options: storage options as deltalake takes them; never shown, for they may hold secrets.
+        options: storage options as deltalake takes them; never shown, since they may hold secrets.
     """
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def below(self, name: str) -> "Place":
-        """The place of a table below a root."""
+        """The place of a table inside this folder."""
         return Place(f"{self.url.rstrip('/')}/{name}", self.options)
 
     def local_path(self) -> Path | None:
-        """The folder, where it is one."""
-        parts = urlsplit(self.url)
-        if parts.scheme == "file":
-            return Path(unquote(parts.path))
-        return None if len(parts.scheme) > 1 else Path(self.url)
+        """The local folder, or None if it is not one."""
+        return local_path(self.url)
 
     def storage(self) -> Storage:
-        """The files there."""
+        """The files in this place."""
         path = self.local_path()
         if path is not None:
             return LocalStorage(path)
@@ -218,7 +217,7 @@ class Place:
 
 
 def _remote(url: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
-    """Give pyarrow's file system for a URL, with the settings that deltalake takes for S3."""
+    """The pyarrow file system and path of a URL; S3 settings are those that deltalake takes."""
     parts = urlsplit(url)
     root = f"{parts.netloc}{parts.path}".rstrip("/")
     if parts.scheme in {"s3", "s3a"}:

@@ -29,8 +29,7 @@ from streaming.config import (
     reveal,
 )
 from streaming.ledger.storage import Place
-from streaming.ledger.write.batch_row import BatchRow
-from streaming.ledger.write.batch_totals import totals
+from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.checkpoint.folders import open_ledger
 from streaming.pipeline.checkpoint.shard_keys import keep_shards

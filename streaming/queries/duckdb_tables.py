@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 import duckdb
 import msgspec
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from streaming.ledger.location import local_path
 from streaming.queries.errors import QueryError
 
 Row = dict[str, Any]
@@ -103,7 +103,7 @@ class Tables:
         return True
 
     def _no_table(self, name: str) -> str:
-        root = _local(self.root)
+        root = local_path(self.root)
         if root is not None and (root / "tables" / name).is_dir():
             hint = f"; there is one below {root / 'tables'}: give --tables {root / 'tables'}"
         else:
@@ -181,7 +181,7 @@ class Tables:
 
     def folder(self, name: str) -> Path | None:
         """Where a table's files are that DuckDB can read as they are; None if it cannot."""
-        root = _local(self.root)
+        root = local_path(self.root)
         features = self.table(name).protocol().reader_features or ()
         return None if root is None or _DELETION_VECTORS in features else root / name
 
@@ -237,14 +237,6 @@ def iso(instant: str | None) -> str | None:
     day, _, time = instant.removesuffix("+00").partition(" ")
     clock, _, fraction = time.partition(".")
     return f"{day}T{clock}.{fraction.ljust(3, '0')}Z"
-
-
-def _local(root: str) -> Path | None:
-    """The folder, where it is one."""
-    parts = urlsplit(root)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return None if len(parts.scheme) > 1 else Path(root)
 
 
 def _duckdb_type(kind: Any) -> str:

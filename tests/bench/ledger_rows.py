@@ -21,8 +21,7 @@ from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.fingerprint import fingerprint
@@ -132,7 +131,7 @@ def measure_joining(root: Place, rows: int) -> None:
     place, spec = root.below("messages"), TABLES["messages"]
     files = small_files(spec, ActiveFiles(load_table(place)))
     started = time.process_time()
-    done = join(place, spec, files)
+    done = compact(place, spec, files)
     say(f"joining: {(time.process_time() - started) * 1e6 / rows:.2f} us a row")
     assert done is not None
     for path in done.replaced:

@@ -36,8 +36,7 @@ from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Column, Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow
-from streaming.ledger.write.batch_totals import totals
+from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.dead_letters import dead_letter_tables

@@ -6,8 +6,7 @@ import pytest
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.ledger import Ledger
 from tests.unit.ledger.builders import a_batch_row, a_place, local, publish, tables_of
 
@@ -24,7 +23,7 @@ def root(request, tmp_path):
         for name in LEDGER:
             place = root.below(name)
             small = small_files(TABLES[name], ActiveFiles(load_table(place)))
-            assert join(place, TABLES[name], small) is not None
+            assert compact(place, TABLES[name], small) is not None
     return root
 
 

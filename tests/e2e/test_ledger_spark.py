@@ -7,8 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.ledger import Ledger
 from tests.unit.ledger.builders import (
     QUERY,
@@ -42,7 +41,7 @@ def test_spark_reads_every_column_of_every_table(spark, tmp_path, joined):
         for name in LEDGER:
             place = root.below(name)
             small = small_files(TABLES[name], ActiveFiles(load_table(place)))
-            assert join(place, TABLES[name], small) is not None
+            assert compact(place, TABLES[name], small) is not None
 
     for name in LEDGER:
         key = "seq" if "seq" in TABLES[name].schema.names else "offset"

@@ -1,12 +1,12 @@
-"""Where bodies leave: looking messages up in the message store.
+"""Read bodies from `messages`.
 
-    (file, row) --> the file is there --> its row group --> the very message? --> body
-                |                                              no: stop, naming both
-                +-> it is gone, joined with others --> (topic, partition, offset) --> body
-                                                           nowhere: stop, naming it
+    (file, row) --> the file exists --> its row group --> the same message? --> body
+                |                                           no: fail, naming both
+                +-> it was compacted --> (topic, partition, offset) --> body
+                                             not found: fail, naming it
 
-A place is a promise made when the message arrived; every lookup checks it against the message's own
-identity, read with the body.
+A place was recorded when the message arrived. Every lookup verifies the message's key, which is
+read with the body.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,13 @@ CACHE_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Places:
-    """Messages to look up: where each should be, and which it should be. One entry a message.
+    """Messages to look up: the expected place and the key of each. One entry per message.
 
     Attributes:
         files: distinct paths of data files.
         file_codes: index into `files`.
         rows: row number in the file, from 0.
-        topic_numbers, partitions, offsets: the message's identity.
+        topic_numbers, partitions, offsets: the message's key.
     """
 
     files: Sequence[str]
@@ -48,12 +48,12 @@ class Places:
 
 
 class BodyReader:
-    """Reads bodies, and other columns of `messages`, for one task. Close it at the end.
+    """Reads bodies and other columns of `messages` for one task. Close it at the end.
 
     Args:
-        root: of the tables.
-        columns: of `messages`, to be read.
-        cache_bytes: bound of the memory for decoded row groups.
+        root: folder of the tables.
+        columns: the columns to read.
+        cache_bytes: memory limit for decoded row groups.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class BodyReader:
         """Look messages up.
 
         Args:
-            places: in any order; cheapest in the order of files and rows. Together under 2 GiB.
+            places: in any order; fastest if sorted by file and row. Together under 2 GiB.
 
         Returns:
-            The columns asked for; row i belongs to place i.
+            The requested columns; row i belongs to place i.
 
         Raises:
             BodyMismatchError: a place holds another message.
-            BodyMissingError: a message is nowhere.
+            BodyMissingError: the table does not have a message.
         """
         wanted = _Wanted(places)
         pieces: list[pa.Table] = []
@@ -98,7 +98,7 @@ class BodyReader:
         return self._in_order(pieces, positions, len(places))
 
     def close(self) -> None:
-        """Give back files and memory."""
+        """Release files and memory."""
         self._groups.close()
 
     def _read_file(
@@ -110,8 +110,9 @@ class BodyReader:
         if rows[0] < 0 or rows[-1] >= opened.starts[-1]:
             outside = rows[-1] if rows[0] >= 0 else rows[0]
             raise BodyMismatchError(
-                f"{self._place.url}/{path} has {opened.starts[-1]} rows, and the state says that a "
-                f"message is in row {outside}; the tables and the checkpoint do not belong together"
+                f"{self._place.url}/{path} has {opened.starts[-1]} rows, but the state expects a "
+                f"message in row {outside}; the tables and the checkpoint do not belong together: "
+                "use those of the same job"
             )
         groups = np.searchsorted(opened.starts, rows, side="right") - 1
         cuts = np.flatnonzero(np.diff(groups)) + 1
@@ -128,14 +129,16 @@ class BodyReader:
         if len(wrong):
             first = wrong[0]
             raise BodyMismatchError(
-                f"{self._place.url}/{path}, row {rows[first]}: the state says message "
+                f"{self._place.url}/{path}, row {rows[first]}: the state expects message "
                 f"{key_name(keys[first])}, the file holds {key_name(found[first])}; the tables and "
-                "the checkpoint do not belong together, or the file was changed"
+                "the checkpoint do not belong together, or the file was changed: use those of the "
+                "same job, or restore the file"
             )
 
     def _in_order(self, pieces: list[pa.Table], positions: list[Ints], count: int) -> pa.Table:
         if not pieces:
-            return self._nothing()
+            fields = [MESSAGES.field(name) for name in self._columns]
+            return pa.schema(fields).remove_metadata().empty_table()
         table = pa.concat_tables([piece.select(self._columns) for piece in pieces])
         position = np.concatenate(positions)
         if np.array_equal(position, np.arange(count)):
@@ -143,10 +146,6 @@ class BodyReader:
         order = np.empty(count, np.int64)
         order[position] = np.arange(count)
         return table.take(pa.array(order))
-
-    def _nothing(self) -> pa.Table:
-        fields = [MESSAGES.field(name) for name in self._columns]
-        return pa.schema(fields).remove_metadata().empty_table()
 
 
 class _Wanted:
@@ -163,7 +162,7 @@ class _Wanted:
         self._codes: Ints = np.asarray(places.file_codes, np.int64)
 
     def by_file(self) -> Iterator[tuple[int, Ints]]:
-        """File codes, and the positions of their places in the order of rows."""
+        """The code of each file, with the positions of its places in row order."""
         if not len(self._codes):
             return
         order = np.lexsort((self.rows, self._codes))

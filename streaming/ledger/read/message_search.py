@@ -1,4 +1,4 @@
-"""Finding messages by identity, once the file that they were written to was joined with others."""
+"""Find messages by their key, after the file that they were written to was compacted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,28 +14,28 @@ from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
 
 KEY: Final = ("topic_number", "partition", "offset")
-"""The columns that identify a message, in the order of this module's key arrays."""
+"""The columns of a message's key, in the order of this module's key arrays."""
 
-_NAMED_IN_ERRORS: Final = 5
+_MAX_NAMED: Final = 5
 
 
 def keys_of(table: pa.Table) -> Ints:
-    """The identities of a table's rows, shape (rows, 3)."""
+    """The keys of a table's rows, shape (rows, 3)."""
     return np.column_stack([table[name].to_numpy().astype(np.int64) for name in KEY])
 
 
 def key_name(key: Ints) -> str:
-    """An identity in words."""
+    """A key for people."""
     return f"(topic number {key[0]}, partition {key[1]}, offset {key[2]})"
 
 
 @dataclass(frozen=True)
 class _Source:
-    """The messages wanted of one Kafka partition.
+    """The wanted messages of one Kafka partition.
 
     Attributes:
         offsets: ascending.
-        positions: of the same messages among all that are wanted.
+        positions: positions of these messages among all that are wanted.
     """
 
     topic_number: int
@@ -44,16 +44,16 @@ class _Source:
     positions: Ints
 
     def between(self, least: int, greatest: int) -> bool:
-        """Whether a message is wanted in a range of offsets, both ends included."""
+        """Whether a message in a range of offsets (inclusive) is wanted."""
         start, end = np.searchsorted(self.offsets, [least, greatest + 1])
         return bool(start < end)
 
 
 class MessageSearch:
-    """Looks messages up in the current files of `messages`, by Delta's and Parquet's statistics.
+    """Finds messages in the current files of `messages`, by Delta's and Parquet's statistics.
 
     Args:
-        place: of the table.
+        place: place of the table.
         groups: reads row groups with at least the columns of KEY.
     """
 
@@ -66,13 +66,13 @@ class MessageSearch:
         """Find messages.
 
         Args:
-            keys: of each, shape (n, 3); repeats are welcome.
+            keys: keys of the messages, shape (n, 3); they may repeat.
 
         Yields:
             Positions in `keys`, and a table with a row for each. Every position comes once.
 
         Raises:
-            BodyMissingError: some are in no file of the table.
+            BodyMissingError: messages are in no file of the table.
         """
         distinct, asked = np.unique(keys, axis=0, return_inverse=True)
         asked = asked.reshape(-1)
@@ -89,16 +89,24 @@ class MessageSearch:
             if not left.any():
                 return
         missing = distinct[left]
-        named = ", ".join(key_name(key) for key in missing[:_NAMED_IN_ERRORS])
+        named = ", ".join(key_name(key) for key in missing[:_MAX_NAMED])
         raise BodyMissingError(
-            f"{self._place.url}: {len(missing)} messages that are still needed are not in the "
-            f"table: {named}; rows were removed from it: restore them"
+            f"{self._place.url}: {len(missing)} messages that are still needed are missing: "
+            f"{named}; rows were removed from this table: restore them"
         )
+
+    def missing(self, keys: Ints, files: ActiveFiles) -> Any:
+        """Which messages are in none of some files, one bool per key."""
+        distinct, asked = np.unique(keys, axis=0, return_inverse=True)
+        left = np.ones(len(distinct), np.bool_)
+        for _found in self._find_distinct(files, distinct, left):
+            pass
+        return left[asked.reshape(-1)]
 
     def _find_distinct(
         self, files: ActiveFiles, keys: Ints, left: Any
     ) -> Iterator[tuple[Ints, pa.Table]]:
-        """Yields positions in `keys` and their rows; clears `left` where it found one."""
+        """Yield positions in `keys` and their rows; clear `left` at each position found."""
         bounds = [(files.least(column), files.greatest(column)) for column in KEY]
         wanted = list(_sources(keys, left))
         for index, path in enumerate(files.paths):
@@ -113,7 +121,7 @@ class MessageSearch:
             if not sources:
                 continue
             opened = self._groups.file(path)
-            if opened is None:  # joined with others meanwhile: the next look finds it there
+            if opened is None:  # compacted meanwhile: a search in fresh files finds them
                 continue
             for group in range(len(opened.starts) - 1):
                 if any(_may_hold(opened, group, source) for source in sources):
@@ -141,7 +149,7 @@ class MessageSearch:
 
 
 def _sources(keys: Ints, left: Any) -> Iterator[_Source]:
-    """The messages not yet found, by Kafka partition."""
+    """The messages not found yet, by Kafka partition."""
     positions = np.flatnonzero(left)
     order = positions[np.lexsort(keys[positions].T[::-1])]
     if not len(order):

@@ -1,4 +1,4 @@
-"""Parquet files kept open, and their decoded row groups, within bounds."""
+"""A bounded cache of open Parquet files and their decoded row groups."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ OPEN_FILES: Final = 64
 
 
 class OpenFile:
-    """One Parquet file.
+    """One open Parquet file.
 
     Attributes:
-        starts: number of the first row of each row group, and behind them the number of rows.
+        starts: number of the first row of each row group, followed by the number of all rows.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:
@@ -31,23 +31,23 @@ class OpenFile:
         self._leaves = {footer.schema.column(i).path: i for i in range(footer.num_columns)}
 
     def may_hold(self, group: int, column: str, least: int, greatest: int) -> bool:
-        """Whether a row group may have a value between two in an integer column."""
+        """Whether a row group may have a value from `least` to `greatest` in an integer column."""
         statistics = self.parquet.metadata.row_group(group).column(self._leaves[column]).statistics
         if statistics is None or not statistics.has_min_max:
             return True
         return bool(statistics.min <= greatest and statistics.max >= least)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Release the file."""
         self._file.close()
 
 
 class RowGroups:
-    """Row groups of a table's files; the last ones used stay in memory.
+    """Row groups of a table's files; the most recently used stay in memory.
 
     Args:
-        columns: top-level columns to read, always the same.
-        cache_bytes: what decoded row groups may take; the one in use may exceed it.
+        columns: the top-level columns to read.
+        cache_bytes: memory limit for decoded row groups; the one in use may exceed it.
     """
 
     def __init__(self, storage: Storage, columns: Sequence[str], cache_bytes: int) -> None:
@@ -59,7 +59,7 @@ class RowGroups:
         self.held_bytes = 0
 
     def file(self, path: str) -> OpenFile | None:
-        """A file, opened if it is not; None if there is no such file (any more)."""
+        """An open file; None if it does not exist."""
         opened = self._files.get(path)
         if opened is None:
             try:
@@ -74,7 +74,7 @@ class RowGroups:
         return opened
 
     def read(self, path: str, group: int) -> pa.Table:
-        """A row group of a file that `file` has just given."""
+        """A row group of a file that `file` has just returned."""
         key = (path, group)
         table = self._groups.get(key)
         if table is not None:
@@ -90,7 +90,7 @@ class RowGroups:
         return table
 
     def close(self) -> None:
-        """Give back all files and memory."""
+        """Release all files and memory."""
         for opened in self._files.values():
             opened.close()
         self._files.clear()

@@ -1,4 +1,4 @@
-"""The files that make up a table at one version, with the statistics that tell which to open."""
+"""The files of a table at one version, with the statistics that tell which to open."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class ActiveFiles:
-    """The files of a table at one version, as columns: one entry a file.
+    """The files of a table at one version, as columns with one entry per file.
 
     Attributes:
-        paths: below the table's root.
-        sizes: bytes.
-        rows: rows.
+        paths: relative to the table's root.
+        sizes: in bytes.
+        rows: numbers of rows.
     """
 
     def __init__(self, table: DeltaTable) -> None:
@@ -31,15 +31,15 @@ class ActiveFiles:
         return len(self.paths)
 
     def least(self, column: str) -> Ints:
-        """The least value of an integer column in each file; hugely negative where unknown."""
+        """The smallest value of an integer column in each file; the minimum int64 if unknown."""
         return self._ints(f"min.{column}", _LEAST)
 
     def greatest(self, column: str) -> Ints:
-        """The greatest value of an integer column in each file; huge where unknown."""
+        """The largest value of an integer column in each file; the maximum int64 if unknown."""
         return self._ints(f"max.{column}", _GREATEST)
 
     def may_hold(self, column: str, value: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether each file may hold a text in a column."""
+        """Whether each file may hold a value in a text column."""
         if f"min.{column}" not in self._actions.column_names:
             return np.ones(len(self), np.bool_)
         inside = pc.and_(

@@ -1,9 +1,9 @@
-"""The Delta tables: made with the properties that a stream of small commits needs, and opened.
+"""Create and open the Delta tables, with properties that suit a stream of small commits.
 
-Delta's defaults suit a few large commits an hour. At ten a second, a commit is as dear as what lies
-in the log: 0.18 ms for each commit since the checkpoint that the handle was loaded from, 2.5 ms for
-each thousand files in the log's folder, 1 ms for each thousand files of the table (measured, see
-tests/bench). Hence frequent checkpoints, a short log, and small files joined: see `maintenance`.
+Delta's defaults suit a few large commits an hour. At ten a second, the log determines the cost of a
+commit: 0.18 ms per commit since the checkpoint that the handle was loaded from, 2.5 ms per thousand
+files in the log folder, 1 ms per thousand files of the table (measured, see tests/bench).
+Maintenance therefore keeps checkpoints frequent, the log short and files few.
 """
 
 from collections.abc import Mapping
@@ -20,19 +20,19 @@ from streaming.ledger.schema.schemas import COMMENT, TABLES, TableSpec
 from streaming.ledger.storage import Place
 
 _NEVER_EXPIRES: Final = "interval 36500 days"
-"""Of the batch numbers in a table: one that expired would let its batch be committed again."""
+"""Retention of batch numbers: if one expired, its batch could be committed again."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How long a table keeps what is no longer current.
+    """How long a table keeps log entries and removed files.
 
     Attributes:
-        log_ms: how long log entries behind a checkpoint stay. It bounds the files in the log's
-            folder, hence the time of a commit; readers need it as long as loading a table takes.
-        removed_file_ms: how long the log remembers files that were joined into others. Each makes a
-            checkpoint 1.5 us dearer, and there are 100,000 an hour. Delta's own VACUUM takes it as
-            its default; ours has a period of its own.
+        log_ms: how long log entries older than a checkpoint are kept. It bounds the number of files
+            in the log folder and so the time of a commit. Readers need it while they load a table.
+        removed_file_ms: how long the log remembers compacted files. Each adds 1.5 us to a
+            checkpoint, and there are 100,000 an hour. Delta's own VACUUM uses it as its default;
+            ours has its own setting.
     """
 
     log_ms: int = 60_000
@@ -40,7 +40,7 @@ class Retention:
 
 
 def table_properties(spec: TableSpec, retention: Retention) -> dict[str, str]:
-    """Delta's properties of a table."""
+    """The Delta properties of a table."""
     return {
         "delta.appendOnly": str(spec.append_only).lower(),
         "delta.dataSkippingStatsColumns": ",".join(spec.stats_columns),
@@ -49,13 +49,13 @@ def table_properties(spec: TableSpec, retention: Retention) -> dict[str, str]:
         "delta.deletedFileRetentionDuration": (
             f"interval {retention.removed_file_ms} milliseconds"
         ),
-        "delta.enableExpiredLogCleanup": "false",  # not inside a commit; maintenance cleans up
-        "delta.checkpointInterval": "100",  # for other writers; ours are made by maintenance
+        "delta.enableExpiredLogCleanup": "false",  # maintenance cleans up, outside commits
+        "delta.checkpointInterval": "100",  # for other writers; maintenance makes ours
     }
 
 
 def delta_schema(spec: TableSpec) -> Schema:
-    """The schema as Delta has it, comments included."""
+    """The Delta schema of a table, comments included."""
     document = msgspec.json.decode(Schema.from_arrow(spec.schema).to_json())
     for field in document["fields"]:
         comment = (spec.schema.field(field["name"]).metadata or {}).get(COMMENT)
@@ -65,26 +65,27 @@ def delta_schema(spec: TableSpec) -> Schema:
 
 
 def table_exists(place: Place) -> bool:
-    """Whether there is a Delta table."""
+    """Whether there is a Delta table in a place."""
     return DeltaTable.is_deltatable(place.url, storage_options=dict(place.options))
 
 
 def load_table(place: Place) -> DeltaTable:
-    """The table at its latest version.
+    """Load the latest version of a table.
 
     Raises:
-        deltalake.exceptions.TableNotFoundError: there is none.
+        deltalake.exceptions.TableNotFoundError: there is no table.
     """
     return DeltaTable(place.url, storage_options=dict(place.options))
 
 
 def open_table(root: Place, name: str, retention: Retention | None = None) -> DeltaTable:
-    """Open a table below the tables' root; make it, or bring it up to date, where needed.
+    """Open a table below the tables' root; create it or add missing columns first if needed.
 
-    Replay: opening twice changes nothing the second time; of two that make it at once, one does.
+    Replay: opening a table again changes nothing. If two processes create it at once, one succeeds
+    and both open it.
 
     Raises:
-        TableMismatchError: its columns are not, and cannot be made, those of this version.
+        TableMismatchError: its columns differ from this version's in a way that cannot be fixed.
     """
     spec = TABLES[name]
     place = root.below(name)
@@ -131,7 +132,7 @@ def _bring_up_to_date(table: DeltaTable, spec: TableSpec, properties: Mapping[st
             )
     unknown = [name for name in found.names if name not in wanted.names]
     if unknown:
-        raise _mismatch(table, f"column {unknown[0]!r} is not known to this version")
+        raise _mismatch(table, f"column {unknown[0]!r} is unknown to this version")
     if missing:
         fields = [field for field in delta_schema(spec).fields if field.name in missing]
         table.alter.add_columns(fields)
@@ -140,12 +141,12 @@ def _bring_up_to_date(table: DeltaTable, spec: TableSpec, properties: Mapping[st
     if changed:
         try:
             table.alter.set_table_properties(changed)
-        except CommitFailedError:  # another did the same at the same instant
+        except CommitFailedError:  # another process made the same change
             table.update_incremental()
 
 
 def _mismatch(table: DeltaTable, problem: str) -> TableMismatchError:
     return TableMismatchError(
         f"{table.table_uri}: {problem}; these tables belong to another version of dlx: use that "
-        "one, or give the job another folder for its tables"
+        "version, or give the job another folder for its tables"
     )

@@ -1,33 +1,21 @@
-"""The views that come with the tables: joins that everybody would write again.
+"""The view that comes with the tables: the join of queue contents and messages.
 
-Their text is the same in Spark's SQL and in DuckDB's. Every column is named with its table: bare,
-`at` and `offset` are words that newer DuckDB keeps for itself.
+The text is the same in Spark SQL and in DuckDB. Every column is qualified: bare `at` and `offset`
+are reserved words of newer DuckDB versions.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+QUEUED_MESSAGES: Final = "queued_messages"
+"""What is in the queues, with each message as it arrived.
 
-@dataclass(frozen=True)
-class ViewSpec:
-    """One view.
+A column of `queue_contents` keeps its name and meaning: `exchange` and `routing_key` are those of
+the last publish or death.
+"""
 
-    Attributes:
-        name: as queries use it; no table has it.
-        tables: the tables that it reads, by their names.
-        query: the SELECT that it stands for.
-    """
-
-    name: str
-    tables: frozenset[str]
-    query: str
-
-
-QUEUED_MESSAGES: Final = ViewSpec(
-    "queued_messages",
-    frozenset({"queue_contents", "messages"}),
-    """\
+_TABLES: Final = frozenset({"queue_contents", "messages"})
+_QUERY: Final = """\
 SELECT contents.*, messages.exchange AS published_exchange,
        messages.routing_key AS published_routing_key, messages.user AS published_by,
        messages.properties, messages.headers, messages.kafka_headers, messages.origin, messages.body
@@ -35,19 +23,10 @@ FROM queue_contents AS contents LEFT JOIN messages
 ON messages.topic_number = contents.message_id.topic_number
 AND messages.partition = contents.message_id.partition
 AND messages.offset = contents.message_id.offset
-""",
-)
-"""What is in the queues, with the message as it arrived: where to, by whom, its headers and body.
-
-A column of `queue_contents` keeps its name and meaning: `exchange` and `routing_key` are those of
-the last publish or death.
 """
-
-VIEWS: Final = (QUEUED_MESSAGES,)
 
 
 def create_views(tables: Collection[str]) -> Iterator[str]:
-    """One statement for each view that these tables, or views of their names, are enough for."""
-    for view in VIEWS:
-        if view.tables <= set(tables):
-            yield f"CREATE TEMPORARY VIEW {view.name} AS {view.query}"
+    """The statements that create every view whose tables are among these."""
+    if set(tables) >= _TABLES:
+        yield f"CREATE TEMPORARY VIEW {QUEUED_MESSAGES} AS {_QUERY}"

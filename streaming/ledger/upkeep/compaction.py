@@ -1,31 +1,48 @@
-"""Joining small files: the same rows in fewer files, while batches go on being committed.
+"""Compaction: the same rows in fewer files, while batches continue to be committed.
 
-Ten batches a second leave a million small files a day, and each of them makes every commit and
-every query slower. `compaction_plan` says which to join, `rewrite` copies their rows, `swap`
-commits.
+Ten batches a second write a million small files a day, and each makes every commit and query
+slower. `plan` chooses which files to compact, `compact` copies their rows and commits.
+
+Neighbouring files are compacted when together they outweigh the next older file by half. File sizes
+then double from the newest to the oldest: a row is rewritten at most about log2(target / batch)
+times, and never again once its file is half the target size.
 """
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.ledger.upkeep.compaction_plan import Small
-from streaming.ledger.upkeep.rewrite import Rewrite
-from streaming.ledger.upkeep.swap import swap
+from streaming.ledger.upkeep.rewrite import Rewrite, replace_files
 from streaming.ledger.write.log_actions import add_action, removal
 
-JOINED_START: Final = "joined-"
+COMPACTED_PREFIX: Final = "joined-"
 
 
 @dataclass(frozen=True)
-class Joined:
-    """What one rewrite did."""
+class SmallFile:
+    """A file that may be compacted with its neighbours.
+
+    Attributes:
+        order: sorts the files of its table.
+    """
+
+    path: str
+    size: int
+    rows: int
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The result of one compaction: the new file, and the files it replaced."""
 
     path: str
     replaced: tuple[str, ...]
@@ -33,19 +50,70 @@ class Joined:
     size: int
 
 
-def join(place: Place, spec: TableSpec, group: Sequence[Small]) -> Joined | None:
-    """Replace files of a table by one that holds their rows, in their order.
+def small_files(spec: TableSpec, files: ActiveFiles) -> list[SmallFile]:
+    """The files of a table as `plan` takes them."""
+    keys = np.column_stack([files.least(column) for column in spec.order])
+    return [
+        SmallFile(path, int(size), int(rows), tuple(int(part) for part in key))
+        for path, size, rows, key in zip(files.paths, files.sizes, files.rows, keys, strict=True)
+    ]
 
-    Replay: the new file's name follows from what it replaces; a second try finds it written, and
-    the table with or without it.
+
+def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> list[list[SmallFile]]:
+    """Choose which files to compact.
+
+    Args:
+        files: the files of one table, in any order.
+        target_bytes: size of a compacted file; files above half of it are left alone.
+        least_files: the smallest number of files that is worth a rewrite.
 
     Returns:
-        What was done; None if another was first, and nothing was.
+        Groups of at least two neighbours, in the table's order, each of about `target_bytes` at
+        most.
+    """
+    groups: list[list[SmallFile]] = []
+    run: list[SmallFile] = []
+    weight = 0
+    unfinished = [file for file in files if file.size <= target_bytes // 2]
+    for file in sorted(unfinished, key=lambda file: (file.order, file.path), reverse=True):
+        if run and file.size > 2 * weight:
+            groups += _cut(run, target_bytes, least_files)
+            run, weight = [], 0
+        run.append(file)
+        weight += file.size
+    return [*groups, *_cut(run, target_bytes, least_files)]
+
+
+def _cut(run: list[SmallFile], target_bytes: int, least_files: int) -> Iterator[list[SmallFile]]:
+    """Cut neighbours, newest first, into groups of the target size, oldest first."""
+    if len(run) < least_files:
+        return
+    group: list[SmallFile] = []
+    weight = 0
+    for file in reversed(run):
+        if group and weight + file.size > target_bytes:
+            if len(group) > 1:
+                yield group
+            group, weight = [], 0
+        group.append(file)
+        weight += file.size
+    if len(group) > 1:
+        yield group
+
+
+def compact(place: Place, spec: TableSpec, group: Sequence[SmallFile]) -> Compacted | None:
+    """Replace files of a table by one file with the same rows, in order.
+
+    Replay: the new file's name is derived from the files it replaces. A second attempt finds it
+    written, and the table with or without it.
+
+    Returns:
+        None if another process replaced one of the files first; nothing is changed then.
     """
     storage = place.storage()
     paths = tuple(file.path for file in group)
     digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
-    path = f"{JOINED_START}{digest[:32]}.parquet"
+    path = f"{COMPACTED_PREFIX}{digest[:32]}.parquet"
     rewritten = Rewrite(storage, spec, paths, digest)
     try:
         if not storage.create(path, rewritten.write):
@@ -70,6 +138,6 @@ def join(place: Place, spec: TableSpec, group: Sequence[Small]) -> Joined | None
         data_change=False,
     )
     removed = [removal(file.path, file.size, now_ms) for file in group]
-    if not swap(place, spec, added, removed):
+    if not replace_files(place, spec, added, removed):
         return None
-    return Joined(path, paths, rewritten.rows, size)
+    return Compacted(path, paths, rewritten.rows, size)

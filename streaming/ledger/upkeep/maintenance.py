@@ -1,8 +1,7 @@
-"""Keeping the tables healthy beside the batches: checkpoints, joined files, short log, no rubbish.
+"""Maintain the tables beside the batches: checkpoints, compaction, log cleanup, vacuum.
 
-Each task is done when it is due and none waits for another table's. None is on a batch's path:
-commits go on meanwhile, and one that overlaps with another is tried again by whoever was second. If
-all of this stops, the tables stay right and get slower.
+Each task runs when it is due, independently of other tables and off the batch path. If two commits
+overlap, the second one is retried. Without maintenance the tables stay correct but get slower.
 """
 
 import atexit
@@ -18,8 +17,7 @@ from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table, table_exists
 from streaming.ledger.storage import Place
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import plan, small_files
+from streaming.ledger.upkeep.compaction import compact, plan, small_files
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 
@@ -27,25 +25,26 @@ Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
 
 _MESSAGES: Final = "messages"
 _CHECKPOINT_SHARE: Final = 20
-"""Of the time, one part in so many may go into a table's checkpoints, however large they are."""
+"""At most one part in 20 of the time goes into a table's checkpoints, however large they are."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When what is done.
+    """When each task is due.
 
     Attributes:
         checkpoint_commits: commits between checkpoints. Each commit since the last one makes the
-            next 0.18 ms slower; a checkpoint costs 5-50 ms, elsewhere.
-        compaction_ms: how often small files are looked for.
-        compaction_files: as many files in a table make it due at once; it keeps a commit short.
-        compaction_least_files: fewer small files are left for later.
-        target_bytes: size of joined files.
-        log_cleanup_ms: how often entries past the table's log retention are removed.
-        vacuum_ms: how often files no longer needed are looked for.
-        vacuum_grace_ms: how long they stay: longer than the longest query.
+            next 0.18 ms slower; a checkpoint takes 5-50 ms, off the batch path.
+        compaction_ms: interval between compactions.
+        compaction_files: number of files in a table that makes compaction due at once, to keep
+            commits short.
+        compaction_least_files: the smallest number of small files that is compacted.
+        target_bytes: size of compacted files.
+        log_cleanup_ms: interval between removals of expired log entries.
+        vacuum_ms: interval between vacuums.
+        vacuum_grace_ms: how long unneeded files stay: longer than the longest query.
     """
 
     checkpoint_commits: int = 20
@@ -60,10 +59,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Done:
-    """One task done.
+    """One task that changed something.
 
     Attributes:
-        count: files joined or removed; 1 for a checkpoint.
+        count: files compacted or removed; 1 for a checkpoint.
         seconds: how long it took.
     """
 
@@ -74,11 +73,11 @@ class Done:
 
 
 class TableMaintenance:
-    """One table's tasks.
+    """The tasks of one table.
 
     Args:
-        root: of the tables.
-        writer: who commits to it in this process; it is handed each table loaded from a checkpoint.
+        root: folder of the tables.
+        writer: commits to the table in this process; it is offered a handle after each checkpoint.
     """
 
     def __init__(
@@ -91,13 +90,13 @@ class TableMaintenance:
         self._schedule = schedule
         self._writer = writer
         self._vacuum = Vacuum(
-            self._storage, schedule.vacuum_grace_ms, protect_messages=name == _MESSAGES
+            self._place, schedule.vacuum_grace_ms, protect_messages=name == _MESSAGES
         )
         self._next_ms: dict[Task, int] = {}
         self._exists = False
 
     def step(self, now_ms: int, lowest_resident: LowestResident | None = None) -> list[Done]:
-        """Do what is due; nothing as long as there is no such table.
+        """Run the tasks that are due; do nothing until the table exists.
 
         Args:
             now_ms: epoch milliseconds.
@@ -120,17 +119,15 @@ class TableMaintenance:
             if done:
                 pause_ms = done[0].seconds * 1000 * _CHECKPOINT_SHARE
                 self._next_ms["checkpoint"] = now_ms + int(pause_ms)
-        if self._name_is_ledger() and self._due("compaction", now_ms, schedule.compaction_ms):
+        # The updater of `queue_contents` rewrites that table itself.
+        if self.name in LEDGER and self._due("compaction", now_ms, schedule.compaction_ms):
             run("compaction", self._compact)
         if self._due("log cleanup", now_ms, schedule.log_cleanup_ms):
-            run("log cleanup", self._clean_log)
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                load_table(self._place).cleanup_metadata()
         if self._due("vacuum", now_ms, schedule.vacuum_ms):
             run("vacuum", lambda: self._sweep(now_ms, lowest_resident))
         return done
-
-    def _name_is_ledger(self) -> bool:
-        """`queue_contents` is rewritten by whoever keeps it: it must not be rewritten here too."""
-        return self.name in LEDGER
 
     def _due(self, task: Task, now_ms: int, interval_ms: int) -> bool:
         if now_ms < self._next_ms.get(task, 0):
@@ -139,7 +136,7 @@ class TableMaintenance:
         return True
 
     def _checkpoint(self) -> int:
-        """Make a checkpoint if enough was committed since the last."""
+        """Make a checkpoint if enough was committed since the last one."""
         due = max(last_checkpoint(self._storage), 0) + self._schedule.checkpoint_commits
         if self._storage.size(f"_delta_log/{due:020}.json") is None:
             return 0
@@ -154,28 +151,16 @@ class TableMaintenance:
     def _compact(self) -> int:
         schedule = self._schedule
         files = small_files(self._spec, ActiveFiles(load_table(self._place)))
-        joined = 0
-        for group in plan(files, schedule.target_bytes, schedule.compaction_least_files):
-            result = join(self._place, self._spec, group)
-            if result is not None:
-                joined += len(result.replaced)
-        return joined
-
-    def _clean_log(self) -> int:
-        before = self._log_files()
-        with contextlib.suppress(FileNotFoundError):  # another process was faster
-            load_table(self._place).cleanup_metadata()
-        return max(before - self._log_files(), 0)
-
-    def _log_files(self) -> int:
-        return sum(1 for _ in self._place.below("_delta_log").storage().files())
+        groups = plan(files, schedule.target_bytes, schedule.compaction_least_files)
+        results = [compact(self._place, self._spec, group) for group in groups]
+        return sum(len(result.replaced) for result in results if result is not None)
 
     def _sweep(self, now_ms: int, lowest_resident: LowestResident | None) -> int:
         swept = self._vacuum.sweep(load_table(self._place), now_ms, lowest_resident)
         if swept.kept:
             _log.warning(
-                "%s: %d files are kept although nothing names them: they hold messages that are "
-                "still in queues and in no other file, such as %s",
+                "%s: vacuum keeps %d files that are no longer part of the table, such as %s: they "
+                "hold messages that are still in queues and in no other file",
                 self._place.url,
                 len(swept.kept),
                 swept.kept[0],
@@ -184,15 +169,15 @@ class TableMaintenance:
 
 
 class Maintenance:
-    """Looks after several tables in a thread of its own.
+    """Maintains several tables in its own thread.
 
     Args:
-        root: of the tables.
-        schedule: when what is done.
-        writers: by table, who commits in this process.
-        lowest_resident: asked before each vacuum of `messages`.
-        names: of the tables; all by default, made yet or not.
-        pause_seconds: between two rounds of the thread.
+        root: folder of the tables.
+        schedule: when each task is due.
+        writers: this process's writer of each table.
+        lowest_resident: gives the value for `Vacuum.sweep`.
+        names: names of the tables; by default all, whether they exist yet or not.
+        pause_seconds: pause between two rounds of the thread.
     """
 
     def __init__(
@@ -215,26 +200,25 @@ class Maintenance:
         self.last_error: Exception | None = None
 
     def step(self, now_ms: int) -> list[Done]:
-        """Do what is due in every table. A failure in one is logged; the others go on."""
+        """Run the tasks that are due in every table. A failure is logged; other tables continue."""
         lowest = self._lowest_resident() if self._lowest_resident is not None else None
         done: list[Done] = []
         for table in self._tables:
             try:
                 done += table.step(now_ms, lowest)
-            except Exception as error:  # noqa: BLE001 - upkeep never stops the stream
+            except Exception as error:  # noqa: BLE001 (maintenance never stops the stream)
                 self.last_error = error
-                _log.exception("upkeep of table %s failed; it is tried again", table.name)
+                _log.exception("maintenance of table %s failed; it will be retried", table.name)
         return done
 
     def start(self) -> None:
-        """Begin; once. It ends with the process, if nobody stops it before."""
+        """Start the thread, once. It ends with the process at the latest."""
         self._thread.start()
-        atexit.register(
-            self.stop
-        )  # a thread inside native code must not meet the interpreter's end
+        # A thread inside native code must not be running when the interpreter ends.
+        atexit.register(self.stop)
 
     def stop(self) -> None:
-        """Finish the task under way, then end."""
+        """Finish the running task, then end the thread."""
         atexit.unregister(self.stop)
         self._stopping.set()
         if self._thread.is_alive():

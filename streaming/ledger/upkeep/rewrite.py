@@ -1,14 +1,25 @@
-"""The rows of several data files in one, in their order, in full row groups."""
+"""Copy the rows of several files into one, and replace those files in the table.
+
+Delta's own conflict check does not see two simultaneous rewrites of one file (deltalake 1.6: both
+succeed, and the rows are doubled). A rewrite is therefore committed without retries: exactly onto
+the version in which all replaced files were seen, or not at all.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
+from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
-from streaming.ledger.storage import Storage
+from streaming.ledger.schema.table_setup import delta_schema, load_table
+from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import ColumnRange, ranges
+from streaming.ledger.write.log_actions import QUIETLY
 from streaming.ledger.write.parquet_layout import (
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,
@@ -16,15 +27,16 @@ from streaming.ledger.write.parquet_layout import (
     writer,
 )
 
+_ATTEMPTS: Final = 50
 _INPUTS_KEY: Final = b"dlx.joined"
 
 
 class Rewrite:
-    """Copies the rows of files, row group by row group: memory holds a few of them.
+    """Copies the rows of files, in order, into full row groups; a few are in memory at a time.
 
     Attributes:
-        rows: how many were copied.
-        ranges: of the table's statistics columns.
+        rows: the number of copied rows.
+        ranges: ranges of the table's statistics columns.
     """
 
     def __init__(
@@ -38,7 +50,7 @@ class Rewrite:
         self.ranges: dict[str, ColumnRange] = {}
 
     def write(self, file: Any) -> None:
-        """Write the joined file."""
+        """Write the new file."""
         plain = self._spec.schema.remove_metadata()
         metadata = {_INPUTS_KEY.decode(): self._digest}
         with writer(file, plain, self._spec.schema, metadata) as parquet:
@@ -47,11 +59,11 @@ class Rewrite:
                 parquet.write_table(group, row_group_size=ROW_GROUP_ROWS)
 
     def describe(self, file: Any) -> None:
-        """Count a joined file that is there already, and not what was written in vain."""
+        """Count the rows of an existing file instead of those that were written in vain."""
         self.rows, self.ranges = 0, {}
         parquet = pq.ParquetFile(file)
         found = (parquet.metadata.metadata or {}).get(_INPUTS_KEY, b"").decode()
-        assert found == self._digest, f"a file joined from others has its name: {found}"
+        assert found == self._digest, f"a file compacted from other files has this name: {found}"
         for index in range(parquet.metadata.num_row_groups):
             self._count(parquet.read_row_group(index, columns=list(self._spec.stats_columns)))
 
@@ -72,7 +84,7 @@ class Rewrite:
 
 
 def _conformed(piece: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows written before a column was added, or by a tool that marks other columns as required."""
+    """Adapt rows from before a column was added, or of a tool that marks columns as required."""
     for name in schema.names:
         if name not in piece.column_names:
             field = schema.field(name)
@@ -81,7 +93,7 @@ def _conformed(piece: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _filled(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Row groups as full as `layout` allows, from pieces of any size."""
+    """Row groups as full as the layout allows, from pieces of any size."""
     held: list[pa.Table] = []
     rows = size = 0
     for piece in pieces:
@@ -106,4 +118,33 @@ def _both(one: ColumnRange, other: ColumnRange) -> ColumnRange:
     nulls = one.nulls + other.nulls
     return (
         ColumnRange(min(bounds), max(bounds), nulls) if bounds else ColumnRange(None, None, nulls)
+    )
+
+
+def replace_files(
+    place: Place, spec: TableSpec, added: AddAction, removed: Sequence[RemoveAction]
+) -> bool:
+    """Commit a rewrite; return False if one of the replaced files has left the table."""
+    for _ in range(_ATTEMPTS):
+        table = load_table(place)
+        if not {action.path for action in removed} <= set(ActiveFiles(table).paths):
+            return False
+        try:
+            commit_onto(table, spec, [added, *removed])
+        except CommitFailedError:
+            continue
+        return True
+    return False
+
+
+def commit_onto(
+    table: DeltaTable, spec: TableSpec, actions: Sequence[AddAction | RemoveAction]
+) -> None:
+    """Commit the version after the one that is loaded; CommitFailedError if it already exists."""
+    table.create_write_transaction(
+        list(actions),
+        "append",
+        delta_schema(spec),
+        commit_properties=CommitProperties(max_commit_retries=0),
+        post_commithook_properties=QUIETLY,
     )

@@ -1,12 +1,12 @@
-"""From the columns that a batch was collected in to an Arrow table, without touching single rows.
+"""Build an Arrow table from the columns of a batch, without touching single rows.
 
-A table is described by a flat mapping of column names; a member of a struct is `origin.offset`.
-What is not given is null. Four forms of a column keep wide tables cheap:
+A table is described by a flat mapping of column names; a struct member is named `origin.offset`.
+Missing columns are null. Four forms of a column keep wide tables cheap:
 
-    a sequence, NumPy array or Arrow array   one value a row
+    a sequence, NumPy array or Arrow array   one value per row
     `Constant`                               the same value in every row
-    `Coded`                                  few distinct values: an index a row, and the values
-    `Lists`                                  arrays: where each row's elements start, and they
+    `Coded`                                  few distinct values: the values, and an index per row
+    `Lists`                                  arrays: all elements, and where each row's start
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Coded:
     """Few distinct values.
 
     Attributes:
-        codes: one index into `values` a row; negative or None is null.
+        codes: one index into `values` per row; negative or None is null.
         values: the distinct values, as plain Python values or an Arrow array.
     """
 
@@ -42,12 +42,12 @@ class Coded:
 
 @dataclass(frozen=True)
 class Lists:
-    """One array a row.
+    """One array per row.
 
     Attributes:
         offsets: rows + 1 numbers, ascending: the elements of row i are offsets[i]:offsets[i + 1].
-        elements: a column of all elements; for arrays of structs a mapping of their members.
-        null: which rows have no array at all, one bool a row; None: every row has one.
+        elements: a column of all elements; for arrays of structs, a mapping of their members.
+        null: one bool per row, true if the row has no array; None: every row has one.
     """
 
     offsets: Any
@@ -61,21 +61,21 @@ Column: TypeAlias = (
 
 
 def build_table(schema: pa.Schema, columns: Mapping[str, Column], rows: int) -> pa.Table:
-    """Arrange columns as the schema wants them.
+    """Build a table with the columns of a schema.
 
     Args:
         schema: one of `schemas`.
-        columns: by name, members of structs as `struct.member`; a struct is null in the rows in
-            which all of its members are.
+        columns: by name, struct members as `struct.member`. A struct is null in the rows in which
+            all its members are null.
         rows: the length of every column.
 
     Returns:
         A table of `rows` rows. Columns given as `Coded` or `Constant` stay dictionary-encoded in
-        memory; in a file that makes no difference.
+        memory; files are the same either way.
 
     Raises:
-        ValueError: a name that the schema does not have, or a column of another length.
-        pyarrow.ArrowInvalid: a value that the column's type cannot hold.
+        ValueError: the schema does not have a name, or a column has another length.
+        pyarrow.ArrowInvalid: a column's type cannot hold a value.
     """
     arrays = _members(list(schema), columns, rows, prefix="")
     fields = [
@@ -150,7 +150,7 @@ def _coded(codes: Any, values: Any, kind: pa.DataType) -> pa.Array:
         indices = pc.if_else(pc.less(indices, 0), pa.scalar(None, indices.type), indices)
     if pa.types.is_nested(kind):
         return dictionary.take(indices)
-    if dictionary.null_count:  # a null among the values: Parquet has no dictionary with one
+    if dictionary.null_count:  # Parquet dictionaries cannot hold null
         present = dictionary.is_valid()
         numbers = pc.subtract(pc.cumulative_sum(present.cast(pa.int32())), 1)
         indices = pc.if_else(present, numbers, pa.scalar(None, pa.int32())).take(indices)
@@ -190,5 +190,5 @@ def _struct(
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Members of structs and lists are plain: their declared type says so."""
+    """Decode dictionaries: struct and list members must have their declared type."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

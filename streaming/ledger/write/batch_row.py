@@ -1,10 +1,16 @@
 """The row of kind `batch`: one in `events` for every batch, written by the driver.
 
-It is committed with the batch's other events, so it is there exactly if the batch happened. What
-the job must know when it starts again is in the last one: offsets, `now`, configuration hash, gate.
+It is committed with the batch's other events, so it exists exactly if the batch happened. The last
+one holds what the job needs to restart: offsets, `now`, configuration hash, gate. It also holds
+totals of the batch, so that rows removed later are noticed:
+
+    {"rows": {"messages": 120, "events": 540, ...}, "last_seq": [["/", 0, 4711], ...]}
+
+Inside the tables most rows prove each other (see `streaming.queries.audit`). The totals cover the
+others: the last row of a shard, a quarantined record, and a batch that lost all its rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -24,13 +30,19 @@ from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_
 BATCH_KIND: Final = "batch"
 BATCH_STAGE: Final = "batch"
 
+ROWS: Final = "rows"
+"""Key of the rows of the batch by table, without the batch row itself."""
+
+LAST_SEQ: Final = "last_seq"
+"""Key of the last seq of each shard that had events in the batch: vhost, lane, seq."""
+
 _EVENTS: Final = TABLES["events"]
 _COLUMNS: Final = ["query_id", "batch_id", "at", "kind", "detail"]
 _MICROS: Final = 1000
 
 
 class BatchRow(msgspec.Struct, frozen=True):
-    """What a batch was.
+    """The row of one batch.
 
     Attributes:
         now_ms: the batch's timestamp as Spark logged it, epoch milliseconds.
@@ -46,11 +58,11 @@ class BatchRow(msgspec.Struct, frozen=True):
 def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
     """Publish a batch's row; it counts once the batch's events are committed.
 
-    Replay: the row of the first attempt stays, even where this attempt measured something else
-    (the gate, say): a row tells of the attempt that wrote it.
+    Replay: the row of the first attempt stays, even if this attempt measured other values (for
+    example of the gate).
 
     Raises:
-        DataFileConflictError: the file there is no row of this batch at this instant.
+        DataFileConflictError: the existing file is not a row of this batch at this instant.
     """
     name = _name(row.query_id, row.batch_id)
     path = str(name)
@@ -61,7 +73,7 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
         if first is None or first.now_ms != row.now_ms:
             raise
         written = write_data_file(storage, _EVENTS, name, _table(first))
-    assert written is not None, "a batch row is a row"
+    assert written is not None, "the table has one row"
     return written
 
 
@@ -81,7 +93,7 @@ def _table(row: BatchRow) -> pa.Table:
 
 
 def _read_file(storage: Storage, path: str) -> BatchRow | None:
-    """The row in a batch's own file; None if there is no such file, or no row in it."""
+    """The row in a batch's own file; None if there is no such file or it has no batch row."""
     try:
         with storage.open(path) as file:
             rows = _rows(pq.read_table(file, columns=_COLUMNS))
@@ -105,10 +117,10 @@ def _rows(table: pa.Table) -> list[BatchRow]:
 
 
 def last_batch_row(events: DeltaTable, storage: Storage, query_id: str) -> BatchRow | None:
-    """The row of the last batch of a query; None if it has committed none.
+    """The row of a query's last batch; None if it has committed none.
 
-    It takes one small file read, however many batches there were; once that file was joined with
-    others, one look at the table's statistics.
+    It reads one small file, however many batches there were. If that file was compacted, it looks
+    at the table's statistics instead.
     """
     batch_id = events.transaction_version(query_id)
     if batch_id is None:
@@ -124,7 +136,7 @@ def last_batch_row(events: DeltaTable, storage: Storage, query_id: str) -> Batch
 def batch_rows(
     events: DeltaTable, storage: Storage, query_id: str, first: int, last: int
 ) -> Iterator[BatchRow]:
-    """The rows of batches first to last, both included, in order.
+    """The rows of batches `first` to `last` (inclusive), in order.
 
     Only files that may hold them are read.
     """
@@ -151,3 +163,19 @@ def _files_with_batches(events: DeltaTable, first: int, last: int) -> list[str]:
         & files.may_hold("kind", BATCH_KIND)
     )
     return [files.paths[index] for index in np.flatnonzero(may_hold)]
+
+
+def totals(files: Iterable[DataFile]) -> dict[str, Any]:
+    """The totals that a batch row should hold of the batch's other data files."""
+    rows: dict[str, int] = {}
+    last: dict[tuple[str, int], int] = {}
+    for file in files:
+        rows[file.table] = rows.get(file.table, 0) + file.rows
+        if file.table == _EVENTS.name:
+            ranges = file.ranges
+            shard = (str(ranges["vhost"].greatest), int(ranges["lane"].greatest or 0))
+            last[shard] = max(last.get(shard, 0), int(ranges["seq"].greatest or 0))
+    return {
+        ROWS: dict(sorted(rows.items())),
+        LAST_SEQ: [[vhost, lane, seq] for (vhost, lane), seq in sorted(last.items())],
+    }

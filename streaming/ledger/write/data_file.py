@@ -1,7 +1,7 @@
-"""Data files: a batch's rows as one Parquet file with a name that only this batch could give it.
+"""Data files: rows of a batch in one Parquet file, with a name that only this batch can give it.
 
-Replay: a second writing of the same rows finds the name taken, checks that the file holds the very
-same rows, and keeps it. A file is never replaced.
+Replay: writing the same rows again finds the name taken, verifies that the file holds exactly these
+rows, and keeps it. A file is never replaced.
 """
 
 import re
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streaming.ledger.errors import DataFileConflictError
-from streaming.ledger.schema.schemas import TABLES, TableSpec
+from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.storage import Storage
 from streaming.ledger.write.fingerprint import fingerprint
 from streaming.ledger.write.parquet_layout import write_row_groups
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(
     r"(?P<query_id>[A-Za-z0-9-]{1,64})\.(?P<batch_id>\d{12,19})\.(?P<stage>[a-z][a-z0-9_]{0,31})"
     r"\.(?P<partition>\d{5,10})\.(?P<first>\d{20})\.parquet"
 )
-_MOST_BYTES: Final = 2**31 - 1
+_MAX_COLUMN_BYTES: Final = 2**31 - 1
 # Another driver may have committed the batch, joined its files and vacuumed them meanwhile.
 _TRIES: Final = 3
 
@@ -32,14 +32,14 @@ Bound = int | str | None
 
 
 class DataFileName(msgspec.Struct, frozen=True):
-    """What makes the name of a data file.
+    """The parts of a data file's name.
 
     Attributes:
         query_id: the checkpoint's Spark query id.
         batch_id: the micro-batch.
         stage: which of the batch's writers; lower case.
         partition: the writer's task.
-        first: what its rows start with (an offset, a seq); one task may write several files.
+        first: the first row's offset or seq, since one task may write several files.
     """
 
     query_id: str
@@ -49,18 +49,18 @@ class DataFileName(msgspec.Struct, frozen=True):
     first: int = 0
 
     def __str__(self) -> str:
-        """The name; names of one query and stage sort in the order of batches."""
+        """The file name; names of one query sort in the order of batches."""
         name = (
             f"{self.query_id}.{self.batch_id:012}.{self.stage}.{self.partition:05}"
             f".{self.first:020}.parquet"
         )
         if _NAME.fullmatch(name) is None:
-            raise ValueError(f"{self!r} makes no file name")
+            raise ValueError(f"{self!r} is not a valid file name")
         return name
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The parts of a name, or None if it was not made by this class."""
+        """The parts of a file name, or None if this class did not make it."""
         found = _NAME.fullmatch(name)
         if found is None:
             return None
@@ -74,9 +74,9 @@ class DataFileName(msgspec.Struct, frozen=True):
 
 
 class ColumnRange(msgspec.Struct, frozen=True, array_like=True):
-    """Least and greatest value of a column in a file, and how many rows have none.
+    """The smallest and largest value of a column in a file, and its number of nulls.
 
-    Instants are epoch microseconds. Both bounds are None when every row is null.
+    Instants are epoch microseconds. Both bounds are None if every row is null.
     """
 
     least: Bound
@@ -85,15 +85,15 @@ class ColumnRange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """A published data file: all that the driver needs to commit it. Small; pickles; JSON.
+    """A published data file: everything the driver needs to commit it. Small; pickles; JSON.
 
     Attributes:
         table: name of its table.
         path: relative to the table's root.
-        size: bytes.
+        size: in bytes.
         rows: number of rows, at least 1.
-        fingerprint: of its rows.
-        ranges: of the table's statistics columns.
+        fingerprint: fingerprint of its rows.
+        ranges: ranges of the table's statistics columns.
     """
 
     table: str
@@ -107,23 +107,23 @@ class DataFile(msgspec.Struct, frozen=True):
 def write_data_file(
     storage: Storage, spec: TableSpec, name: DataFileName, table: pa.Table
 ) -> DataFile | None:
-    """Publish rows as a data file of a table; it is part of the table once it is committed.
+    """Publish rows as a data file; it becomes part of the table when it is committed.
 
-    Replay: writes nothing; the file that is there is checked and described again.
+    Replay: writes nothing; the existing file is verified and described again.
 
     Args:
         table: as `build_table` makes it; under 2 GiB of bodies.
 
     Returns:
-        What to commit, or None if there are no rows.
+        The file to commit, or None if there are no rows.
 
     Raises:
-        DataFileConflictError: the name is taken by something that does not hold these rows.
-        ValueError: columns or types are not those of the table.
+        DataFileConflictError: a file of this name holds other content.
+        ValueError: columns or types differ from the table's.
     """
     if not table.num_rows:
         return None
-    check_columns(spec, table)
+    _check_columns(spec, table)
     path = str(name)
     held = fingerprint(table)
     metadata = {
@@ -136,34 +136,34 @@ def write_data_file(
     for _ in range(_TRIES):
         try:
             if not storage.create(path, write):
-                verify_data_file(storage, spec, path, table.num_rows, held)
+                _verify(storage, spec, path, table.num_rows, held)
         except FileNotFoundError:
             continue
         size = storage.size(path)
         if size is not None:
             return DataFile(spec.name, path, size, table.num_rows, held, ranges(spec, table))
     raise DataFileConflictError(
-        f"{spec.name}/{path} was written and is gone: something removes files of a batch that "
-        "is under way; stop it, then start again"
+        f"{spec.name}/{path} was written and then removed by another program; stop the program "
+        "that removes files of running batches, then start again"
     )
 
 
-def verify_data_file(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> None:
-    """Check that a file holds the rows it should: by its footer, then by the rows themselves.
+def _verify(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> None:
+    """Check that a file holds the expected rows: first by its footer, then row by row.
 
-    It reads the whole file; only the replay of a batch has files to verify.
+    It reads the whole file. Only replayed batches have files to verify.
 
     Raises:
-        DataFileConflictError: it is no whole Parquet file, or holds something else.
-        FileNotFoundError: it is not there.
+        DataFileConflictError: the file is incomplete or holds other content.
+        FileNotFoundError: the file does not exist.
     """
     problem = _difference(storage, spec, path, rows, held)
     if problem is not None:
         raise DataFileConflictError(
-            f"{spec.name}/{path} exists and {problem}; it is kept as it is. Files of a batch are "
-            "never replaced; if nothing else writes to this folder, the batch was replayed with "
-            "other code or another configuration, or the file was tampered with: restore it, or "
-            "move it away to have it written again"
+            f"{spec.name}/{path} already exists and {problem}; dlx never replaces a batch's file. "
+            "If nothing else writes to this folder, the batch was replayed with other code or "
+            "another configuration, or the file was changed: restore it, or move it away to have "
+            "it written again"
         )
 
 
@@ -182,12 +182,12 @@ def _difference(storage: Storage, spec: TableSpec, path: str, rows: int, held: s
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        return f"is no whole Parquet file ({error})"
+        return f"is not a complete Parquet file ({error})"
     return None if found == held else f"holds rows with fingerprint {found}, not {held}"
 
 
-def check_columns(spec: TableSpec, table: pa.Table) -> None:
-    """A table that could not be read back as the spec says is our own mistake.
+def _check_columns(spec: TableSpec, table: pa.Table) -> None:
+    """Refuse rows that could not be read back as the spec says.
 
     Raises:
         ValueError: other columns or types, a null in a required column, or too many bytes.
@@ -198,7 +198,7 @@ def check_columns(spec: TableSpec, table: pa.Table) -> None:
         column = table[field.name]
         if not field.nullable and column.null_count:
             raise ValueError(f"{spec.name}.{field.name} is null in {column.null_count} rows")
-        if column.nbytes > _MOST_BYTES:
+        if column.nbytes > _MAX_COLUMN_BYTES:
             raise ValueError(f"{spec.name}.{field.name} exceeds 2 GiB: write several files")
 
 
@@ -213,7 +213,7 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def ranges(spec: TableSpec, table: pa.Table) -> dict[str, ColumnRange]:
-    """Least and greatest value of each statistics column."""
+    """The range of each statistics column."""
     return {name: _range(table[name]) for name in spec.stats_columns}
 
 
@@ -229,8 +229,3 @@ def _range(column: pa.ChunkedArray) -> ColumnRange:
 
 def _used_values(chunk: pa.DictionaryArray) -> pa.Array:
     return chunk.dictionary.take(chunk.indices.unique().drop_null())
-
-
-def ledger_table(name: str) -> TableSpec:
-    """A table of the ledger by name; KeyError if there is none."""
-    return TABLES[name]

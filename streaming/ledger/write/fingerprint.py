@@ -1,8 +1,8 @@
-"""A fingerprint of what a table holds, whatever the layout it is held in.
+"""A fingerprint of the content of a table, independent of its layout in memory.
 
-A replayed batch must write the rows that were written before. Two tables have the same fingerprint
-exactly when they have the same columns and rows: chunks, dictionaries, slices, and what lies
-beneath a null do not count. It reads columns as buffers: some 0.2 us a row of the message store.
+A replayed batch must write the same rows as before. Two tables have the same fingerprint exactly if
+they have the same columns and rows. Chunks, dictionaries, slices and bytes beneath a null do not
+matter. Columns are read as buffers, at about 0.2 us per row of `messages`.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _add(digest: Any, array: pa.Array) -> None:
-    """Kind, nulls, then the values of the rows that are not null."""
+    """Add an array: its type, its nulls, then the values of the other rows."""
     kind = array.type
     digest.update(f"{_kind_name(kind)} {array.null_count}\n".encode())
     if array.null_count:
@@ -75,7 +75,7 @@ def _numpy(array: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _kind_name(kind: pa.DataType) -> str:
-    """The type without what nested fields are called or whether they may be null."""
+    """The name of a type, without the names and nullability of nested fields."""
     if pa.types.is_struct(kind):
         return "struct"
     if pa.types.is_list(kind):

@@ -1,9 +1,8 @@
 """The ledger: messages, quarantine, dead letters and events, committed together batch by batch.
 
-Delta commits one table at a time. The order makes a batch one thing: its messages, then what was
-quarantined, its dead letters, and last its events with the row of kind `batch`. With that last
-commit the batch has happened. A crash anywhere before is healed by the replay, which commits what
-is missing and skips the rest.
+Delta commits one table at a time, so the order makes a batch atomic: messages, quarantine, dead
+letters, then events with the row of kind `batch`. The batch has happened once that last commit
+succeeded. After a crash, the replay commits the tables that are missing and skips the others.
 """
 
 import time
@@ -13,26 +12,30 @@ from types import TracebackType
 from typing import Final, Self
 
 import msgspec
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
-from streaming.ledger.read.query_ids import query_ids
+from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
-from streaming.ledger.storage import Place
+from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.batch_row import BatchRow, last_batch_row, write_batch_row
-from streaming.ledger.write.data_file import DataFile
+from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.table_writer import Outcome, TableWriter
 
 FIRST_BATCH: Final = 0
-"""Its row is there in any case: by it the tables are known as its query's."""
+"""Its row is always written: it marks the tables as belonging to the query."""
+
+_FOOTER_READERS: Final = 16
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """What became of a batch.
+    """The result of committing a batch.
 
     Attributes:
-        outcomes: by table, in the order of the commits; "skipped" also where there were no rows.
-        seconds: spent on each table.
-        tables: that have rows of it.
+        outcomes: by table, in commit order; "skipped" also if the table had no rows.
+        seconds: time spent on each table.
+        tables: the tables that have rows of the batch.
     """
 
     outcomes: dict[str, Outcome]
@@ -41,13 +44,13 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """The driver's way into the ledger. Not for two threads at once; close it at the end."""
+    """The driver's access to the ledger. Use it from one thread at a time; close it at the end."""
 
     def __init__(self, root: Place, retention: Retention | None = None) -> None:
-        """Open the tables below a root; make those that are not there.
+        """Open the tables in a folder; create missing ones.
 
         Raises:
-            TableMismatchError: a table is not one of this version.
+            TableMismatchError: a table has another schema than this version's.
         """
         self.root = root
         self.writers = {name: TableWriter(root, name, retention) for name in LEDGER}
@@ -55,17 +58,17 @@ class Ledger:
         self._refreshing: Future[None] | None = None
 
     def commit(self, files: Iterable[DataFile], batch: BatchRow) -> Committed:
-        """Commit a batch. One without files leaves nothing, unless it is the first of its query.
+        """Commit a batch. A batch without files commits nothing, unless it is the query's first.
 
-        Replay: tables that have the batch are skipped; the result is the same tables.
+        Replay: tables that have the batch are skipped; the resulting tables are the same.
 
         Args:
-            files: of all tables, in any order, published before.
-            batch: its row, published here. Its ids are those of the commits.
+            files: the published files of all tables, in any order.
+            batch: the batch's row, published here. The commits carry its ids.
 
         Raises:
-            CommitError: Delta refused a commit for good.
-            DataFileConflictError: the file of the batch's row holds something else.
+            CommitError: Delta refused every attempt of a commit.
+            DataFileConflictError: the file of the batch row holds other content.
         """
         by_table: dict[str, list[DataFile]] = {name: [] for name in LEDGER}
         for file in files:
@@ -87,7 +90,7 @@ class Ledger:
         return Committed(outcomes, seconds, tuple(name for name in LEDGER if by_table[name]))
 
     def last_batch(self, query_id: str) -> BatchRow | None:
-        """The row of the last batch that happened under a query id; None if there was none."""
+        """The row of a query's last batch; None if it has committed none."""
         events = self._events
         return last_batch_row(events.table(), events.storage, query_id)
 
@@ -99,12 +102,12 @@ class Ledger:
         return found
 
     def last_batches(self, query_id: str) -> dict[str, int]:
-        """By table the last batch of a query that it has; those that have one."""
+        """The last batch of a query by table, without the tables that have none."""
         known = {name: writer.last_batch(query_id) for name, writer in self.writers.items()}
         return {name: batch for name, batch in known.items() if batch is not None}
 
     def close(self) -> None:
-        """Wait for what runs in the background."""
+        """Wait for background work to end."""
         self._refresher.shutdown()
 
     def __enter__(self) -> Self:
@@ -123,6 +126,42 @@ class Ledger:
         return self.writers[LEDGER[-1]]
 
     def _refresh(self) -> None:
-        """While Spark prepares the next batch, learn of the last commits."""
+        """Load the last commits while Spark prepares the next batch."""
         for writer in self.writers.values():
             writer.refresh()
+
+
+def query_ids(table: DeltaTable, storage: Storage) -> set[str]:
+    """The queries that have rows in a table.
+
+    The names of batch files contain the query. For compacted files the footers tell: if one holds
+    rows of several queries, the alphabetically first and last are found.
+    """
+    found: set[str] = set()
+    compacted = []
+    for path in ActiveFiles(table).paths:
+        name = DataFileName.parse(path)
+        if name is None:
+            compacted.append(path)
+        else:
+            found.add(name.query_id)
+    with ThreadPoolExecutor(_FOOTER_READERS) as readers:
+        for queries in readers.map(lambda path: _in_footer(storage, path), compacted):
+            found.update(queries)
+    return found
+
+
+def _in_footer(storage: Storage, path: str) -> Iterable[str]:
+    try:
+        with storage.open(path) as file:
+            footer = pq.ParquetFile(file).metadata
+    except FileNotFoundError:  # compacted and vacuumed meanwhile
+        return ()
+    names = [footer.schema.column(index).path for index in range(footer.num_columns)]
+    index = names.index("query_id")
+    found: set[str] = set()
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(index).statistics
+        if statistics is not None and statistics.has_min_max:
+            found.update((statistics.min, statistics.max))
+    return found

@@ -1,4 +1,4 @@
-"""A data file as an entry of the Delta log, statistics included."""
+"""Data files as entries of the Delta log, statistics included."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.write.data_file import Bound, ColumnRange
 
 QUIETLY: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-"""Commit and do nothing else: checkpoints and clean-up are made off the path of a batch."""
+"""Commit and nothing else: maintenance makes checkpoints and cleans up, off the batch path."""
 
 
 def add_action(
@@ -24,26 +24,26 @@ def add_action(
     modified_ms: int,
     data_change: bool = True,
 ) -> AddAction:
-    """The entry that makes a data file part of its table.
+    """The entry that adds a data file to its table.
 
     Args:
-        path: below the table's root.
-        size: bytes.
-        modified_ms: epoch milliseconds of its writing.
-        data_change: False where the rows were in the table before.
+        path: relative to the table's root.
+        size: in bytes.
+        modified_ms: when it was written, epoch milliseconds.
+        data_change: False if the table already had the rows.
     """
     return AddAction(path, size, {}, modified_ms, data_change, _statistics(spec, rows, ranges))
 
 
 def removal(path: str, size: int, now_ms: int) -> RemoveAction:
-    """The entry that takes a data file out of its table while its rows stay, in another file."""
+    """The entry that removes a data file whose rows are now in another file."""
     return RemoveAction(
         path, data_change=False, deletion_timestamp=now_ms, size=size, partition_values={}
     )
 
 
 def _statistics(spec: TableSpec, rows: int, ranges: Mapping[str, ColumnRange]) -> str:
-    """Delta's per-file statistics; a column that is null throughout has no bounds."""
+    """The statistics of a file in Delta's form; an entirely null column has no bounds."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     for name, column in ranges.items():
@@ -61,7 +61,7 @@ def _statistics(spec: TableSpec, rows: int, ranges: Mapping[str, ColumnRange]) -
 
 
 def _literal(value: Bound, kind: pa.DataType, *, up: bool) -> Bound:
-    """Delta's statistics know instants in milliseconds: round so that none falls outside."""
+    """A bound as Delta writes it: instants in milliseconds, rounded outwards."""
     if not pa.types.is_timestamp(kind) or not isinstance(value, int):
         return value
     millis = -(-value // 1000) if up else value // 1000

@@ -1,7 +1,7 @@
-"""How a data file is laid out: compression, encodings, and row groups that are cheap to look into.
+"""The layout of data files: compression, encodings, and row groups that are cheap to read.
 
-A body is looked up by reading its row group. So a row group holds few rows, and where bodies are
-large, few bytes. Files are alike whoever writes them: a batch, or the joining of small files.
+Looking up a body reads its whole row group, so a row group is limited in rows and in bytes. Batches
+and compaction write the same layout.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,13 +19,13 @@ COMPRESSION_LEVEL: Final = 1  # 0.3 us a row of 200 B; level 3 costs up to three
 FORMAT_VERSION: Final = "2.6"
 
 _WIDE: Final = frozenset({"body", "record_key", "record_value", "headers", "detail"})
-"""Columns of ever new values: dictionaries and statistics of them would cost and not help."""
+"""Columns whose values rarely repeat: dictionaries and statistics would only cost."""
 
 
 def row_groups(table: pa.Table) -> Iterator[pa.Table]:
     """Cut a table into row groups of at most ROW_GROUP_ROWS rows and about ROW_GROUP_BYTES.
 
-    A row that is larger has a group of its own.
+    A larger row gets a group of its own.
     """
     for first in range(0, table.num_rows, ROW_GROUP_ROWS):
         chunk = table.slice(first, ROW_GROUP_ROWS)
@@ -40,7 +40,7 @@ def row_groups(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _wide_bytes(table: pa.Table) -> np.ndarray[Any, Any]:
-    """Bytes of the wide columns of each row."""
+    """The bytes of the wide columns of each row."""
     total = np.zeros(table.num_rows, np.int64)
     for name in table.column_names:
         if name in _WIDE:
@@ -57,9 +57,9 @@ def writer(
 
     Args:
         file: opened for writing; the caller closes it.
-        schema: of the tables to come; dictionary-encoded columns are welcome.
-        table_schema: of the Delta table.
-        metadata: kept in the footer.
+        schema: schema of the row groups; columns may be dictionary-encoded.
+        table_schema: schema of the Delta table.
+        metadata: stored in the footer.
     """
     leaves = list(_leaves(table_schema))
     parquet = pq.ParquetWriter(
@@ -70,7 +70,7 @@ def writer(
         compression_level=COMPRESSION_LEVEL,
         use_dictionary=[path for path, kind in leaves if _repeats(path, kind)],
         column_encoding={
-            path: "DELTA_BINARY_PACKED"  # numbers that mostly ascend: a third smaller, and faster
+            path: "DELTA_BINARY_PACKED"  # mostly ascending numbers: a third smaller, and faster
             for path, kind in leaves
             if pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
         },
@@ -84,7 +84,7 @@ def writer(
 def write_row_groups(
     table: pa.Table, table_schema: pa.Schema, metadata: Mapping[str, str]
 ) -> Callable[[Any], None]:
-    """What `Storage.create` wants: a function that writes the table to the file it is given."""
+    """A function for `Storage.create` that writes the table to the file it is given."""
 
     def write(file: Any) -> None:
         with writer(file, table.schema, table_schema, metadata) as parquet:
@@ -95,7 +95,7 @@ def write_row_groups(
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    """The Parquet paths of a schema's columns."""
+    """The Parquet path and type of each leaf column of a schema."""
     for field in schema:
         yield from _below(field.name, field.type)
 

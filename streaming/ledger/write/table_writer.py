@@ -1,12 +1,12 @@
-"""The driver's commit of one batch to one table, exactly once.
+"""Commit one batch to one table, exactly once.
 
     files published --> commit (query id, batch id) --> part of the table
-                          |  the table has the batch: skipped
-                          |  another driver was first: reload, skipped
-                          |  anything else (new properties, a log that was cut): once more
+                          |  the table has the batch: skip
+                          |  another driver was first: reload, skip
+                          |  anything else (new properties, a truncated log): retry
 
-The batch's number travels in the same log entry as its files (a Delta transaction identifier), so
-the table itself knows which batches it has.
+The batch number is in the same log entry as the files (a Delta transaction identifier), so the
+table itself records which batches it has.
 """
 
 import threading
@@ -28,24 +28,24 @@ from streaming.ledger.write.log_actions import QUIETLY, add_action
 
 Outcome = Literal["committed", "skipped"]
 
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 _RELOAD_AFTER_COMMITS: Final = 100
 _CHECKPOINT_AFTER_COMMITS: Final = 500
 
 
 class TableWriter:
-    """The write path to one table: a table handle that is kept warm.
+    """Commits batches to one table through a table handle that it keeps loaded.
 
-    A handle grows dearer with every commit since the checkpoint that it was loaded from.
-    Maintenance makes checkpoints and offers a handle loaded from each; without it, the writer helps
-    itself, late.
+    A handle gets slower with every commit since the checkpoint that it was loaded from.
+    Maintenance makes checkpoints and offers a fresh handle after each. Without maintenance, the
+    writer reloads its handle itself, less often.
     """
 
     def __init__(self, root: Place, name: str, retention: Retention | None = None) -> None:
-        """Open the table; make it if there is none.
+        """Open the table; create it if it does not exist.
 
         Raises:
-            TableMismatchError: it is not a table of this version.
+            TableMismatchError: it has another schema than this version's.
         """
         self.spec = TABLES[name]
         self.place = root.below(name)
@@ -53,41 +53,41 @@ class TableWriter:
         self._schema = delta_schema(self.spec)
         self._lock = threading.Lock()
         self._table: DeltaTable | None = None
-        self._behind = False  # the handle does not know of its last commit
+        self._behind = False  # the handle lacks its own last commit
         self._commits = 0  # since the handle was loaded
         self._offered: DeltaTable | None = None
         open_table(root, name, retention)
         self._load()
 
     def commit_batch(self, query_id: str, batch_id: int, files: Sequence[DataFile]) -> Outcome:
-        """Make a batch's files part of the table.
+        """Commit a batch's files.
 
         Replay: skipped if the table has this batch of this query, or a later one.
 
         Args:
-            files: of this table, published before; empty: nothing to do.
+            files: published files of this table; if empty, nothing is committed.
 
         Raises:
-            CommitError: refused again and again, and not because the batch is there.
+            CommitError: Delta refused every attempt, and the batch is not committed.
         """
         if not files:
             return "skipped"
         refused: DeltaError | None = None
         with self._lock:
-            for _ in range(_TRIES):
+            for _ in range(_ATTEMPTS):
                 try:
                     table = self._current()
                     if _has(table, query_id, batch_id):
                         return "skipped"
                     self._commit(table, query_id, batch_id, files)
-                except DeltaError as error:  # whatever happened, the log knows: load it and look
+                except DeltaError as error:  # reload: the log tells whether it was committed
                     refused, self._table = error, None
                     continue
                 self._behind = True
                 self._commits += 1
                 return "committed"
         raise CommitError(
-            f"{self.place.url}: batch {batch_id} could not be committed in {_TRIES} tries: "
+            f"{self.place.url}: batch {batch_id} could not be committed in {_ATTEMPTS} attempts: "
             f"{refused}"
         ) from refused
 
@@ -115,28 +115,28 @@ class TableWriter:
         )
 
     def last_batch(self, query_id: str) -> int | None:
-        """The highest batch of a query that the table has; None if it has none."""
+        """The highest batch of a query in the table; None if it has none."""
         return self.table().transaction_version(query_id)
 
     def table(self) -> DeltaTable:
-        """The table at its latest version, loaded for reading."""
+        """Load the latest version of the table for reading."""
         with self._lock:
             return self._load()
 
     def offer(self, table: DeltaTable) -> None:
-        """Hand over a freshly loaded handle; it is taken up with the next call."""
+        """Offer a freshly loaded handle, to be used from the next call on."""
         self._offered = table
 
     def refresh(self) -> None:
-        """Learn of what was committed; done between batches, it makes the next commit shorter."""
+        """Load recent commits between batches, to make the next commit faster."""
         with self._lock:
             try:
                 self._current()
-            except DeltaError:  # the next commit tries again, and says what is wrong
+            except DeltaError:  # the next commit retries and reports the error
                 self._table = None
 
     def _current(self) -> DeltaTable:
-        """The handle at the latest version this writer knows of, renewed where it is due."""
+        """The handle at the latest version this writer knows, reloaded if it is due."""
         offered, self._offered = self._offered, None
         if offered is not None:
             self._table, self._behind, self._commits = offered, True, 0
@@ -166,9 +166,9 @@ class _LastCheckpoint(msgspec.Struct):
 
 
 def last_checkpoint(storage: Storage) -> int:
-    """The version of a table's last checkpoint; -1 if there is none."""
+    """The version of a table's last checkpoint; -1 if it has none."""
     try:
         with storage.open("_delta_log/_last_checkpoint") as file:
             return msgspec.json.decode(file.read(), type=_LastCheckpoint).version
-    except (OSError, msgspec.DecodeError):  # absent, or being written this instant
+    except (OSError, msgspec.DecodeError):  # missing, or just being written
         return -1

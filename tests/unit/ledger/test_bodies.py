@@ -11,8 +11,7 @@ from streaming.ledger.read.row_group_cache import OPEN_FILES
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.parquet_layout import ROW_GROUP_ROWS
 from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import QUERY, a_place, messages, publish
@@ -39,7 +38,7 @@ def joined(root):
     """Join all files of the message store and remove the old ones."""
     place = root.below("messages")
     files = small_files(TABLES["messages"], ActiveFiles(load_table(place)))
-    done = join(place, TABLES["messages"], files)
+    done = compact(place, TABLES["messages"], files)
     assert done is not None
     for path in done.replaced:
         place.storage().delete(path)
@@ -105,18 +104,18 @@ def test_a_file_that_no_commit_names_yet_is_read_like_any_other(root):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("wanted", "named"),
     [
-        ((0, 1, 0, 7), r"row 1: the state says message .*offset 7\), the file holds .*offset 6\)"),
-        ((0, 1, 3, 6), r"row 1: the state says message .*partition 3, .* holds .*partition 0, "),
-        ((0, 2, 0, 7), "has 2 rows, and the state says that a message is in row 2"),
-        ((0, -1, 0, 7), "has 2 rows, and the state says that a message is in row -1"),
+        ((0, 1, 0, 7), r"row 1: .*offset 7\).*offset 6\)"),
+        ((0, 1, 3, 6), r"row 1: .*partition 3, .*partition 0, "),
+        ((0, 2, 0, 7), r"\b2 rows.* row 2\b"),
+        ((0, -1, 0, 7), r"\b2 rows.* row -1\b"),
     ],
 )
-def test_a_place_that_holds_another_message_stops_the_batch_in_words(root, wanted, words):
+def test_a_place_that_holds_another_message_stops_the_batch(root, wanted, named):
     files = store(root, messages([5, 6]))
 
-    with pytest.raises(BodyMismatchError, match=words):
+    with pytest.raises(BodyMismatchError, match=named):
         read(root, places(files, [(0, 0, 0, 5), wanted]))
 
 

@@ -141,7 +141,7 @@ def test_a_table_that_refuses_every_commit_stops_the_batch_in_words(root):
     writer.__class__ = Overtaken
     load_table(root.below("events")).alter.set_table_description("first")
 
-    with pytest.raises(CommitError, match=r"batch 0 could not be committed in 5 tries: .*Metadata"):
+    with pytest.raises(CommitError, match=r"batch 0 .*Metadata"):
         writer.commit_batch(QUERY, 0, [file])
 
     writer.__class__ = TableWriter

@@ -1,4 +1,4 @@
-"""Joining files changes how rows are kept, and nothing else, whoever writes at the same time."""
+"""Compaction changes how rows are stored and nothing else, whoever writes at the same time."""
 
 import threading
 
@@ -7,13 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from streaming.ledger.read.query_ids import query_ids
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import Joined, join
-from streaming.ledger.upkeep.compaction_plan import plan, small_files
-from streaming.ledger.upkeep.swap import commit, next_number, undone
+from streaming.ledger.upkeep.compaction import Compacted, compact, plan, small_files
+from streaming.ledger.upkeep.rewrite import commit_onto, replace_files
+from streaming.ledger.write.ledger import query_ids
 from streaming.ledger.write.log_actions import add_action, removal
 from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
@@ -53,7 +52,7 @@ def test_a_joined_table_has_the_same_rows_in_one_file(root, name):
     some_batches(root, name, 5)
     before, paths = rows_of(root, name), paths_of(root, name)
 
-    done = join(root.below(name), TABLES[name], files_of(root, name))
+    done = compact(root.below(name), TABLES[name], files_of(root, name))
 
     assert done is not None
     assert rows_of(root, name) == before
@@ -70,7 +69,7 @@ def test_a_joined_file_keeps_order_row_groups_and_statistics(root):
         writer.commit_batch(f"query-{batch}", 0, [files[batch]])
 
     group = plan(files_of(root, "messages"), 1 << 30, 2)
-    done = join(root.below("messages"), TABLES["messages"], group[0])
+    done = compact(root.below("messages"), TABLES["messages"], group[0])
 
     assert done is not None
     parquet = pq.ParquetFile(local(root, "messages").root / done.path)
@@ -84,7 +83,7 @@ def test_a_joined_file_keeps_order_row_groups_and_statistics(root):
 
 def test_joining_moves_no_batch_number(root):
     writer = some_batches(root, "events", 3)
-    join(root.below("events"), EVENTS, files_of(root, "events"))
+    compact(root.below("events"), EVENTS, files_of(root, "events"))
 
     again = publish(root, "events", events([20, 21, 22], batch_id=2))
 
@@ -97,7 +96,7 @@ def test_batches_committed_meanwhile_stay(root):
     group = files_of(root, "events")
     some_batches(root, "events", 2, first=4)
 
-    done = join(root.below("events"), EVENTS, group)
+    done = compact(root.below("events"), EVENTS, group)
     after = writer.commit_batch(QUERY, 6, [publish(root, "events", events([99], batch_id=6))])
 
     assert done is not None
@@ -109,23 +108,23 @@ def test_batches_committed_meanwhile_stay(root):
 def test_what_somebody_else_joined_is_not_joined_again(root):
     some_batches(root, "events", 4)
     group = files_of(root, "events")
-    join(root.below("events"), EVENTS, group[:2])
+    compact(root.below("events"), EVENTS, group[:2])
     before = rows_of(root, "events")
 
-    assert join(root.below("events"), EVENTS, group) is None
+    assert compact(root.below("events"), EVENTS, group) is None
     assert rows_of(root, "events") == before
 
 
 def test_a_rewrite_that_was_written_and_not_committed_is_used_the_next_time(root):
     some_batches(root, "events", 4)
     group = files_of(root, "events")
-    done = join(root.below("events"), EVENTS, group)
+    done = compact(root.below("events"), EVENTS, group)
     assert done is not None
     file = local(root, "events").root / done.path
     written = file.stat().st_ino
     (local(root, "events").root / "_delta_log" / f"{5:020}.json").unlink()  # as if never committed
 
-    again = join(root.below("events"), EVENTS, group)
+    again = compact(root.below("events"), EVENTS, group)
 
     assert again == done
     assert (file.stat().st_ino, len(rows_of(root, "events"))) == (written, 12)
@@ -141,7 +140,7 @@ def test_rows_written_before_a_column_was_added_are_joined_with_null_in_it(root)
             pq.write_table(pq.read_table(path).drop_columns(["channel"]), path)
         writer.commit_batch(QUERY, batch, [file])
 
-    join(root.below("events"), EVENTS, files_of(root, "events"))
+    compact(root.below("events"), EVENTS, files_of(root, "events"))
 
     assert [(row["seq"], row["channel"]) for row in rows_of(root, "events")] == [
         (0, None),
@@ -176,52 +175,40 @@ def test_a_foreign_rewrite_at_the_same_instant_wins_and_rows_stay_single(root):
     foreign, _ = a_rewrite(root, "part-00000-foreign.parquet", group)
     seen = load_table(place)
     load_table(place).create_write_transaction([foreign, *removed], "append", EVENTS.schema)
-    commit(seen, EVENTS, [added, *removed], 1)  # Delta accepts it: the rows are there twice
-    doubled = len(rows_of(root, "events"))
 
-    taken_back = undone(place, EVENTS, added, removed, seen.version(), 1)
+    with pytest.raises(CommitFailedError):
+        commit_onto(seen, EVENTS, [added, *removed])
 
-    assert (doubled, taken_back) == (2 * len(before), True)
+    assert not replace_files(place, EVENTS, added, removed)
     assert rows_of(root, "events") == before
     assert paths_of(root, "events") == ["part-00000-foreign.parquet"]
 
 
-def test_a_rewrite_that_nobody_overtook_stays(root):
+def test_a_batch_that_is_committed_first_does_not_stop_a_rewrite(root):
     some_batches(root, "events", 3)
     place = root.below("events")
     seen = load_table(place)
-    number = next_number(seen)
     added, removed = a_rewrite(root, "joined-ours.parquet", files_of(root, "events"))
     some_batches(root, "events", 1, first=3)
-    commit(seen, EVENTS, [added, *removed], number)
-
-    assert not undone(place, EVENTS, added, removed, seen.version(), number)
-    assert "joined-ours.parquet" in paths_of(root, "events")
-
-
-def test_two_rewrites_of_ours_exclude_each_other(root):
-    some_batches(root, "events", 3)
-    one, other = (load_table(root.below("events")) for _ in range(2))
-    group = files_of(root, "events")
-    added, removed = a_rewrite(root, "joined-one.parquet", group)
-    second, _ = a_rewrite(root, "joined-other.parquet", group)
-    number = next_number(one)
-    commit(one, EVENTS, [added, *removed], number)
 
     with pytest.raises(CommitFailedError):
-        commit(other, EVENTS, [second, *removed], number)
+        commit_onto(seen, EVENTS, [added, *removed])
+
+    assert replace_files(place, EVENTS, added, removed)
+    assert len(rows_of(root, "events")) == 12
+    assert "joined-ours.parquet" in paths_of(root, "events")
 
 
 def test_joining_and_committing_at_once_lose_and_double_nothing(root):
     writer = TableWriter(root, "events")
     place = root.below("events")
     done = threading.Event()
-    joined: list[Joined | None] = []
+    joined: list[Compacted | None] = []
 
     def keep_joining():
         while not done.is_set():
             groups = plan(files_of(root, "events"), 1 << 30, 4)
-            joined.extend(join(place, EVENTS, group) for group in groups)
+            joined.extend(compact(place, EVENTS, group) for group in groups)
 
     threads = [threading.Thread(target=keep_joining) for _ in range(2)]
     for thread in threads:
@@ -243,7 +230,7 @@ def test_joined_files_still_tell_whose_rows_they_hold(root):
     writer = some_batches(root, "events", 2)
     writer.commit_batch("other", 0, [publish(root, "events", events([99], query_id="other"))])
 
-    done = join(root.below("events"), EVENTS, files_of(root, "events"))
+    done = compact(root.below("events"), EVENTS, files_of(root, "events"))
 
     assert done is not None
     assert paths_of(root, "events") == [done.path]

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.ledger.upkeep.compaction_plan import Small, plan
+from streaming.ledger.upkeep.compaction import SmallFile, plan
 
 files = st.lists(
     st.builds(
-        Small,
+        SmallFile,
         st.uuids().map(str),
         st.integers(1, 1000),
         st.integers(1, 10),
@@ -34,38 +34,41 @@ def test_a_plan_joins_neighbours_that_are_worth_it(some_files, target, least):
 
 
 def test_files_that_are_large_enough_are_left_alone():
-    large = [Small(str(n), 51, 1, (n,)) for n in range(20)]
+    large = [SmallFile(str(n), 51, 1, (n,)) for n in range(20)]
 
     assert plan(large, 100, 2) == []
 
 
 def test_a_few_small_files_are_left_for_later():
-    small = [Small(str(n), 1, 1, (n,)) for n in range(9)]
+    small = [SmallFile(str(n), 1, 1, (n,)) for n in range(9)]
 
-    assert (plan(small, 100, 10), len(plan([*small, Small("9", 1, 1, (9,))], 100, 10))) == ([], 1)
+    assert (plan(small, 100, 10), len(plan([*small, SmallFile("9", 1, 1, (9,))], 100, 10))) == (
+        [],
+        1,
+    )
 
 
 def test_small_files_behind_a_larger_one_are_joined_too():
-    old = [Small(f"a{n}", 1, 1, (n,)) for n in range(10)]
-    new = [Small(f"c{n}", 1, 1, (100 + n,)) for n in range(10)]
+    old = [SmallFile(f"a{n}", 1, 1, (n,)) for n in range(10)]
+    new = [SmallFile(f"c{n}", 1, 1, (100 + n,)) for n in range(10)]
 
-    groups = plan([*old, Small("b", 40, 1, (50,)), *new], 100, 10)
+    groups = plan([*old, SmallFile("b", 40, 1, (50,)), *new], 100, 10)
 
-    assert groups == [new, [*old, Small("b", 40, 1, (50,))]]
+    assert groups == [new, [*old, SmallFile("b", 40, 1, (50,))]]
 
 
 @given(st.integers(50, 400))
 def test_a_row_is_rewritten_a_logarithm_of_times(batches):
     target = 1 << 30
-    table: list[Small] = []
+    table: list[SmallFile] = []
     rewritten = 0
     for batch in range(batches):
-        table += [Small(f"{batch}-{n}", 1, 1, (batch, n)) for n in range(10)]
+        table += [SmallFile(f"{batch}-{n}", 1, 1, (batch, n)) for n in range(10)]
         for group in plan(table, target, 10):
             kept = [file for file in table if file not in group]
             size = sum(file.size for file in group)
             rewritten += size
-            table = [*kept, Small(f"j{batch}-{group[0].path}", size, size, group[0].order)]
+            table = [*kept, SmallFile(f"j{batch}-{group[0].path}", size, size, group[0].order)]
 
     assert rewritten / (10 * batches) <= 2 + batches.bit_length()
     assert len(table) <= 10 + 10 + batches.bit_length()

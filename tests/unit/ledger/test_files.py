@@ -122,29 +122,28 @@ def emptied(path):
 
 
 @pytest.mark.parametrize(
-    ("tamper", "words"),
+    ("tamper", "named"),
     [
-        (other_rows, "has 4 rows where the batch writes 5"),
-        (other_body, "holds rows with fingerprint [0-9a-f]{64}, not [0-9a-f]{64}"),
-        (other_writer, "claims fingerprint none, not [0-9a-f]{64}"),
-        (flipped_bit, "holds rows with fingerprint|is no whole Parquet file"),
-        (other_columns, "has other columns than the table"),
-        (cut_short, "is no whole Parquet file"),
-        (emptied, "is no whole Parquet file"),
+        (other_rows, "4 rows .* 5"),
+        (other_body, "fingerprint [0-9a-f]{64}, not [0-9a-f]{64}"),
+        (other_writer, "fingerprint none, not [0-9a-f]{64}"),
+        (flipped_bit, "fingerprint|Parquet"),
+        (other_columns, "columns"),
+        (cut_short, "Parquet"),
+        (emptied, "Parquet"),
     ],
 )
-def test_a_file_that_holds_something_else_is_refused_in_words_and_kept(tmp_path, tamper, words):
+def test_a_file_that_holds_something_else_is_refused_and_kept(tmp_path, tamper, named):
     storage = LocalStorage(tmp_path)
     write_data_file(storage, MESSAGES, NAME, messages(range(5)))
     (file,) = tmp_path.iterdir()
     tamper(file)
     tampered = file.read_bytes()
 
-    with pytest.raises(DataFileConflictError, match=words) as refusal:
+    with pytest.raises(DataFileConflictError, match=named) as refusal:
         write_data_file(storage, MESSAGES, NAME, messages(range(5)))
 
-    assert f"messages/{NAME} exists and" in str(refusal.value)
-    assert "it is kept as it is" in str(refusal.value)
+    assert f"messages/{NAME}" in str(refusal.value)
     assert file.read_bytes() == tampered
 
 
@@ -152,7 +151,7 @@ def test_a_replay_with_other_rows_is_refused(tmp_path):
     storage = LocalStorage(tmp_path)
     write_data_file(storage, MESSAGES, NAME, messages(range(5)))
 
-    with pytest.raises(DataFileConflictError, match="claims fingerprint"):
+    with pytest.raises(DataFileConflictError, match="fingerprint"):
         write_data_file(storage, MESSAGES, NAME, messages(range(5), body=lambda _: b"other"))
 
 
@@ -196,7 +195,7 @@ def test_a_file_that_another_driver_vacuumed_is_written_again(tmp_path, at):
 
 
 def test_a_file_that_vanishes_is_reported(tmp_path):
-    with pytest.raises(DataFileConflictError, match="was written and is gone"):
+    with pytest.raises(DataFileConflictError, match=r"messages/.*\.parquet"):
         write_data_file(VanishingStorage(tmp_path), MESSAGES, NAME, messages([1]))
 
 
@@ -287,5 +286,5 @@ def test_other_names_are_not_ours(name):
     ],
 )
 def test_parts_that_make_no_name_are_refused(name):
-    with pytest.raises(ValueError, match="makes no file name"):
+    with pytest.raises(ValueError, match="DataFileName"):
         str(name)

@@ -8,8 +8,7 @@ import pytest
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import small_files
+from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.upkeep.vacuum import Vacuum, Vacuumed
 from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
@@ -42,13 +41,13 @@ def commit(root, name, table, **settings):
 
 def join_all(root, name):
     place = root.below(name)
-    done = join(place, TABLES[name], small_files(TABLES[name], ActiveFiles(load_table(place))))
+    done = compact(place, TABLES[name], small_files(TABLES[name], ActiveFiles(load_table(place))))
     assert done is not None
     return done
 
 
 def a_vacuum(root, name, *, grace_ms=HOUR_MS):
-    return Vacuum(local(root, name), grace_ms, protect_messages=name == "messages")
+    return Vacuum(root.below(name), grace_ms, protect_messages=name == "messages")
 
 
 def sweep(vacuum, root, name, now_ms, lowest_resident=None):

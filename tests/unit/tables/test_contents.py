@@ -16,8 +16,7 @@ from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.ledger.upkeep.compaction import join
-from streaming.ledger.upkeep.compaction_plan import plan, small_files
+from streaming.ledger.upkeep.compaction import compact, plan, small_files
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.errors import QueryError
@@ -266,7 +265,7 @@ def test_files_that_were_joined_are_read_like_those_of_batches(tmp_path):
         place, spec = recording.place.below(name), TABLES[name]
         files = small_files(spec, ActiveFiles(load_table(place)))
         for group in plan(files, 1 << 20, 2):
-            assert join(place, spec, group) is not None
+            assert compact(place, spec, group) is not None
     tables = Tables(str(tmp_path))
 
     assert [len(tables.files(name)) for name in ("messages", "events")] == [1, 1]
