@@ -1,0 +1,120 @@
+"""The published JSON Schema agrees with the reader of scenario files."""
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from streaming.protocol.commands import READERS
+from streaming.scenario.document import parse_file
+from streaming.scenario.schema import json_schema
+from tests.recordings import PACKED
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+VALIDATOR = Draft202012Validator(json_schema())
+EMPTY = {"steps": [], "end_ms": 0}
+
+
+def step(**members):
+    """A scenario with one step."""
+    return {"steps": [{"at_ms": 0, **members}], "end_ms": 0}
+
+
+def expecting(messages):
+    """A scenario that expects these messages in a queue."""
+    return {**EMPTY, "expect": {"work": messages}}
+
+
+def is_readable(document):
+    """Whether the reader takes a scenario."""
+    return not parse_file(json.dumps(document), "scenario").problems
+
+
+def test_the_schema_is_a_valid_json_schema():
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
+def test_an_example_fits_the_schema(path):
+    assert list(VALIDATOR.iter_errors(json.loads(path.read_text()))) == []
+
+
+def test_every_recorded_scenario_fits_the_schema():
+    documents = json.loads(lzma.decompress(PACKED.read_bytes()))
+
+    broken = [name for name, document in documents.items() if not VALIDATOR.is_valid(document)]
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("op", sorted({"publish", "sleep", *READERS}))
+def test_every_step_of_the_reader_is_in_the_schema(op):
+    definition = json_schema()["$defs"][op]
+
+    assert {"op", "at_ms", "comment"} <= definition["properties"].keys()
+    assert definition["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        EMPTY,
+        [EMPTY, EMPTY],
+        {**EMPTY, "title": None, "unheard_of": 1},
+        step(op="sleep"),
+        step(op="get", queue="work", count=2, **{"as": "first"}),
+        step(op="publish", properties={"priority": 3, "headers": {"n": 1}}),
+        step(op="nack", refs=["a/0"], requeue=True, multiple=None),
+        step(op="declare_queue", queue={"name": "work", "arguments": []}),
+        step(op="set_operator_policy", policy={"name": "p", "pattern": "", "definition": {}}),
+        step(op="check", steps=[{"op": "ack", "refs": ["a/0"]}]),
+        expecting(None),
+        expecting(["order", {"body": "order", "reasons": "rejected"}]),
+        expecting({"bodies": ["order"], "reasons": [["rejected"]]}),
+    ],
+)
+def test_what_the_reader_takes_fits_the_schema(document):
+    assert is_readable(document)
+    assert VALIDATOR.is_valid(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "scenario",
+        [],
+        {"end_ms": 0},
+        {"steps": []},
+        {"steps": {}, "end_ms": 0},
+        {"steps": [], "end_ms": -1},
+        {"steps": [], "end_ms": "soon"},
+        {**EMPTY, "definitions": []},
+        {**EMPTY, "definitions": {"queues": [{"durable": True}]}},
+        {**EMPTY, "definitions": {"bindings": [{"source": "", "destination": 1}]}},
+        {**EMPTY, "outcomes": {"4.0.5": []}},
+        step(op="fly"),
+        step(queue="work"),
+        step(op="sleep", queue="work"),
+        step(op="get"),
+        step(op="get", queue="q" * 256),
+        step(op="get", queue="work", count=-1),
+        step(op="get", queue="work", **{"as": ""}),
+        step(op="consume", queue="work"),
+        step(op="ack", refs="a/0"),
+        step(op="publish", body=1),
+        step(op="publish", mandatory="yes"),
+        step(op="publish", properties={"priority": 256}),
+        step(op="publish", properties={"colour": "red"}),
+        step(op="declare_queue", queue={"name": "work", "colour": "red"}),
+        step(op="bind", binding={"source": "", "destination": "q", "destination_type": "topic"}),
+        step(op="check", steps=[{"op": "get", "queue": "work"}]),
+        expecting("order"),
+        expecting([{"body": "order", "colour": "red"}]),
+        expecting([{"reasons": [1]}]),
+    ],
+)
+def test_what_the_reader_refuses_for_its_shape_breaks_the_schema(document):
+    assert not is_readable(document)
+    assert not VALIDATOR.is_valid(document)
