@@ -5,7 +5,6 @@ import lzma
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from streaming.protocol.commands import READERS
 from streaming.scenario.document import parse_file
@@ -13,8 +12,15 @@ from streaming.scenario.schema import json_schema
 from tests.recordings import PACKED
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-VALIDATOR = Draft202012Validator(json_schema())
 EMPTY = {"steps": [], "end_ms": 0}
+
+
+@pytest.fixture(scope="module")
+def validator():
+    from jsonschema import Draft202012Validator  # only this file needs it
+
+    Draft202012Validator.check_schema(json_schema())
+    return Draft202012Validator(json_schema())
 
 
 def step(**members):
@@ -32,19 +38,15 @@ def is_readable(document):
     return not parse_file(json.dumps(document), "scenario").problems
 
 
-def test_the_schema_is_a_valid_json_schema():
-    Draft202012Validator.check_schema(json_schema())
-
-
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
-def test_an_example_fits_the_schema(path):
-    assert list(VALIDATOR.iter_errors(json.loads(path.read_text()))) == []
+def test_an_example_fits_the_schema(path, validator):
+    assert list(validator.iter_errors(json.loads(path.read_text()))) == []
 
 
-def test_every_recorded_scenario_fits_the_schema():
+def test_every_recorded_scenario_fits_the_schema(validator):
     documents = json.loads(lzma.decompress(PACKED.read_bytes()))
 
-    broken = [name for name, document in documents.items() if not VALIDATOR.is_valid(document)]
+    broken = [name for name, document in documents.items() if not validator.is_valid(document)]
 
     assert broken == []
 
@@ -75,9 +77,9 @@ def test_every_step_of_the_reader_is_in_the_schema(op):
         expecting({"bodies": ["order"], "reasons": [["rejected"]]}),
     ],
 )
-def test_what_the_reader_takes_fits_the_schema(document):
+def test_what_the_reader_takes_fits_the_schema(document, validator):
     assert is_readable(document)
-    assert VALIDATOR.is_valid(document)
+    assert validator.is_valid(document)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,6 @@ def test_what_the_reader_takes_fits_the_schema(document):
         expecting([{"reasons": [1]}]),
     ],
 )
-def test_what_the_reader_refuses_for_its_shape_breaks_the_schema(document):
+def test_what_the_reader_refuses_for_its_shape_breaks_the_schema(document, validator):
     assert not is_readable(document)
-    assert not VALIDATOR.is_valid(document)
+    assert not validator.is_valid(document)
