@@ -79,9 +79,9 @@ def _log_trouble(*, shown: bool) -> None:
     """
     import logging
 
-    from streaming.client.outages import LOGGER
+    from streaming.client import OUTAGE_LOGGER
 
-    logging.getLogger(LOGGER).setLevel(logging.NOTSET if shown else logging.CRITICAL)
+    logging.getLogger(OUTAGE_LOGGER).setLevel(logging.NOTSET if shown else logging.CRITICAL)
 
 
 @contextmanager

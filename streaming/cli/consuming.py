@@ -4,6 +4,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,9 +86,9 @@ def _try(connection: "Connection", queue: str) -> None:
     Raises:
         BrokerError: there is no such queue, or it may not be read.
     """
-    channel = connection.new_name("try")
-    connection.ask({"op": "get", "queue": queue, "count": 0}, channel)
-    connection.tell({"op": "close_channel"}, channel)
+    channel = f"try-{uuid.uuid4().hex[:12]}"
+    connection.request({"op": "get", "queue": queue, "count": 0}, channel)
+    connection.send({"op": "close_channel"}, channel)
 
 
 def ack(
@@ -108,7 +109,7 @@ def ack(
     """
     settlement = {"op": "ack", "refs": deliveries, "multiple": multiple}
     with connected(config, user, vhost, timeout) as connection:
-        return _settled(deliveries, connection.ask(settlement, channel))
+        return _settled(deliveries, connection.request(settlement, channel))
 
 
 def reject(
@@ -132,7 +133,7 @@ def reject(
     """
     settlement = {"op": "nack", "refs": deliveries, "requeue": requeue, "multiple": multiple}
     with connected(config, user, vhost, timeout) as connection:
-        return _settled(deliveries, connection.ask(settlement, channel))
+        return _settled(deliveries, connection.request(settlement, channel))
 
 
 def _settled(deliveries: list[str], answer: dict[str, Any]) -> int:

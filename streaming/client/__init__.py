@@ -1,4 +1,4 @@
-"""The client library: publish and consume from Python, in the manner that pika's users know.
+"""The Python client: publish, consume and declare. Users of pika will recognise it.
 
 with Connection.from_config("dlx.toml") as connection:
     channel = connection.channel()
@@ -9,10 +9,12 @@ with Connection.from_config("dlx.toml") as connection:
         delivery.ack()
 """
 
+from streaming.client._transport.outages import OUTAGE_LOGGER
 from streaming.client.address import Address
 from streaming.client.channel import Channel
 from streaming.client.connection import Connection
-from streaming.client.consuming import Consumer
+from streaming.client.consumer import Consumer
+from streaming.client.definitions import ImportResult, QueueState
 from streaming.client.errors import (
     AccessRefusedError,
     BrokerError,
@@ -35,9 +37,10 @@ from streaming.client.errors import (
 )
 from streaming.client.messages import Death, Delivery, Returned
 from streaming.client.publisher import Message, Publisher
-from streaming.client.transactions import Transaction
+from streaming.client.transaction import Transaction
 
 __all__ = [
+    "OUTAGE_LOGGER",
     "AccessRefusedError",
     "Address",
     "BrokerError",
@@ -51,6 +54,7 @@ __all__ = [
     "Death",
     "Delivery",
     "FlowStoppedError",
+    "ImportResult",
     "KafkaUnreachableError",
     "Message",
     "NackedError",
@@ -60,6 +64,7 @@ __all__ = [
     "PreconditionFailedError",
     "Publisher",
     "QuarantinedError",
+    "QueueState",
     "ResourceLockedError",
     "Returned",
     "Transaction",

@@ -1,4 +1,4 @@
-"""Where a client reads and writes, and as whom."""
+"""The Kafka topics of one vhost and user of a job."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """A vhost of a job, as one of its users. The defaults are those of `dlx.toml`.
+    """Where a client of one vhost and user writes and reads. The defaults are those of `dlx.toml`.
 
     Attributes:
-        bootstrap: some of Kafka's brokers, `HOST:PORT`, with commas.
-        publishes, commands: the job's topics for either kind of record.
-        transactions: the topic for records of both kinds in Kafka transactions, if there is one.
-        outbound: the topic of this vhost and user.
-        lanes: of the vhost; with several a publisher spreads its messages over the partitions.
-        max_body_bytes, max_header_bytes: the job quarantines publishes that have more.
-        max_message_bytes: of the topics; what a record may have in all.
-        kafka: further properties of librdkafka (security, say); may hold secrets, never shown.
+        bootstrap: Kafka's bootstrap servers: `HOST:PORT`, separated by commas.
+        publishes: the job's input topic for publishes.
+        commands: the job's input topic for commands.
+        transactions: the job's input topic for transactions; None if it has none.
+        outbound: the topic to which the job writes for this vhost and user.
+        vhost: the vhost.
+        lanes: the vhost's lanes; with several, publishers spread messages over the partitions.
+        max_body_bytes: the largest body that the job accepts.
+        max_header_bytes: the largest headers of a record that the job accepts, in total.
+        max_message_bytes: the largest record that the topics accept.
+        kafka: further librdkafka properties, such as security. They may hold secrets and are never
+            shown.
     """
 
     bootstrap: str = "localhost:9092"
@@ -43,24 +47,24 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     kafka: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
-        """Without the Kafka properties."""
+        """Omit the Kafka properties, which may hold secrets."""
         return f"Address({self.bootstrap!r}, vhost={self.vhost!r}, outbound={self.outbound!r})"
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of every Kafka client of a connection."""
+        """The librdkafka properties of every Kafka client of a connection."""
         largest = {"message.max.bytes": str(self.max_message_bytes)}
         return {**largest, **self.kafka, "bootstrap.servers": self.bootstrap}
 
     @property
     def alive(self) -> str:
-        """The topic of the job's heartbeat, where there is one."""
+        """The topic of the job's heartbeat; older jobs have none."""
         return alive_topic(self.outbound)
 
     def topics(self) -> set[str]:
-        """What must be there before it can be used."""
-        named = (self.publishes, self.commands, self.transactions, self.outbound)
-        return {name for name in named if name is not None}
+        """The topics that must exist before a client can connect."""
+        names = (self.publishes, self.commands, self.transactions, self.outbound)
+        return {name for name in names if name is not None}
 
 
 def address_of(
@@ -69,19 +73,20 @@ def address_of(
     vhost: str = "/",
     environ: Mapping[str, str] | None = None,
 ) -> Address:
-    """The address of a job by its configuration.
+    """Return the address of a vhost and user of a job.
 
     Args:
-        environ: where secrets of `[kafka.security]` are looked up; this process's by default.
+        environ: where the secrets of `[kafka.security]` are looked up; by default the environment
+            of this process.
 
     Raises:
-        ClientError: no such vhost or user, or the user has no topics of our own.
-        InvalidConfigError: a secret is not to be had.
+        ClientError: the job has no such vhost or user, or no command topic for the user.
+        InvalidConfigError: a secret cannot be found.
     """
     for table, name, known in (("vhosts", vhost, config.vhosts), ("users", user, config.users)):
         if name not in known:
             hint = did_you_mean(name, sorted(known))
-            raise ClientError(f"{table}: there is no {name!r} in the job's configuration{hint}")
+            raise ClientError(f"{table}: the job's configuration has no {name!r}{hint}")
     inputs: dict[str, InputSettings] = {
         each.source: each
         for each in reversed(config.inputs)
@@ -89,8 +94,8 @@ def address_of(
     }
     if "commands" not in inputs:
         raise ClientError(
-            f'inputs: none with source = "commands" has user = {user!r}: add one (and one with '
-            'source = "publishes"). Flow control holds back publishes, and never commands, so they '
+            f'inputs: none with source = "commands" has user = {user!r}. Add one, and one with '
+            'source = "publishes": flow control pauses publishes but never commands, so commands '
             "need a topic of their own"
         )
     properties = librdkafka_properties(config.kafka, os.environ if environ is None else environ)

@@ -1,65 +1,79 @@
-"""A channel: what is unacked is unacked on it, and an error closes it.
+"""A channel: it gets, consumes, settles and declares. An error of the broker closes it.
 
-    opened --> get, consume, settle, declare --> closed by us: what is unacked is requeued
+    opened --> get, consume, settle, declare --> closed by this client: unacked is requeued
        ^            |         |
        |            |         +--> refused by the broker: closed, with the error
-       |            +--> the broker heard nothing for `lease_ms`: it closed the channel itself
-       +---- opened again, consumers started again; old deliveries are somebody else's now ----+
+       |            +--> no command for `lease_ms`: the broker closes the channel by itself
+       +---- reopened, consumers restarted; earlier deliveries were requeued ----+
 
-A settlement of a delivery that is no longer ours changes nothing (R-SET); `sync` tells which.
+Settling a delivery that is no longer unacked on the channel changes nothing; `sync` reports it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
-from streaming.client.consuming import Callback, Consumer
-from streaming.client.declaring import Declaring
+from streaming.client import definitions
+from streaming.client._transport.dispatch import Receiver
+from streaming.client._transport.link import Link
+from streaming.client._wire import Inbound, arguments_document, delivery_ids, refusal_of
+from streaming.client.consumer import Callback, Consumer, Deliveries
+from streaming.client.definitions import ImportResult, QueueState
 from streaming.client.errors import (
-    BrokerError,
     ChannelClosedError,
     ClientError,
     KafkaUnreachableError,
     NoAnswerError,
 )
 from streaming.client.lease import Lease
-from streaming.client.recipients import Recipients
-from streaming.client.settling import Settling
-
-if TYPE_CHECKING:
-    from streaming.client.connection import Connection
-    from streaming.client.messages import Delivery
-    from streaming.client.records import Inbound
+from streaming.client.messages import Delivery, Settled
 
 logger = logging.getLogger("dlx.client")
 
+Arguments = Mapping[str, Any]
+
 DEFAULT_PREFETCH = 100
-MOST_MISSING = 10_000
+MAX_MISSING = 10_000
 
-_GIVEN_UP = (NoAnswerError, KafkaUnreachableError, KeyboardInterrupt)
-"""Ends of waiting after which a command may still be carried out."""
+_UNANSWERED = (NoAnswerError, KafkaUnreachableError, KeyboardInterrupt)
+"""After these the job may still execute the command."""
 
 
-class Channel(Declaring, Settling):
-    """Gets, consumes, settles and declares; made by `Connection.channel`.
+class Channel:
+    """Gets, consumes, settles and declares; created by `Connection.channel`.
+
+    Calls that return something, and all declarations, wait for the broker's answer. Besides the
+    errors they name, they raise NoAnswerError or KafkaUnreachableError if the job or Kafka is
+    down, AccessRefusedError without permission, and ChannelClosedError on a closed channel.
 
     Attributes:
-        name: with the user, its identity.
-        reopen_count: how often it had to be opened again because the broker had closed it.
+        name: identifies the channel together with the user.
+        lease_ms: how long the broker keeps the channel without a command.
+        reopen_count: how often the broker had closed the channel and the client reopened it.
     """
 
-    def __init__(self, connection: Connection, name: str, lease_ms: int) -> None:
-        self._connection = connection
+    def __init__(self, link: Link, name: str, lease_ms: int) -> None:
+        self._link = link
         self.name = name
+        self.lease_ms = lease_ms
         self.reopen_count = 0
         self._lock = threading.Lock()
-        self._recipients = Recipients(self)
+        self._deliveries = Deliveries(self, lambda tag: self._send("cancel", **{"as": tag}))
         self._missing: list[str] = []
         self._open = False
         self._closed_by: ClientError | None = None
-        self._lease = Lease(connection, name, lease_ms, self._reopened)
+        self._lease = Lease(link, name, lease_ms, self._reopened)
+        receiver = Receiver(self._receive, self._lease.renew_if_due, closing=self.close)
+        link.dispatch.add(name, receiver)
+        try:
+            self._lease.open()
+        except BaseException:
+            link.dispatch.remove(name)
+            raise
+        self._open = True
 
     def __enter__(self) -> Self:
         return self
@@ -68,63 +82,56 @@ class Channel(Declaring, Settling):
         self.close()
 
     @property
-    def lease_ms(self) -> int:
-        """How long the broker keeps it without hearing of it."""
-        return self._lease.lease_ms
-
-    @property
     def is_open(self) -> bool:
-        """Whether it can be used."""
+        """Whether the channel can be used."""
         return self._open
 
-    def open(self) -> None:
-        """Open it at the broker; `Connection.channel` has done so."""
-        self._lease.open()
-        self._open = True
-
     def close(self) -> None:
-        """Close it: consumers end, what is unacked is requeued. Harmless twice."""
+        """Close the channel: its consumers end and the broker requeues what is unacknowledged."""
         if self._open:
             self._end(None)
-            self._connection.members.remove_channel(self.name)
-            self._connection.tell({"op": "close_channel"}, self.name)
+            self._link.commands.send({"op": "close_channel"}, self.name)
 
     def detach(self) -> None:
-        """Leave it open at the broker until its lease ends, for another process to go on with."""
+        """Leave the channel open at the broker until its lease ends.
+
+        Another process can continue with it by its name.
+        """
         self._end(None)
-        self._connection.members.remove_channel(self.name)
 
     # -- deliveries
 
     def get(self, queue: str, *, auto_ack: bool = False) -> Delivery | None:
-        """One message from the head of a queue; None if it is empty.
+        """Get one message from the head of a queue.
 
-        A get that got no answer in time is taken back: what it is handed later is requeued.
+        If no answer comes in time, the client requeues what the broker delivers later.
+
+        Args:
+            queue: the name of the queue.
+            auto_ack: acknowledge at once.
+
+        Returns:
+            The delivery; None if the queue is empty.
 
         Raises:
-            NotFoundError, AccessRefusedError: no such queue, or not for this user.
+            NotFoundError: the queue does not exist.
         """
         deliveries = self.get_many(queue, 1, auto_ack=auto_ack)
         return deliveries[0] if deliveries else None
 
     def get_many(self, queue: str, count: int, *, auto_ack: bool = False) -> list[Delivery]:
-        """Up to `count` messages; as `get`."""
-        label = self._connection.new_name("get")
-        deliveries = self._recipients.begin_get(label)
+        """Get up to `count` messages; see `get`."""
+        label = self._link.new_name("get")
+        deliveries = self._deliveries.begin_get(label)
+        members: dict[str, Any] = {"count": count, "auto_ack": auto_ack, "as": label}
         try:
-            get: dict[str, Any] = {
-                "queue": queue,
-                "count": count,
-                "auto_ack": auto_ack,
-                "as": label,
-            }
-            self.ask("get", lease_ms=self.lease_ms, **get)
-        except _GIVEN_UP:
+            self._request("get", queue=queue, lease_ms=self.lease_ms, **members)
+        except _UNANSWERED:
             if not auto_ack:
-                self._recipients.give_up_get(label, count)
+                self._deliveries.abandon_get(label, count)
             raise
         finally:
-            self._recipients.end_get(label)
+            self._deliveries.end_get(label)
         return deliveries
 
     def consume(
@@ -137,150 +144,429 @@ class Channel(Declaring, Settling):
         consumer_tag: str | None = None,
         timeout_s: float | None = None,
     ) -> Consumer:
-        """Start a consumer: iterate over what it returns, or give a callback.
+        """Start a consumer. Iterate over the result, or pass a callback.
 
-        One that got no answer in time is cancelled, and what it is handed before that requeued.
+        If no answer comes in time, the client cancels the consumer and requeues what it delivers.
 
         Args:
+            queue: the name of the queue.
             callback: called by `start_consuming` with each delivery.
-            prefetch: at most so many are unacked; 0: no limit.
-            timeout_s: iterating ends when nothing came for so long.
+            prefetch: the most unacknowledged deliveries; 0 means no limit.
+            auto_ack: acknowledge each delivery at once.
+            consumer_tag: by default a new one.
+            timeout_s: ends the iteration after this time without a delivery.
 
         Raises:
-            NotFoundError, AccessRefusedError: no such queue, or not for this user.
+            NotFoundError: the queue does not exist.
             NotAllowedError: the consumer tag is in use on this channel, which stays open.
         """
-        tag = consumer_tag or self._connection.new_name("consumer")
         consumer = Consumer(
-            self, tag, queue, prefetch, auto_ack=auto_ack, timeout_s=timeout_s, callback=callback
+            consumer_tag or self._link.new_name("consumer"),
+            queue,
+            prefetch,
+            auto_ack=auto_ack,
+            timeout_s=timeout_s,
+            callback=callback,
+            cancel=self.cancel,
         )
-        self._recipients.add(consumer)
+        self._deliveries.add(consumer)
         try:
-            self.ask(**consumer.document())
-        except _GIVEN_UP:
-            self._recipients.give_up_consumer(consumer)
+            self._request(**self._consume_command(consumer))
+        except _UNANSWERED:
+            self._deliveries.abandon_consumer(consumer)
             raise
         except BaseException:
-            self._recipients.remove(consumer)
+            self._deliveries.remove(consumer)
             raise
         return consumer
 
     def start_consuming(self, timeout_s: float | None = None) -> None:
-        """Call the callbacks of this channel's consumers, here.
+        """Call the callbacks of this channel's consumers, on this thread.
 
-        It returns after `stop_consuming`, when the last such consumer is cancelled, and when the
-        channel is closed by us.
+        Returns after `stop_consuming`, when no consumer with a callback is left, and when this
+        client closes the channel.
 
         Args:
-            timeout_s: return after so long; None: never by itself.
+            timeout_s: return after this time; None means no limit.
 
         Raises:
-            BrokerError: the broker closed the channel. What a callback raises comes out as well.
+            BrokerError: the broker closed the channel. Exceptions of a callback pass through.
         """
-        self._recipients.callbacks.run(
-            timeout_s, lambda: self._open and self._recipients.has_callbacks()
+        self._deliveries.callbacks.run(
+            timeout_s, lambda: self._open and self._deliveries.has_callbacks()
         )
 
     def stop_consuming(self) -> None:
-        """Let `start_consuming` return, after the callback that runs."""
-        self._recipients.callbacks.stop()
+        """Let `start_consuming` return after the present callback."""
+        self._deliveries.callbacks.stop()
 
     def cancel(self, consumer: Consumer | str) -> None:
-        """Stop a consumer. What nobody has looked at is requeued; the rest stays unacked."""
+        """Stop a consumer.
+
+        Deliveries that it has not handed out are requeued; the others stay unacknowledged.
+
+        Args:
+            consumer: the consumer or its tag.
+
+        Raises:
+            ClientError: it is neither.
+        """
+        if not isinstance(consumer, Consumer | str):
+            raise ClientError(f"expected a consumer or its tag, not {consumer!r:.100}")
         tag = consumer if isinstance(consumer, str) else consumer.tag
         members: dict[str, Any] = {"as": tag}
-        self.ask("cancel", **members)
-        known = self._recipients.consumer(tag)
+        self._request("cancel", **members)
+        known = self._deliveries.consumer(tag)
         if known is not None:
-            self._recipients.remove(known)
+            self._deliveries.remove(known)
             known.end()
-            self._recipients.give_back_unseen(known)
+            self._deliveries.requeue_unseen(known)
+
+    # -- settlements: sent without waiting
+
+    def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
+        """Acknowledge deliveries. Does not wait; `sync` does.
+
+        Args:
+            delivery: a delivery, its `delivery_id`, or several of them.
+            multiple: also acknowledge every earlier delivery of this channel.
+
+        Raises:
+            ClientError: something else is among them, or a delivery with automatic
+                acknowledgement.
+        """
+        self._send("ack", refs=delivery_ids(delivery), multiple=multiple)
+
+    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
+        self._send("nack", refs=delivery_ids(delivery), multiple=multiple, requeue=requeue)
+
+    def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
+        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
+        self._send("reject", refs=delivery_ids(delivery), requeue=requeue)
 
     def recover(self) -> int:
-        """Requeue everything that is unacked on this channel; returns how many (R-SET-4)."""
-        return int(self.ask("recover")["requeued"])
+        """Requeue everything that is unacknowledged on this channel (R-SET-4); return how many."""
+        return int(self._request("recover")["requeued"])
 
     def sync(self, timeout_s: float | None = None) -> list[str]:
-        """Wait until the broker has carried out everything sent on this channel so far.
+        """Wait until the broker has executed everything that this channel has sent.
 
         Returns:
-            The delivery ids settled since the last call that were not unacked here any more.
+            Delivery ids that were settled since the last call and were not unacknowledged on this
+            channel any more.
         """
         self._check()
-        self._lease.check(self._connection.ask({"op": "renew"}, self.name, timeout_s=timeout_s))
+        answer = self._link.commands.request({"op": "renew"}, self.name, timeout_s=timeout_s)
+        self._lease.check(answer)
         with self._lock:
             missing, self._missing = self._missing, []
         return missing
 
-    def ask(self, op: str, *, patience_s: float = 0.0, **members: Any) -> dict[str, Any]:
-        """Send a command of this channel and wait for its answer."""
+    # -- queues
+
+    def declare_queue(
+        self,
+        queue: str = "",
+        *,
+        durable: bool = True,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: Arguments | None = None,
+        passive: bool = False,
+    ) -> QueueState:
+        """Declare a queue, or with `passive` only check that it exists.
+
+        Args:
+            queue: its name; the broker chooses one if it is empty.
+            arguments: such as `{"x-dead-letter-exchange": "dlx"}`.
+
+        Raises:
+            PreconditionFailedError: it exists with other properties (R-DEF-3).
+            NotFoundError: with `passive`, it does not exist.
+        """
+        declaration = {
+            "name": queue,
+            "durable": durable,
+            "exclusive": exclusive,
+            "auto_delete": auto_delete,
+            "arguments": arguments_document(arguments),
+        }
+        answer = self._request("declare_queue", queue=declaration, passive=passive)
+        return QueueState(answer["queue"], answer["ready"], answer["consumers"])
+
+    def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue; deleting a missing one is not an error.
+
+        Returns:
+            How many messages were ready.
+
+        Raises:
+            PreconditionFailedError: it is in use or not empty, and the option forbids that.
+        """
+        answer = self._request("delete_queue", queue=queue, if_unused=if_unused, if_empty=if_empty)
+        return int(answer["deleted_ready"])
+
+    def purge_queue(self, queue: str) -> int:
+        """Remove all ready messages without dead-lettering them (R-GONE-1); return how many.
+
+        Raises:
+            NotFoundError: the queue does not exist.
+        """
+        return int(self._request("purge", queue=queue)["purged"])
+
+    def queue_depth(self, queue: str) -> int:
+        """Return how many messages are ready.
+
+        Raises:
+            NotFoundError: the queue does not exist.
+        """
+        return int(self._request("depth", queue=queue)["ready"])
+
+    # -- exchanges and bindings
+
+    def declare_exchange(
+        self,
+        exchange: str,
+        exchange_type: str = "direct",
+        *,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Arguments | None = None,
+        passive: bool = False,
+    ) -> None:
+        """Declare an exchange, or with `passive` only check that it exists.
+
+        Args:
+            exchange_type: direct, fanout, topic or headers.
+            arguments: such as `{"alternate-exchange": "unrouted"}`.
+
+        Raises:
+            PreconditionFailedError: it exists with other properties.
+            NotFoundError: with `passive`, it does not exist.
+        """
+        declaration = {
+            "name": exchange,
+            "type": exchange_type,
+            "durable": durable,
+            "auto_delete": auto_delete,
+            "internal": internal,
+            "arguments": arguments_document(arguments),
+        }
+        self._request("declare_exchange", exchange=declaration, passive=passive)
+
+    def delete_exchange(self, exchange: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange; deleting a missing one is not an error.
+
+        Raises:
+            PreconditionFailedError: it has bindings, and `if_unused` forbids that.
+        """
+        self._request("delete_exchange", exchange=exchange, if_unused=if_unused)
+
+    def bind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Arguments | None = None
+    ) -> None:
+        """Bind a queue to an exchange.
+
+        Raises:
+            NotFoundError: the queue or the exchange does not exist.
+        """
+        self._bind("bind", exchange, "queue", queue, routing_key, arguments)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Arguments | None = None
+    ) -> None:
+        """Remove a binding of a queue; removing a missing one is not an error."""
+        self._bind("unbind", exchange, "queue", queue, routing_key, arguments)
+
+    def bind_exchange(
+        self,
+        destination: str,
+        source: str,
+        routing_key: str = "",
+        arguments: Arguments | None = None,
+    ) -> None:
+        """Bind the exchange `destination` to the exchange `source`.
+
+        Raises:
+            NotFoundError: one of them does not exist.
+        """
+        self._bind("bind", source, "exchange", destination, routing_key, arguments)
+
+    def unbind_exchange(
+        self,
+        destination: str,
+        source: str,
+        routing_key: str = "",
+        arguments: Arguments | None = None,
+    ) -> None:
+        """Remove a binding of an exchange; removing a missing one is not an error."""
+        self._bind("unbind", source, "exchange", destination, routing_key, arguments)
+
+    # -- for administrators: other users get AccessRefusedError
+
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: Arguments,
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        operator: bool = False,
+    ) -> None:
+        """Create or replace a policy; it takes effect at once (R-POL-8).
+
+        Args:
+            pattern: a regular expression for names.
+            definition: such as `{"dead-letter-exchange": "dlx"}`.
+            apply_to: all, queues, exchanges, classic_queues or quorum_queues.
+            operator: set an operator policy.
+
+        Raises:
+            PreconditionFailedError: the policy is invalid.
+        """
+        policy = {
+            "name": name,
+            "pattern": pattern,
+            "definition": arguments_document(definition),
+            "priority": priority,
+            "apply-to": apply_to,
+        }
+        self._request("set_operator_policy" if operator else "set_policy", policy=policy)
+
+    def clear_policy(self, name: str, *, operator: bool = False) -> None:
+        """Remove a policy, or an operator policy."""
+        self._request("clear_operator_policy" if operator else "clear_policy", name=name)
+
+    def set_permissions(
+        self, user: str, *, configure: str = ".*", write: str = ".*", read: str = ".*"
+    ) -> None:
+        """Set what a user may do, as regular expressions for names; `""` permits nothing."""
+        self._request("set_permissions", user=user, configure=configure, write=write, read=read)
+
+    def clear_permissions(self, user: str) -> None:
+        """Remove all permissions of a user."""
+        self._request("clear_permissions", user=user)
+
+    def import_definitions(self, document: Mapping[str, Any]) -> ImportResult:
+        """Declare everything that a definitions document has for this vhost, or nothing.
+
+        While the job is alive, this waits longer than usual for a large document.
+
+        Raises:
+            ClientError: the document is too large for a command.
+            PreconditionFailedError: the document is invalid or contradicts an existing object.
+        """
+        return definitions.import_definitions(self._request, document)
+
+    def export_definitions(self) -> dict[str, Any]:
+        """Return everything declared in this vhost as a definitions document for RabbitMQ.
+
+        Raises:
+            ClientError: the topology kept changing while it was read.
+        """
+        return definitions.export_definitions(self._request)
+
+    # -- commands
+
+    def _request(self, op: str, *, extra_wait_s: float = 0.0, **members: Any) -> dict[str, Any]:
         self._check()
-        return self._connection.ask({"op": op, **members}, self.name, patience_s=patience_s)
+        return self._link.commands.request(
+            {"op": op, **members}, self.name, extra_wait_s=extra_wait_s
+        )
 
-    # -- for the connection, on the reader's thread
+    def _send(self, op: str, **members: Any) -> None:
+        self._check()
+        self._link.commands.send({"op": op, **members}, self.name, self._lost)
 
-    def take_delivery(self, record: Inbound) -> None:
-        """A delivery for a get or a consumer."""
-        self._recipients.arrive(record)
+    def _bind(
+        self,
+        op: str,
+        source: str,
+        kind: str,
+        destination: str,
+        routing_key: str,
+        arguments: Arguments | None,
+    ) -> None:
+        binding = {
+            "source": source,
+            "destination": destination,
+            "destination_type": kind,
+            "routing_key": routing_key,
+            "arguments": arguments_document(arguments),
+        }
+        self._request(op, binding=binding)
 
-    def take_cancel(self, tag: str) -> None:
-        """The queue of a consumer is gone: it ends when what has arrived was looked at."""
-        consumer = self._recipients.consumer(tag)
+    def _consume_command(self, consumer: Consumer) -> dict[str, Any]:
+        return {
+            "op": "consume",
+            "queue": consumer.queue,
+            "as": consumer.tag,
+            "prefetch": consumer.prefetch,
+            "auto_ack": consumer.auto_ack,
+            "lease_ms": self.lease_ms,
+        }
+
+    def _check(self) -> None:
+        self._link.check_open()
+        if not self._open:
+            why = f" after an error: {self._closed_by}" if self._closed_by else ""
+            raise ChannelClosedError(f"channel {self.name!r} is closed{why}") from self._closed_by
+
+    # -- on the reader's thread
+
+    def _receive(self, record: Inbound) -> None:
+        match record.kind:
+            case "delivery":
+                self._deliveries.receive(record)
+            case "cancel":
+                self._cancelled_by_broker(record.document["consumer"])
+            case "answer":
+                refusal = refusal_of(record.document)
+                if refusal is not None:
+                    self._end(refusal)
+                else:
+                    self._note_missing(record.document)
+
+    def _cancelled_by_broker(self, tag: str) -> None:
+        consumer = self._deliveries.consumer(tag)
         if consumer is not None:
-            logger.warning("queue %r is gone, and consumer %r with it", consumer.queue, tag)
-            self._recipients.remove(consumer)
+            logger.warning("queue %r is gone: consumer %r ends", consumer.queue, tag)
+            self._deliveries.remove(consumer)
             consumer.end()
-            self._recipients.callbacks.take_out(consumer)
+            self._deliveries.callbacks.remove(consumer)
 
-    def take_answer(self, op: str, result: dict[str, Any], refusal: BrokerError | None) -> None:
-        """An answer to any command of this channel."""
-        if refusal is not None:
-            self._end(refusal)
-            self._connection.members.remove_channel(self.name)
-            return
-        missing = self._recipients.settled_by_user(result.get("missing", []))
+    def _note_missing(self, answer: dict[str, Any]) -> None:
+        result = answer.get("result", {})
+        missing = self._deliveries.settled_by_user(result.get("missing", []))
         if missing:
-            logger.warning("%s: not unacked on channel %s: %s", op, self.name, missing[:10])
+            shown = missing[:10]
+            logger.warning("%s: not unacked on channel %s: %s", answer["op"], self.name, shown)
             with self._lock:
-                self._missing = [*self._missing, *missing][-MOST_MISSING:]
-
-    def renew_if_due(self, now_s: float) -> None:
-        """See to the lease."""
-        self._lease.renew_if_due(now_s)
+                self._missing = [*self._missing, *missing][-MAX_MISSING:]
 
     def _reopened(self) -> None:
         self.reopen_count += 1
         logger.warning(
-            "the broker had closed channel %s: it is opened again, its consumers go on, and what "
-            "was unacked has been requeued",
+            "the broker had closed channel %s and requeued what was unacked: the channel is "
+            "reopened and its consumers are restarted",
             self.name,
         )
-        self._recipients.drop_unseen()
-        for consumer in self._recipients.consumers():
-            self._connection.tell(consumer.document(), self.name, self._lost)
+        self._deliveries.drop_unseen()
+        for consumer in self._deliveries.consumers():
+            self._link.commands.send(self._consume_command(consumer), self.name, self._lost)
 
     def _lost(self, error: KafkaUnreachableError) -> None:
-        """Kafka never took a command: what the broker thinks of this channel is not what we do."""
+        """Kafka never accepted a command, so client and broker disagree about the channel."""
         self._end(error)
-        self._connection.members.remove_channel(self.name)
-
-    # -- inside
-
-    def tell(self, op: str, **members: Any) -> None:
-        """Send a command of this channel and do not wait."""
-        self._check()
-        self._connection.tell({"op": op, **members}, self.name, self._lost)
-
-    def _check(self) -> None:
-        self._connection.check_open()
-        if not self._open:
-            why = f" after the error: {self._closed_by}" if self._closed_by else ""
-            raise ChannelClosedError(f"channel {self.name!r} is closed{why}") from self._closed_by
 
     def _end(self, error: ClientError | None) -> None:
         self._open = False
+        self._link.dispatch.remove(self.name)
         self._lease.end()
         self._closed_by = error
-        for consumer in self._recipients.consumers():
+        for consumer in self._deliveries.consumers():
             consumer.end(error)
-        self._recipients.callbacks.stop(error)
+        self._deliveries.callbacks.stop(error)

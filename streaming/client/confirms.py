@@ -1,9 +1,8 @@
-"""Which publishes wait for what: Kafka's report first, then the broker's confirm.
+"""Tracks unconfirmed publishes: each waits for Kafka's delivery report, then for the confirm.
 
-A publish is known by a token until Kafka reports where it is, then by (partition, offset), which
-is what confirms name. A confirm may overtake the report: it is kept until then. Confirms of a
-partition come in its order, so a publish that is passed over was not understood: it is in
-`quarantine`.
+A publish is known by a token until Kafka reports its partition and offset, which confirms name. A
+confirm that arrives before the report is kept until then. Confirms of a partition arrive in its
+order, so a publish that is skipped could not be read by the job: it is in `quarantine`.
 """
 
 from __future__ import annotations
@@ -14,12 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from streaming.client.errors import ClientError, QuarantinedError, UnroutableError
-
-if TYPE_CHECKING:
-    from streaming.client.messages import Returned
+from streaming.client.messages import Returned
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -28,43 +24,43 @@ Outcome = Callable[["Pending"], ClientError | None]
 
 
 class Confirm(Future[None]):
-    """What becomes of a publish.
+    """The future of a publish.
 
     Attributes:
-        held: it is of a transaction that is open, in whose block waiting would never end.
+        in_transaction: the transaction is open; waiting inside its block would never end.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.held = False
+        self.in_transaction = False
 
     def result(self, timeout: float | None = None) -> None:
-        """As `Future.result`; inside the transaction an error at once."""
+        """Wait as `Future.result`; inside the block of its transaction raise at once."""
         self._check()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """As `Future.exception`; inside the transaction an error at once."""
+        """Wait as `Future.exception`; inside the block of its transaction raise at once."""
         self._check()
         return super().exception(timeout)
 
     def _check(self) -> None:
-        if self.held and not self.done():
+        if self.in_transaction and not self.done():
             raise ClientError(
-                "a publish of a transaction is confirmed after the commit: ask behind the `with` "
-                "block"
+                "a publish in a transaction is confirmed after the commit: wait for it after the "
+                "`with` block"
             )
 
 
 class Pending:
     """A publish that is not confirmed."""
 
-    __slots__ = ("future", "returned", "sent_s", "taken")
+    __slots__ = ("future", "returned", "sent_s", "stored")
 
     def __init__(self) -> None:
         self.future = Confirm()
         self.sent_s = time.monotonic()
-        self.taken = False  # Kafka has it
+        self.stored = False  # Kafka has it
         self.returned: Returned | None = None
 
 
@@ -72,177 +68,172 @@ class Confirms:
     """The unconfirmed publishes of one publisher, oldest first.
 
     Args:
-        most: how many there may be.
+        limit: the most unconfirmed publishes.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._changed = threading.Condition()
         self._unconfirmed: OrderedDict[int, Pending] = OrderedDict()
-        self._placed: dict[int, OrderedDict[int, int]] = {}  # partition -> offset -> token
+        self._stored: dict[int, OrderedDict[int, int]] = {}  # partition -> offset -> token
         self._early: dict[Place, list[tuple[Outcome, bool]]] = {}
-        self._unplaced = 0
+        self._unreported = 0
         self._tokens = 0
 
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def new(self, timeout_s: float, *, held: bool = False) -> tuple[int, Pending] | None:
-        """One more publish; waits for room while there are too many, and gives up with None.
+    def new(self, timeout_s: float, *, in_transaction: bool = False) -> tuple[int, Pending] | None:
+        """Add a publish; waits while the limit is reached, and returns None after `timeout_s`.
 
         Args:
-            held: it is of a transaction; until `wait_from_now` nobody may wait for it.
+            in_transaction: nobody may wait for it until `end_transaction`.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._most, timeout_s):
+            if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._limit, timeout_s):
                 return None
             self._tokens += 1
             pending = self._unconfirmed[self._tokens] = Pending()
-            pending.future.held = held
-            self._unplaced += 1
+            pending.future.in_transaction = in_transaction
+            self._unreported += 1
             return self._tokens, pending
 
     def wait_for_none(self, timeout_s: float | None) -> bool:
-        """Wait until nothing is unconfirmed; whether that is so."""
+        """Wait until nothing is unconfirmed; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._unconfirmed, timeout_s)
 
-    def placed(self, token: int, partition: int, offset: int) -> None:
-        """Kafka has it there."""
+    def stored(self, token: int, partition: int, offset: int) -> None:
+        """Note that Kafka has stored a publish."""
         with self._changed:
-            self._unplaced -= 1
+            self._unreported -= 1
             pending = self._unconfirmed.get(token)
             early = self._early.pop((partition, offset), [])
-            if not self._unplaced:
+            if not self._unreported:
                 self._early.clear()
             if pending is None:
                 return
-            pending.taken = True
-            self._placed.setdefault(partition, OrderedDict())[offset] = token
-        for outcome, ends in early:
-            self._outcome((partition, offset), outcome, ends=ends)
+            pending.stored = True
+            self._stored.setdefault(partition, OrderedDict())[offset] = token
+        for outcome, is_final in early:
+            self._apply((partition, offset), outcome, is_final=is_final)
 
     def failed(self, token: int, error: ClientError, *, reported: bool = False) -> None:
-        """It will not be confirmed.
+        """Fail a publish.
 
         Args:
-            reported: Kafka said so, and will say nothing more of it.
+            reported: this is Kafka's delivery report; no other follows.
         """
         with self._changed:
             if reported:
-                self._unplaced -= 1
+                self._unreported -= 1
             pending = self._unconfirmed.pop(token, None)
             self._changed.notify_all()
         if pending is not None:
             _finish(pending, error)
 
     def returned(self, place: Place, message: Returned) -> None:
-        """It came back; the confirm follows."""
+        """Note that the broker returned a publish; its confirm follows."""
 
         def outcome(pending: Pending) -> None:
             pending.returned = message
 
-        self._outcome(place, outcome, ends=False)
+        self._apply(place, outcome, is_final=False)
 
     def confirmed(self, place: Place, error: ClientError | None) -> None:
-        """The broker has it, or says why not; what came back is unroutable."""
+        """Finish a publish: confirmed, or failed with the error; a returned one is unroutable."""
 
         def outcome(pending: Pending) -> ClientError | None:
             if error is None and pending.returned is not None:
                 return UnroutableError(pending.returned)
             return error
 
-        self._outcome(place, outcome)
+        self._apply(place, outcome, is_final=True)
 
     def fail_all(self, error: ClientError) -> None:
-        """None will be confirmed."""
+        """Fail every unconfirmed publish."""
         for token in list(self._unconfirmed):
             self.failed(token, error)
 
-    def fail_held(self, error: ClientError) -> None:
-        """None of those that are held will be confirmed."""
+    def fail_transaction(self, error: ClientError) -> None:
+        """Fail every publish of the open transaction."""
         with self._changed:
-            held = [token for token, each in self._unconfirmed.items() if each.future.held]
-        for token in held:
+            tokens = [
+                token for token, each in self._unconfirmed.items() if each.future.in_transaction
+            ]
+        for token in tokens:
             self.failed(token, error)
 
-    def wait_from_now(self) -> None:
-        """Count the time of all that wait from now on; none is held any more."""
+    def end_transaction(self) -> None:
+        """Let users wait for the publishes of the transaction; timeouts start now."""
         now_s = time.monotonic()
         with self._changed:
             for pending in self._unconfirmed.values():
                 pending.sent_s = now_s
-                pending.future.held = False
+                pending.future.in_transaction = False
 
-    def late(self, before_s: float) -> list[tuple[int, Pending]]:
-        """Those that were sent before an instant of the monotonic clock."""
+    def sent_before(self, instant_s: float) -> list[tuple[int, Pending]]:
+        """Return the publishes sent before an instant of the monotonic clock, oldest first."""
         with self._changed:
             found = []
             for token, pending in self._unconfirmed.items():
-                if pending.sent_s >= before_s:
+                if pending.sent_s >= instant_s:
                     break
                 found.append((token, pending))
             return found
 
-    def late_places(self, before_s: float) -> dict[int, list[int]]:
-        """Partition -> tokens of what Kafka has taken and that was sent before an instant."""
+    def stored_before(self, instant_s: float) -> dict[int, list[int]]:
+        """Return partition -> tokens of the stored publishes that were sent before an instant."""
         with self._changed:
             found: dict[int, list[int]] = {}
-            for partition, offsets in self._placed.items():
+            for partition, offsets in self._stored.items():
                 for token in offsets.values():
                     pending = self._unconfirmed.get(token)
                     if pending is not None:
-                        if pending.sent_s >= before_s:
+                        if pending.sent_s >= instant_s:
                             break
                         found.setdefault(partition, []).append(token)
             return found
 
-    def passed_over(self, tokens: Iterable[int]) -> None:
-        """The job is past these: those that are still unconfirmed were not understood."""
+    def skipped(self, tokens: Iterable[int]) -> None:
+        """Fail publishes that the job has read without confirming them."""
         for token in tokens:
-            self.failed(token, not_understood())
+            self.failed(token, _quarantined())
 
-    def _outcome(
-        self,
-        place: Place,
-        outcome: Outcome,
-        *,
-        ends: bool = True,
-    ) -> None:
+    def _apply(self, place: Place, outcome: Outcome, *, is_final: bool) -> None:
         partition, offset = place
-        passed_over: list[Pending] = []
+        skipped: list[Pending] = []
         with self._changed:
-            offsets = self._placed.get(partition, OrderedDict())
+            offsets = self._stored.get(partition, OrderedDict())
             while offsets:
                 first, token = next(iter(offsets.items()))
                 if first >= offset:
                     break
                 del offsets[first]
-                passed = self._unconfirmed.pop(token, None)
-                if passed is not None:
-                    passed_over.append(passed)
+                earlier = self._unconfirmed.pop(token, None)
+                if earlier is not None:
+                    skipped.append(earlier)
             token = offsets.get(offset, 0)
             pending = self._unconfirmed.get(token)
             if pending is None:
-                if self._unplaced:
-                    self._early.setdefault(place, []).append((outcome, ends))
-            elif ends:
+                if self._unreported:
+                    self._early.setdefault(place, []).append((outcome, is_final))
+            elif is_final:
                 del offsets[offset]
                 del self._unconfirmed[token]
             self._changed.notify_all()
-        for passed in passed_over:
-            _finish(passed, not_understood())
+        for earlier in skipped:
+            _finish(earlier, _quarantined())
         if pending is not None:
             error = outcome(pending)
-            if ends:
+            if is_final:
                 _finish(pending, error)
 
 
-def not_understood() -> QuarantinedError:
-    """The job has passed a publish over and said nothing of it."""
+def _quarantined() -> QuarantinedError:
     return QuarantinedError(
-        "the job could not understand the record, or it was too large: the table quarantine has "
-        "it, with the cause"
+        "the job could not read the record, or it was too large: see the table quarantine for the "
+        "cause"
     )
 
 

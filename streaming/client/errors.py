@@ -1,17 +1,4 @@
-"""What can go wrong for a client, as exceptions.
-
-ClientError
-+-- KafkaUnreachableError   Kafka did not take or give a record
-+-- NoAnswerError           Kafka works, the job did not answer in time
-+-- ConnectionClosedError, ChannelClosedError
-+-- BrokerError             the job refused; RabbitMQ's codes:
-|     403 AccessRefusedError, 404 NotFoundError, 405 ResourceLockedError,
-|     406 PreconditionFailedError, 503 CommandInvalidError, 530 NotAllowedError,
-|     540 UnsupportedError
-+-- NackedError, UnroutableError, QuarantinedError   what became of a publish
-+-- FlowStoppedError        flow control, where the publisher asked to be told
-+-- TransactionAbortedError
-"""
+"""The errors that a client raises. All derive from `ClientError`."""
 
 from __future__ import annotations
 
@@ -24,43 +11,43 @@ if TYPE_CHECKING:
 
 
 class ClientError(DlxError):
-    """Anything that a client can meet."""
+    """The base class of every error that the client raises."""
 
 
 class KafkaUnreachableError(ClientError):
-    """Kafka did not take or give a record in time."""
+    """Kafka did not accept or return a record in time."""
 
 
 class NoAnswerError(ClientError):
-    """Kafka works, and the job did not answer in time; what was asked may still take effect."""
+    """The job did not answer in time although Kafka works; the command may still take effect."""
 
 
 class ConnectionClosedError(ClientError):
-    """The connection was closed."""
+    """The connection is closed."""
 
 
 class ChannelClosedError(ClientError):
-    """The channel was closed: by us, or by the broker after an error."""
+    """The channel is closed: by this client, or by the broker after an error."""
 
 
 class NackedError(ClientError):
-    """The broker refused a publish: a full queue with `reject-publish` (R-ROUTE-13)."""
+    """The broker refused a publish: a queue with `reject-publish` is full (R-ROUTE-13)."""
 
 
 class QuarantinedError(ClientError):
-    """A publish was passed over: it is in the table `quarantine`, with the cause."""
+    """The job could not read a publish; the table `quarantine` has the record and the cause."""
 
 
 class FlowStoppedError(ClientError):
-    """Flow control has stopped publishers, and this one asked for an error instead of waiting."""
+    """Flow control stops publishers; the text says whether the message was sent."""
 
 
 class TransactionAbortedError(ClientError):
-    """Nothing of the transaction takes effect."""
+    """The transaction was aborted: none of its publishes and settlements takes effect."""
 
 
 class UnroutableError(ClientError):
-    """A mandatory or immediate publish came back.
+    """The broker returned a mandatory or immediate publish.
 
     Attributes:
         returned: the message, with RabbitMQ's reply code and text.
@@ -71,7 +58,6 @@ class UnroutableError(ClientError):
         self.returned = returned
 
     def __str__(self) -> str:
-        """Code, text, and where it was published to."""
         back = self.returned
         return (
             f"{back.reply_code} {back.reply_text}: published to exchange {back.exchange!r} with "
@@ -80,11 +66,11 @@ class UnroutableError(ClientError):
 
 
 class BrokerError(ClientError):
-    """The broker refused; the channel that asked is closed, as in RabbitMQ.
+    """The broker refused a command and, as in RabbitMQ, closed the channel that sent it.
 
     Attributes:
-        code: AMQP reply code.
-        text: RabbitMQ's reply text.
+        code: the AMQP reply code, such as 404.
+        text: RabbitMQ's reply text, such as `NOT_FOUND - no queue 'q' in vhost '/'`.
     """
 
     def __init__(self, code: int, text: str) -> None:
@@ -93,36 +79,35 @@ class BrokerError(ClientError):
         self.text = text
 
     def __str__(self) -> str:
-        """`404 NOT_FOUND - no queue 'q' in vhost '/'`."""
         return f"{self.code} {self.text}"
 
 
 class AccessRefusedError(BrokerError):
-    """403: a reserved name, an internal exchange, or a missing permission."""
+    """403: a missing permission, a reserved name or an internal exchange."""
 
 
 class NotFoundError(BrokerError):
-    """404: there is no such exchange, queue or binding."""
+    """404: the exchange, queue or binding does not exist."""
 
 
 class ResourceLockedError(BrokerError):
-    """405: an exclusive queue of another channel."""
+    """405: the queue is exclusive to another channel."""
 
 
 class PreconditionFailedError(BrokerError):
-    """406: an invalid or inequivalent argument, or an object in use."""
+    """406: an argument is invalid or differs from the existing object, or the object is in use."""
 
 
 class CommandInvalidError(BrokerError):
-    """503: a command that makes no sense there."""
+    """503: the command is not allowed in this state."""
 
 
 class NotAllowedError(BrokerError):
-    """530: a consumer tag in use, say."""
+    """530: the operation is not allowed, for example because a consumer tag is in use."""
 
 
 class UnsupportedError(BrokerError):
-    """540: not in a vhost with several lanes, say."""
+    """540: not supported, for example in a vhost with several lanes."""
 
 
 _BY_CODE: dict[int, type[BrokerError]] = {
@@ -137,5 +122,5 @@ _BY_CODE: dict[int, type[BrokerError]] = {
 
 
 def broker_error(code: int, text: str) -> BrokerError:
-    """The exception for a refusal."""
+    """Return the exception for a reply code of the broker."""
     return _BY_CODE.get(code, BrokerError)(code, text)

@@ -1,29 +1,48 @@
-"""What goes out and comes in, as values: messages, deliveries, deaths, returns."""
+"""Messages as values: deliveries, returned messages, and the deaths in their `x-death` header."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from topology.values import Timestamp
 
-if TYPE_CHECKING:
-    from streaming.client.channel import Channel
-
-Body = bytes | bytearray | memoryview | str
+Body: TypeAlias = bytes | bytearray | memoryview | str
 """What can be published; text is sent as UTF-8."""
 
-KafkaHeaders = tuple[tuple[str, bytes | None], ...]
+KafkaHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+Settled: TypeAlias = "Delivery | str | Iterable[Delivery | str]"
+"""What a settlement can name: a delivery, its `delivery_id`, or several of them."""
+
+
+class Settler(Protocol):
+    """Settles deliveries; see `Channel`."""
+
+    def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
+        """Acknowledge."""
+
+    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Requeue or dead-letter."""
+
+    def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
+        """Requeue or dead-letter."""
 
 
 class Death(msgspec.Struct, frozen=True):
-    """One entry of `x-death`, the latest first (R-DEATH-1).
+    """One entry of the `x-death` header (R-DEATH-1).
 
     Attributes:
-        time: of the first such death, UTC, in whole seconds; later ones only count.
-        original_expiration: the `expiration` that the message had, if it died of it.
+        queue: the queue in which the message died.
+        reason: `rejected`, `expired`, `maxlen` or `delivery_limit`.
+        count: how many times it died there for this reason.
+        exchange: the exchange that it was published to before it reached the queue.
+        routing_keys: its routing keys then, `CC` included.
+        time: when it first died there for this reason: UTC, whole seconds.
+        original_expiration: its `expiration` property, if that expired it.
     """
 
     queue: str
@@ -36,15 +55,20 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class _Message(msgspec.Struct, kw_only=True):
-    """What every message that comes in has.
+    """What deliveries and returned messages have in common.
 
     Attributes:
-        headers: the AMQP headers table; values as `topology.values` says.
-        kafka_headers: the publisher's own Kafka headers, as bytes.
-        truncated: of a message too large for its Kafka topic, what is missing here and how much of
-        it: entries of `x-death`, bytes of the `body`, and so on; empty if it is whole.
-        origin: topic number, partition and offset, by which the tables have the message whole
-        (`dlx dead-letters show 1/0/42`); known where something was left out, and of returns.
+        body: the body as it was published; empty if `truncated` names it.
+        exchange: the exchange that the message was published to; `""` is the default exchange.
+        routing_key: the routing key that it was published with.
+        properties: AMQP basic properties, such as `message_id` or `expiration`.
+        headers: the AMQP headers table; `topology.values` lists the types.
+        kafka_headers: the publisher's own Kafka headers, unchanged.
+        truncated: part -> size of what a message too large for its Kafka topic lacks: entries of
+            `x-death`, bytes of the `body`, and so on. Empty if the message is complete.
+        origin: topic number, partition and offset of the Kafka record that published the message.
+            `dlx dead-letters show 1/0/42` shows the complete message of origin (1, 0, 42). Known
+            for truncated and returned messages.
     """
 
     body: bytes
@@ -58,21 +82,28 @@ class _Message(msgspec.Struct, kw_only=True):
 
 
 class Returned(_Message, kw_only=True):
-    """A message that came back: 312 NO_ROUTE or 313 NO_CONSUMERS (R-ROUTE-9)."""
+    """A message that the broker returned to its publisher (R-ROUTE-9).
+
+    Attributes:
+        reply_code: 312 or 313.
+        reply_text: `NO_ROUTE` or `NO_CONSUMERS`.
+    """
 
     reply_code: int
     reply_text: str
 
 
 class Delivery(_Message, kw_only=True):
-    """A message that was handed to us.
+    """A message that a queue delivered to this client.
 
     Attributes:
-        queue: it came out of.
-        consumer_tag: of the consumer; empty for a get.
-        redelivered: whether it was handed out before.
-        delivery_count: how often it was returned before.
-        delivery_id: what settles it, also from another process; empty with automatic ack.
+        queue: the queue that it came from.
+        consumer_tag: the tag of the consumer; empty for `Channel.get`.
+        redelivered: whether it was delivered before.
+        delivery_count: how often it was returned to the queue before.
+        delivery_id: identifies the delivery for settlements, also from another process. Empty
+            with automatic acknowledgement.
+        channel: the channel that received it and settles it.
     """
 
     queue: str
@@ -80,28 +111,28 @@ class Delivery(_Message, kw_only=True):
     redelivered: bool
     delivery_count: int
     delivery_id: str
-    channel: Channel | None = None
+    channel: Settler | None = None
 
     @property
     def x_death(self) -> list[Death]:
-        """Its deaths, the latest first; empty for a message that never died."""
+        """The deaths of the message, latest first; empty if it never died."""
         entries = self.headers.get("x-death")
         return [_death(entry) for entry in entries] if isinstance(entries, list) else []
 
     def ack(self, *, multiple: bool = False) -> None:
-        """As `Channel.ack`."""
-        self._on().ack(self, multiple=multiple)
+        """Acknowledge the delivery; see `Channel.ack`."""
+        self._settler().ack(self, multiple=multiple)
 
     def nack(self, *, multiple: bool = False, requeue: bool = True) -> None:
-        """As `Channel.nack`."""
-        self._on().nack(self, multiple=multiple, requeue=requeue)
+        """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.nack`."""
+        self._settler().nack(self, multiple=multiple, requeue=requeue)
 
     def reject(self, *, requeue: bool = True) -> None:
-        """As `Channel.reject`."""
-        self._on().reject(self, requeue=requeue)
+        """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.reject`."""
+        self._settler().reject(self, requeue=requeue)
 
-    def _on(self) -> Channel:
-        assert self.channel is not None, "a delivery made by hand"
+    def _settler(self) -> Settler:
+        assert self.channel is not None, "only a delivery from a channel can be settled"
         return self.channel
 
 

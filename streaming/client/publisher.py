@@ -6,35 +6,29 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
+from confluent_kafka import Message as KafkaMessage
+
+from streaming.client._transport.dispatch import Receiver
+from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
+from streaming.client._transport.link import Link
+from streaming.client._transport.sender import Sender
+from streaming.client._wire import Inbound, check_size, publish_record, refusal_of, returned_of
 from streaming.client.confirms import Confirms
-from streaming.client.errors import (
-    ClientError,
-    FlowStoppedError,
-    NackedError,
-    NoAnswerError,
-    broker_error,
-)
-from streaming.client.flow import HELD_BACK, LOOK_S
-from streaming.client.records import Inbound, check_size, publish, returned_of
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message as KafkaMessage
-
-    from streaming.client.connection import Connection
-    from streaming.client.messages import Body, Returned
-    from streaming.client.sender import Sender
+from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
+from streaming.client.messages import Body, Returned
+from streaming.protocol.headers import OFFSET, PARTITION
 
 OnFlow = Literal["block", "raise"]
 
-MOST_RETURNED = 10_000
+MAX_RETURNED = 10_000
 ASK_AGAIN_S = 60.0
-"""A question that was lost (its topic was made anew, say) is asked once more."""
+"""A question about unconfirmed publishes can be lost, for example with its topic: repeat it."""
 
 
 class Message(NamedTuple):
-    """A message to publish, for `publish_many`; the members are the arguments of `publish`."""
+    """A message for `Publisher.publish_many`; `Publisher.publish` describes the members."""
 
     exchange: str
     routing_key: str
@@ -44,24 +38,19 @@ class Message(NamedTuple):
 
 
 class Publisher:
-    """Publishes in order; made by `Connection.publisher`. Safe to share between threads.
+    """Publishes messages in order; created by `Connection.publisher`.
 
-    Args:
-        confirms: whether futures wait for the broker; else only for Kafka.
-        on_return: called, on the reader's thread, with each message that came back; it may publish,
-            but ask nothing of a channel.
-        on_flow: what `publish` does while flow control stops publishers: wait, or raise.
-        blocked_timeout_s: how long flow control may hold a message back, as in pika. Then `publish`
-            raises, and what Kafka has already counts as not confirmed. None: as long as it takes.
-        max_unconfirmed: `publish` waits while so many are unconfirmed.
+    Threads can share a publisher.
 
     Attributes:
-        returned: the latest messages that came back.
+        name: the channel that the publisher's records name.
+        returned: the latest 10,000 messages that the broker returned.
+        on_flow: as in `Connection.publisher`.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        link: Link,
         name: str,
         *,
         confirms: bool,
@@ -72,20 +61,22 @@ class Publisher:
         topic: str | None = None,
         one_partition: bool = False,
     ) -> None:
-        self._connection = connection
+        self._link = link
         self.name = name
-        self.returned: deque[Returned] = deque(maxlen=MOST_RETURNED)
+        self.returned: deque[Returned] = deque(maxlen=MAX_RETURNED)
+        self.on_flow = on_flow
         self._wants_confirms = confirms
         self._on_return = on_return
-        self.on_flow = on_flow
         self._blocked_timeout_s = blocked_timeout_s
         self._confirms = Confirms(max_unconfirmed)
-        self._asked_s: dict[int, float] = {}
-        self._sender = connection.sender
-        self._topic = topic or connection.address.publishes
-        self._held = False
-        in_order = one_partition or connection.address.lanes == 1
-        self._record_key = name.encode() if in_order else None
+        self._asked_s: dict[int, float] = {}  # by partition
+        self._sender = link.sender
+        self._topic = topic or link.address.publishes
+        self._in_transaction = False
+        keeps_order = one_partition or link.address.lanes == 1
+        self._record_key = name.encode() if keeps_order else None
+        receiver = Receiver(self._receive, self._fail_late, closed=self._confirms.fail_all)
+        link.dispatch.add(name, receiver)
 
     def publish(
         self,
@@ -100,33 +91,38 @@ class Publisher:
         kafka_headers: Iterable[tuple[str, bytes | None]] = (),
         record_key: bytes | str | None = None,
     ) -> Future[None]:
-        """Publish a message; returns at once, while many travel together.
+        """Publish a message. Returns at once, so that many can be under way together.
 
         Args:
-            body: opaque; text is sent as UTF-8.
+            exchange: `""` is the default exchange.
+            routing_key: for the default exchange the name of a queue.
+            body: bytes, or text, which is sent as UTF-8.
             properties: AMQP basic properties, such as `{"expiration": "1000", "priority": 5}`.
-            headers: the AMQP headers table; values as `topology.values` says.
-            kafka_headers: carried along byte for byte (`traceparent`, ...).
-            record_key: decides about the Kafka partition, hence, in a vhost with several lanes,
-                about the lane; there, by default, messages are spread.
+            headers: the AMQP headers table; `topology.values` lists the types.
+            mandatory: return the message if it reaches no queue.
+            immediate: return the message if no consumer can take it at once.
+            kafka_headers: Kafka headers to pass on unchanged, such as `traceparent`.
+            record_key: the key of the Kafka record. In a vhost with several lanes it chooses the
+                partition and thereby the lane; without it, messages are spread.
 
         Returns:
-            A future that is done when the broker has confirmed; its exception is NackedError,
-            UnroutableError (mandatory or immediate), a BrokerError (404: no such exchange),
-            QuarantinedError, NoAnswerError, KafkaUnreachableError or FlowStoppedError (Kafka has
-            it, and the broker takes it when publishers may go on).
+            A future that is done once the broker has confirmed the message. Its exception is
+            NackedError, UnroutableError (mandatory or immediate), a BrokerError (404: no such
+            exchange), QuarantinedError, NoAnswerError, KafkaUnreachableError, or FlowStoppedError
+            (Kafka has the message, and the broker takes it when flow control permits).
 
         Raises:
             FlowStoppedError: flow control, as `on_flow` and `blocked_timeout_s` say; not sent.
-            ClientError: the message is wrong, or the connection closed.
+            ClientError: the message is invalid, or the connection is closed.
         """
-        self._connection.check_open()
-        if not self._held:
-            self.heed_flow()
+        self._link.check_open()
+        if not self._in_transaction:
+            self.wait_for_flow()
         key = record_key.encode() if isinstance(record_key, str) else record_key
-        record = publish(
+        address = self._link.address
+        record = publish_record(
             body,
-            self._connection.address.vhost,
+            address.vhost,
             self.name,
             exchange,
             routing_key,
@@ -136,38 +132,42 @@ class Publisher:
             kafka_headers,
             key if key is not None else self._record_key,
         )
-        check_size(record, self._connection.address)
-        while (made := self._confirms.new(LOOK_S, held=self._held)) is None:
-            if not self._held:
-                self.heed_flow()
+        check_size(record, address.max_body_bytes, address.max_header_bytes)
+        in_transaction = self._in_transaction
+        while (made := self._confirms.new(CHECK_EVERY_S, in_transaction=in_transaction)) is None:
+            if not in_transaction:
+                self.wait_for_flow()
         token, pending = made
 
-        def reported(error: Any, message: KafkaMessage) -> None:
+        def on_report(error: Any, message: KafkaMessage) -> None:
             if error is not None:
-                failure = self._connection.kafka_error(str(error.str()))
+                failure = self._link.commands.kafka_error(str(error.str()))
                 self._confirms.failed(token, failure, reported=True)
                 return
             place = message.partition() or 0, message.offset() or 0
-            self._confirms.placed(token, *place)
+            self._confirms.stored(token, *place)
             if not self._wants_confirms:
                 self._confirms.confirmed(place, None)
 
         try:
-            self._sender.send(self._topic, record, reported)
+            self._sender.send(self._topic, record, on_report)
         except ClientError as error:
             self._confirms.failed(token, error, reported=True)
             raise
         return pending.future
 
     def publish_many(self, messages: Iterable[Message]) -> list[Future[None]]:
-        """Publish a batch, in order; wait for all of it with `wait_for_confirms`."""
+        """Publish messages in order; `wait_for_confirms` waits for all of them."""
         return [self.publish(*message) for message in messages]
 
     def wait_for_confirms(self, timeout_s: float | None = None) -> None:
-        """Wait until nothing is unconfirmed; what went wrong is in the futures.
+        """Wait until nothing is unconfirmed. Errors are in the futures.
+
+        Args:
+            timeout_s: None waits without limit.
 
         Raises:
-            NoAnswerError: not within `timeout_s`.
+            NoAnswerError: something is still unconfirmed after `timeout_s`.
         """
         if not self._confirms.wait_for_none(timeout_s):
             raise NoAnswerError(
@@ -176,13 +176,13 @@ class Publisher:
 
     @property
     def unconfirmed(self) -> int:
-        """How many publishes wait for their confirm."""
+        """How many publishes are unconfirmed."""
         return len(self._confirms)
 
     def close(self) -> None:
-        """Wait for what is unconfirmed (each ends with a confirm or an error), and end."""
+        """Wait until every publish is confirmed or has failed, then stop."""
         self._confirms.wait_for_none(None)
-        self._connection.members.remove_publisher(self.name)
+        self._link.dispatch.remove(self.name)
 
     def __enter__(self) -> Self:
         return self
@@ -190,108 +190,99 @@ class Publisher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- for the connection, on the reader's thread
+    # -- for transactions
 
-    def take(self, record: Inbound) -> None:
-        """A confirm, a return or a publish error."""
-        if record.kind == "return":
-            returned = returned_of(record)
-            self._confirms.returned(record.place, returned)
-            self.returned.append(returned)
-            if self._on_return is not None:
-                self._on_return(returned)
-            return
-        document = record.document
-        place = document["partition"], document["offset"]
-        if record.kind == "publish_error":
-            error = document["error"]
-            self._confirms.confirmed(place, broker_error(error["code"], error["text"]))
-        elif document["ack"]:
-            self._confirms.confirmed(place, None)
-        else:
-            nacked = NackedError("the broker refused the message: a queue is full")
-            self._confirms.confirmed(place, nacked)
+    def wait_for_flow(self) -> None:
+        """Wait while flow control stops publishers.
 
-    def fail_late(self, now_s: float) -> None:
-        """Fail what waits while nothing at all is heard of the job.
-
-        Under flow control publishes wait in Kafka, and the job repeats its notice meanwhile; what
-        has waited for too long then fails as well.
+        Raises:
+            FlowStoppedError: at once with `on_flow="raise"`, or after `blocked_timeout_s`.
         """
+        if self._link.flow.is_open:
+            return
+        if self.on_flow == "raise":
+            raise FlowStoppedError(f"{FLOW_STOPPED}. The message was not sent")
+        if not self._link.wait_for_flow(self._blocked_timeout_s):
+            raise FlowStoppedError(
+                f"{FLOW_STOPPED}. The message was not sent within {self._blocked_timeout_s:g} s"
+            )
+
+    def begin_transaction(self, sender: Sender) -> None:
+        """Send through this producer; nothing is confirmed before `end_transaction`."""
+        self._sender = sender
+        self._in_transaction = True
+
+    def fail_transaction(self, error: ClientError) -> None:
+        """Fail the publishes of the open transaction, but not those of committed ones."""
+        self._confirms.fail_transaction(error)
+
+    def end_transaction(self) -> None:
+        """Wait for confirms from now on."""
+        self._confirms.end_transaction()
+        self._in_transaction = False
+
+    # -- on the reader's thread
+
+    def _receive(self, record: Inbound) -> None:
+        document = record.document if record.kind != "return" else {}
+        match record.kind:
+            case "return":
+                returned = returned_of(record)
+                place = int(record.headers[PARTITION]), int(record.headers[OFFSET])
+                self._confirms.returned(place, returned)
+                self.returned.append(returned)
+                if self._on_return is not None:
+                    self._on_return(returned)
+            case "publish_error" | "confirm":
+                error: ClientError | None = refusal_of(document)
+                if error is None and not document["ack"]:
+                    error = NackedError("the broker refused the message: a queue is full")
+                self._confirms.confirmed((document["partition"], document["offset"]), error)
+
+    def _fail_late(self, now_s: float) -> None:
+        """Fail publishes that wait while the job writes nothing at all.
+
+        Under flow control publishes wait in Kafka and the job repeats its notice; they fail only
+        after `blocked_timeout_s`.
+        """
+        link = self._link
         self._fail_blocked(now_s)
-        timeout_s = self._connection.silence_s
-        before_s = now_s - timeout_s
-        if self._held:
+        if self._in_transaction:
             return
-        if self._connection.is_flowing:
-            self._ask_for_late(now_s, now_s - timeout_s / 2)
-        if self._connection.heard_s > before_s:
+        timeout_s = link.silence_s
+        if link.flow.is_open:
+            self._ask_about_late(now_s, now_s - timeout_s / 2)
+        if link.liveness.heard_s > now_s - timeout_s:
             return
-        for token, pending in self._confirms.late(before_s):
+        for token, pending in self._confirms.sent_before(now_s - timeout_s):
             error = (
-                self._connection.job_silent("a publish", timeout_s)
-                if pending.taken
-                else self._connection.kafka_error(f"not within {timeout_s:g} s")
+                link.commands.no_answer("a publish", timeout_s)
+                if pending.stored
+                else link.commands.kafka_error(f"not within {timeout_s:g} s")
             )
             self._confirms.failed(token, error)
 
-    def _ask_for_late(self, now_s: float, before_s: float) -> None:
-        """Ask behind records of which the job says nothing: it may not have understood them."""
-        for partition, tokens in self._confirms.late_places(before_s).items():
+    def _ask_about_late(self, now_s: float, before_s: float) -> None:
+        """Learn when the job has read stored publishes; unconfirmed ones are then quarantined."""
+        for partition, tokens in self._confirms.stored_before(before_s).items():
             if self._asked_s.get(partition, float("-inf")) > now_s - ASK_AGAIN_S:
                 continue
             self._asked_s[partition] = now_s
-            passed = partial(self._passed, partition, tokens)
-            self._connection.ask_behind(self._topic, partition, self.name, passed)
+            then = partial(self._read_by_job, partition, tokens)
+            self._link.commands.notify_when_read(self._topic, partition, self.name, then)
 
-    def _passed(self, partition: int, tokens: list[int]) -> None:
+    def _read_by_job(self, partition: int, tokens: list[int]) -> None:
         self._asked_s.pop(partition, None)
-        self._confirms.passed_over(tokens)
+        self._confirms.skipped(tokens)
 
     def _fail_blocked(self, now_s: float) -> None:
-        blocked_s, flow = self._blocked_timeout_s, self._connection.flow
+        blocked_s, flow = self._blocked_timeout_s, self._link.flow
         if blocked_s is None or flow.is_open or flow.changed_s > now_s - blocked_s:
             return
-        for token, pending in self._confirms.late(now_s - blocked_s):
-            if pending.taken:
-                words = f"{HELD_BACK}. The message was sent, and waits in Kafka until then"
-                self._confirms.failed(token, FlowStoppedError(words))
-
-    def use(self, sender: Sender) -> None:
-        """From now on this one hands its records to Kafka."""
-        self._sender = sender
-
-    def hold(self) -> None:
-        """A transaction begins: nothing is confirmed before its end."""
-        self._held = True
-
-    def release(self) -> None:
-        """It has ended: from now on confirms are waited for."""
-        self._confirms.wait_from_now()
-        self._held = False
-
-    def fail_all(self, error: ClientError) -> None:
-        """Fail everything that is unconfirmed."""
-        self._confirms.fail_all(error)
-
-    def fail_held(self, error: ClientError) -> None:
-        """Fail what the transaction has published; what others committed goes on."""
-        self._confirms.fail_held(error)
-
-    def heed_flow(self) -> None:
-        """Wait, or raise, while flow control stops publishers.
-
-        Raises:
-            FlowStoppedError: at once if that was asked for, or after the time that was given.
-        """
-        if self._connection.is_flowing:
-            return
-        if self.on_flow == "raise":
-            raise FlowStoppedError(f"{HELD_BACK}. The message was not sent")
-        if not self._connection.wait_until_flowing(self._blocked_timeout_s):
-            raise FlowStoppedError(
-                f"{HELD_BACK}. The message was not sent within {self._blocked_timeout_s:g} s"
-            )
+        text = f"{FLOW_STOPPED}. The message was sent and waits in Kafka until then"
+        for token, pending in self._confirms.sent_before(now_s - blocked_s):
+            if pending.stored:
+                self._confirms.failed(token, FlowStoppedError(text))
 
 
 def _flags(*, confirm: bool, mandatory: bool, immediate: bool) -> str:

@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from streaming.client import Address, Connection, KafkaUnreachableError
+from streaming.client._transport.liveness import SILENT_S
 from streaming.client.address import address_of
-from streaming.client.pulse import SILENT_S
 from streaming.config.kafka import KafkaSettings
 from streaming.config.secrets import Secret
 from streaming.embedded.kafka.broker import EmbeddedKafka

@@ -73,7 +73,7 @@ def test_without_a_job_a_publish_fails_in_words(nobody):
 
 
 def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
-    nobody.timeout_s = WAIT_S  # of transactions: the first one of a broker is slow
+    nobody._link.timeout_s = WAIT_S  # noqa: SLF001 (a first transaction is slow)
     started = []
 
     def publish():
@@ -101,7 +101,7 @@ def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew
         for made in admin.create_topics(topics).values():
             made.result(WAIT_S)
         with Connection(address, timeout_s=TIMEOUT_S) as connection:
-            connection.timeout_s = WAIT_S  # of transactions: a broker that just began is slow
+            connection._link.timeout_s = WAIT_S  # noqa: SLF001 (a new broker is slow)
             started = []
 
             def publish(before_the_end):
@@ -164,7 +164,7 @@ def test_a_channel_that_lost_its_lease_is_opened_again_and_its_consumers_go_on(
     publisher.publish("", queue, b"handed out twice").result(WAIT_S)
     first = consumer.next(WAIT_S)
 
-    shared_connection.tell({"op": "close_channel"}, channel.name)  # as the broker would by itself
+    shared_connection.send({"op": "close_channel"}, channel.name)  # as the broker would by itself
 
     second = consumer.next(WAIT_S)
     assert (second.body, second.redelivered, channel.reopen_count) == (first.body, True, 1)
@@ -179,13 +179,13 @@ def test_a_channel_that_a_command_opened_anew_is_put_right(shared_connection, pu
     queue = name("work")
     channel = shared_connection.channel(lease_ms=20_000)
     channel.declare_queue(queue)
-    shared_connection.tell({"op": "close_channel"}, channel.name)
+    shared_connection.send({"op": "close_channel"}, channel.name)
     consumer = channel.consume(queue)
     publisher.publish("", queue, b"handed out twice").result(WAIT_S)
     first, second = taken(consumer, 2)
 
     assert (first.redelivered, second.redelivered, channel.reopen_count) == (False, True, 1)
-    answer = shared_connection.ask({"op": "renew"}, channel.name)
+    answer = shared_connection.request({"op": "renew"}, channel.name)
     assert (answer["open"], answer["lease_ms"]) == (True, 20_000)
     channel.close()
 

@@ -31,7 +31,7 @@ def queue(channel, publisher, name):
 def given_up(connection: Connection) -> Iterator[None]:
     """What is asked here is not waited for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection._asking, "_timeout_s", 0)  # noqa: SLF001 (from now on)
+        patch.setattr(connection._link.commands, "_timeout_s", 0)  # noqa: SLF001 (from now on)
         with pytest.raises(ClientError, match=r"may (still )?take effect"):
             yield
 

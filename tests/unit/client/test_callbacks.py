@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from streaming.client.consuming import Callbacks, Consumer
+from streaming.client.consumer import CallbackQueue, Consumer
 from streaming.client.errors import ClientError
 from streaming.client.messages import Delivery
 
 
 def a_consumer(calls: list[Any]) -> Consumer:
-    channel: Any = None
-    return Consumer(channel, "tag", "q", 1, auto_ack=False, timeout_s=None, callback=calls.append)
+    return Consumer(
+        "tag", "q", 1, auto_ack=False, timeout_s=None, callback=calls.append, cancel=calls.append
+    )
 
 
 def a_delivery() -> Delivery:
@@ -21,7 +22,7 @@ def a_delivery() -> Delivery:
 
 
 def test_an_error_between_two_calls_is_raised_by_the_next_and_by_every_other():
-    callbacks = Callbacks()
+    callbacks = CallbackQueue()
     callbacks.stop(ClientError("404"))
 
     for timeout_s in (None, 0.01, 0):
@@ -30,7 +31,7 @@ def test_an_error_between_two_calls_is_raised_by_the_next_and_by_every_other():
 
 
 def test_an_error_while_it_waits_ends_it():
-    callbacks = Callbacks()
+    callbacks = CallbackQueue()
     stopping = threading.Timer(0.05, lambda: callbacks.stop(ClientError("404")))
     stopping.start()
 
@@ -39,19 +40,19 @@ def test_an_error_while_it_waits_ends_it():
 
 
 def test_without_anybody_to_call_it_returns_at_once():
-    Callbacks().run(None, lambda: False)
+    CallbackQueue().run(None, lambda: False)
 
 
 def test_what_a_consumer_was_not_called_with_is_taken_out_and_others_stay():
-    callbacks = Callbacks()
+    callbacks = CallbackQueue()
     one_calls: list[Any] = []
     other_calls: list[Any] = []
     one, other = a_consumer(one_calls), a_consumer(other_calls)
     deliveries = [a_delivery() for _ in range(3)]
-    callbacks.arrive(one, deliveries[0])
-    callbacks.arrive(other, deliveries[1])
-    callbacks.arrive(one, deliveries[2])
+    callbacks.put(one, deliveries[0])
+    callbacks.put(other, deliveries[1])
+    callbacks.put(one, deliveries[2])
 
-    assert callbacks.take_out(one) == [deliveries[0], deliveries[2]]
+    assert callbacks.remove(one) == [deliveries[0], deliveries[2]]
     callbacks.run(0, lambda: True)
     assert (one_calls, other_calls) == ([], [deliveries[1]])

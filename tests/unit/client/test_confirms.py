@@ -39,7 +39,7 @@ def placed(confirms, count):
     futures = []
     for offset in range(count):
         token, pending = begun(confirms)
-        confirms.placed(token, 0, offset)
+        confirms.stored(token, 0, offset)
         futures.append(pending.future)
     return futures
 
@@ -60,7 +60,7 @@ def test_a_confirm_that_overtakes_kafkas_report_is_kept_for_it():
     confirms.confirmed((0, 7), None)
     assert not pending.future.done()
 
-    confirms.placed(token, 0, 7)
+    confirms.stored(token, 0, 7)
 
     with pytest.raises(UnroutableError, match="312 NO_ROUTE"):
         pending.future.result(0)
@@ -83,7 +83,7 @@ def test_partitions_are_independent():
     confirms = Confirms(10)
     (first,) = placed(confirms, 1)
     token, other = begun(confirms)
-    confirms.placed(token, 1, 5)
+    confirms.stored(token, 1, 5)
 
     confirms.confirmed((1, 5), None)
 
@@ -93,7 +93,7 @@ def test_partitions_are_independent():
 def test_what_failed_leaves_room_and_a_late_confirm_is_nothing():
     confirms = Confirms(1)
     token, pending = begun(confirms)
-    confirms.placed(token, 0, 0)
+    confirms.stored(token, 0, 0)
     confirms.failed(token, NackedError("given up"))
     confirms.confirmed((0, 0), None)
 
@@ -119,15 +119,15 @@ def test_what_the_job_has_passed_without_a_word_was_not_understood():
     confirms = Confirms(9)
     publishes = [begun(confirms) for _ in range(4)]
     for (token, _pending), partition in zip(publishes[:3], (0, 0, 1), strict=True):
-        confirms.placed(token, partition, 7 + token)
+        confirms.stored(token, partition, 7 + token)
     one, two, three, four = (pending.future for _token, pending in publishes)
-    places = confirms.late_places(time.monotonic() + 1)
+    places = confirms.stored_before(time.monotonic() + 1)
     confirms.confirmed((0, 8), None)
 
-    confirms.passed_over(places[0])
+    confirms.skipped(places[0])
 
     assert places == {0: [1, 2], 1: [3]}
-    assert confirms.late_places(publishes[0][1].sent_s) == {}
+    assert confirms.stored_before(publishes[0][1].sent_s) == {}
     assert one.result(0) is None
     assert isinstance(two.exception(0), QuarantinedError)
     assert not three.done()
@@ -137,13 +137,13 @@ def test_what_the_job_has_passed_without_a_word_was_not_understood():
 def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_failed():
     confirms = Confirms(10)
     [committed] = placed(confirms, 1)
-    made = [confirms.new(0, held=True) for _ in range(2)]
+    made = [confirms.new(0, in_transaction=True) for _ in range(2)]
     (_, first), (_, second) = [each for each in made if each is not None]
     for wait in (first.future.result, first.future.exception):
         with pytest.raises(ClientError, match="after the commit"):
             wait(0)
 
-    confirms.fail_held(TransactionAbortedError("aborted"))
+    confirms.fail_transaction(TransactionAbortedError("aborted"))
 
     for pending in (first, second):
         assert isinstance(pending.future.exception(0), TransactionAbortedError)
@@ -152,14 +152,14 @@ def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_faile
 
 def test_what_is_held_no_more_is_waited_for():
     confirms = Confirms(10)
-    made = confirms.new(0, held=True)
+    made = confirms.new(0, in_transaction=True)
     assert made is not None
     token, pending = made
 
-    confirms.wait_from_now()
+    confirms.end_transaction()
 
     with pytest.raises(TimeoutError):
         pending.future.result(0)
-    confirms.placed(token, 0, 0)
+    confirms.stored(token, 0, 0)
     confirms.confirmed((0, 0), None)
     assert pending.future.exception(0) is None

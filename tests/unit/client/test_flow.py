@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.client.flow import Flow
+from streaming.client._transport.flow import Flow
 
 
 @pytest.mark.parametrize(

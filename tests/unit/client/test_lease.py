@@ -1,28 +1,29 @@
-"""A lease is renewed in time, asked for again when no answer comes, and put right when lost."""
+"""The lease of a channel: renewals in time, renewals without an answer, and a lost lease."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from streaming.client.lease import Lease
 
 
 class Broker:
-    """A connection whose broker answers as told."""
+    """A link whose broker answers as told; it is its own command client."""
 
     def __init__(self) -> None:
         self.timeout_s = 5.0
-        self.heard_s = 0.0
+        self.commands = self
+        self.liveness = SimpleNamespace(heard_s=0.0)
         self.sent: list[str] = []
         self.later: list[Any] = []
-        self.number = 1
 
-    def ask(self, document: dict[str, Any], _channel: str) -> dict[str, Any]:
+    def request(self, document: dict[str, Any], _channel: str) -> dict[str, Any]:
         self.sent.append(document["op"])
-        return {"number": self.number}
+        return {"number": 1}
 
-    def tell(self, document: dict[str, Any], _channel: str) -> None:
+    def send(self, document: dict[str, Any], _channel: str) -> None:
         self.sent.append(document["op"])
 
-    def ask_later(self, document: dict[str, Any], _channel: str, then: Any) -> None:
+    def request_async(self, document: dict[str, Any], _channel: str, then: Any) -> None:
         self.sent.append(document["op"])
         self.later.append(then)
 
@@ -48,7 +49,7 @@ def test_it_is_renewed_after_a_third_of_it():
 def test_a_renewal_that_got_no_answer_is_sent_again_though_others_hear_of_the_job():
     broker, lease, _reopened, start_s = opened()
     for second in range(60):
-        broker.heard_s = start_s + second
+        broker.liveness.heard_s = start_s + second
         lease.renew_if_due(start_s + second)
 
     assert broker.sent.count("renew") > 3

@@ -1,63 +1,66 @@
-"""Outages is told once, in words that say who is to blame, and taken back."""
+"""An outage is reported once, with its cause, and its end once."""
 
 import pytest
 
-from streaming.client.outages import Outages
+from streaming.client._transport.outages import Outages
 
-OVER = "the job is heard again"
-NO_ANSWER = "the job did not answer to the renewal of a channel"
+NO_ANSWER = "the job did not answer the renewal of a channel"
 
 
 @pytest.fixture
-def told():
+def reports():
     return []
 
 
 @pytest.fixture
-def trouble(told):
-    return Outages("kafka:9092", told.append)
+def outages(reports):
+    return Outages("kafka:9092", reports.append)
 
 
-def test_a_silent_job_is_told_once_until_it_is_heard_again(trouble, told):
-    trouble.job_is_silent()
-    trouble.job_is_silent()
-    silent = str(trouble)
-    trouble.job_lives()
-    trouble.job_lives()
+def test_a_silent_job_is_reported_once_until_it_is_back(outages, reports):
+    outages.job_is_silent()
+    outages.job_is_silent()
+    silent = outages.text
+    assert outages.cause == "the job"
+    outages.job_is_alive()
+    outages.job_is_alive()
 
-    assert told == [silent, OVER]
-    assert "though Kafka at kafka:9092 answers: is `dlx run` running?" in silent
-    assert str(trouble) == ""
-
-
-def test_a_job_that_is_still_away_when_kafka_is_back_is_told(trouble, told):
-    trouble.of_kafka("Connection refused")
-    trouble.kafka_is_silent()
-    trouble.job_is_silent()
-    trouble.of_kafka("Disconnected")  # a word of librdkafka's does not make it Kafka's fault
-    trouble.kafka_is_silent()
-
-    assert told == [
-        "Kafka at kafka:9092 is in trouble (Connection refused); trying again",
-        "the job has fallen silent, though Kafka at kafka:9092 answers: is `dlx run` running? "
-        "What is sent meanwhile waits in Kafka",
-        "Kafka at kafka:9092 does not answer; trying again",
-    ]
+    assert reports == [silent, "the job is back"]
+    assert "kafka:9092" in silent
+    assert (outages.cause, outages.text) == ("", "")
 
 
-def test_that_the_job_lives_is_no_answer(trouble, told):
-    trouble.no_answer(NO_ANSWER)
-    trouble.job_lives()
-    assert str(trouble) == NO_ANSWER
+def test_a_job_that_is_still_down_when_kafka_is_back_is_reported(outages, reports):
+    causes = []
+    for note in (
+        lambda: outages.kafka_error("Connection refused"),
+        outages.kafka_is_silent,
+        outages.job_is_silent,
+        lambda: outages.kafka_error("Disconnected"),  # one error does not make it Kafka's fault
+        outages.kafka_is_silent,
+    ):
+        note()
+        causes.append(outages.cause)
 
-    trouble.is_over()
+    assert causes == ["Kafka", "Kafka", "the job", "the job", "Kafka"]
+    assert len(reports) == 3
+    assert "Connection refused" in reports[0]
 
-    assert told == [NO_ANSWER, OVER]
+
+def test_a_heartbeat_does_not_end_an_outage_of_answers(outages, reports):
+    outages.no_answer(NO_ANSWER)
+    outages.job_is_alive()
+    assert outages.text == NO_ANSWER
+
+    outages.end()
+
+    assert reports == [NO_ANSWER, "the job is back"]
 
 
-def test_a_job_that_died_without_an_answer_is_told(trouble, told):
-    trouble.no_answer(NO_ANSWER)
-    trouble.job_is_silent()
-    trouble.no_answer(NO_ANSWER)
+def test_a_job_that_died_after_a_missing_answer_is_reported(outages, reports):
+    outages.no_answer(NO_ANSWER)
+    outages.job_is_silent()
+    outages.no_answer(NO_ANSWER)
 
-    assert [words[:10] for words in told] == [NO_ANSWER[:10], "the job ha"]
+    assert reports[0] == NO_ANSWER
+    assert (outages.cause, len(reports)) == ("the job", 2)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streaming.client.reader import Reader
+from streaming.client._transport.reader import Reader
 
 
 class Moving:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from streaming.client.transaction_steps import Steps
+from streaming.client.transaction import Steps
 from streaming.protocol.commands import parse_command
 
 

@@ -1,6 +1,6 @@
 """What a client sees of a message that was too large for its topic."""
 
-from streaming.client.records import delivery_of, inbound
+from streaming.client._wire import delivery_of, inbound
 
 HEADERS = [
     ("dlx-kind", b"delivery"),

@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
-from streaming.client import Address, ClientError, Death
-from streaming.client.declaring import arguments_table
-from streaming.client.records import (
+from streaming.client import ClientError, Death
+from streaming.client._wire import (
     Repeats,
+    arguments_document,
     check_size,
-    command,
+    command_record,
     delivery_of,
     inbound,
-    publish,
-    table_document,
+    publish_record,
 )
 
 
@@ -32,7 +31,7 @@ def a_record(**options):
         "record_key": None,
         **options,
     }
-    return publish(**arguments)
+    return publish_record(**arguments)
 
 
 def test_a_publish_has_the_headers_of_the_wire_page():
@@ -62,7 +61,7 @@ def test_a_publish_has_the_headers_of_the_wire_page():
         ({"headers": {"i": 2**63}}, "is a number beyond 64 bits"),
         ({"body": None}, "the body must be bytes or text, not NoneType"),
         ({"body": 7}, "the body must be bytes or text, not int"),
-        ({"body": "\ud800"}, "no text that UTF-8 has"),
+        ({"body": "\ud800"}, "cannot be encoded as UTF-8"),
         ({"exchange": None}, "the exchange must be text, not NoneType"),
         ({"routing_key": 7}, "the routing key must be text, not int"),
         ({"routing_key": "\ud800"}, "surrogates not allowed"),
@@ -77,18 +76,21 @@ def test_what_the_broker_would_not_understand_is_refused_here(options, what):
     ("members", "what"), [({"queue": "\ud800"}, "surrogates not"), ({"refs": {1}}, "not JSON")]
 )
 def test_a_command_that_cannot_be_written_is_refused_here(members, what):
-    with pytest.raises(ClientError, match=f"get cannot be asked: .*{what}"):
-        command({"op": "get", **members}, "/", "c")
+    with pytest.raises(ClientError, match=f"the command get cannot be sent: .*{what}"):
+        command_record({"op": "get", **members}, "/", "c")
 
 
 def test_arguments_that_are_no_table_are_refused_here():
     pairs: Any = [("x-max-length", 1)]
-    with pytest.raises(ClientError, match="the arguments are no AMQP table"):
-        arguments_table(pairs)
+    with pytest.raises(ClientError, match="not a valid AMQP table"):
+        arguments_document(pairs)
 
 
 def test_a_table_may_hold_tuples_for_arrays():
-    assert table_document({"CC": ("a", "b"), "n": 1 - 2**63}) == {"CC": ("a", "b"), "n": 1 - 2**63}
+    assert arguments_document({"CC": ("a", "b"), "n": 1 - 2**63}) == {
+        "CC": ("a", "b"),
+        "n": 1 - 2**63,
+    }
 
 
 @pytest.mark.parametrize("body", ["é", bytearray("é", "utf-8"), memoryview("é".encode())])
@@ -97,15 +99,12 @@ def test_a_body_may_be_any_bytes_or_text(body):
 
 
 def test_what_is_larger_than_the_job_takes_is_refused_here():
-    address = Address(max_body_bytes=3, max_header_bytes=70)
-    check_size(a_record(body=b"abc"), address)
+    check_size(a_record(body=b"abc"), 3, 70)
 
-    with pytest.raises(ClientError, match=r"the body would have 4 bytes, more than the job's flow"):
-        check_size(a_record(body=b"abcd"), address)
-    with pytest.raises(
-        ClientError, match=r"the headers would have 1\d\d bytes.*max_header_bytes of"
-    ):
-        check_size(a_record(kafka_headers=[("é" * 30, None)]), address)
+    with pytest.raises(ClientError, match=r"its body has 4 bytes, .* flow\.max_body_bytes is 3"):
+        check_size(a_record(body=b"abcd"), 3, 70)
+    with pytest.raises(ClientError, match=r"its headers have 1\d\d bytes, .*max_header_bytes is"):
+        check_size(a_record(kafka_headers=[("é" * 30, None)]), 3, 70)
 
 
 def test_a_delivery_is_read_with_its_deaths():

@@ -1,0 +1,240 @@
+"""Sends commands and matches their answers by reply id."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+
+from streaming.client._transport.liveness import Liveness
+from streaming.client._transport.sender import BY_KEY, Sender
+from streaming.client._wire import command_record, refusal_of
+from streaming.client.address import Address
+from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
+from streaming.protocol.commands import parse_command
+from topology.errors import InvalidTopologyError
+
+Answer = dict[str, Any]
+
+CHECK_EVERY_S = 0.5
+MAY_TAKE_EFFECT = "It may still take effect."
+ABORTED = "The transaction is aborted: none of it takes effect."
+
+
+class _Request(NamedTuple):
+    """A command that waits for its answer."""
+
+    op: str
+    answer: Future[Answer]
+    stored: threading.Event  # set once Kafka has the command
+
+
+class CommandClient:
+    """The commands of one connection.
+
+    Args:
+        sender: a producer whose records wait long for Kafka: a settlement must survive an outage.
+        timeout_s: how long to wait for an answer.
+
+    Attributes:
+        answering_thread: the thread that receives the answers; it must not wait for one.
+    """
+
+    def __init__(
+        self, address: Address, sender: Sender, timeout_s: float, liveness: Liveness
+    ) -> None:
+        self._address = address
+        self._sender = sender
+        self._timeout_s = timeout_s
+        self._liveness = liveness
+        self._lock = threading.Lock()
+        self._requests: dict[str, _Request] = {}
+        self.answering_thread: threading.Thread | None = None
+
+    def request(
+        self,
+        document: Mapping[str, Any],
+        channel: str,
+        *,
+        timeout_s: float | None = None,
+        extra_wait_s: float = 0.0,
+    ) -> Answer:
+        """Send a command and wait for its answer.
+
+        Args:
+            timeout_s: overrides the client's.
+            extra_wait_s: how much longer to wait while Kafka has the command and the job is alive.
+
+        Raises:
+            ClientError: the command is malformed, or this is the answering thread; nothing is sent.
+            BrokerError: the broker refused the command.
+            NoAnswerError, KafkaUnreachableError: no answer in time.
+        """
+        [answer] = self.request_all([document], channel, timeout_s, extra_wait_s)
+        return answer
+
+    def request_all(
+        self,
+        documents: Iterable[Mapping[str, Any]],
+        channel: str,
+        timeout_s: float | None = None,
+        extra_wait_s: float = 0.0,
+    ) -> list[Answer]:
+        """Send commands in order and wait for all their answers; see `request`."""
+        if threading.current_thread() is self.answering_thread:
+            raise ClientError(
+                "this thread receives the answers and calls on_return and the callbacks of "
+                "futures: it cannot wait for an answer; send the command from another thread"
+            )
+        wait_s = self._timeout_s if timeout_s is None else timeout_s
+        sent: dict[str, _Request] = {}
+        try:
+            for document in documents:
+                request, reply_id = self._send(document, channel)
+                sent[reply_id] = request
+            start_s = time.monotonic()
+            return [self._answer(each, start_s, wait_s, extra_wait_s) for each in sent.values()]
+        finally:
+            with self._lock:
+                for reply_id in sent:
+                    self._requests.pop(reply_id, None)
+
+    def request_async(
+        self, document: Mapping[str, Any], channel: str, then: Callable[[Answer], None]
+    ) -> None:
+        """Send a command; `then` gets the answer, if one comes, on the answering thread."""
+        request, reply_id = self._send(document, channel)
+
+        def done(answer: Future[Answer]) -> None:
+            with self._lock:
+                self._requests.pop(reply_id, None)
+            if answer.exception() is None:
+                then(answer.result())
+
+        request.answer.add_done_callback(done)
+
+    def notify_when_read(
+        self, topic: str, partition: int, channel: str, then: Callable[[], None]
+    ) -> None:
+        """Call `then` once the job has read everything that a partition has now.
+
+        `then` runs on the answering thread, after every answer and confirm of earlier records.
+        """
+        request, _reply_id = self._send({"op": "renew"}, channel, topic, partition)
+
+        def done(answer: Future[Answer]) -> None:
+            if answer.exception() is None or isinstance(answer.exception(), BrokerError):
+                then()
+
+        request.answer.add_done_callback(done)
+
+    def send(
+        self,
+        document: Mapping[str, Any],
+        channel: str,
+        on_lost: Callable[[KafkaUnreachableError], None] | None = None,
+    ) -> None:
+        """Send a command and do not wait; `on_lost` is called if Kafka never accepts it."""
+        record = command_record({**document, "channel": channel}, self._address.vhost, channel)
+
+        def on_report(error: Any, _message: Message) -> None:
+            if error is not None and on_lost is not None:
+                on_lost(self.kafka_error(str(error.str())))
+
+        self._sender.send(self._address.commands, record, on_report)
+
+    def complete(self, answer: Mapping[str, Any]) -> None:
+        """Give an answer of the job to the request that waits for it, if one does."""
+        with self._lock:
+            request = self._requests.pop(answer.get("reply_id") or "", None)
+        if request is not None:
+            _finish(request.answer, answer.get("result"), refusal_of(answer))
+
+    def fail_all(self, error: ClientError) -> None:
+        """Fail every request that waits."""
+        for request in list(self._requests.values()):
+            _finish(request.answer, error=error)
+
+    def kafka_error(self, reason: str) -> KafkaUnreachableError:
+        """Return the error for a record that Kafka did not accept."""
+        return KafkaUnreachableError(
+            f"Kafka at {self._address.bootstrap} did not accept the record ({reason}): is it "
+            "running?"
+        )
+
+    def no_answer(
+        self, what: str, wait_s: float, consequence: str = MAY_TAKE_EFFECT
+    ) -> NoAnswerError:
+        """Return the error for a record that Kafka has and the job did not answer."""
+        return NoAnswerError(
+            f"the job did not answer {what} within {wait_s:g} s, although Kafka has it: is "
+            f"`dlx run` running, does it read {self._address.commands}, and does it serve the "
+            f"vhost {self._address.vhost!r}? A busy job may need a longer timeout. {consequence}"
+        )
+
+    def _send(
+        self,
+        document: Mapping[str, Any],
+        channel: str,
+        topic: str | None = None,
+        partition: int = BY_KEY,
+    ) -> tuple[_Request, str]:
+        reply_id = uuid.uuid4().hex
+        document = {**document, "channel": channel, "reply_id": reply_id}
+        try:
+            parse_command(document)
+        except InvalidTopologyError as error:
+            raise ClientError(f"the command {document['op']} cannot be sent: {error}") from error
+        record = command_record(document, self._address.vhost, channel)
+        request = _Request(document["op"], Future(), threading.Event())
+        with self._lock:
+            self._requests[reply_id] = request
+
+        def on_report(error: Any, _message: Message) -> None:
+            if error is None:
+                request.stored.set()
+            else:
+                _finish(request.answer, error=self.kafka_error(str(error.str())))
+
+        self._sender.send(topic or self._address.commands, record, on_report, partition=partition)
+        return request, reply_id
+
+    def _answer(
+        self, request: _Request, start_s: float, wait_s: float, extra_wait_s: float
+    ) -> Answer:
+        next_s = max(0.0, start_s + wait_s - time.monotonic())
+        while True:
+            with suppress(FutureTimeoutError):
+                return request.answer.result(next_s)
+            waited_s = time.monotonic() - start_s
+            may_wait = request.stored.is_set() and self._liveness.is_alive
+            if not may_wait or waited_s >= wait_s + extra_wait_s:
+                raise self._timeout(request, round(waited_s) if extra_wait_s else wait_s)
+            next_s = CHECK_EVERY_S
+
+    def _timeout(self, request: _Request, wait_s: float) -> ClientError:
+        is_check = request.op == "check"
+        if request.stored.is_set():
+            if is_check:
+                return self.no_answer("the check of a transaction", wait_s, ABORTED)
+            return self.no_answer(f"the command {request.op}", wait_s)
+        consequence = "the transaction is aborted" if is_check else "it may take effect later"
+        return self.kafka_error(f"not within {wait_s:g} s; {consequence}")
+
+
+def _finish(
+    answer: Future[Answer], result: Answer | None = None, error: ClientError | None = None
+) -> None:
+    """Complete a request, unless it is complete."""
+    with suppress(InvalidStateError):
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(result or {})

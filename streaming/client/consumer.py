@@ -1,0 +1,298 @@
+"""The deliveries of a channel: its consumers, and its gets that wait for an answer.
+
+The job may execute a command later although its answer did not come in time. It executes the
+commands of a channel in their order, so the client sends the command that undoes it right after it:
+
+    get      requeues the deliveries by their ids, `label/0` and so on
+    consume  cancels the consumer and requeues what it delivers before that
+
+With automatic acknowledgement nothing can be requeued: what was delivered is settled.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from streaming.client._wire import Inbound, delivery_of
+from streaming.client.errors import ClientError, NotAllowedError
+from streaming.client.messages import Delivery, Settler
+from streaming.protocol.headers import REF
+
+Callback = Callable[[Delivery], None]
+
+REFS_PER_COMMAND = 1_000
+
+
+class Consumer:
+    """The deliveries of one queue, in order; created by `Channel.consume`.
+
+    Iterate over it to wait for deliveries. The iteration ends when the consumer is cancelled, when
+    its channel is closed by this client, or when `timeout_s` passes without a delivery. If the
+    broker closes the channel, the iteration raises the broker's error.
+
+    Attributes:
+        tag: the consumer tag.
+        queue: the name of the queue.
+        prefetch: the most unacknowledged deliveries; 0 means no limit.
+        auto_ack: whether deliveries are acknowledged automatically.
+        callback: the function that `Channel.start_consuming` calls, if there is one.
+    """
+
+    def __init__(
+        self,
+        tag: str,
+        queue_name: str,
+        prefetch: int,
+        *,
+        auto_ack: bool,
+        timeout_s: float | None,
+        callback: Callback | None,
+        cancel: Callable[[Consumer], None],
+    ) -> None:
+        self.tag = tag
+        self.queue = queue_name
+        self.prefetch = prefetch
+        self.auto_ack = auto_ack
+        self.callback = callback
+        self._timeout_s = timeout_s
+        self._cancel = cancel
+        self._arrived: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
+        self._ended = False
+        self._error: ClientError | None = None
+
+    def __iter__(self) -> Iterator[Delivery]:
+        while (delivery := self.next(self._timeout_s)) is not None:
+            yield delivery
+
+    def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """Wait for the next delivery.
+
+        Args:
+            timeout_s: None waits without limit.
+
+        Returns:
+            The delivery; None after `timeout_s`, or if the consumer has ended.
+
+        Raises:
+            BrokerError: the broker closed the channel.
+        """
+        try:
+            delivery = self._arrived.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if delivery is None:
+            self._arrived.put(None)  # for the next call
+            if self._error is not None:
+                raise self._error
+        return delivery
+
+    def cancel(self) -> None:
+        """Stop the consumer; see `Channel.cancel`."""
+        self._cancel(self)
+
+    # -- for the channel
+
+    def put(self, delivery: Delivery) -> None:
+        """Add a delivery, unless the consumer has ended."""
+        if not self._ended:
+            self._arrived.put(delivery)
+
+    def end(self, error: ClientError | None = None) -> None:
+        """End the iteration after what has arrived, with the error if there is one."""
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._arrived.put(None)
+
+    def take_unseen(self) -> list[Delivery]:
+        """Remove and return the deliveries that the user has not seen."""
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                delivery = self._arrived.get_nowait()
+                if delivery is not None:
+                    found.append(delivery)
+        if self._ended:
+            self._arrived.put(None)
+        return found
+
+
+class CallbackQueue:
+    """The deliveries of all consumers with a callback, for `Channel.start_consuming`."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Consumer, Delivery]] = deque()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._error: ClientError | None = None
+
+    def put(self, consumer: Consumer, delivery: Delivery) -> None:
+        """Add a delivery."""
+        with self._changed:
+            self._waiting.append((consumer, delivery))
+            self._changed.notify()
+
+    def remove(self, consumer: Consumer) -> list[Delivery]:
+        """Remove and return the deliveries of one consumer; `run` then checks who is left."""
+        with self._changed:
+            removed = [delivery for owner, delivery in self._waiting if owner is consumer]
+            self._waiting = deque(each for each in self._waiting if each[0] is not consumer)
+            self._changed.notify()
+        return removed
+
+    def stop(self, error: ClientError | None = None) -> None:
+        """Let `run` return, or raise the error now and in every later call."""
+        with self._changed:
+            self._stopping = True
+            self._error = self._error or error
+            self._changed.notify()
+
+    def run(self, timeout_s: float | None, is_needed: Callable[[], bool]) -> None:
+        """Call callbacks until `stop`, `timeout_s` or an exception of a callback."""
+        self._stopping = False
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while is_needed():
+            with self._changed:
+                left_s = None if deadline_s is None else max(deadline_s - time.monotonic(), 0)
+                if not self._changed.wait_for(
+                    lambda: self._waiting or self._stopping or not is_needed(), left_s
+                ):
+                    break
+                if self._stopping or not self._waiting:
+                    break
+                consumer, delivery = self._waiting.popleft()
+            assert consumer.callback is not None, "a consumer without callback has its own queue"
+            consumer.callback(delivery)
+        if self._error is not None:
+            raise self._error
+
+
+class Deliveries:
+    """Who waits for deliveries on one channel: gets and consumers, by label or consumer tag.
+
+    Args:
+        settler: the channel.
+        send_cancel: sends the command that cancels a consumer, by its tag.
+
+    Attributes:
+        callbacks: the deliveries of consumers with a callback.
+    """
+
+    def __init__(self, settler: Settler, send_cancel: Callable[[str], None]) -> None:
+        self._settler = settler
+        self._send_cancel = send_cancel
+        self.callbacks = CallbackQueue()
+        self._lock = threading.Lock()
+        self._gets: dict[str, list[Delivery]] = {}
+        self._consumers: dict[str, Consumer] = {}
+        self._abandoned_gets: set[str] = set()
+        self._abandoned_tags: set[str] = set()
+
+    # -- gets
+
+    def begin_get(self, label: str) -> list[Delivery]:
+        """Return the list that receives the deliveries of a get."""
+        return self._gets.setdefault(label, [])
+
+    def end_get(self, label: str) -> None:
+        """Forget a get that was answered or failed."""
+        self._gets.pop(label, None)
+
+    def abandon_get(self, label: str, count: int) -> None:
+        """Requeue whatever a get that was not answered in time delivers later."""
+        self._abandoned_gets.add(label)
+        ids = [f"{label}/{number}" for number in range(count)]
+        with suppress(ClientError):  # the channel is closed: the broker requeues
+            for first in range(0, count, REFS_PER_COMMAND):
+                self._settler.nack(ids[first : first + REFS_PER_COMMAND], requeue=True)
+
+    def settled_by_user(self, ids: list[str]) -> list[str]:
+        """Return the delivery ids without those that `abandon_get` settled."""
+        return [each for each in ids if each.rpartition("/")[0] not in self._abandoned_gets]
+
+    # -- consumers
+
+    def consumers(self) -> list[Consumer]:
+        """Return the present consumers."""
+        return list(self._consumers.values())
+
+    def consumer(self, tag: str) -> Consumer | None:
+        """Return the consumer with a tag."""
+        return self._consumers.get(tag)
+
+    def has_callbacks(self) -> bool:
+        """Return whether a consumer has a callback."""
+        return any(each.callback for each in self.consumers())
+
+    def add(self, consumer: Consumer) -> None:
+        """Add a consumer.
+
+        Raises:
+            NotAllowedError: its tag is in use.
+        """
+        with self._lock:
+            if consumer.tag in self._consumers:
+                raise NotAllowedError(
+                    530, f"NOT_ALLOWED - attempt to reuse consumer tag '{consumer.tag}'"
+                )
+            self._consumers[consumer.tag] = consumer
+            self._abandoned_tags.discard(consumer.tag)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer."""
+        with self._lock:
+            self._consumers.pop(consumer.tag, None)
+
+    def abandon_consumer(self, consumer: Consumer) -> None:
+        """Cancel a consumer that was not answered in time; requeue whatever it delivers later."""
+        with self._lock:
+            self._consumers.pop(consumer.tag, None)
+            self._abandoned_tags.add(consumer.tag)
+        with suppress(ClientError):  # the channel is closed, and its consumers with it
+            self._send_cancel(consumer.tag)
+        self.requeue_unseen(consumer)
+
+    def requeue_unseen(self, consumer: Consumer) -> None:
+        """Requeue the deliveries of a consumer that its user has not seen."""
+        self._requeue([*consumer.take_unseen(), *self.callbacks.remove(consumer)])
+
+    def drop_unseen(self) -> None:
+        """Forget all deliveries that the user has not seen: the broker has requeued them."""
+        for consumer in self.consumers():
+            consumer.take_unseen()
+            self.callbacks.remove(consumer)
+
+    def receive(self, record: Inbound) -> None:
+        """Hand over a delivery; ignore one for an earlier user of the channel's name."""
+        label = record.text(REF).rpartition("/")[0]
+        with self._lock:  # an abandoned consumer must receive nothing more
+            consumer = self._consumers.get(label)
+            if consumer is not None:
+                delivery = self._delivery(record, label)
+                if consumer.callback is not None:
+                    self.callbacks.put(consumer, delivery)
+                else:
+                    consumer.put(delivery)
+                return
+        if label in self._abandoned_tags:
+            self._requeue([self._delivery(record, label)])
+            return
+        deliveries = self._gets.get(label)
+        if deliveries is not None:
+            deliveries.append(self._delivery(record, ""))
+
+    def _delivery(self, record: Inbound, consumer_tag: str) -> Delivery:
+        delivery = delivery_of(record, consumer_tag)
+        delivery.channel = self._settler
+        return delivery
+
+    def _requeue(self, deliveries: list[Delivery]) -> None:
+        unacked = [each for each in deliveries if each.delivery_id]
+        if unacked:
+            with suppress(ClientError):  # the channel is closed: the broker requeues
+                self._settler.nack(unacked, requeue=True)

@@ -1,0 +1,318 @@
+"""Transactions: publishes and settlements that all take effect, or none.
+
+They go into one partition of a topic of their own, in a Kafka transaction, so the order in which
+they are sent is the order in which they take effect. The job reads committed records only. The
+topic is the input with `source = "transactions"` in the job's `dlx.toml`: an open transaction
+blocks everything behind it in its partition, so other records must not be there.
+
+    begin --> publishes, settlements --> check --> commit: all takes effect
+                        |                  |
+                        +--> an exception  +--> refused, or no answer --> abort: nothing does
+
+The job sees the records only after the commit, and then refuses each one alone. So the client asks
+before the commit, with a command outside the transaction, whether the broker would refuse any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from streaming.client._transport.link import Link
+from streaming.client._transport.sender import Sender, reason_of
+from streaming.client._wire import command_record, delivery_ids, json_bytes
+from streaming.client.channel import Channel
+from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
+from streaming.client.messages import Body, Settled
+from streaming.client.publisher import OnFlow, Publisher
+from topology.values import table_to_json
+
+MIN_TIMEOUT_MS = 60_000
+"""How long Kafka lets a transaction be open; longer if `timeout_s` is."""
+
+MAX_PUBLISHES = 1_000_000
+"""In one transaction."""
+
+REFS_PER_STEP = 100
+
+Step = dict[str, Any]
+
+
+class Transaction:
+    """Publishes and settlements that take effect together; created by `Connection.transaction`."""
+
+    def __init__(self, link: Link, publisher: Publisher, sender: Sender, topic: str) -> None:
+        self._link = link
+        self._publisher = publisher
+        self._sender = sender
+        self._topic = topic
+        self._steps = Steps()
+        self._publishes = 0
+        self._ended = False
+
+    def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: Body,
+        properties: Mapping[str, Any] | None = None,
+        headers: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Future[None]:
+        """Publish a message; see `Publisher.publish` for arguments and errors.
+
+        Returns:
+            A future that is done after the commit and fails with an abort. Inside the `with` block
+            its `result()` raises at once.
+        """
+        self._check_open()
+        if self._publishes == MAX_PUBLISHES:
+            raise ClientError(f"a transaction has at most {MAX_PUBLISHES:,} publishes")
+        confirm = self._publisher.publish(
+            exchange, routing_key, body, properties, headers, **options
+        )
+        self._publishes += 1
+        self._steps.publish(exchange, properties, headers)
+        return confirm
+
+    def ack(self, channel: Channel, delivery: Settled, *, multiple: bool = False) -> None:
+        """Acknowledge deliveries of a channel; see `Channel.ack`."""
+        self._settle(channel, "ack", delivery, multiple=multiple)
+
+    def nack(
+        self, channel: Channel, delivery: Settled, *, multiple: bool = False, requeue: bool = True
+    ) -> None:
+        """Requeue or dead-letter deliveries of a channel; see `Channel.nack`."""
+        self._settle(channel, "nack", delivery, multiple=multiple, requeue=requeue)
+
+    def reject(self, channel: Channel, delivery: Settled, *, requeue: bool = True) -> None:
+        """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
+        self._settle(channel, "reject", delivery, requeue=requeue)
+
+    # -- for the connection
+
+    def end(self) -> None:
+        """Accept nothing more."""
+        self._ended = True
+
+    def check(self) -> None:
+        """Ask the broker whether it would refuse any of it.
+
+        Raises:
+            BrokerError: the first refusal.
+            NoAnswerError, KafkaUnreachableError: no answer in time.
+        """
+        self._link.check_open()
+        checks = self._steps.checks(self._link.address.max_message_bytes // 2)
+        self._link.commands.request_all(checks, self._publisher.name)
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise ClientError("the transaction has ended: begin another one")
+
+    def _settle(self, channel: Channel, op: str, delivery: Settled, **options: bool) -> None:
+        refs = delivery_ids(delivery)
+        self._check_open()
+        document = {"op": op, "refs": refs, **options, "channel": channel.name}
+        record = command_record(document, self._link.address.vhost, self._publisher.name)
+        self._sender.send(self._topic, record)
+        self._steps.settle(channel.name, refs, multiple=options.get("multiple", False))
+
+
+class Steps:
+    """The content of one transaction as the command `check` asks about it.
+
+    Bodies and whatever else is never refused are omitted. Equal publishes are asked about once, and
+    successive settlements of a channel together.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self._publishes: set[bytes] = set()
+
+    def publish(
+        self,
+        exchange: str,
+        properties: Mapping[str, Any] | None,
+        headers: Mapping[str, Any] | None,
+    ) -> None:
+        """Add a publish that the client itself accepts."""
+        step: Step = {"op": "publish", "exchange": exchange}
+        if properties is not None and "expiration" in properties:
+            step["expiration"] = properties["expiration"]
+        keys = {name: (headers or {}).get(name, []) for name in ("CC", "BCC")}
+        invalid = {name: each for name, each in keys.items() if not isinstance(each, list | tuple)}
+        if invalid:
+            step["headers"] = table_to_json(invalid)
+        encoded = json_bytes(step)
+        if encoded not in self._publishes:
+            self._publishes.add(encoded)
+            self._steps.append(step)
+
+    def settle(self, channel: str, refs: list[str], *, multiple: bool) -> None:
+        """Add a settlement; the broker refuses an ack and a reject for the same reasons."""
+        step: Step = {"op": "ack", "channel": channel, "multiple": multiple}
+        last = self._steps[-1] if self._steps else {}
+        if last == {**step, "refs": last.get("refs")}:
+            last["refs"].extend(refs)
+        else:
+            self._steps.append({**step, "refs": list(refs)})
+
+    def checks(self, max_bytes: int) -> list[Step]:
+        """Return the commands that ask about everything, each with at most `max_bytes` of steps."""
+        groups: list[list[Step]] = []
+        room = 0
+        for step in self._pieces():
+            size = len(json_bytes(step)) + 1
+            if size > room:
+                groups.append([])
+                room = max_bytes
+            groups[-1].append(step)
+            room -= size
+        return [{"op": "check", "steps": steps} for steps in groups]
+
+    def _pieces(self) -> Iterator[Step]:
+        for step in self._steps:
+            refs = step.get("refs")
+            if refs is None:
+                yield step
+                continue
+            for first in range(0, len(refs), REFS_PER_STEP):
+                yield {**step, "refs": refs[first : first + REFS_PER_STEP]}
+
+
+class Transactions:
+    """The transactions of one connection, one at a time."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._one_at_a_time = threading.Lock()
+        self._thread = 0  # the thread that is in a transaction
+        self._sender: Sender | None = None
+        self._publisher: Publisher | None = None
+
+    @contextmanager
+    def begin(self, on_flow: OnFlow) -> Iterator[Transaction]:
+        """Run a transaction: check and commit at the end, abort on an exception.
+
+        Raises:
+            ClientError: this thread is in a transaction, or the job has no topic for them.
+            BrokerError: the broker would refuse some of it; nothing takes effect.
+            NoAnswerError: the job does not answer; nothing takes effect.
+            TransactionAbortedError: Kafka aborted it; nothing takes effect.
+            KafkaUnreachableError: Kafka does not answer.
+        """
+        topic = self._link.address.transactions
+        if topic is None:
+            raise ClientError(
+                "the job has no topic for transactions of this user. Add one to its dlx.toml: "
+                '[[inputs]] with topic = "dlx.transactions" and source = "transactions"'
+            )
+        if self._thread == threading.get_ident():
+            raise ClientError("this thread is in a transaction already; transactions do not nest")
+        with self._one_at_a_time, self._on_this_thread():
+            sender, publisher = self._clients(topic)
+            publisher.on_flow = on_flow
+            publisher.wait_for_flow()  # not inside: the settlements there make room
+            publisher.begin_transaction(sender)
+            transaction = Transaction(self._link, publisher, sender, topic)
+            try:
+                sender.producer.begin_transaction()
+                yield transaction
+                transaction.end()
+                transaction.check()
+            except BaseException as error:
+                self._abort(sender, publisher, error)
+                raise
+            finally:
+                transaction.end()
+            self._commit(sender, publisher)
+            publisher.end_transaction()
+
+    @contextmanager
+    def _on_this_thread(self) -> Iterator[None]:
+        self._thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._thread = 0
+
+    def _clients(self, topic: str) -> tuple[Sender, Publisher]:
+        """The producer and publisher of transactions, created on first use."""
+        if self._sender is None:
+            self._sender = self._new_sender()
+        if self._publisher is None:
+            self._publisher = Publisher(
+                self._link,
+                self._link.new_name("transactions"),
+                confirms=True,
+                on_return=None,
+                on_flow="block",
+                max_unconfirmed=MAX_PUBLISHES,
+                topic=topic,
+                one_partition=True,
+            )
+        return self._sender, self._publisher
+
+    def _new_sender(self) -> Sender:
+        timeout_ms = max(MIN_TIMEOUT_MS, int(self._link.timeout_s * 1000))
+        properties = {
+            "transactional.id": f"dlx-{self._link.session}",
+            "transaction.timeout.ms": timeout_ms,
+            "message.timeout.ms": timeout_ms,
+        }
+        sender = self._link.new_sender(**properties)
+        try:
+            sender.producer.init_transactions(self._link.timeout_s)
+        except KafkaException as error:
+            self._link.close_sender(sender)
+            raise self._unreachable(error) from error
+        return sender
+
+    def _commit(self, sender: Sender, publisher: Publisher) -> None:
+        try:
+            sender.producer.commit_transaction(self._link.timeout_s)
+        except KafkaException as error:
+            if error.args[0].txn_requires_abort():
+                aborted = TransactionAbortedError(
+                    f"Kafka aborted the transaction ({reason_of(error)}): nothing takes effect"
+                )
+                self._abort(sender, publisher, aborted)
+                raise aborted from error
+            unreachable = self._unreachable(error)
+            publisher.fail_transaction(unreachable)
+            publisher.end_transaction()
+            self._discard(sender)
+            raise unreachable from error
+
+    def _abort(self, sender: Sender, publisher: Publisher, cause: BaseException) -> None:
+        publisher.fail_transaction(
+            TransactionAbortedError(f"the transaction was aborted: {cause!r}")
+        )
+        try:
+            if not isinstance(cause, KafkaUnreachableError):
+                sender.producer.abort_transaction(self._link.timeout_s)
+                return
+        except KafkaException:
+            pass
+        finally:
+            publisher.end_transaction()
+        self._discard(sender)  # Kafka aborts at the timeout, or when the next producer starts
+
+    def _discard(self, sender: Sender) -> None:
+        """Let the next transaction start a new producer, which ends what this one began."""
+        self._sender = None
+        with suppress(KafkaException):
+            sender.producer.purge()
+        self._link.close_sender(sender)
+
+    def _unreachable(self, error: KafkaException) -> KafkaUnreachableError:
+        return KafkaUnreachableError(
+            f"Kafka at {self._link.address.bootstrap} did not execute the transaction "
+            f"({reason_of(error)}): is it running? The transaction may or may not take effect"
+        )
