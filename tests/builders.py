@@ -33,7 +33,7 @@ from streaming.broker.state.paged_fifo import MemoryStore
 from streaming.broker.vhost import VhostCache
 from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 START_MS = 1_600_000_000_000
 ADMIN = "admin"

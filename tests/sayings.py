@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from streaming.broker.batch import Batch
 from streaming.broker.dead_letters.dead_lettering import DeathPlan
 from streaming.broker.outbound import ConfirmOut, Outbound, PublishErrorOut, ReturnOut
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 def sayings(bodies: list[str], batch: Batch) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""What a client or an operator declares, as values, in RabbitMQ's words.
+"""What a client or an operator declares in a vhost, as values, in RabbitMQ's words.
 
-All are of one vhost; the vhost's name is not part of them. They say what was asked for, not
-whether it is allowed: see `validation`.
+The vhost's name is not part of them. A declaration need not be valid: see `validation`.
 """
 
 from typing import Literal, TypeAlias
@@ -11,8 +10,17 @@ import msgspec
 from topology.values import Table, table_key
 
 DestinationType = Literal["queue", "exchange"]
+RESERVED_PREFIX = "amq."
+"""Names that begin with this are reserved for the broker."""
+
+MAX_NAME_BYTES = 255
+"""Size limit of a name or key in UTF-8: AMQP writes its length into one byte."""
+
+BindingEnd: TypeAlias = tuple[DestinationType, str]
+"""A queue or an exchange, by name."""
+
 BindingKey: TypeAlias = tuple[str, str, str, str, tuple[object, ...]]
-"""What makes a binding distinct: source, destination type, destination, key, arguments."""
+"""What identifies a binding: source, destination type, destination, key, arguments."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -37,7 +45,7 @@ class Queue(msgspec.Struct, frozen=True):
 
     @property
     def queue_type(self) -> str:
-        """`classic`, `quorum`, or whatever `x-queue-type` says (not necessarily valid)."""
+        """The value of `x-queue-type`, valid or not; `classic` by default."""
         queue_type = self.arguments.get("x-queue-type", "classic")
         return queue_type if isinstance(queue_type, str) else "classic"
 
@@ -53,7 +61,7 @@ class Binding(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> BindingKey:
-        """Equal for equal bindings only (R-ROUTE-12); sortable."""
+        """The sortable identity of the binding: equal bindings have equal keys (R-ROUTE-12)."""
         return (
             self.source,
             self.destination_type,
@@ -74,7 +82,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """What one user may do in the vhost: three patterns; the empty one grants nothing."""
+    """What one user may do in the vhost: three patterns; an empty one grants nothing."""
 
     user: str
     configure: str
@@ -101,4 +109,12 @@ PREDECLARED: tuple[Exchange, ...] = (
     Exchange("amq.match", "headers"),
     Exchange("amq.topic", "topic"),
 )
-"""The exchanges that every vhost has from the start (R-DEF-2)."""
+"""The exchanges that every vhost has (R-DEF-2)."""
+
+PREDECLARED_NAMES = frozenset(exchange.name for exchange in PREDECLARED)
+
+
+def too_long(name: str) -> str | None:
+    """Say why a name or key is too long for AMQP; None if it is not."""
+    size = len(name.encode("utf-8", "surrogatepass"))
+    return f"has {size} bytes, more than {MAX_NAME_BYTES}" if size > MAX_NAME_BYTES else None

@@ -8,8 +8,8 @@ nothing; an empty pattern grants nothing. The default exchange is asked for unde
 from typing import Literal
 
 from topology.declarations import Binding, Exchange, Permission, Queue
-from topology.errors import Refusal, access_refused
 from topology.patterns import Pattern, compile_pattern
+from topology.refusals import Refusal, access_refused
 
 Access = Literal["configure", "write", "read"]
 ResourceKind = Literal["exchange", "queue"]

@@ -1,22 +1,64 @@
-"""RabbitMQ's refusals that need no look at arguments: missing, reserved, locked, in use."""
+"""Refusals: AMQP errors as data, in RabbitMQ's words.
 
-from topology.errors import (
-    Refusal,
-    access_refused,
-    not_found,
-    precondition_failed,
-    resource_locked,
-)
-from topology.names import RESERVED_PREFIX
+One client's mistake must not stop the log, so a refused command yields a `Refusal` instead of an
+exception. RabbitMQ prints values in its replies as Erlang terms; so does `erlang_term`.
+"""
+
+import msgspec
+
+from topology.declarations import RESERVED_PREFIX
+from topology.values import AmqpValue, Timestamp, amqp_type
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """An AMQP error.
+
+    Attributes:
+        code: the AMQP reply code: 403, 404, 405, 406, 503 or 540.
+        text: RabbitMQ's reply text, such as `NOT_FOUND - no queue 'q' in vhost '/'`.
+    """
+
+    code: int
+    text: str
+
+
+def access_refused(text: str) -> Refusal:
+    """403: a reserved name, an internal exchange, or a missing permission."""
+    return Refusal(403, f"ACCESS_REFUSED - {text}")
+
+
+def not_found(text: str) -> Refusal:
+    """404: the exchange, queue or binding does not exist."""
+    return Refusal(404, f"NOT_FOUND - {text}")
+
+
+def resource_locked(text: str) -> Refusal:
+    """405: an exclusive queue of another connection."""
+    return Refusal(405, f"RESOURCE_LOCKED - {text}")
+
+
+def precondition_failed(text: str) -> Refusal:
+    """406: an invalid or inequivalent argument, or an object in use."""
+    return Refusal(406, f"PRECONDITION_FAILED - {text}")
+
+
+def command_invalid(text: str) -> Refusal:
+    """503: a command that makes no sense here, such as an unknown exchange type."""
+    return Refusal(503, f"COMMAND_INVALID - {text}")
+
+
+def not_implemented(text: str) -> Refusal:
+    """540: a feature of RabbitMQ that is not available here."""
+    return Refusal(540, f"NOT_IMPLEMENTED - {text}")
 
 
 def no_exchange(name: str, vhost: str) -> Refusal:
-    """404: there is no such exchange (R-ROUTE-10)."""
+    """404: the exchange does not exist (R-ROUTE-10)."""
     return not_found(f"no {exchange_in(name, vhost)}")
 
 
 def no_queue(name: str, vhost: str) -> Refusal:
-    """404: there is no such queue."""
+    """404: the queue does not exist."""
     return not_found(f"no {queue_in(name, vhost)}")
 
 
@@ -31,12 +73,12 @@ def default_exchange() -> Refusal:
 
 
 def reserved_name(kind: str, name: str) -> Refusal:
-    """403: names that begin with `amq.` are the broker's."""
+    """403: names that begin with `amq.` are reserved for the broker."""
     return access_refused(f"{kind} name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'")
 
 
 def exclusive_queue(name: str, vhost: str) -> Refusal:
-    """405: the queue is exclusive to somebody else."""
+    """405: the queue belongs to another channel."""
     return resource_locked(
         f"cannot obtain exclusive access to locked {queue_in(name, vhost)}. It could be originally"
         " declared on another connection or the exclusive property value does not match that of"
@@ -45,27 +87,27 @@ def exclusive_queue(name: str, vhost: str) -> Refusal:
 
 
 def exchange_in_use(name: str, vhost: str) -> Refusal:
-    """406: a deletion that asked for an unused exchange found bindings."""
+    """406: `if_unused` was set and the exchange has bindings."""
     return precondition_failed(f"{exchange_in(name, vhost)} in use")
 
 
 def queue_in_use(name: str, vhost: str) -> Refusal:
-    """406: a deletion that asked for an unused queue found consumers."""
+    """406: `if_unused` was set and the queue has consumers."""
     return precondition_failed(f"{queue_in(name, vhost)} in use")
 
 
 def queue_not_empty(name: str, vhost: str) -> Refusal:
-    """406: a deletion that asked for an empty queue found messages."""
+    """406: `if_empty` was set and the queue has messages."""
     return precondition_failed(f"{queue_in(name, vhost)} not empty")
 
 
 def unknown_delivery(ref: str) -> Refusal:
-    """406: nothing of that delivery tag, here of that ref or id, is unacked."""
+    """406: no unacknowledged delivery has that delivery tag (here: ref or id)."""
     return precondition_failed(f"unknown delivery tag {ref}")
 
 
 def refuse_exchange_deletion(name: str, vhost: str) -> Refusal | None:
-    """403 for the exchanges that every vhost has; None where deletion may go on."""
+    """403 for predeclared exchanges; None if the exchange may be deleted."""
     if not name:
         return default_exchange()
     if name.startswith(RESERVED_PREFIX):
@@ -81,3 +123,34 @@ def exchange_in(name: str, vhost: str) -> str:
 def queue_in(name: str, vhost: str) -> str:
     """A queue as RabbitMQ names it in replies."""
     return f"queue '{name}' in vhost '{vhost}'"
+
+
+def erlang_term(value: AmqpValue) -> str:
+    """Print a value as RabbitMQ does: as an Erlang term, such as `<<"some">>`, `-1` or `true`."""
+    match value:
+        case None:
+            return "undefined"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return erlang_binary(value)
+        case bytes():
+            return f"<<{','.join(str(byte) for byte in value)}>>"
+        case Timestamp():
+            return str(value.seconds)
+        case list():
+            return f"[{','.join(f'{{{amqp_type(item)},{erlang_term(item)}}}' for item in value)}]"
+        case dict():
+            members = (
+                f"{{{erlang_binary(name)},{amqp_type(item)},{erlang_term(item)}}}"
+                for name, item in sorted(value.items())
+            )
+            return f"[{','.join(members)}]"
+        case _:
+            return str(value)
+
+
+def erlang_binary(text: str) -> str:
+    """Print text as an Erlang binary: `<<"some">>`, or `<<"größer"/utf8>>` if not ASCII."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'<<"{escaped}">>' if text.isascii() else f'<<"{escaped}"/utf8>>'

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 
-MOST_CANDIDATES = 500
-MOST_HINTS = 100
+MAX_CANDIDATES = 500
+MAX_HINTS = 100
 """Comparing is slow: a document may have thousands of names and as many mistakes."""
 
 _LENGTHS_APART = 3
@@ -29,10 +29,10 @@ class Hints:
         self._given: dict[tuple[str, str], str] = {}
 
     def hint(self, kind: str, name: str) -> str:
-        """As `did_you_mean`; always empty for new names once `MOST_HINTS` were looked for."""
+        """As `did_you_mean`; always empty for new names once `MAX_HINTS` were looked for."""
         hint = self._given.get((kind, name))
         if hint is None:
-            enough = len(self._given) >= MOST_HINTS
+            enough = len(self._given) >= MAX_HINTS
             hint = "" if enough else did_you_mean(name, self._known[kind])
             self._given[kind, name] = hint
         return hint
@@ -44,7 +44,7 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
     for candidate in known:
         if candidate and abs(len(candidate) - len(name)) <= _LENGTHS_APART:
             candidates.append(candidate)
-            if len(candidates) == MOST_CANDIDATES:
+            if len(candidates) == MAX_CANDIDATES:
                 break
     cutoff = _LIKENESS_OF_SHORT if len(name) <= _SHORT else _LIKENESS
     closest = get_close_matches(name, candidates, n=1, cutoff=cutoff)

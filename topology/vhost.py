@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from topology.declarations import Binding, Definitions, Queue
-from topology.errors import Refusal, access_refused
 from topology.permissions import PermissionTable
 from topology.policies import PolicyTable, QueueSettings
+from topology.refusals import Refusal, access_refused
 from topology.routing.router import Router
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 if TYPE_CHECKING:
     from streaming.broker.config import ShardConfig

@@ -12,7 +12,7 @@ import msgspec
 
 from streaming.broker.events import Actor
 from streaming.broker.message import Copy, Envelope, Message
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 class DeliveryOut(msgspec.Struct, gc=False):

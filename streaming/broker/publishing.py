@@ -14,8 +14,7 @@ from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED
-from topology.errors import Refusal, precondition_failed
-from topology.refusals import internal_exchange, no_exchange
+from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
 from topology.values import amqp_type
 
 if TYPE_CHECKING:

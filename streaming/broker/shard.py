@@ -55,7 +55,7 @@ from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.timers import TimerKind, wakings
 from streaming.broker.vhost import VhostCache, decode_vhost, digest_of, encode_vhost
-from topology.errors import Refusal
+from topology.refusals import Refusal
 from topology.vhost import Vhost
 
 if TYPE_CHECKING:

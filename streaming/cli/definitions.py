@@ -97,15 +97,15 @@ def plan(
     + is new, ~ is replaced, = is there already, ! exists with other properties: the import would be
     refused. Nothing is ever removed by an import. Exit status: 1 if it would be refused.
     """
+    from topology.declarations import BindingEnd
     from topology.definitions.import_plan import plan_import
     from topology.definitions.load import load_definitions
-    from topology.definitions.vhost_reader import End
 
     conflicts = 0
     for name, part in _parts(file, vhost, config).items():
         exported = load_definitions(_live(config, user, name, timeout), default_vhost=name)
         live = exported.vhosts[name]
-        existing: list[End] = [
+        existing: list[BindingEnd] = [
             *(("exchange", each.name) for each in live.exchanges),
             *(("queue", each.name) for each in live.queues),
         ]
@@ -144,7 +144,7 @@ def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, A
     Raises:
         InvalidTopologyError: the file is no JSON object, or holds nothing for the job.
     """
-    from topology.definitions.vhost_parts import part_of
+    from topology.definitions.load import part_of
 
     try:
         document = msgspec.json.decode(file.read_bytes())

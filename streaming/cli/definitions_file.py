@@ -7,10 +7,9 @@ import msgspec
 import typer
 
 from topology.declarations import Definitions
-from topology.definitions.load import Loaded, load_definitions
+from topology.definitions.load import LoadedDefinitions, load_definitions
 from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
-from topology.validation.problems import check_definitions
 from topology.values import Compat
 
 DefinitionsFile = Annotated[
@@ -35,21 +34,13 @@ class ChosenVhost(NamedTuple):
     definitions: Definitions
 
 
-def load(file: Path, compat: Compat = "4.0") -> Loaded:
+def load(file: Path, compat: Compat = "4.0") -> LoadedDefinitions:
     """All vhosts of a file, free of problems.
 
     Raises:
         InvalidTopologyError: not JSON, not a definitions document, or with problems: all of them.
     """
-    loaded = load_definitions(_definitions_in(file.read_bytes()))
-    problems = [
-        problem
-        for definitions in loaded.vhosts.values()
-        for problem in check_definitions(definitions, compat)
-    ]
-    if problems:
-        raise InvalidTopologyError(problems)
-    return loaded
+    return load_definitions(_definitions_in(file.read_bytes()), compat=compat)
 
 
 def _definitions_in(text: bytes) -> object:
@@ -63,7 +54,7 @@ def _definitions_in(text: bytes) -> object:
     return text
 
 
-def choose_vhost(loaded: Loaded, name: str | None) -> ChosenVhost:
+def choose_vhost(loaded: LoadedDefinitions, name: str | None) -> ChosenVhost:
     """The vhost that a command is about: the named one, or the only one.
 
     Raises:

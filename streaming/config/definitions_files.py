@@ -15,7 +15,6 @@ from streaming.config.secrets import reveal
 from topology.declarations import Definitions
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
-from topology.validation.problems import check_definitions
 
 
 def load_vhost_definitions(
@@ -50,7 +49,7 @@ def _load(
 ) -> Definitions | None:
     """The part of a file that is for one vhost; None if something was reported."""
     try:
-        loaded = load_definitions(path.read_bytes(), default_vhost=vhost)
+        loaded = load_definitions(path.read_bytes(), default_vhost=vhost, compat=config.job.compat)
     except OSError as error:
         place.report(f"cannot read {path}: {error.strerror}")
         return None
@@ -64,8 +63,7 @@ def _load(
     if others and definitions == Definitions():
         place.report(f"{path} declares nothing for this vhost, only for {', '.join(others)}")
         return None
-    problems = [str(problem) for problem in check_definitions(definitions, config.job.compat)]
-    problems = problems or list(import_problems(config, vhost, definitions))
+    problems = list(import_problems(config, vhost, definitions))
     for words in problems:
         place.report(words)
     return None if problems else definitions

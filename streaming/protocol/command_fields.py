@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
-from topology.names import too_long
 
 
 class CommandFields(Fields):

@@ -14,9 +14,9 @@ from streaming.protocol.command_fields import CommandFields
 from streaming.protocol.definitions_packing import read_definitions
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
-    parse_operator_policy,
     read_binding,
     read_exchange,
+    read_operator_policy,
     read_permission,
     read_policy,
     read_queue,
@@ -37,19 +37,6 @@ def _declaration(fields: CommandFields, name: str, read: Callable[[Fields], Any]
     for path, what in inner.unknown(also_known=("vhost",)):
         fields.report.problem(path, what)
     return declaration
-
-
-def _policy(fields: CommandFields) -> Any:
-    return _declaration(fields, "policy", read_policy)
-
-
-def _operator_policy(fields: CommandFields) -> Any:
-    document = fields.value("policy")
-    try:
-        return parse_operator_policy(document, fields.at("policy"))
-    except InvalidTopologyError as error:
-        fields.report.add(error.problems)
-        return None
 
 
 def _admin(fields: CommandFields) -> str:
@@ -154,10 +141,14 @@ READERS: dict[str, Reader] = {
         reply_id=fields.reply_id(),
     ),
     "set_policy": lambda fields: commands.SetPolicy(
-        policy=_policy(fields), channel=_admin(fields), reply_id=fields.reply_id()
+        policy=_declaration(fields, "policy", read_policy),
+        channel=_admin(fields),
+        reply_id=fields.reply_id(),
     ),
     "set_operator_policy": lambda fields: commands.SetOperatorPolicy(
-        policy=_operator_policy(fields), channel=_admin(fields), reply_id=fields.reply_id()
+        policy=_declaration(fields, "policy", read_operator_policy),
+        channel=_admin(fields),
+        reply_id=fields.reply_id(),
     ),
     "clear_policy": lambda fields: commands.ClearPolicy(
         name=fields.name("name"), channel=_admin(fields), reply_id=fields.reply_id()

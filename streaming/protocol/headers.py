@@ -29,7 +29,7 @@ from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.commands import read_command
 from streaming.protocol.properties import property_fault
-from topology.definitions.json_object import MOST_PROBLEMS, Report
+from topology.definitions.json_object import MAX_PROBLEMS, Report
 from topology.errors import InvalidTopologyError
 from topology.suggestions import did_you_mean
 from topology.values import json_type, table_from_json
@@ -225,7 +225,7 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     if document.get("op") == "publish":
         detail = "a publish is a record without dlx-op, its value the body"
         raise MalformedRecordError("unknown_op", detail)
-    report = Report(MOST_PROBLEMS)
+    report = Report(MAX_PROBLEMS)
     command, problems = None, report.problems
     try:
         command = read_command(document, "", report)

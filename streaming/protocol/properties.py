@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from topology.names import MOST_BYTES
+from topology.declarations import too_long
 from topology.suggestions import did_you_mean
 from topology.values import json_type
 
@@ -59,7 +59,5 @@ def property_fault(name: str, value: object) -> PropertyFault | None:
         return None
     if not isinstance(value, str):
         return PropertyFault("wrong_type", f"expected a string, got {json_type(value)}")
-    size = len(value.encode("utf-8", "surrogatepass"))
-    if size > MOST_BYTES:
-        return PropertyFault("header_too_long", f"has {size} bytes, more than {MOST_BYTES}")
-    return None
+    too_large = too_long(value)
+    return PropertyFault("header_too_long", too_large) if too_large else None

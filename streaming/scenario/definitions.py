@@ -24,8 +24,12 @@ from topology.definitions.objects import (
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
-from topology.validation.arguments import EVERY_ARGUMENT
-from topology.validation.policy_keys import INERT, known_keys, unrecognised
+from topology.validation.arguments import (
+    INERT_POLICY_KEYS,
+    QUEUE_ARGUMENTS,
+    policy_keys,
+    unrecognised_keys,
+)
 from topology.values import json_type
 
 Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)
@@ -164,8 +168,8 @@ class _Reader:
             what = f"queue type {queue.queue_type!r} is not modelled"
             return self._leave_out("queue", queue.name, fields.where, what)
         for name in queue.arguments:
-            if name not in EVERY_ARGUMENT:
-                hint = did_you_mean(name, EVERY_ARGUMENT)
+            if name not in QUEUE_ARGUMENTS:
+                hint = did_you_mean(name, QUEUE_ARGUMENTS)
                 what = f"is no argument that has an effect{hint}"
                 self._report.leave_out(f"{fields.where}.arguments.{name}", what)
         return True
@@ -209,13 +213,13 @@ class _Reader:
         """Policies without the keys that nobody knows; keys without an effect here are noted."""
         recognised = []
         for policy, fields in policies:
-            unknown = [key for key, _value in unrecognised(policy, operator=operator)]
+            unknown = unrecognised_keys(policy, operator=operator)
             for key in sorted(policy.definition):
                 where = f"{fields.where}.definition.{key}"
                 if key in unknown:
-                    hint = did_you_mean(key, known_keys(operator=operator))
+                    hint = did_you_mean(key, policy_keys(operator=operator))
                     self._report.leave_out(where, f"is not modelled{hint}")
-                elif key in INERT:
+                elif key in INERT_POLICY_KEYS:
                     self._report.leave_out(where, "has no effect here")
             kept = {key: value for key, value in policy.definition.items() if key not in unknown}
             if unknown and not kept:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streaming.broker.commands import Command
 from streaming.scenario.steps import Publish
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 START_MS = 1_600_000_000_000
 """The instant of `at_ms` 0; any would do."""

@@ -15,8 +15,8 @@ from streaming.broker.message import Publication
 from streaming.protocol.command_fields import CommandFields
 from streaming.protocol.commands import READERS, read_command
 from streaming.protocol.properties import property_fault
+from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
-from topology.names import too_long
 from topology.suggestions import did_you_mean
 from topology.values import Table, json_type, table_from_json
 

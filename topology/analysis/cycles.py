@@ -25,13 +25,13 @@ Node = tuple[Literal["queue", "exchange"], str, Key]
 
 Edges = dict[Node, Sequence[Node]]
 
-MOST_LAPS = 100
+MAX_CYCLES = 100
 """More rings than anybody reads at once; in a dense graph each costs a search of all of it."""
 
-MOST_STEPS_TOLD = 8
+MAX_STEPS_SHOWN = 8
 
 
-class Lap(msgspec.Struct, frozen=True):
+class DeadLetterCycle(msgspec.Struct, frozen=True):
     """One ring of queues, from its first queue by name.
 
     Attributes:
@@ -48,8 +48,8 @@ class Lap(msgspec.Struct, frozen=True):
             f"{queue} -({' or '.join(reasons)})->"
             for queue, reasons in zip(self.queues, self.reasons, strict=True)
         ]
-        if len(steps) > MOST_STEPS_TOLD:
-            steps[MOST_STEPS_TOLD:] = [f"({len(steps) - MOST_STEPS_TOLD} more queues) ->"]
+        if len(steps) > MAX_STEPS_SHOWN:
+            steps[MAX_STEPS_SHOWN:] = [f"({len(steps) - MAX_STEPS_SHOWN} more queues) ->"]
         return " ".join([*steps, self.queues[0]])
 
 
@@ -64,17 +64,17 @@ def automatic_reasons(settings: QueueSettings) -> tuple[str, ...]:
     return tuple(reason for reason, possible in reasons.items() if possible)
 
 
-def automatic_cycles(compiled: Vhost) -> list[Lap]:
+def automatic_cycles(compiled: Vhost) -> list[DeadLetterCycle]:
     """Rings in which messages may travel by automatic deaths alone, a shortest one for each queue.
 
     Returns:
-        Laps sorted by their queues, each ring once, at most `MOST_LAPS`. A queue that is in several
-        rings may appear in one of them only: after a ring has been broken, ask again.
+        Cycles sorted by their queues, each once, at most `MAX_CYCLES`. A queue in several cycles
+        may appear in one of them only: ask again once that cycle is broken.
     """
     settings = compiled.all_settings()
     edges = _without_dead_ends(_edges(compiled))
     covered: set[str] = set()
-    laps: dict[tuple[str, ...], Lap] = {}
+    laps: dict[tuple[str, ...], DeadLetterCycle] = {}
     for start in edges:
         kind, queue, _ = start
         if kind == "exchange" or queue in covered:
@@ -86,8 +86,8 @@ def automatic_cycles(compiled: Vhost) -> list[Lap]:
         first = queues.index(min(queues))
         queues = queues[first:] + queues[:first]
         reasons = tuple(automatic_reasons(settings[queue]) for queue in queues)
-        laps[queues] = Lap(queues, reasons)
-        if len(laps) == MOST_LAPS:
+        laps[queues] = DeadLetterCycle(queues, reasons)
+        if len(laps) == MAX_CYCLES:
             break
     return [laps[queues] for queues in sorted(laps)]
 

@@ -9,8 +9,8 @@ import msgspec
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.definitions.objects import permission_document, policy_document
-from topology.errors import Refusal
-from topology.validation.equivalence import inequivalent_exchange, inequivalent_queue
+from topology.refusals import Refusal
+from topology.validation.refuse import inequivalent_exchange, inequivalent_queue
 
 Effect = Literal["create", "replace", "same", "conflict"]
 Rule = TypeVar("Rule", Policy, Permission)

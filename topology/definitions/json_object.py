@@ -1,4 +1,4 @@
-"""Reading one JSON object member by member, and writing down everything that is wrong with it."""
+"""Reading one JSON object member by member, and reporting everything that is wrong with it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -9,52 +9,51 @@ from topology.values import Table, json_type, table_from_json
 
 Wanted = TypeVar("Wanted")
 
-MOST_PROBLEMS = 1_000
-"""Of a document that comes over the wire."""
+MAX_PROBLEMS = 1_000
+"""Problems listed of a document that comes over the wire: its report must not outgrow it."""
 
 
 class Report:
-    """What reading a document brought to light.
+    """The problems and omissions found while reading a document.
 
     Attributes:
-        problems: what makes it unusable.
-        left_out: what is not modelled and was left out.
-        most: how many of each are written down at most; None: all.
+        problems: what makes the document unusable.
+        left_out: what is not supported and is ignored.
+        limit: how many of each are listed; None for all.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        """Nothing yet."""
+    def __init__(self, limit: int | None = None) -> None:
+        """Create an empty report."""
         self.problems: list[Problem] = []
         self.left_out: list[Problem] = []
-        self.most = most
+        self.limit = limit
         self._more_left_out = 0
 
     def problem(self, where: str, what: str) -> None:
-        """Write down something that makes the document unusable.
+        """Add a problem.
 
         Raises:
-            InvalidTopologyError: there are too many; with those so far. Whoever writes a document
-                of megabytes in which all is wrong does not get it back tenfold.
+            InvalidTopologyError: the limit is exceeded; carries the problems up to there.
         """
-        if len(self.problems) == self.most:
-            more = Problem(where, f"is the last that is named: more than {self.most} are wrong")
+        if len(self.problems) == self.limit:
+            more = Problem(where, f"has more problems: only the first {self.limit} are listed")
             raise InvalidTopologyError([*self.problems, more])
         self.problems.append(Problem(where, what))
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Write down problems that were found elsewhere; as `problem`."""
+        """Add problems found elsewhere; raises as `problem`."""
         for problem in problems:
             self.problem(problem.where, problem.what)
 
     def leave_out(self, where: str, what: str) -> None:
-        """Write down something that was left out; of too many only their number."""
-        if len(self.left_out) == self.most:
+        """Add an omission; those above the limit are only counted."""
+        if len(self.left_out) == self.limit:
             self._more_left_out += 1
         else:
             self.left_out.append(Problem(where, what))
 
     def all_left_out(self) -> tuple[Problem, ...]:
-        """What was left out, the number of what is not written down included."""
+        """The omissions, and the number of those above the limit."""
         if not self._more_left_out:
             return tuple(self.left_out)
         return (*self.left_out, Problem("document", f"{self._more_left_out} more are left out"))
@@ -63,27 +62,24 @@ class Report:
 class Fields:
     """One JSON object; a member that is missing or of the wrong type is a problem.
 
-    Each method answers with something of the right type in any case, so that reading can go on; the
-    result counts only if there was no problem.
+    Each method returns a value of the right type in any case, so that reading can continue; ignore
+    the result if there was a problem.
 
     Attributes:
         where: path of the object.
-        report: where problems are written down.
-        sound: whether there was no problem so far.
+        report: receives the problems.
+        sound: whether no problem was found so far.
     """
 
     def __init__(self, document: object, where: str, report: Report) -> None:
-        """Begin to read a document that ought to be an object, found at `where`."""
+        """Wrap a decoded document, found at `where`, that should be an object."""
         self.where = where
         self.report = report
-        self.sound = True
+        self.sound = isinstance(document, dict)
         self._read: set[str] = set()
-        self._members: Mapping[str, object] = {}
-        self._is_object = isinstance(document, dict)
-        if isinstance(document, dict):
-            self._members = document
-        else:
-            self.sound = False
+        self._is_object = self.sound
+        self._members: Mapping[str, object] = document if isinstance(document, dict) else {}
+        if not self.sound:
             report.problem(where, f"expected an object, got {json_type(document)}")
 
     def at(self, name: str) -> str:
@@ -91,19 +87,19 @@ class Fields:
         return f"{self.where}.{name}" if self.where else name
 
     def value(self, name: str) -> object:
-        """Any member as it is; None if it is missing."""
+        """Read any member as it is; None if it is missing."""
         self._read.add(name)
         return self._members.get(name)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string; required if there is no default."""
+        """Read a string; required if there is no default."""
         value = self._given(name, default)
         if value is None or isinstance(value, str):
             return value or ""
         return self._wrong(name, "a string", value, "")
 
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
-        """One of some strings; required if there is no default."""
+        """Read one of these strings; required if there is no default."""
         value = self.text(name, default)
         if value not in choices and isinstance(self._members.get(name), str):
             one_of = ", ".join(choices)
@@ -112,19 +108,19 @@ class Fields:
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Read a boolean."""
         value = self._given(name, default)
         return value if isinstance(value, bool) else self._wrong(name, "a boolean", value, default)
 
     def integer(self, name: str, default: int) -> int:
-        """A whole number."""
+        """Read a whole number."""
         value = self._given(name, default)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         return self._wrong(name, "a whole number", value, default)
 
     def table(self, name: str, *, required: bool = False) -> Table:
-        """A table of AMQP values; old exports write an empty one as an empty array."""
+        """Read a table of AMQP values; old exports write an empty one as an empty array."""
         value = self._given(name, None if required else {})
         if value is None or value == []:
             return {}
@@ -135,7 +131,7 @@ class Fields:
             return {}
 
     def unknown(self, also_known: Iterable[str] = ()) -> list[tuple[str, str]]:
-        """The members that nobody asked for: their path, and what to say about them."""
+        """The members that nothing has read: the path and a message for each."""
         known = sorted({*self._read, *also_known})
         return [
             (self.at(str(name)), f"is not a known member{did_you_mean(str(name), known)}")
@@ -144,7 +140,7 @@ class Fields:
         ]
 
     def _given(self, name: str, default: object) -> object:
-        """A member, or its default; its absence is a problem if the default is None."""
+        """Read a member, or its default; it is required if the default is None."""
         value = self.value(name)
         if value is not None:
             return value

@@ -1,12 +1,6 @@
-"""Single declarations as JSON objects, with the member names of RabbitMQ's definitions files.
+"""Single declarations as JSON objects, with the member names of RabbitMQ's definitions files."""
 
-`parse_*` read one that somebody sends as a command or writes into a scenario: every problem is
-raised at once, unknown members among them. `read_*` are the same for objects inside a larger
-document, whose reader keeps the report. `*_document` write them.
-"""
-
-from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import cast
 
 from topology.declarations import (
     Binding,
@@ -16,62 +10,14 @@ from topology.declarations import (
     Policy,
     Queue,
 )
-from topology.definitions.json_object import MOST_PROBLEMS, Fields, Report
-from topology.errors import InvalidTopologyError
+from topology.definitions.json_object import Fields
 from topology.values import table_to_json
-
-Declaration = TypeVar("Declaration")
 
 DESTINATION_TYPES = ("queue", "exchange")
 
 
-def parse_exchange(document: object, where: str = "exchange") -> Exchange:
-    """The exchange that an object describes.
-
-    Raises:
-        InvalidTopologyError: with every problem; `where` begins their paths.
-    """
-    return _parse(document, where, read_exchange)
-
-
-def parse_queue(document: object, where: str = "queue") -> Queue:
-    """The queue that an object describes; raises as `parse_exchange`."""
-    return _parse(document, where, read_queue)
-
-
-def parse_binding(document: object, where: str = "binding") -> Binding:
-    """The binding that an object describes; raises as `parse_exchange`."""
-    return _parse(document, where, read_binding)
-
-
-def parse_policy(document: object, where: str = "policy") -> Policy:
-    """The policy or operator policy that an object describes; raises as `parse_exchange`."""
-    return _parse(document, where, read_policy)
-
-
-def parse_operator_policy(document: object, where: str = "policy") -> Policy:
-    """As `parse_policy`, applying to queues if it does not say to what."""
-    return _parse(document, where, read_operator_policy)
-
-
-def parse_permission(document: object, where: str = "permission") -> Permission:
-    """The permission that an object describes; raises as `parse_exchange`."""
-    return _parse(document, where, read_permission)
-
-
-def _parse(document: object, where: str, read: Callable[[Fields], Declaration]) -> Declaration:
-    report = Report(MOST_PROBLEMS)
-    fields = Fields(document, where, report)
-    declaration = read(fields)
-    for path, what in fields.unknown(also_known=("vhost",)):
-        report.problem(path, what)
-    if report.problems:
-        raise InvalidTopologyError(report.problems)
-    return declaration
-
-
 def read_exchange(fields: Fields) -> Exchange:
-    """An exchange."""
+    """Read an exchange."""
     return Exchange(
         name=fields.text("name"),
         type=fields.text("type", "direct"),
@@ -83,7 +29,7 @@ def read_exchange(fields: Fields) -> Exchange:
 
 
 def read_queue(fields: Fields) -> Queue:
-    """A queue."""
+    """Read a queue."""
     return Queue(
         name=fields.text("name"),
         durable=fields.flag("durable", default=True),
@@ -94,7 +40,7 @@ def read_queue(fields: Fields) -> Queue:
 
 
 def read_binding(fields: Fields) -> Binding:
-    """A binding."""
+    """Read a binding."""
     destination_type = fields.choice("destination_type", DESTINATION_TYPES, "queue")
     return Binding(
         source=fields.text("source"),
@@ -106,7 +52,7 @@ def read_binding(fields: Fields) -> Binding:
 
 
 def read_policy(fields: Fields, name: str | None = None, apply_to: str = "all") -> Policy:
-    """A policy or operator policy; `name` if it stands elsewhere, `apply_to` as the default."""
+    """Read a policy; `name` if it is outside the object, `apply_to` as the default."""
     return Policy(
         name=fields.text("name") if name is None else name,
         pattern=fields.text("pattern"),
@@ -117,12 +63,12 @@ def read_policy(fields: Fields, name: str | None = None, apply_to: str = "all") 
 
 
 def read_operator_policy(fields: Fields, name: str | None = None) -> Policy:
-    """An operator policy: it applies to queues if it does not say to what."""
+    """Read an operator policy, which applies to queues by default."""
     return read_policy(fields, name, "queues")
 
 
 def read_permission(fields: Fields) -> Permission:
-    """A permission."""
+    """Read a permission."""
     return Permission(
         user=fields.text("user"),
         configure=fields.text("configure"),
@@ -132,7 +78,7 @@ def read_permission(fields: Fields) -> Permission:
 
 
 def exchange_document(exchange: Exchange) -> dict[str, object]:
-    """An exchange as RabbitMQ exports it."""
+    """Write an exchange as RabbitMQ exports it."""
     return {
         "name": exchange.name,
         "type": exchange.type,
@@ -144,7 +90,7 @@ def exchange_document(exchange: Exchange) -> dict[str, object]:
 
 
 def queue_document(queue: Queue) -> dict[str, object]:
-    """A queue as RabbitMQ exports it; `exclusive`, which is never exported, only if it is true."""
+    """Write a queue as RabbitMQ exports it, and `exclusive` if it is true."""
     document: dict[str, object] = {
         "name": queue.name,
         "durable": queue.durable,
@@ -155,7 +101,7 @@ def queue_document(queue: Queue) -> dict[str, object]:
 
 
 def binding_document(binding: Binding) -> dict[str, object]:
-    """A binding as RabbitMQ exports it."""
+    """Write a binding as RabbitMQ exports it."""
     return {
         "source": binding.source,
         "destination": binding.destination,
@@ -166,7 +112,7 @@ def binding_document(binding: Binding) -> dict[str, object]:
 
 
 def policy_document(policy: Policy) -> dict[str, object]:
-    """A policy as RabbitMQ exports it."""
+    """Write a policy as RabbitMQ exports it."""
     return {
         "name": policy.name,
         "pattern": policy.pattern,
@@ -177,7 +123,7 @@ def policy_document(policy: Policy) -> dict[str, object]:
 
 
 def permission_document(permission: Permission) -> dict[str, object]:
-    """A permission as RabbitMQ exports it."""
+    """Write a permission as RabbitMQ exports it."""
     return {
         "user": permission.user,
         "configure": permission.configure,

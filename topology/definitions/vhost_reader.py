@@ -1,8 +1,8 @@
-"""The objects of one vhost, gathered from a definitions document.
+"""Collecting the objects of one vhost from a definitions document.
 
-What is not modelled (exchange types of plugins, streams, keys of plugins, the broker's own objects)
-is left out with a note, and so is every binding to something that was left out. An object that
-cannot be read is a problem; its name stays known, so that bindings to it are no further problems.
+What is not supported (exchange types of plugins, streams, keys of plugins, exclusive queues, names
+reserved for the broker) is left out and reported, and so is every binding to it. An object that
+cannot be read is a problem; its name stays known, so that bindings to it are not further problems.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,11 @@ from typing import TypeVar
 import msgspec
 
 from topology.declarations import (
-    PREDECLARED,
+    PREDECLARED_NAMES,
+    RESERVED_PREFIX,
     Binding,
+    BindingEnd,
     Definitions,
-    DestinationType,
     Exchange,
     Permission,
     Policy,
@@ -29,28 +30,30 @@ from topology.definitions.objects import (
     read_policy,
     read_queue,
 )
-from topology.names import RESERVED_PREFIX
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
-from topology.validation.arguments import EVERY_ARGUMENT, QUEUE_TYPES
-from topology.validation.policy_keys import INERT, known_keys, unrecognised
+from topology.validation.arguments import (
+    INERT_POLICY_KEYS,
+    QUEUE_ARGUMENTS,
+    QUEUE_TYPES,
+    policy_keys,
+    unrecognised_keys,
+)
 from topology.validation.problems import find_problems
+from topology.values import Compat
 
-Named = TypeVar("Named", Exchange, Queue, Binding, Policy, Permission)
-End = tuple[DestinationType, str]
-
-_PREDECLARED_NAMES = frozenset(exchange.name for exchange in PREDECLARED)
+Item = TypeVar("Item", Exchange, Queue, Binding, Policy, Permission)
 
 
-class VhostImport:
-    """One vhost in the course of being read.
+class VhostReader:
+    """Collects the objects of one vhost, each with its path in the document.
 
     Attributes:
-        default_queue_type: of queues that do not say their type.
+        default_queue_type: of queues that do not name their type.
     """
 
     def __init__(self, report: Report, default_queue_type: str = "classic") -> None:
-        """A vhost without objects."""
+        """Start without objects; problems and omissions go to the report."""
         self.default_queue_type = default_queue_type
         self._report = report
         self._exchanges: list[tuple[Exchange, str]] = []
@@ -59,112 +62,97 @@ class VhostImport:
         self._policies: list[tuple[Policy, str]] = []
         self._operator_policies: list[tuple[Policy, str]] = []
         self._permissions: list[tuple[Permission, str]] = []
-        self._unreadable: set[End] = set()
-        self._left_out: set[End] = set()
+        self._unreadable: set[BindingEnd] = set()
+        self._left_out: set[BindingEnd] = set()
 
     def add_exchange(self, fields: Fields) -> None:
-        """Take in an exchange."""
+        """Read an exchange."""
         exchange = read_exchange(fields)
-        end: End = ("exchange", exchange.name)
+        end: BindingEnd = ("exchange", exchange.name)
         if not fields.sound:
             self._unreadable.add(end)
-        elif exchange.name in _PREDECLARED_NAMES:
-            self._report.leave_out(fields.where, f"every vhost has the exchange {exchange.name!r}")
+        elif exchange.name in PREDECLARED_NAMES:
+            what = f"exchange {exchange.name!r} is predeclared in every vhost"
+            self._report.leave_out(fields.where, what)
         elif exchange.name.startswith(RESERVED_PREFIX):
-            self._leave_out(end, fields.where, f"{exchange.name!r} is a name of the broker's own")
+            self._leave_out(end, fields.where, f"name {exchange.name!r} is reserved for the broker")
         elif exchange.type not in EXCHANGE_TYPES:
             hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
-            what = f"exchange type {exchange.type!r} is not modelled{hint}"
+            what = f"exchange type {exchange.type!r} is not supported{hint}"
             self._leave_out(end, fields.at("type"), what)
         else:
-            self._note_arguments(exchange, fields, ("alternate-exchange",))
+            self._report_arguments(exchange, fields, ("alternate-exchange",))
             self._exchanges.append((exchange, fields.where))
 
     def add_queue(self, fields: Fields) -> None:
-        """Take in a queue; a type given outside its arguments becomes an argument."""
+        """Read a queue; a type given outside its arguments becomes an argument."""
         queue_type = fields.text("type", self.default_queue_type)
         queue = read_queue(fields)
         queue_type = queue_type.removeprefix("rabbit_").removesuffix("_queue")
         if "x-queue-type" not in queue.arguments and queue_type != "classic":
             arguments = {"x-queue-type": queue_type, **queue.arguments}
             queue = msgspec.structs.replace(queue, arguments=arguments)
-        end: End = ("queue", queue.name)
+        end: BindingEnd = ("queue", queue.name)
         if not fields.sound:
             self._unreadable.add(end)
         elif queue.name.startswith(RESERVED_PREFIX):
-            self._leave_out(end, fields.where, f"{queue.name!r} is a name of the broker's own")
+            self._leave_out(end, fields.where, f"name {queue.name!r} is reserved for the broker")
         elif queue.queue_type not in QUEUE_TYPES:
             hint = did_you_mean(queue.queue_type, QUEUE_TYPES)
-            what = f"queue type {queue.queue_type!r} is not modelled{hint}"
+            what = f"queue type {queue.queue_type!r} is not supported{hint}"
             self._leave_out(end, fields.where, what)
+        elif queue.exclusive:
+            what = "an exclusive queue belongs to a channel and cannot be imported"
+            self._leave_out(end, fields.at("exclusive"), what)
         else:
-            self._note_arguments(queue, fields, EVERY_ARGUMENT)
-            if queue.arguments.get("x-single-active-consumer") is True:
-                where = f"{fields.where}.arguments.x-single-active-consumer"
-                self._report.leave_out(where, "single active consumers are not modelled")
+            self._report_arguments(queue, fields, QUEUE_ARGUMENTS)
             self._queues.append((queue, fields.where))
 
     def add_binding(self, fields: Fields) -> None:
-        """Take in a binding."""
+        """Read a binding."""
         binding = read_binding(fields)
-        if not fields.sound:
-            return
-        if not binding.source:
-            self._report.leave_out(fields.where, "the default exchange's bindings are implicit")
-        else:
+        if fields.sound and not binding.source:
+            self._report.leave_out(fields.where, "bindings of the default exchange are implicit")
+        elif fields.sound:
             self._bindings.append((binding, fields.where))
 
     def add_policy(self, fields: Fields, name: str | None = None) -> None:
-        """Take in a policy; `name` if it stands outside the object."""
+        """Read a policy; `name` if it is outside the object."""
         self._add_policy(self._policies, fields, read_policy(fields, name), operator=False)
 
     def add_operator_policy(self, fields: Fields, name: str | None = None) -> None:
-        """Take in an operator policy; `name` if it stands outside the object."""
+        """Read an operator policy; `name` if it is outside the object."""
         policy = read_operator_policy(fields, name)
         self._add_policy(self._operator_policies, fields, policy, operator=True)
 
     def add_permission(self, fields: Fields) -> None:
-        """Take in a permission."""
+        """Read a permission."""
         permission = read_permission(fields)
         if fields.sound:
             self._permissions.append((permission, fields.where))
 
-    def finish(self, existing: frozenset[End] = frozenset()) -> Definitions:
-        """The definitions; everything wrong with them goes to the report.
+    def finish(self, existing: frozenset[BindingEnd], compat: Compat) -> Definitions:
+        """Return the definitions; everything wrong with them goes to the report.
 
         Args:
             existing: what bindings may name although it is not declared here.
+            compat: the RabbitMQ version whose limits apply.
         """
-        exchanges = self._without_repeats(self._exchanges)
-        queues = self._without_repeats(self._queues)
-        bindings = [
-            (binding, where)
-            for binding, where in self._without_repeats(self._bindings)
-            if not self._is_orphan(binding, where)
-        ]
-        policies = self._without_repeats(self._policies)
-        operator_policies = self._without_repeats(self._operator_policies)
-        permissions = self._without_repeats(self._permissions)
+        paths: dict[str, list[str]] = {}
+        bindings = [each for each in self._bindings if not self._is_orphan(*each)]
         definitions = Definitions(
-            exchanges=_items(exchanges),
-            queues=_items(queues),
-            bindings=_items(bindings),
-            policies=_items(policies),
-            operator_policies=_items(operator_policies),
-            permissions=_items(permissions),
+            exchanges=self._distinct("exchanges", self._exchanges, paths),
+            queues=self._distinct("queues", self._queues, paths),
+            bindings=self._distinct("bindings", bindings, paths),
+            policies=self._distinct("policies", self._policies, paths),
+            operator_policies=self._distinct("operator_policies", self._operator_policies, paths),
+            permissions=self._distinct("permissions", self._permissions, paths),
         )
-        places = {
-            "exchanges": _places(exchanges),
-            "queues": _places(queues),
-            "bindings": _places(bindings),
-            "policies": _places(policies),
-            "operator_policies": _places(operator_policies),
-            "permissions": _places(permissions),
-        }
         self._report.add(
             find_problems(
                 definitions,
-                locate=lambda member, index: places[member][index],
+                compat,
+                locate=lambda section, index: paths[section][index],
                 also_known=self._unreadable | existing,
             )
         )
@@ -175,63 +163,67 @@ class VhostImport:
     ) -> None:
         if not fields.sound:
             return
-        for key in sorted(INERT & policy.definition.keys()):
+        for key in sorted(INERT_POLICY_KEYS & policy.definition.keys()):
             self._report.leave_out(f"{fields.where}.definition.{key}", "has no effect here")
-        unknown = [key for key, _value in unrecognised(policy, operator=operator)]
+        unknown = unrecognised_keys(policy, operator=operator)
         for key in unknown:
-            what = f"is not modelled{did_you_mean(key, known_keys(operator=operator))}"
+            what = f"is not supported{did_you_mean(key, policy_keys(operator=operator))}"
             self._report.leave_out(f"{fields.where}.definition.{key}", what)
         kept = {key: value for key, value in policy.definition.items() if key not in unknown}
         if unknown and not kept:
-            self._report.leave_out(fields.where, "nothing of its definition is modelled")
+            self._report.leave_out(fields.where, "none of its keys is supported")
             return
         policies.append((msgspec.structs.replace(policy, definition=kept), fields.where))
 
-    def _leave_out(self, end: End, where: str, what: str) -> None:
+    def _leave_out(self, end: BindingEnd, where: str, what: str) -> None:
         self._left_out.add(end)
         self._report.leave_out(where, what)
 
-    def _note_arguments(self, item: Exchange | Queue, fields: Fields, known: Sequence[str]) -> None:
+    def _report_arguments(
+        self, item: Exchange | Queue, fields: Fields, known: Sequence[str]
+    ) -> None:
         for name in item.arguments:
             if name not in known:
-                what = f"is no argument that has an effect{did_you_mean(name, known)}"
+                what = f"is an unknown argument and has no effect{did_you_mean(name, known)}"
                 self._report.leave_out(f"{fields.where}.arguments.{name}", what)
 
-    def _without_repeats(self, located: list[tuple[Named, str]]) -> list[tuple[Named, str]]:
-        """Each object once; what is declared again, but differently, stays, for it is a problem."""
-        first: dict[object, tuple[Named, str]] = {}
-        kept: list[tuple[Named, str]] = []
+    def _distinct(
+        self, section: str, located: list[tuple[Item, str]], paths: dict[str, list[str]]
+    ) -> tuple[Item, ...]:
+        """The objects without exact duplicates; conflicting duplicates stay, as a problem.
+
+        Args:
+            section: name of the objects' member in `Definitions`.
+            located: the objects, each with its path.
+            paths: receives the paths of the objects that stay.
+        """
+        first: dict[object, tuple[Item, str]] = {}
+        items: list[Item] = []
+        paths[section] = []
         for item, where in located:
             before, at = first.setdefault(_identity(item), (item, where))
             if at != where and before == item:
-                self._report.leave_out(where, f"repeats {at}")
+                self._report.leave_out(where, f"is a duplicate of {at}")
             else:
-                kept.append((item, where))
-        return kept
+                items.append(item)
+                paths[section].append(where)
+        return tuple(items)
 
     def _is_orphan(self, binding: Binding, where: str) -> bool:
-        """Whether one end of a binding was left out; if so, the binding is too."""
-        ends: tuple[End, ...] = (
+        """Whether one end of a binding was left out; if so, reports the binding as left out."""
+        ends: tuple[BindingEnd, ...] = (
             ("exchange", binding.source),
             (binding.destination_type, binding.destination),
         )
         for kind, name in ends:
             if (kind, name) in self._left_out:
-                self._report.leave_out(where, f"the {kind} {name!r} was left out")
+                self._report.leave_out(where, f"the {kind} {name!r} is left out")
                 return True
         return False
 
 
 def _identity(item: Exchange | Queue | Binding | Policy | Permission) -> object:
-    """What only one object of a kind may have."""
+    """What only one object of its kind may have."""
     if isinstance(item, Binding):
         return item.key
     return item.user if isinstance(item, Permission) else item.name
-
-
-def _items(located: list[tuple[Named, str]]) -> tuple[Named, ...]:
-    return tuple(item for item, _where in located)
-
-
-def _places(located: list[tuple[Named, str]]) -> list[str]:
-    return [where for _item, where in located]

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from topology.declarations import Binding, BindingKey, DestinationType
-
-End = tuple[DestinationType, str]
+from topology.declarations import Binding, BindingEnd, BindingKey
 
 
 class BindingTable:
@@ -13,7 +11,7 @@ class BindingTable:
     def __init__(self) -> None:
         """No bindings."""
         self._from: dict[str, dict[BindingKey, Binding]] = {}
-        self._to: dict[End, dict[BindingKey, Binding]] = {}
+        self._to: dict[BindingEnd, dict[BindingKey, Binding]] = {}
 
     def __contains__(self, binding: Binding) -> bool:
         """Whether there is an equal binding."""
@@ -32,7 +30,7 @@ class BindingTable:
     def remove(self, binding: Binding) -> None:
         """Remove a binding that is there."""
         key = binding.key
-        end: End = (binding.destination_type, binding.destination)
+        end: BindingEnd = (binding.destination_type, binding.destination)
         del self._from[binding.source][key]
         if not self._from[binding.source]:
             del self._from[binding.source]
@@ -52,7 +50,7 @@ class BindingTable:
         """The bindings that leave an exchange."""
         return _ordered(self._from.get(exchange, _NONE))
 
-    def to(self, end: End) -> list[Binding]:
+    def to(self, end: BindingEnd) -> list[Binding]:
         """The bindings that lead to a queue or exchange."""
         return _ordered(self._to.get(end, _NONE))
 

@@ -17,8 +17,8 @@ from typing import Literal
 
 import msgspec
 
-from topology.declarations import PREDECLARED, Binding, DestinationType, Exchange
-from topology.routing.bindings import BindingTable, End
+from topology.declarations import PREDECLARED, Binding, BindingEnd, DestinationType, Exchange
+from topology.routing.bindings import BindingTable
 from topology.routing.exchanges import Matcher, new_matcher
 from topology.values import AmqpValue, Compat
 
@@ -233,7 +233,7 @@ class Router:
             names = sorted({key for key in routing_keys if key in self.queues})
             return [Hop("", name, "queue", "default exchange") for name in names]
         hops: list[Hop] = []
-        seen: set[End] = {("exchange", exchange)}
+        seen: set[BindingEnd] = {("exchange", exchange)}
         work = [exchange] if exchange in self._matchers else []
         for source in work:
             for hop in self._hops_from(source, routing_keys, headers):

@@ -1,18 +1,20 @@
-"""The arguments of queues: which there are, what they may be, which queue type knows them.
+"""Which arguments queues may have and which keys policies may have, and what their values may be.
 
-An argument that RabbitMQ has never heard of is accepted and ignored, as there; one that belongs to
-the other queue type is refused (R-POL-11).
+Unknown queue arguments are accepted and ignored, as in RabbitMQ; an argument of the other queue
+type is refused (R-POL-11). Policy keys that RabbitMQ knows but that mean nothing here (mirroring,
+placement, plugins) are accepted without effect; unknown policy keys are refused.
 """
 
 from collections.abc import Mapping
 
-from topology.declarations import Queue
+from topology.declarations import Policy, Queue
+from topology.refusals import erlang_term
 from topology.validation.constraints import (
+    ArgumentError,
     Check,
-    Fault,
     at_least_one,
     at_least_zero,
-    faults_of,
+    errors_in,
     flag,
     integer,
     lease_ms,
@@ -26,8 +28,9 @@ from topology.values import AmqpValue, Compat
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 DEAD_LETTER_STRATEGIES = ("at-most-once", "at-least-once")
 QUEUE_TYPES = ("classic", "quorum")
+APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
 
-CHECKS: Mapping[str, Check] = {
+_QUEUE_CHECKS: Mapping[str, Check] = {
     "x-expires": lease_ms,
     "x-message-ttl": time_ms,
     "x-dead-letter-exchange": text,
@@ -50,84 +53,129 @@ CHECKS: Mapping[str, Check] = {
     "x-queue-master-locator": text,
     "x-alternate-exchange": text,
 }
-"""Every argument of classic and quorum queues, in the order in which they are checked."""
+"""Every argument of classic and quorum queues, in the order in which RabbitMQ checks them."""
 
-_BOTH = {
-    "x-alternate-exchange",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-expires",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-message-ttl",
-    "x-overflow",
-    "x-queue-leader-locator",
-    "x-queue-type",
-    "x-single-active-consumer",
+_CLASSIC_ONLY = {"x-max-priority", "x-queue-master-locator", "x-queue-mode", "x-queue-version"}
+_QUORUM_ONLY = {
+    "x-dead-letter-strategy",
+    "x-delivery-limit",
+    "x-max-in-memory-bytes",
+    "x-max-in-memory-length",
+    "x-quorum-initial-group-size",
+    "x-quorum-target-group-size",
+}
+_STREAM_ONLY = {
+    "x-initial-cluster-size",
+    "x-max-age",
+    "x-stream-filter-size-bytes",
+    "x-stream-max-segment-size-bytes",
 }
 
-KNOWN: Mapping[str, frozenset[str]] = {
-    "classic": frozenset(
-        _BOTH | {"x-max-priority", "x-queue-master-locator", "x-queue-mode", "x-queue-version"}
-    ),
-    "quorum": frozenset(
-        _BOTH
-        | {
-            "x-dead-letter-strategy",
-            "x-delivery-limit",
-            "x-max-in-memory-bytes",
-            "x-max-in-memory-length",
-            "x-quorum-initial-group-size",
-            "x-quorum-target-group-size",
-        }
-    ),
+ARGUMENTS_OF_TYPE: Mapping[str, frozenset[str]] = {
+    "classic": frozenset(_QUEUE_CHECKS.keys() - _QUORUM_ONLY),
+    "quorum": frozenset(_QUEUE_CHECKS.keys() - _CLASSIC_ONLY),
 }
 """The arguments that each queue type understands."""
 
-STREAM_ONLY = frozenset(
+QUEUE_ARGUMENTS = tuple(sorted({*_QUEUE_CHECKS, *_STREAM_ONLY}))
+"""Every queue argument that RabbitMQ knows."""
+
+_POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
+    "alternate-exchange": (text, "alternate exchange name"),
+    "dead-letter-exchange": (text, "dead letter exchange name"),
+    "dead-letter-routing-key": (text, "dead letter routing key"),
+    "dead-letter-strategy": (one_of(DEAD_LETTER_STRATEGIES, ""), "dead letter strategy"),
+    "delivery-limit": (integer, "delivery limit"),
+    "expires": (lease_ms, "queue expiry"),
+    "max-length": (at_least_zero, "maximum length"),
+    "max-length-bytes": (at_least_zero, "maximum length in bytes"),
+    "message-ttl": (time_ms, "message TTL"),
+    "overflow": (one_of(OVERFLOWS, ""), "overflow value"),
+    "queue-alternate-exchange": (text, "alternate exchange name"),
+}
+"""The policy keys with an effect here: the check of their values, and RabbitMQ's name for them."""
+
+INERT_POLICY_KEYS = frozenset(
     {
-        "x-initial-cluster-size",
-        "x-max-age",
-        "x-stream-filter-size-bytes",
-        "x-stream-max-segment-size-bytes",
+        "consumer-timeout",
+        "federation-upstream",
+        "federation-upstream-pattern",
+        "federation-upstream-set",
+        "ha-mode",
+        "ha-params",
+        "ha-promote-on-failure",
+        "ha-promote-on-shutdown",
+        "ha-sync-batch-size",
+        "ha-sync-mode",
+        "initial-cluster-size",
+        "max-age",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "max-priority",
+        "queue-leader-locator",
+        "queue-master-locator",
+        "queue-mode",
+        "queue-version",
+        "routing-key",
+        "shards-per-node",
+        "stream-filter-size-bytes",
+        "stream-max-segment-size-bytes",
+        "target-group-size",
     }
 )
+"""Policy keys of RabbitMQ and its plugins that have no effect here."""
 
-EVERY_ARGUMENT = tuple(sorted({*CHECKS, *STREAM_ONLY}))
+_OPERATOR_KEYS = frozenset(
+    {"delivery-limit", "expires", "max-length", "max-length-bytes", "message-ttl", "overflow"}
+)
+_POLICY_KEYS = {
+    False: INERT_POLICY_KEYS | _POLICY_CHECKS.keys(),
+    True: INERT_POLICY_KEYS | _OPERATOR_KEYS,
+}
 
 
-def argument_faults(queue: Queue, compat: Compat = "4.0") -> list[tuple[str, Fault]]:
+def argument_errors(queue: Queue, compat: Compat = "4.0") -> list[tuple[str, ArgumentError]]:
     """Every unacceptable argument of a queue, in the order in which RabbitMQ finds them."""
-    if wrong_type := faults_of(queue.arguments, {"x-queue-type": CHECKS["x-queue-type"]}):
+    if wrong_type := errors_in(queue.arguments, {"x-queue-type": _QUEUE_CHECKS["x-queue-type"]}):
         return wrong_type
-    known = KNOWN[queue.queue_type]
-    checks = {name: check for name, check in CHECKS.items() if name in known}
+    known = ARGUMENTS_OF_TYPE[queue.queue_type]
+    checks = {name: check for name, check in _QUEUE_CHECKS.items() if name in known}
     if compat == "3.10" and "x-delivery-limit" in checks:
         checks["x-delivery-limit"] = at_least_zero
     if "x-dead-letter-exchange" not in queue.arguments:
         checks["x-dead-letter-routing-key"] = _needs_exchange
-    return faults_of(queue.arguments, checks)
+    return errors_in(queue.arguments, checks)
 
 
-def foreign_arguments(queue: Queue) -> list[str]:
-    """The arguments that RabbitMQ knows, but not for a queue of this type; in the order given."""
-    known = KNOWN[queue.queue_type]
-    return [name for name in queue.arguments if name in EVERY_ARGUMENT and name not in known]
+def arguments_of_other_types(queue: Queue) -> list[str]:
+    """The arguments that RabbitMQ knows, but not for queues of this type; in the order given."""
+    known = ARGUMENTS_OF_TYPE[queue.queue_type]
+    return [name for name in queue.arguments if name in QUEUE_ARGUMENTS and name not in known]
 
 
-def unsuitable_properties(queue: Queue) -> list[str]:
-    """What a quorum queue cannot be: auto-delete, exclusive or transient."""
-    if queue.queue_type != "quorum":
-        return []
-    properties = {
-        "auto-delete": queue.auto_delete,
-        "exclusive-owner": queue.exclusive,
-        "non-durable": not queue.durable,
-    }
-    return [name for name, asked_for in properties.items() if asked_for]
+def policy_keys(*, operator: bool) -> list[str]:
+    """The keys that RabbitMQ recognises in a policy or operator policy, sorted."""
+    return sorted(_POLICY_KEYS[operator])
 
 
-def _needs_exchange(value: AmqpValue) -> Fault | None:
-    return text(value) or Fault(
+def unrecognised_keys(policy: Policy, *, operator: bool) -> list[str]:
+    """The keys of a policy's definition that RabbitMQ does not recognise, sorted."""
+    return sorted(policy.definition.keys() - _POLICY_KEYS[operator])
+
+
+def policy_value_errors(policy: Policy, compat: Compat = "4.0") -> list[tuple[str, str]]:
+    """Every unacceptable value of a policy's definition: its key, and RabbitMQ's complaint."""
+    found: list[tuple[str, str]] = []
+    for key, value in sorted(policy.definition.items()):
+        check, name = _POLICY_CHECKS.get(key, (None, ""))
+        if key == "delivery-limit" and compat == "3.10":
+            check = at_least_zero
+        if check is not None and check(value) is not None:
+            found.append((key, f"{erlang_term(value)} is not a valid {name}"))
+    return found
+
+
+def _needs_exchange(value: AmqpValue) -> ArgumentError | None:
+    return text(value) or ArgumentError(
         "routing_key_but_no_dlx_defined", "needs x-dead-letter-exchange beside it"
     )

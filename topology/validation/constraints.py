@@ -1,4 +1,4 @@
-"""What can be wrong with a single value of an argument or policy table."""
+"""Checks of single values in argument and policy tables."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,109 +6,109 @@ import msgspec
 
 from topology.values import AmqpValue, amqp_type
 
-LONGEST_TTL_MS = 315_360_000_000
-"""Ten years: the longest time that RabbitMQ accepts anywhere."""
+MAX_TTL_MS = 315_360_000_000
+"""Ten years: the longest time that RabbitMQ accepts."""
 
-MOST_PRIORITIES = 255
+MAX_PRIORITIES = 255
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ArgumentError(msgspec.Struct, frozen=True):
     """One unacceptable value.
 
     Attributes:
-        reason: RabbitMQ's, as it prints it: `{value_negative,-1}`.
-        words: the same for people: `must not be negative, but is -1`.
+        reason: in RabbitMQ's reply, such as `{value_negative,-1}`.
+        words: for people, such as `must not be negative, but is -1`.
     """
 
     reason: str
     words: str
 
 
-Check = Callable[[AmqpValue], Fault | None]
+Check = Callable[[AmqpValue], ArgumentError | None]
 
 
-def integer(value: AmqpValue) -> Fault | None:
-    """Any integer; a boolean is none."""
+def integer(value: AmqpValue) -> ArgumentError | None:
+    """Any integer, but not a boolean."""
     if isinstance(value, int) and not isinstance(value, bool):
         return None
     kind = amqp_type(value)
-    return Fault(f'"expected integer, got {kind}"', f"expected an integer, got {kind}")
+    return ArgumentError(f'"expected integer, got {kind}"', f"expected an integer, got {kind}")
 
 
-def at_least_zero(value: AmqpValue) -> Fault | None:
+def at_least_zero(value: AmqpValue) -> ArgumentError | None:
     """An integer that is not negative."""
-    fault = integer(value)
-    if fault is None and isinstance(value, int) and value < 0:
-        return Fault(f"{{value_negative,{value}}}", f"must not be negative, but is {value}")
-    return fault
+    error = integer(value)
+    if error is None and isinstance(value, int) and value < 0:
+        return ArgumentError(f"{{value_negative,{value}}}", f"must not be negative, but is {value}")
+    return error
 
 
-def at_least_one(value: AmqpValue) -> Fault | None:
+def at_least_one(value: AmqpValue) -> ArgumentError | None:
     """A positive integer."""
     if value == 0 and integer(value) is None:
-        return Fault("{value_zero,0}", "must not be zero")
+        return ArgumentError("{value_zero,0}", "must not be zero")
     return at_least_zero(value)
 
 
-def time_ms(value: AmqpValue) -> Fault | None:
+def time_ms(value: AmqpValue) -> ArgumentError | None:
     """Milliseconds, zero to ten years."""
-    fault = at_least_zero(value)
-    if fault is None and isinstance(value, int) and value > LONGEST_TTL_MS:
-        return Fault(
+    error = at_least_zero(value)
+    if error is None and isinstance(value, int) and value > MAX_TTL_MS:
+        return ArgumentError(
             f"{{value_too_large,{value}}}",
-            f"must be at most {LONGEST_TTL_MS} ms (ten years), but is {value}",
+            f"must be at most {MAX_TTL_MS} ms (ten years), but is {value}",
         )
-    return fault
+    return error
 
 
-def lease_ms(value: AmqpValue) -> Fault | None:
+def lease_ms(value: AmqpValue) -> ArgumentError | None:
     """Milliseconds, one to ten years."""
     return at_least_one(value) or time_ms(value)
 
 
-def priorities(value: AmqpValue) -> Fault | None:
+def priorities(value: AmqpValue) -> ArgumentError | None:
     """A number of priorities, zero to 255."""
-    fault = at_least_zero(value)
-    if fault is None and isinstance(value, int) and value > MOST_PRIORITIES:
-        return Fault(
+    error = at_least_zero(value)
+    if error is None and isinstance(value, int) and value > MAX_PRIORITIES:
+        return ArgumentError(
             f"{{max_value_exceeded,{value}}}",
-            f"must be at most {MOST_PRIORITIES}, but is {value}",
+            f"must be at most {MAX_PRIORITIES}, but is {value}",
         )
-    return fault
+    return error
 
 
-def flag(value: AmqpValue) -> Fault | None:
+def flag(value: AmqpValue) -> ArgumentError | None:
     """True or false."""
     return None if isinstance(value, bool) else _unacceptable(value, "a boolean")
 
 
-def text(value: AmqpValue) -> Fault | None:
+def text(value: AmqpValue) -> ArgumentError | None:
     """A string."""
     return None if isinstance(value, str) else _unacceptable(value, "a string")
 
 
 def one_of(choices: tuple[str, ...], reason: str) -> Check:
-    """One of some strings; `reason` is RabbitMQ's word for any other string."""
+    """One of these strings; `reason` is RabbitMQ's reply to any other string."""
 
-    def check(value: AmqpValue) -> Fault | None:
+    def check(value: AmqpValue) -> ArgumentError | None:
         if not isinstance(value, str):
             return _unacceptable(value, "a string")
         if value in choices:
             return None
         given = f"expected one of {', '.join(choices)}, got {value!r}"
-        return Fault(reason.replace("VALUE", value), given)
+        return ArgumentError(reason.replace("VALUE", value), given)
 
     return check
 
 
-def faults_of(
+def errors_in(
     table: Mapping[str, AmqpValue], checks: Mapping[str, Check]
-) -> list[tuple[str, Fault]]:
-    """Every fault in a table, in the order of the checks; members without a check have none."""
+) -> list[tuple[str, ArgumentError]]:
+    """Every error in a table, in the order of the checks; members without a check have none."""
     found = ((key, check(table[key])) for key, check in checks.items() if key in table)
-    return [(key, fault) for key, fault in found if fault is not None]
+    return [(key, error) for key, error in found if error is not None]
 
 
-def _unacceptable(value: AmqpValue, wanted: str) -> Fault:
+def _unacceptable(value: AmqpValue, wanted: str) -> ArgumentError:
     kind = amqp_type(value)
-    return Fault(f"{{unacceptable_type,{kind}}}", f"expected {wanted}, got {kind}")
+    return ArgumentError(f"{{unacceptable_type,{kind}}}", f"expected {wanted}, got {kind}")

@@ -1,149 +1,126 @@
-"""Would RabbitMQ accept this declaration, and if not, with which reply?
+"""Would RabbitMQ accept this declaration? Its refusal if not, None if it would.
 
-`refuse_*` judge a declaration on its own, `inequivalent_*` one that meets an object of its name.
-They answer with RabbitMQ's code and text, or None. RabbitMQ looks for the existing object first:
-where it exists, ask `inequivalent_*` only. `check_definitions` collects everything that is wrong
-with the definitions of a vhost.
+RabbitMQ looks for an existing object of the same name first: use `inequivalent_*` if there is one
+(R-DEF-4), `refuse_*` if there is none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from topology.declarations import Binding, Exchange, Policy, Queue
-from topology.errors import (
+from topology.refusals import (
     Refusal,
-    UnsupportedPatternError,
     command_invalid,
+    default_exchange,
+    erlang_term,
+    exchange_in,
+    exclusive_queue,
     precondition_failed,
+    queue_in,
 )
-from topology.names import RESERVED_PREFIX, too_long
-from topology.patterns import compile_pattern
-from topology.refusals import default_exchange, exchange_in, queue_in, reserved_name
 from topology.routing.exchanges import EXCHANGE_TYPES
-from topology.validation.arguments import argument_faults, foreign_arguments, unsuitable_properties
-from topology.validation.bindings import hashes_complaint, x_match_complaint
-from topology.validation.equivalence import inequivalent_exchange, inequivalent_queue
-from topology.validation.policy_keys import (
-    APPLY_TO,
-    NOTHING_SET,
-    recognition_complaint,
-    unrecognised,
-    value_faults,
+from topology.validation.arguments import ARGUMENTS_OF_TYPE
+from topology.validation.declaration_errors import (
+    DeclarationError,
+    binding_errors,
+    exchange_errors,
+    policy_errors,
+    queue_errors,
 )
-from topology.validation.problems import check_definitions
-from topology.values import Compat, Table, amqp_type
-
-__all__ = [
-    "check_definitions",
-    "inequivalent_exchange",
-    "inequivalent_queue",
-    "refuse_binding",
-    "refuse_exchange",
-    "refuse_policy",
-    "refuse_queue",
-]
-
-
-_PRIORITIES = range(-(2**63), 2**63)
+from topology.values import AmqpValue, Compat, Table, amqp_type, match_key
 
 
 def refuse_exchange(exchange: Exchange, vhost: str) -> Refusal | None:
-    """Why an exchange that does not exist yet may not be declared so; None if it may."""
-    if exchange.type not in EXCHANGE_TYPES:
-        return command_invalid(f"unknown exchange type '{exchange.type}'")
-    if not exchange.name:
-        return default_exchange()
-    if exchange.name.startswith(RESERVED_PREFIX):
-        return reserved_name("exchange", exchange.name)
-    if complaint := too_long(exchange.name):
-        return precondition_failed(f"exchange name {complaint}")
-    return _not_text(exchange.arguments, "alternate-exchange", exchange_in(exchange.name, vhost))
+    """Check an exchange that does not exist yet."""
+    return _first(exchange_errors(exchange, vhost))
 
 
 def refuse_queue(queue: Queue, vhost: str, compat: Compat = "4.0") -> Refusal | None:
-    """Why a queue that does not exist yet may not be declared so; None if it may (R-POL-11)."""
-    if not queue.name:
-        return precondition_failed("a queue needs a name: server-named queues are not supported")
-    if queue.name.startswith(RESERVED_PREFIX):
-        return reserved_name("queue", queue.name)
-    if complaint := too_long(queue.name):
-        return precondition_failed(f"queue name {complaint}")
-    named = queue_in(queue.name, vhost)
-    for argument in ("x-dead-letter-exchange", "x-alternate-exchange"):
-        if refusal := _not_text(queue.arguments, argument, named):
-            return refusal
-    for argument, fault in argument_faults(queue, compat):
-        return precondition_failed(f"invalid arg '{argument}' for {named}: {fault.reason}")
-    for argument in foreign_arguments(queue):
-        module = f"rabbit_{queue.queue_type}_queue"
-        return precondition_failed(f"invalid arg '{argument}' for {named} of queue type {module}")
-    for unsuitable in unsuitable_properties(queue):
-        return precondition_failed(f"invalid property '{unsuitable}' for {named}")
-    return None
+    """Check a queue that does not exist yet."""
+    return _first(queue_errors(queue, vhost, compat))
 
 
-def refuse_binding(binding: Binding, vhost: str, source_type: str | None = None) -> Refusal | None:
-    """Why a binding between things that exist may not be made; None if it may.
+def refuse_binding(binding: Binding, source_type: str) -> Refusal | None:
+    """Check a binding between an exchange of that type and a destination that exists."""
+    return _first(binding_errors(binding, source_type))
 
-    Args:
-        binding: the binding.
-        vhost: its vhost; unused so far, as RabbitMQ's texts do not name it here.
-        source_type: type of the source exchange. Only headers exchanges check `x-match` (R-HDR-8),
-            only topic exchanges limit the number of `#`. Unknown: both are checked.
-    """
-    del vhost
-    if not binding.source or (binding.destination_type == "exchange" and not binding.destination):
+
+def refuse_policy(policy: Policy, compat: Compat = "4.0", *, operator: bool) -> Refusal | None:
+    """Check a policy, or an operator policy."""
+    return _first(policy_errors(policy, compat, operator=operator))
+
+
+def inequivalent_exchange(old: Exchange, new: Exchange, vhost: str) -> Refusal | None:
+    """Check a second declaration, `new`, of an exchange that exists as `old`."""
+    if new.type not in EXCHANGE_TYPES:
+        return command_invalid(f"unknown exchange type '{new.type}'")
+    if not new.name:
         return default_exchange()
-    if complaint := too_long(binding.routing_key):
-        return precondition_failed(f"routing key {complaint}")
-    if source_type in {"headers", None} and (complaint := x_match_complaint(binding)):
-        return precondition_failed(complaint)
-    if source_type in {"topic", None} and (complaint := hashes_complaint(binding)):
-        return precondition_failed(complaint)
-    return None
-
-
-def refuse_policy(
-    policy: Policy,
-    operator: bool,  # noqa: FBT001 - it reads well: refuse_policy(policy, operator, vhost)
-    vhost: str,
-    compat: Compat = "4.0",
-) -> Refusal | None:
-    """Why a policy, or an operator policy, may not be set; None if it may.
-
-    Args:
-        policy: the policy.
-        operator: whether it is to be an operator policy.
-        vhost: its vhost; unused so far, as RabbitMQ's texts do not name it here.
-        compat: 3.10 refuses a negative delivery limit.
-    """
-    del vhost
-    for complaint in _policy_complaints(policy, compat, operator=operator):
-        return precondition_failed(f"Validation failed: {complaint}")
-    return None
-
-
-def _policy_complaints(policy: Policy, compat: Compat, *, operator: bool) -> Iterable[str]:
-    try:
-        compile_pattern(policy.pattern)
-    except UnsupportedPatternError as error:
-        yield str(error)
-    if policy.priority not in _PRIORITIES:
-        yield f"priority {policy.priority} is not a 64-bit integer"
-    if policy.apply_to not in APPLY_TO:
-        yield (
-            f"apply-to '{policy.apply_to}' unrecognised; should be one of: {', '.join(APPLY_TO)}"
-        )
-    if not policy.definition:
-        yield NOTHING_SET
-    if unknown := unrecognised(policy, operator=operator):
-        yield recognition_complaint(unknown)
-    for _key, complaint in value_faults(policy, compat):
-        yield complaint
-
-
-def _not_text(table: Table, argument: str, named: str) -> Refusal | None:
-    if argument not in table or isinstance(table[argument], str):
-        return None
-    return precondition_failed(
-        f"invalid type '{amqp_type(table[argument])}' for arg '{argument}' in {named}"
+    named = exchange_in(new.name, vhost)
+    fields: tuple[tuple[str, AmqpValue, AmqpValue], ...] = (
+        ("type", old.type, new.type),
+        ("durable", old.durable, new.durable),
+        ("auto_delete", old.auto_delete, new.auto_delete),
+        ("internal", old.internal, new.internal),
     )
+    return _different_field(fields, named) or _different_argument(
+        old.arguments, new.arguments, ("alternate-exchange",), named
+    )
+
+
+def inequivalent_queue(old: Queue, new: Queue, vhost: str) -> Refusal | None:
+    """Check a second declaration, `new`, of a queue that exists as `old`.
+
+    Arguments that the queue type does not know are not compared.
+    """
+    if old.exclusive != new.exclusive:
+        return exclusive_queue(new.name, vhost)
+    named = queue_in(new.name, vhost)
+    fields: tuple[tuple[str, AmqpValue, AmqpValue], ...] = (
+        ("durable", old.durable, new.durable),
+        ("auto_delete", old.auto_delete, new.auto_delete),
+    )
+    return _different_field(fields, named) or _different_argument(
+        old.arguments, new.arguments, sorted(ARGUMENTS_OF_TYPE[old.queue_type]), named
+    )
+
+
+def _first(errors: Iterator[DeclarationError]) -> Refusal | None:
+    error = next(errors, None)
+    return None if error is None else error.refusal
+
+
+def _different_field(
+    fields: Iterable[tuple[str, AmqpValue, AmqpValue]], named: str
+) -> Refusal | None:
+    for name, old, new in fields:
+        if old != new:
+            return precondition_failed(
+                f"inequivalent arg '{name}' for {named}: "
+                f"received '{_plain(new)}' but current is '{_plain(old)}'"
+            )
+    return None
+
+
+def _different_argument(old: Table, new: Table, names: Iterable[str], named: str) -> Refusal | None:
+    for name in names:
+        if name == "x-queue-type" and old.get(name, "classic") == new.get(name, "classic"):
+            continue  # a classic queue need not say so
+        both_or_none = (name in old) == (name in new)
+        if both_or_none and match_key(old.get(name)) == match_key(new.get(name)):
+            continue
+        return precondition_failed(
+            f"inequivalent arg '{name}' for {named}: "
+            f"received {_typed(new, name)} but current is {_typed(old, name)}"
+        )
+    return None
+
+
+def _typed(table: Table, name: str) -> str:
+    if name not in table:
+        return "none"
+    return f"the value '{_plain(table[name])}' of type '{amqp_type(table[name])}'"
+
+
+def _plain(value: AmqpValue) -> str:
+    """Print a value without the marks that tell a string from other Erlang terms."""
+    return value if isinstance(value, str) else erlang_term(value)

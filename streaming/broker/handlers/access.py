@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streaming.broker.events import Actor, Kind
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 if TYPE_CHECKING:
     from streaming.broker.shard import Shard

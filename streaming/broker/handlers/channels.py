@@ -10,7 +10,7 @@ from streaming.broker import commands
 from streaming.broker.events import Actor, Kind
 from streaming.broker.message import NEVER
 from streaming.broker.timers import TimerKind
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 if TYPE_CHECKING:
     from streaming.broker.channels.channel import Channel

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streaming.broker.events import Actor
     from streaming.broker.shard import Shard
     from streaming.broker.state.schema import Delivery
-    from topology.errors import Refusal
+    from topology.refusals import Refusal
 
 
 class Checks:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from topology.definitions.load import exported
+from topology.definitions.dump import exported
 
 if TYPE_CHECKING:
     from topology.vhost import Vhost

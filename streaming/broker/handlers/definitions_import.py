@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from topology.definitions.json_object import MOST_PROBLEMS
+from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import load_definitions
-from topology.errors import InvalidTopologyError, Refusal, precondition_failed
+from topology.errors import InvalidTopologyError
+from topology.refusals import Refusal, precondition_failed
 
 if TYPE_CHECKING:
     from streaming.broker.events import Actor
@@ -32,7 +33,7 @@ def import_definitions(
     try:
         existing = _existing(topology)
         loaded = load_definitions(
-            document, default_vhost=vhost, existing=existing, most=MOST_PROBLEMS
+            document, default_vhost=vhost, existing=existing, max_problems=MAX_PROBLEMS
         )
     except InvalidTopologyError as error:
         return precondition_failed(f"definitions cannot be imported: {error}")

@@ -8,9 +8,9 @@ from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.handlers.access import Handler, Result, TopologyCommands
 from topology.declarations import Binding, Exchange
-from topology.errors import Refusal
 from topology.permissions import needs_to_bind, needs_to_declare_exchange
 from topology.refusals import (
+    Refusal,
     default_exchange,
     exchange_in_use,
     no_exchange,
@@ -131,12 +131,12 @@ class ExchangeCommands(TopologyCommands):
                 return queue
         elif binding.destination not in router.exchanges:
             return no_exchange(binding.destination, self._vhost)
-        return refuse_binding(binding, self._vhost, source.type)
+        return refuse_binding(binding, source.type)
 
     def refuse_key(self, binding: Binding) -> Refusal | None:
         """Why the exchange it leaves, if it exists, may not have a binding of that key."""
         source = self._shard.topology.router.exchanges.get(binding.source)
-        return None if source is None else refuse_binding(binding, self._vhost, source.type)
+        return None if source is None else refuse_binding(binding, source.type)
 
     def bind(self, binding: Binding) -> None:
         """Make a binding that is not refused; one that exists stays (R-ROUTE-12)."""

@@ -9,7 +9,8 @@ from streaming.broker.events import Actor
 from streaming.broker.handlers.access import Handler, Result, TopologyCommands
 from streaming.broker.lanes import refuse_policy_on_lanes
 from topology.declarations import Permission, Policy
-from topology.errors import Refusal, UnsupportedPatternError, precondition_failed
+from topology.errors import UnsupportedPatternError
+from topology.refusals import Refusal, precondition_failed
 from topology.validation.refuse import refuse_policy
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class PolicyCommands(TopologyCommands):
         config = self._shard.config
         return (
             self._not_administrator(actor)
-            or refuse_policy(policy, operator, self._vhost, config.compat)
+            or refuse_policy(policy, config.compat, operator=operator)
             or refuse_policy_on_lanes(policy, config)
         )
 

@@ -15,9 +15,8 @@ from streaming.broker.message import NEVER
 from streaming.broker.outbound import CancelOut
 from streaming.broker.timers import TimerKind
 from topology.declarations import Queue as Declaration
-from topology.errors import Refusal
 from topology.permissions import needs_to_declare_queue
-from topology.refusals import exclusive_queue, no_queue, queue_in_use, queue_not_empty
+from topology.refusals import Refusal, exclusive_queue, no_queue, queue_in_use, queue_not_empty
 from topology.validation.refuse import inequivalent_queue, refuse_queue
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer
 
 from streaming.protocol.definitions_packing import write_definitions
 from streaming.protocol.headers import OP, VHOST
-from topology.definitions.load import dump_definitions
+from topology.definitions.dump import dump_definitions
 from topology.errors import DlxError
 
 if TYPE_CHECKING:

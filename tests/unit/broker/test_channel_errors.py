@@ -4,7 +4,7 @@ from streaming.broker import commands
 from streaming.broker.events import Kind
 from tests.builders import Broker
 from tests.sayings import error_of
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 NO_EXCHANGE = Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'")
 NO_QUEUE = Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")

@@ -10,7 +10,7 @@ from streaming.broker.events import Kind
 from streaming.broker.outbound import AnswerOut
 from tests.builders import Broker
 from tests.sayings import error_of
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 NO_EXCHANGE = Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'")
 

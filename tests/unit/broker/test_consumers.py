@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.events import Kind
 from streaming.broker.outbound import CancelOut, DeliveryOut
 from tests.builders import Broker
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 

@@ -7,7 +7,7 @@ from streaming.broker.events import Kind
 from streaming.broker.vhost import encode_vhost
 from tests.builders import Broker, a_queue
 from topology.declarations import Binding, Exchange, Policy, Queue
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 def code_of(refusal: Refusal | None) -> int | None:

@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.handlers.definitions_export import PAGE_BYTES
 from tests.builders import Broker
 from topology.definitions.load import load_definitions
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 def pages(broker):

@@ -8,7 +8,7 @@ from streaming.broker import commands
 from streaming.broker.events import Kind
 from streaming.broker.vhost import encode_vhost
 from tests.builders import Broker
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 DOCUMENT: dict[str, Any] = {
     "rabbit_version": "4.0.5",
@@ -228,3 +228,14 @@ def test_of_much_that_is_not_modelled_the_number_is_answered():
     assert isinstance(answer, dict)
     assert len(answer["left_out"]) == 1_001
     assert answer["left_out"][-1] == "document: 99000 more are left out"
+
+
+def test_an_exclusive_queue_is_left_out_because_nobody_would_own_it():
+    broker = Broker()
+    binding = {"source": "amq.topic", "destination": "mine", "routing_key": "k"}
+
+    answer = broker.do(an_import(queues=[{"name": "mine", "exclusive": True}], bindings=[binding]))
+
+    assert answer["imported"] == 0
+    assert len(answer["left_out"]) == 2
+    assert set(broker.shard.topology.queues) == set()

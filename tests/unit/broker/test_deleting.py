@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.events import Kind
 from tests.builders import Broker
 from topology.declarations import Binding
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 def test_deleting_what_does_not_exist_is_no_error():

@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.outbound import AnswerOut
 from tests.builders import Broker, a_queue
 from topology.declarations import Queue
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 def refused(what: str) -> Refusal:

@@ -8,7 +8,7 @@ from streaming.broker import commands
 from streaming.broker.commands import Ack, CheckedPublish, Nack, Reject
 from streaming.broker.events import Kind
 from tests.builders import Broker
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 

@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.events import Kind
 from tests.builders import Broker, a_queue
 from topology.declarations import Binding, Queue
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 

@@ -7,7 +7,7 @@ from streaming.broker.events import Kind
 from tests.builders import Broker, a_queue
 from tests.sayings import error_of
 from topology.declarations import Binding, Exchange, Policy, Queue
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 def a_broker(*, configure: str = "", write: str = "", read: str = "") -> Broker:

@@ -7,7 +7,7 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut, ConfirmOut
 from tests.builders import Broker
 from tests.sayings import confirms, error_of, returns
-from topology.errors import Refusal
+from topology.refusals import Refusal
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_what_is_not_modelled_is_told_once_for_a_file_that_two_vhosts_name(tmp_p
     load_vhost_definitions(config_with(a=export, b=export), told.append)
 
     assert told == [
-        f"{export}: queues[{number}]: queue type 'stream' is not modelled" for number in (0, 1)
+        f"{export}: queues[{number}]: queue type 'stream' is not supported" for number in (0, 1)
     ]
 
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from topology.analysis.cycles import MOST_LAPS, Lap, automatic_cycles, automatic_reasons
+from topology.analysis.cycles import (
+    MAX_CYCLES,
+    DeadLetterCycle,
+    automatic_cycles,
+    automatic_reasons,
+)
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.policies import QueueSettings
 from topology.values import Table
@@ -43,7 +48,7 @@ def test_the_settings_of_a_queue_tell_how_its_messages_may_die_by_themselves(set
 
 
 def test_a_lap_reads_from_its_first_queue_round_to_it():
-    lap = Lap(("a", "b"), (("expired",), ("expired", "maxlen")))
+    lap = DeadLetterCycle(("a", "b"), (("expired",), ("expired", "maxlen")))
 
     assert str(lap) == "a -(expired)-> b -(expired or maxlen)-> a"
 
@@ -174,9 +179,9 @@ def test_a_long_ring_is_found_and_told_in_short():
 
 
 def test_no_more_rings_are_told_than_anybody_reads():
-    queues = [dying(f"q{n:04}", "", f"q{n:04}") for n in range(MOST_LAPS + 1)]
+    queues = [dying(f"q{n:04}", "", f"q{n:04}") for n in range(MAX_CYCLES + 1)]
 
     found = laps(queues)
 
-    assert len(found) == MOST_LAPS
-    assert found[-1] == f"q{MOST_LAPS - 1:04} -(expired)-> q{MOST_LAPS - 1:04}"
+    assert len(found) == MAX_CYCLES
+    assert found[-1] == f"q{MAX_CYCLES - 1:04} -(expired)-> q{MAX_CYCLES - 1:04}"

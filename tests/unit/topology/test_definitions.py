@@ -4,31 +4,32 @@ import json
 
 from tests.unit.topology.cluster_export import CLUSTER, SHOP
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions.load import Loaded, User, dump_definitions, load_definitions
+from topology.definitions.dump import dump_definitions
+from topology.definitions.load import LoadedDefinitions, User, load_definitions
 from topology.errors import Problem
 
 
 def test_the_export_of_a_whole_cluster_loads_unchanged():
-    assert load_definitions(CLUSTER) == Loaded(
+    assert load_definitions(CLUSTER) == LoadedDefinitions(
         vhosts={
             "/": Definitions(permissions=(Permission("admin", ".*", ".*", ".*"),)),
             "shop": SHOP,
         },
         left_out=(
-            Problem("exchanges[2].type", "exchange type 'x-delayed-message' is not modelled"),
-            Problem("queues[1]", "queue type 'stream' is not modelled"),
-            Problem("queues[2]", "'amq.gen-1' is a name of the broker's own"),
+            Problem("exchanges[2].type", "exchange type 'x-delayed-message' is not supported"),
+            Problem("queues[1]", "queue type 'stream' is not supported"),
+            Problem("queues[2]", "name 'amq.gen-1' is reserved for the broker"),
             Problem("policies[0].definition.ha-mode", "has no effect here"),
-            Problem("policies[0].definition.novel-key", "is not modelled"),
-            Problem("parameters[1]", "a 'shovel' parameter is not modelled"),
-            Problem("parameters[2]", "a 'vhost-limits' parameter is not modelled"),
-            Problem("topic_permissions[0]", "topic permissions are not modelled"),
+            Problem("policies[0].definition.novel-key", "is not supported"),
+            Problem("parameters[1]", "'shovel' parameters are not supported"),
+            Problem("parameters[2]", "'vhost-limits' parameters are not supported"),
+            Problem("topic_permissions[0]", "topic permissions are not supported"),
             Problem(
-                "global_parameters[2]", "global parameter 'mqtt_default_vhosts' is not modelled"
+                "global_parameters[2]", "global parameter 'mqtt_default_vhosts' is not supported"
             ),
-            Problem("bindings[3]", "the queue 'amq.gen-1' was left out"),
-            Problem("bindings[1]", "the queue 'log' was left out"),
-            Problem("bindings[2]", "the exchange 'later' was left out"),
+            Problem("bindings[3]", "the queue 'amq.gen-1' is left out"),
+            Problem("bindings[1]", "the queue 'log' is left out"),
+            Problem("bindings[2]", "the exchange 'later' is left out"),
         ),
         users=(
             User("admin", ("administrator",)),
@@ -61,7 +62,7 @@ def test_the_export_of_a_single_vhost_loads_into_the_vhost_given():
         "bindings": [],
     }  # fmt: skip
 
-    assert load_definitions(document, default_vhost="here") == Loaded(
+    assert load_definitions(document, default_vhost="here") == LoadedDefinitions(
         {
             "here": Definitions(
                 queues=(Queue("q"),),
@@ -160,7 +161,7 @@ def test_what_rabbitmq_does_not_export_is_not_written():
         ),
     )
 
-    assert load_definitions(dump_definitions({"/": definitions})) == Loaded(
+    assert load_definitions(dump_definitions({"/": definitions})) == LoadedDefinitions(
         {
             "/": Definitions(
                 queues=(Queue("q"),),

@@ -3,8 +3,8 @@
 import pytest
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions.load import Loaded, load_definitions
-from topology.errors import Problem
+from topology.definitions.load import LoadedDefinitions, load_definitions
+from topology.errors import InvalidTopologyError, Problem
 
 
 def loaded(**members):
@@ -21,7 +21,7 @@ def test_without_a_list_of_vhosts_they_are_those_that_objects_name():
 
 
 def test_an_empty_document_is_an_empty_vhost():
-    assert load_definitions({}) == Loaded({"/": Definitions()})
+    assert load_definitions({}) == LoadedDefinitions({"/": Definitions()})
 
 
 def test_operator_policies_may_have_an_array_of_their_own():
@@ -39,8 +39,8 @@ def test_a_policy_of_which_nothing_is_modelled_is_left_out():
 
     assert found.vhosts["/"] == Definitions()
     assert found.left_out == (
-        Problem("policies[0].definition.novel-key", "is not modelled"),
-        Problem("policies[0]", "nothing of its definition is modelled"),
+        Problem("policies[0].definition.novel-key", "is not supported"),
+        Problem("policies[0]", "none of its keys is supported"),
     )
 
 
@@ -52,10 +52,34 @@ def test_policies_among_the_parameters_are_policies():
     assert found.left_out == (Problem("parameters[0].value.extra", "is not a known member"),)
 
 
-def test_exclusive_queues_and_null_sections_load():
-    found = load_definitions({"queues": [{"name": "q", "exclusive": True}], "bindings": None})
+def test_null_sections_are_empty():
+    assert load_definitions({"bindings": None}) == LoadedDefinitions({"/": Definitions()})
 
-    assert found == Loaded({"/": Definitions(queues=(Queue("q", exclusive=True),))})
+
+def test_exclusive_queues_and_their_bindings_are_left_out():
+    """Nobody would own them: every later use would be refused with 405."""
+    found = loaded(
+        queues=[{"name": "mine", "exclusive": True}, {"name": "q"}],
+        bindings=[{"source": "amq.topic", "destination": name} for name in ("mine", "q")],
+    )
+
+    assert found.vhosts["/"] == Definitions(
+        queues=(Queue("q"),), bindings=(Binding("amq.topic", "q"),)
+    )
+    assert [problem.where for problem in found.left_out] == ["queues[0].exclusive", "bindings[0]"]
+
+
+def test_a_queue_with_a_single_active_consumer_is_a_problem():
+    def queue(value):
+        return {"name": "q", "arguments": {"x-single-active-consumer": value}}
+
+    with pytest.raises(InvalidTopologyError) as raised:
+        loaded(queues=[queue(value=False), queue(value=True)])
+
+    assert "queues[1].arguments.x-single-active-consumer" in [
+        problem.where for problem in raised.value.problems
+    ]
+    assert loaded(queues=[queue(value=False)]).left_out == ()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +104,7 @@ def test_exclusive_queues_and_null_sections_load():
 def test_a_queue_is_of_the_type_it_says_or_its_vhosts_default(vhost, queue, arguments):
     found = loaded(vhosts=[{"name": "/", **vhost}], queues=[{"name": "q", **queue}])
 
-    assert found == Loaded({"/": Definitions(queues=(Queue("q", arguments=arguments),))})
+    assert found == LoadedDefinitions({"/": Definitions(queues=(Queue("q", arguments=arguments),))})
 
 
 def test_what_has_no_effect_is_named_and_mostly_kept():
@@ -93,7 +117,7 @@ def test_what_has_no_effect_is_named_and_mostly_kept():
             {"name": "x", "arguments": {"alternate_exchange": "y"}, "polcy": 1},
         ],
         queues=[
-            {"name": "q", "arguments": {"x-mesage-ttl": 1, "x-single-active-consumer": True}},
+            {"name": "q", "arguments": {"x-mesage-ttl": 1}},
             {"name": "typo", "type": "quorom"},
         ],
         bindings=[
@@ -104,41 +128,35 @@ def test_what_has_no_effect_is_named_and_mostly_kept():
         somthing_else=1,
     )
 
-    assert found == Loaded(
+    assert found == LoadedDefinitions(
         {
             "/": Definitions(
                 exchanges=(Exchange("x", arguments={"alternate_exchange": "y"}),),
-                queues=(
-                    Queue("q", arguments={"x-mesage-ttl": 1, "x-single-active-consumer": True}),
-                ),
+                queues=(Queue("q", arguments={"x-mesage-ttl": 1}),),
             )
         },
         (
-            Problem("exchanges[0]", "every vhost has the exchange ''"),
-            Problem("exchanges[1]", "every vhost has the exchange 'amq.topic'"),
-            Problem("exchanges[2]", "'amq.mine' is a name of the broker's own"),
+            Problem("exchanges[0]", "exchange '' is predeclared in every vhost"),
+            Problem("exchanges[1]", "exchange 'amq.topic' is predeclared in every vhost"),
+            Problem("exchanges[2]", "name 'amq.mine' is reserved for the broker"),
             Problem(
                 "exchanges[3].type",
-                "exchange type 'topci' is not modelled (did you mean 'topic'?)",
+                "exchange type 'topci' is not supported (did you mean 'topic'?)",
             ),
             Problem(
                 "exchanges[4].arguments.alternate_exchange",
-                "is no argument that has an effect (did you mean 'alternate-exchange'?)",
+                "is an unknown argument and has no effect (did you mean 'alternate-exchange'?)",
             ),
             Problem("exchanges[4].polcy", "is not a known member"),
             Problem(
                 "queues[0].arguments.x-mesage-ttl",
-                "is no argument that has an effect (did you mean 'x-message-ttl'?)",
+                "is an unknown argument and has no effect (did you mean 'x-message-ttl'?)",
             ),
-            Problem(
-                "queues[0].arguments.x-single-active-consumer",
-                "single active consumers are not modelled",
-            ),
-            Problem("queues[1]", "queue type 'quorom' is not modelled (did you mean 'quorum'?)"),
-            Problem("bindings[0]", "the default exchange's bindings are implicit"),
+            Problem("queues[1]", "queue type 'quorom' is not supported (did you mean 'quorum'?)"),
+            Problem("bindings[0]", "bindings of the default exchange are implicit"),
             Problem("policy", "is not a known member (did you mean 'policies'?)"),
             Problem("somthing_else", "is not a known member"),
-            Problem("bindings[1]", "the exchange 'amq.mine' was left out"),
+            Problem("bindings[1]", "the exchange 'amq.mine' is left out"),
         ),
     )
 
@@ -153,7 +171,7 @@ def test_what_stands_there_twice_alike_is_taken_once():
         permissions=[permission, permission],
     )
 
-    assert found == Loaded(
+    assert found == LoadedDefinitions(
         {
             "/": Definitions(
                 queues=(Queue("q"),),
@@ -165,8 +183,8 @@ def test_what_stands_there_twice_alike_is_taken_once():
             )
         },
         (
-            Problem("queues[1]", "repeats queues[0]"),
-            Problem("bindings[2]", "repeats bindings[0]"),
-            Problem("permissions[1]", "repeats permissions[0]"),
+            Problem("queues[1]", "is a duplicate of queues[0]"),
+            Problem("bindings[2]", "is a duplicate of bindings[0]"),
+            Problem("permissions[1]", "is a duplicate of permissions[0]"),
         ),
     )

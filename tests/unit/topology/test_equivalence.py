@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from topology.declarations import Exchange, Queue
-from topology.errors import Refusal
-from topology.refusals import exclusive_queue
+from topology.refusals import Refusal, exclusive_queue
 from topology.validation.refuse import inequivalent_exchange, inequivalent_queue
 
 TTL: dict[str, Any] = {"x-message-ttl": 100}

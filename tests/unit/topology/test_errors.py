@@ -2,18 +2,16 @@
 
 import pickle
 
-from topology.errors import (
-    InvalidTopologyError,
-    Problem,
+from topology.errors import InvalidTopologyError, Problem, UnsupportedPatternError
+from topology.refusals import (
     Refusal,
-    UnsupportedPatternError,
     access_refused,
     command_invalid,
     not_found,
     precondition_failed,
     resource_locked,
 )
-from topology.suggestions import MOST_CANDIDATES, MOST_HINTS, Hints, did_you_mean
+from topology.suggestions import MAX_CANDIDATES, MAX_HINTS, Hints, did_you_mean
 
 PROBLEMS = [Problem("queues[0].name", "is missing"), Problem("document", "is not JSON")]
 
@@ -61,7 +59,7 @@ def test_the_likeliest_name_is_suggested_if_any_is_alike():
 
 
 def test_suggestions_stay_cheap_among_many_names():
-    many = [f"name-{number:05}" for number in range(MOST_CANDIDATES + 1)]
+    many = [f"name-{number:05}" for number in range(MAX_CANDIDATES + 1)]
 
     assert did_you_mean("name-00000x", many) == " (did you mean 'name-00000'?)"
 
@@ -71,7 +69,7 @@ def test_only_the_first_of_many_unknown_names_get_a_hint():
 
     assert hints.hint("queue", "wrok") == " (did you mean 'work'?)"
     assert hints.hint("exchange", "wrok") == ""
-    for number in range(MOST_HINTS):
+    for number in range(MAX_HINTS):
         hints.hint("queue", f"unlike {number}")
     assert hints.hint("queue", "wrok") == " (did you mean 'work'?)"
     assert hints.hint("queue", "workk") == ""

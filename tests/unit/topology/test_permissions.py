@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from topology.declarations import Binding, Exchange, Permission, Queue
-from topology.errors import Refusal, UnsupportedPatternError
+from topology.errors import UnsupportedPatternError
 from topology.permissions import (
     PermissionTable,
     needs_to_bind,
     needs_to_declare_exchange,
     needs_to_declare_queue,
 )
+from topology.refusals import Refusal
 
 
 def a_table(*permissions):

@@ -1,6 +1,6 @@
 """Policies that do nothing, or compete."""
 
-from topology.analysis.policy_lint import lint_policies
+from topology.analysis.lint import lint_policies
 from topology.declarations import Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
 from topology.values import Table

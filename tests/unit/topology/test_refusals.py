@@ -1,7 +1,7 @@
 """Refusals that need no look at arguments."""
 
-from topology.errors import Refusal
 from topology.refusals import (
+    Refusal,
     exchange_in_use,
     exclusive_queue,
     internal_exchange,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from topology.declarations import Binding, Policy
-from topology.errors import Refusal
+from topology.refusals import Refusal
 from topology.validation.refuse import refuse_binding, refuse_policy
 from topology.values import Timestamp
 
@@ -56,19 +56,17 @@ def test_an_invalid_x_match_is_refused_by_headers_exchanges_only(x_match, text):
     """R-HDR-8."""
     binding = Binding("h", "q", arguments={"x-match": x_match})
 
-    assert refuse_binding(binding, "/", "headers") == precondition(text)
-    assert refuse_binding(binding, "/") == precondition(text)
-    assert refuse_binding(binding, "/", "topic") is None
+    assert refuse_binding(binding, "headers") == precondition(text)
+    assert refuse_binding(binding, "topic") is None
 
 
 def test_too_many_hashes_are_refused_by_topic_exchanges_only():
     binding = Binding("t", "q", routing_key=".".join("#" * 11))
     refusal = precondition("binding key '#.#.#.#.#.#.#.#.#.#.#' has 11 '#', more than 10")
 
-    assert refuse_binding(binding, "/", "topic") == refusal
-    assert refuse_binding(binding, "/") == refusal
-    assert refuse_binding(binding, "/", "direct") is None
-    assert refuse_binding(Binding("t", "q", routing_key=".".join("#" * 10)), "/") is None
+    assert refuse_binding(binding, "topic") == refusal
+    assert refuse_binding(binding, "direct") is None
+    assert refuse_binding(Binding("t", "q", routing_key=".".join("#" * 10)), "topic") is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_too_many_hashes_are_refused_by_topic_exchanges_only():
     ],
 )
 def test_the_default_exchange_cannot_be_bound_and_keys_are_short(binding, refusal):
-    assert refuse_binding(binding, "/") == refusal
+    assert refuse_binding(binding, "direct") == refusal
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,7 @@ def test_the_default_exchange_cannot_be_bound_and_keys_are_short(binding, refusa
     ],
 )
 def test_ordinary_policies_may_be_set(definition):
-    assert refuse_policy(Policy("p", "^(?!amq)", definition), operator=False, vhost="/") is None
+    assert refuse_policy(Policy("p", "^(?!amq)", definition), operator=False) is None
 
 
 @pytest.mark.parametrize(
@@ -126,32 +124,30 @@ def test_ordinary_policies_may_be_set(definition):
 def test_invalid_policy_settings_are_refused(key, value, text):
     policy = Policy("p", ".*", {key: value})
 
-    assert refuse_policy(policy, operator=False, vhost="/") == precondition(
-        f"Validation failed: {text}"
-    )
+    assert refuse_policy(policy, operator=False) == precondition(f"Validation failed: {text}")
 
 
 def test_operator_policies_have_fewer_keys():
     """R-POL-7."""
     policy = Policy("p", ".*", {"dead-letter-exchange": "x", "alternate-exchange": "y"})
 
-    assert refuse_policy(policy, operator=False, vhost="/") is None
-    assert refuse_policy(policy, operator=True, vhost="/") == precondition(
+    assert refuse_policy(policy, operator=False) is None
+    assert refuse_policy(policy, operator=True) == precondition(
         'Validation failed: [{<<"alternate-exchange">>,<<"y">>},'
         '{<<"dead-letter-exchange">>,<<"x">>}] are not recognised policy settings'
     )
     limits: dict[str, Any] = {"max-length": 1, "delivery-limit": 1, "overflow": "drop-head"}
-    assert refuse_policy(Policy("p", "", limits), operator=True, vhost="/") is None
+    assert refuse_policy(Policy("p", "", limits), operator=True) is None
 
 
 def test_policies_need_a_linear_pattern_and_something_to_apply_to():
-    assert refuse_policy(Policy("p", r"(a)\1", {}), operator=False, vhost="/") == precondition(
+    assert refuse_policy(Policy("p", r"(a)\1", {}), operator=False) == precondition(
         r"Validation failed: pattern '(a)\\1' cannot be matched in linear time or is malformed"
         r" (invalid escape sequence: \1); of look-arounds only '^(?!...)' at the beginning is"
         " supported, and no back-references"
     )
     assert refuse_policy(
-        Policy("p", "", {"expires": 1}, apply_to="queue"), operator=False, vhost="/"
+        Policy("p", "", {"expires": 1}, apply_to="queue"), operator=False
     ) == precondition(
         "Validation failed: apply-to 'queue' unrecognised; should be one of:"
         " all, exchanges, queues, classic_queues, quorum_queues, streams"
@@ -161,7 +157,7 @@ def test_policies_need_a_linear_pattern_and_something_to_apply_to():
 @pytest.mark.parametrize("operator", [False, True])
 @pytest.mark.parametrize("compat", ["3.10", "4.0"])
 def test_a_policy_has_to_set_something(operator, compat):
-    refusal = refuse_policy(Policy("p", ".*", {}), operator, "/", compat)
+    refusal = refuse_policy(Policy("p", ".*", {}), compat, operator=operator)
 
     assert refusal == precondition("Validation failed: no policy provided")
 
@@ -169,7 +165,7 @@ def test_a_policy_has_to_set_something(operator, compat):
 def test_3_10_refuses_a_negative_delivery_limit_by_policy():
     policy = Policy("p", "", {"delivery-limit": -1})
 
-    assert refuse_policy(policy, operator=True, vhost="/") is None
-    assert refuse_policy(policy, operator=True, vhost="/", compat="3.10") == precondition(
+    assert refuse_policy(policy, operator=True) is None
+    assert refuse_policy(policy, operator=True, compat="3.10") == precondition(
         "Validation failed: -1 is not a valid delivery limit"
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from topology.declarations import Exchange, Queue
-from topology.errors import Refusal
+from topology.refusals import Refusal
 from topology.validation.refuse import refuse_exchange, refuse_queue
 
 QUORUM: dict[str, Any] = {"x-queue-type": "quorum"}
@@ -76,7 +76,7 @@ def test_other_exchanges_are_refused(exchange, refusal):
                 "x-dead-letter-exchange": "ghost",
                 "x-dead-letter-routing-key": "",
                 "x-queue-mode": "lazy",
-                "x-single-active-consumer": True,
+                "x-single-active-consumer": False,
                 "x-queue-type": "classic",
                 "x-alternate-exchange": "ae",
                 "x-never-heard-of": [1],
@@ -213,3 +213,13 @@ def test_3_10_refuses_a_negative_delivery_limit():
 )
 def test_other_queues_are_refused(queue, refusal):
     assert refuse_queue(queue, "/") == refusal
+
+
+def test_a_single_active_consumer_is_not_implemented():
+    queue = Queue("q", arguments={"x-single-active-consumer": True})
+
+    refusal = refuse_queue(queue, "/")
+
+    assert refusal is not None
+    assert refusal.code == 540
+    assert refusal.text.startswith("NOT_IMPLEMENTED - x-single-active-consumer")

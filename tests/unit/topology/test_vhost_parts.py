@@ -1,4 +1,4 @@
-from topology.definitions.vhost_parts import part_of
+from topology.definitions.load import part_of
 
 CLUSTER = {
     "rabbit_version": "4.0.5",

@@ -1,0 +1,252 @@
+"""What is wrong with a single declaration: the one validator behind `refuse` and `problems`.
+
+Each function yields every error, in the order in which RabbitMQ finds them. `refuse` replies with
+the first one; `problems` lists all of them with their paths.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from topology.declarations import (
+    RESERVED_PREFIX,
+    Binding,
+    Exchange,
+    Permission,
+    Policy,
+    Queue,
+    too_long,
+)
+from topology.errors import UnsupportedPatternError
+from topology.patterns import compile_pattern
+from topology.refusals import (
+    Refusal,
+    command_invalid,
+    default_exchange,
+    erlang_binary,
+    erlang_term,
+    exchange_in,
+    not_implemented,
+    precondition_failed,
+    queue_in,
+    reserved_name,
+)
+from topology.routing.exchanges import EXCHANGE_TYPES
+from topology.routing.headers import X_MATCH
+from topology.routing.topic import split_words
+from topology.suggestions import did_you_mean
+from topology.validation.arguments import (
+    APPLY_TO,
+    argument_errors,
+    arguments_of_other_types,
+    policy_keys,
+    policy_value_errors,
+    unrecognised_keys,
+)
+from topology.values import Compat, Table, amqp_type
+
+MAX_HASHES = 10
+"""Limit of `#` in one binding key of a topic exchange: more only make matching slow."""
+
+SINGLE_ACTIVE_CONSUMER = "x-single-active-consumer"
+
+_PRIORITIES = range(-(2**63), 2**63)
+_QUORUM_PROPERTIES = {
+    "auto-delete": ("auto_delete", "auto-delete"),
+    "exclusive-owner": ("exclusive", "exclusive"),
+    "non-durable": ("durable", "transient"),
+}
+"""RabbitMQ's name of a property that quorum queues cannot have: its member, and a word for it."""
+
+
+class DeclarationError(msgspec.Struct, frozen=True):
+    """One thing wrong with a declaration.
+
+    Attributes:
+        member: the path inside the declaration, such as `arguments.x-expires`.
+        words: what is wrong, for people.
+        refusal: RabbitMQ's reply to the declaration.
+    """
+
+    member: str
+    words: str
+    refusal: Refusal
+
+
+def exchange_errors(exchange: Exchange, vhost: str) -> Iterator[DeclarationError]:
+    """Yield what is wrong with an exchange."""
+    if exchange.type not in EXCHANGE_TYPES:
+        yield DeclarationError(
+            "type",
+            f"no exchange type is named {exchange.type!r}"
+            f"{did_you_mean(exchange.type, EXCHANGE_TYPES)}",
+            command_invalid(f"unknown exchange type '{exchange.type}'"),
+        )
+    yield from _name_errors("exchange", exchange.name, default_exchange())
+    named = exchange_in(exchange.name, vhost)
+    yield from _text_errors(exchange.arguments, ("alternate-exchange",), named)
+
+
+def queue_errors(queue: Queue, vhost: str, compat: Compat = "4.0") -> Iterator[DeclarationError]:
+    """Yield what is wrong with a queue (R-POL-11)."""
+    unnamed = precondition_failed("a queue needs a name: server-named queues are not supported")
+    yield from _name_errors("queue", queue.name, unnamed)
+    named = queue_in(queue.name, vhost)
+    exchanges = ("x-dead-letter-exchange", "x-alternate-exchange")
+    yield from _text_errors(queue.arguments, exchanges, named)
+    for argument, error in argument_errors(queue, compat):
+        if argument not in exchanges:
+            yield DeclarationError(
+                f"arguments.{argument}",
+                error.words,
+                precondition_failed(f"invalid arg '{argument}' for {named}: {error.reason}"),
+            )
+        if argument == "x-queue-type":
+            return
+    queue_type = queue.queue_type
+    for argument in arguments_of_other_types(queue):
+        reply = f"invalid arg '{argument}' for {named} of queue type rabbit_{queue_type}_queue"
+        yield DeclarationError(
+            f"arguments.{argument}",
+            f"is not an argument of {queue_type} queues",
+            precondition_failed(reply),
+        )
+    if queue_type == "quorum":
+        asked_for = (queue.auto_delete, queue.exclusive, not queue.durable)
+        for name, wrong in zip(_QUORUM_PROPERTIES, asked_for, strict=True):
+            if wrong:
+                member, word = _QUORUM_PROPERTIES[name]
+                yield DeclarationError(
+                    member,
+                    f"a quorum queue cannot be {word}",
+                    precondition_failed(f"invalid property '{name}' for {named}"),
+                )
+    if queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True:
+        yield DeclarationError(
+            f"arguments.{SINGLE_ACTIVE_CONSUMER}",
+            "single active consumers are not supported: remove the argument or set it to false",
+            not_implemented(f"{SINGLE_ACTIVE_CONSUMER} cannot be used: invalid arg for {named}"),
+        )
+
+
+def binding_errors(binding: Binding, source_type: str | None) -> Iterator[DeclarationError]:
+    """Yield what is wrong with a binding whose ends exist.
+
+    Args:
+        binding: the binding.
+        source_type: type of the source exchange; None if unknown. Only headers exchanges check
+            `x-match` (R-HDR-8), only topic exchanges limit the number of `#`.
+    """
+    for member, name in (("source", binding.source), ("destination", binding.destination)):
+        if not name and (member == "source" or binding.destination_type == "exchange"):
+            yield DeclarationError(
+                member, "the default exchange cannot be bound", default_exchange()
+            )
+    if words := too_long(binding.routing_key):
+        reply = precondition_failed(f"routing key {words}")
+        yield DeclarationError("routing_key", words, reply)
+    if source_type == "headers" and (words := _x_match_complaint(binding.arguments)):
+        yield DeclarationError("arguments.x-match", words, precondition_failed(words))
+    if source_type == "topic" and (words := _hashes_complaint(binding.routing_key)):
+        yield DeclarationError("routing_key", words, precondition_failed(words))
+
+
+def policy_errors(
+    policy: Policy, compat: Compat = "4.0", *, operator: bool
+) -> Iterator[DeclarationError]:
+    """Yield what is wrong with a policy or an operator policy."""
+    yield from pattern_errors("pattern", policy.pattern)
+    if policy.priority not in _PRIORITIES:
+        words = f"priority {policy.priority} is not a 64-bit integer"
+        yield _invalid_policy("priority", words, words)
+    if policy.apply_to not in APPLY_TO:
+        choices = ", ".join(APPLY_TO)
+        hint = did_you_mean(policy.apply_to, APPLY_TO)
+        yield _invalid_policy(
+            "apply-to",
+            f"must be one of {choices}, not {policy.apply_to!r}{hint}",
+            f"apply-to '{policy.apply_to}' unrecognised; should be one of: {choices}",
+        )
+    if not policy.definition:
+        yield _invalid_policy("definition", "must have at least one key", "no policy provided")
+    unrecognised = unrecognised_keys(policy, operator=operator)
+    terms = ",".join(
+        f"{{{erlang_binary(key)},{erlang_term(policy.definition[key])}}}" for key in unrecognised
+    )
+    for key in unrecognised:
+        kind = "an operator policy" if operator else "a policy"
+        hint = did_you_mean(key, policy_keys(operator=operator))
+        yield _invalid_policy(
+            f"definition.{key}",
+            f"is not a key of {kind}{hint}",
+            f"[{terms}] are not recognised policy settings",
+        )
+    for key, complaint in policy_value_errors(policy, compat):
+        yield _invalid_policy(f"definition.{key}", complaint, complaint)
+
+
+def permission_errors(permission: Permission) -> Iterator[DeclarationError]:
+    """Yield what is wrong with a permission."""
+    yield from pattern_errors("configure", permission.configure)
+    yield from pattern_errors("write", permission.write)
+    yield from pattern_errors("read", permission.read)
+
+
+def pattern_errors(member: str, pattern: str) -> Iterator[DeclarationError]:
+    """Yield the error if a pattern cannot be used."""
+    try:
+        compile_pattern(pattern)
+    except UnsupportedPatternError as error:
+        yield _invalid_policy(member, str(error), str(error))
+
+
+def _invalid_policy(member: str, words: str, reply: str) -> DeclarationError:
+    return DeclarationError(member, words, precondition_failed(f"Validation failed: {reply}"))
+
+
+def _name_errors(kind: str, name: str, unnamed: Refusal) -> Iterator[DeclarationError]:
+    if not name:
+        yield DeclarationError("name", "must not be empty", unnamed)
+    if name.startswith(RESERVED_PREFIX):
+        words = f"{name!r} begins with the reserved {RESERVED_PREFIX!r}"
+        yield DeclarationError("name", words, reserved_name(kind, name))
+    if words := too_long(name):
+        yield DeclarationError("name", words, precondition_failed(f"{kind} name {words}"))
+
+
+def _text_errors(
+    table: Table, arguments: tuple[str, ...], named: str
+) -> Iterator[DeclarationError]:
+    for argument in arguments:
+        value = table.get(argument, "")
+        if not isinstance(value, str):
+            kind = amqp_type(value)
+            reply = f"invalid type '{kind}' for arg '{argument}' in {named}"
+            yield DeclarationError(
+                f"arguments.{argument}",
+                f"expected a string, got {kind}",
+                precondition_failed(reply),
+            )
+
+
+def _x_match_complaint(arguments: Table) -> str | None:
+    """RabbitMQ's complaint about the `x-match` of a headers binding (R-HDR-8)."""
+    x_match = arguments.get("x-match", X_MATCH[0])
+    if not isinstance(x_match, str):
+        return (
+            f"Invalid x-match field type {amqp_type(x_match)} (value {erlang_term(x_match)});"
+            " expected longstr"
+        )
+    if x_match in X_MATCH:
+        return None
+    return (
+        f"Invalid x-match field value {erlang_term(x_match)};"
+        " expected all, any, all-with-x, or any-with-x"
+    )
+
+
+def _hashes_complaint(binding_key: str) -> str | None:
+    hashes = split_words(binding_key).count("#")
+    if hashes <= MAX_HASHES:
+        return None
+    return f"binding key '{binding_key}' has {hashes} '#', more than {MAX_HASHES}"
