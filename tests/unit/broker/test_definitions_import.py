@@ -234,8 +234,13 @@ def test_an_exclusive_queue_is_left_out_because_nobody_would_own_it():
     broker = Broker()
     binding = {"source": "amq.topic", "destination": "mine", "routing_key": "k"}
 
-    answer = broker.do(an_import(queues=[{"name": "mine", "exclusive": True}], bindings=[binding]))
+    answer = broker.answer(
+        commands.ImportDefinitions(
+            definitions={"queues": [{"name": "mine", "exclusive": True}], "bindings": [binding]}
+        )
+    )
 
+    assert isinstance(answer, dict)
     assert answer["imported"] == 0
     assert len(answer["left_out"]) == 2
-    assert set(broker.shard.topology.queues) == set()
+    assert broker.shard.topology.queues == {}
