@@ -208,8 +208,8 @@ def _name_errors(kind: str, name: str, unnamed: Refusal) -> Iterator[Declaration
     if not name:
         yield DeclarationError("name", "must not be empty", unnamed)
     if name.startswith(RESERVED_PREFIX):
-        words = f"{name!r} begins with the reserved {RESERVED_PREFIX!r}"
-        yield DeclarationError("name", words, reserved_name(kind, name))
+        reserved = f"{name!r} begins with the reserved {RESERVED_PREFIX!r}"
+        yield DeclarationError("name", reserved, reserved_name(kind, name))
     if words := too_long(name):
         yield DeclarationError("name", words, precondition_failed(f"{kind} name {words}"))
 
