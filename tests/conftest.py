@@ -1,9 +1,13 @@
-"""Settings that all tests share."""
+"""Settings that all tests share: Hypothesis profiles, timeouts, and totals of durations."""
 
 import os
+from collections import defaultdict
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+settings.register_profile("fast", max_examples=10, deadline=None)
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",
@@ -14,3 +18,37 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+TESTS = Path(__file__).parent
+SERVICE_TIMEOUT_S = 900
+LONG_TIMEOUT_S = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests with services, and long ones, more time than pyproject.toml allows."""
+    for item in items:
+        if item.get_closest_marker("timeout") is not None:
+            continue
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
+        elif item.path.relative_to(TESTS).parts[0] in {"spark", "e2e", "bench"}:
+            item.add_marker(pytest.mark.timeout(SERVICE_TIMEOUT_S))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """With --durations, print the seconds that each folder of tests took."""
+    if not config.getoption("durations"):
+        return
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, set[str]] = defaultdict(set)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = report.nodeid.split("::")[0].rpartition("/")[0]
+                seconds[folder] += report.duration
+                tests[folder].add(report.nodeid)
+    terminalreporter.section("seconds and tests of each folder")
+    for folder in sorted(seconds, key=lambda folder: -seconds[folder]):
+        terminalreporter.write_line(f"{seconds[folder]:8.1f}s {len(tests[folder]):5}  {folder}")

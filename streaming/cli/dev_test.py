@@ -1,4 +1,4 @@
-"""`dlx test`: every check of this project, in the order that fails soonest."""
+"""`dlx test`: every check of this project, those that fail soonest first."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_
 
 
 class Check(NamedTuple):
-    """One tool, run from the root of the checkout with the environment's interpreter."""
+    """A tool that runs from the root of the checkout with the environment's interpreter."""
 
     name: str
     arguments: tuple[str, ...]
@@ -26,20 +26,35 @@ STATIC_CHECKS = (
     Check("types", ("-m", "mypy")),
     Check("import rules", ("-c", LINT_IMPORTS)),
 )
+PURE_TESTS = ("-m", "pytest", "--numprocesses=auto", "tests/unit", "tests/property")
+COVERAGE = ("--cov", "--cov-report=term-missing")
+SERVICE_TESTS = ("-m", "pytest", "tests/spark", "tests/e2e", "tests/bench")
 
 
-def the_tests(*, all_tests: bool) -> Check:
-    """The tests, with the coverage gate of the pure core; the settings are in pyproject.toml.
+def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Check, ...]:
+    """The runs of pytest; pyproject.toml has its settings, tests/conftest.py the profiles.
 
-    All of them try the same examples on every machine (tests/conftest.py); the short run, whose
-    examples are random outside continuous integration, looks where nobody has looked yet.
+    Tests without services share the cores and have the coverage gate of the pure core. Tests with
+    Kafka or Spark run one after the other: they share one of each.
+
+    Args:
+        fast: leave out the tests with services, and try fewer examples of each property.
+        every: run the long tests too, and try the same examples on every machine.
+        durations: how many of the slowest tests to list, if any.
     """
-    selection = ("--hypothesis-profile=ci",) if all_tests else ("-m", "not long")
-    return Check("tests", ("-m", "pytest", "--cov", "--cov-report=term-missing", *selection))
+    report = (f"--durations={durations}",) if durations else ()
+    if fast:
+        selection = ("--hypothesis-profile=fast", "-m", "not long", *report)
+        return (Check("fast tests", (*PURE_TESTS, *selection)),)
+    selection = (*(("--hypothesis-profile=ci",) if every else ("-m", "not long")), *report)
+    return (
+        Check("unit and property tests", (*PURE_TESTS, *COVERAGE, *selection)),
+        Check("Spark and end-to-end tests", (*SERVICE_TESTS, *selection)),
+    )
 
 
 def passes(check: Check, folder: Path) -> bool:
-    """Run one check, its output going where ours goes."""
+    """Run one check with its output on stdout and stderr."""
     print(f"--- {check.name}", flush=True)
     return (
         subprocess.run((sys.executable, *check.arguments), cwd=folder, check=False).returncode == 0
@@ -47,7 +62,7 @@ def passes(check: Check, folder: Path) -> bool:
 
 
 def run_checks(checks: tuple[Check, ...], folder: Path) -> int:
-    """Run every check, also after one has failed, and name those that did.
+    """Run every check, even after one has failed, and name those that failed.
 
     Returns:
         EXIT_OK, or EXIT_FINDINGS if any failed.
@@ -60,14 +75,31 @@ def run_checks(checks: tuple[Check, ...], folder: Path) -> int:
 
 
 def run_suite(
-    *, all_tests: Annotated[bool, typer.Option("--all", help="Also the long tests.")] = False
+    *,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="No Spark, no Kafka, no coverage; fewer examples.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Run the long tests too.")] = False,
+    durations: Annotated[
+        int | None, typer.Option(min=1, help="List this many of the slowest tests.")
+    ] = None,
 ) -> int:
     """Run every check of this checkout.
 
-    Format, lint, types, import rules and tests; 100 % branch coverage of the pure core is one of
-    the tests. All run, even after one has failed. Exit status: 0, or 1 if anything failed.
+    Format, lint, types, import rules and tests, with 100 % branch coverage of the
+    pure core. All of them run, even after one has failed. Exit status: 0, or 1 if
+    any check failed.
+
+    \b
+    --fast     under three minutes
+    (nothing)  under 15 minutes
+    --all      under an hour, on two cores
     """
-    if not (ROOT / "tests").is_dir():
-        print(f"dlx test works in a checkout of the project; {ROOT} is none", file=sys.stderr)
+    if fast and every:
+        print("dlx test: --fast and --all exclude each other", file=sys.stderr)
         return EXIT_INVALID
-    return run_checks((*STATIC_CHECKS, the_tests(all_tests=all_tests)), ROOT)
+    if not (ROOT / "tests").is_dir():
+        print(f"dlx test: {ROOT} is not a checkout: it has no folder tests", file=sys.stderr)
+        return EXIT_INVALID
+    checks = pytest_checks(fast=fast, every=every, durations=durations)
+    return run_checks((*STATIC_CHECKS, *checks), ROOT)

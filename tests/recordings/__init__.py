@@ -18,6 +18,7 @@ To play them all:
 
 import json
 import lzma
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def unpack(folder: Path, packed: Path = PACKED) -> int:
     return len(documents)
 
 
-def recorded_scenarios(prefix: str = "") -> list[Scenario]:
+@cache
+def recorded_scenarios(prefix: str = "") -> tuple[Scenario, ...]:
     """The recorded scenarios whose names start with a prefix, such as `golden/`.
 
     Raises:
@@ -71,7 +73,7 @@ def recorded_scenarios(prefix: str = "") -> list[Scenario]:
                 message = f"{name}: {file.problems}"
                 raise ValueError(message)
             scenarios += file.scenarios
-    return scenarios
+    return tuple(scenarios)
 
 
 def _documents(packed: Path) -> dict[str, Any]:

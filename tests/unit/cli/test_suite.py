@@ -1,10 +1,14 @@
 """`dlx test`, with checks that only print."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from streaming.cli import dev_test as suite
-from streaming.cli.dev_test import Check, run_checks, the_tests
+from streaming.cli import dev_test
+from streaming.cli.dev_test import STATIC_CHECKS, Check, pytest_checks, run_checks
 
+CHECKOUT = Path(__file__).resolve().parents[3]
 PRINTS = Check("first", ("-c", "print('first ran')"))
 FAILS = Check("second", ("-c", "print('second ran'); raise SystemExit(5)"))
 PRINTS_TOO = Check("third", ("-c", "import os; print('third ran in', os.getcwd())"))
@@ -22,45 +26,135 @@ def test_all_checks_run_in_their_folder_and_the_failed_ones_are_named(capfd, tmp
     assert captured.err == "dlx test: failed: second\n"
 
 
-def test_nothing_is_said_when_everything_passes(capfd, tmp_path):
+def test_nothing_else_is_printed_when_everything_passes(capfd, tmp_path):
     status = run_checks((PRINTS,), tmp_path)
 
     assert (status, *capfd.readouterr()) == (0, "--- first\nfirst ran\n", "")
 
 
-@pytest.mark.parametrize(("all_tests", "selects"), [(False, True), (True, False)])
-def test_long_tests_are_left_out_unless_all_are_wanted(all_tests, selects):
-    arguments = the_tests(all_tests=all_tests).arguments
-
-    assert (arguments[-2:] == ("-m", "not long")) is selects
+FOLDERS = ("unit", "property", "spark", "e2e", "bench")
 
 
-def test_all_tests_try_the_same_examples_on_every_machine():
-    assert "--hypothesis-profile=ci" in the_tests(all_tests=True).arguments
+@pytest.fixture
+def project(tmp_path):
+    """A checkout with a quick and a long test of each kind, which write down that they ran."""
+    (tmp_path / "topology").mkdir()
+    (tmp_path / "topology" / "__init__.py").write_text("YES = 1\n")
+    for folder in FOLDERS:
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(
+            "import pytest\nimport topology\nfrom hypothesis import settings\n"
+            "def ran(what):\n"
+            "    with open('ran', 'a') as file:\n"
+            "        file.write(f'{what} {settings().max_examples}\\n')\n"
+            f"def test_quick():\n    ran('{folder}')\n"
+            f"@pytest.mark.long\ndef test_long():\n    ran('long {folder}')\n"
+        )
+    (tmp_path / "pyproject.toml").write_text(
+        (CHECKOUT / "pyproject.toml").read_text().replace(', "streaming.broker"', "")
+    )
+    (tmp_path / "tests" / "conftest.py").write_text((CHECKOUT / "tests/conftest.py").read_text())
+    return tmp_path
+
+
+def what_ran(project):
+    """The tests that ran in a project, each with its number of examples."""
+    return sorted((project / "ran").read_text().splitlines())
+
+
+def test_the_fast_run_needs_no_services_and_stops_a_hung_test_with_a_traceback(project, capfd):
+    (project / "tests" / "unit" / "test_hung.py").write_text(
+        "import threading\nimport pytest\n"
+        "@pytest.mark.timeout(1)\ndef test_hung():\n    threading.Event().wait()\n"
+    )
+    checks = pytest_checks(fast=True, every=False, durations=None)
+
+    status = run_checks(checks, project)
+
+    output = capfd.readouterr().out
+    assert status == 1
+    assert what_ran(project) == ["property 10", "unit 10"]
+    assert "Timeout" in output
+    assert "threading.Event().wait()" in output
+    assert "1 failed, 2 passed" in output
+
+
+@pytest.mark.long
+def test_all_runs_everything_with_the_coverage_gate_and_the_examples_of_ci(
+    project, monkeypatch, capfd
+):
+    monkeypatch.setenv("COVERAGE_FILE", str(project / ".coverage"))
+    checks = pytest_checks(fast=False, every=True, durations=3)
+
+    status = run_checks(checks, project)
+
+    output = capfd.readouterr().out
+    assert status == 0, output
+    assert what_ran(project) == sorted(
+        f"{kind}{folder} 200" for folder in FOLDERS for kind in ("", "long ")
+    )
+    assert "Total coverage: 100.00%" in output
+    assert "slowest 3 durations" in output
+    assert "  tests/unit\n" in output
+
+
+def test_the_ordinary_run_leaves_out_the_long_tests_and_nothing_else():
+    ordinary = pytest_checks(fast=False, every=False, durations=None)
+    everything = pytest_checks(fast=False, every=True, durations=None)
+
+    for some, every in zip(ordinary, everything, strict=True):
+        assert some.arguments[-2:] == ("-m", "not long")
+        assert every.arguments[-1:] == ("--hypothesis-profile=ci",)
+        assert some.arguments[:-2] == every.arguments[:-1]
+
+
+def test_every_test_of_the_checkout_is_in_a_folder_that_is_run():
+    everything = pytest_checks(fast=False, every=True, durations=None)
+    run = {argument for check in everything for argument in check.arguments}
+
+    assert {
+        f"tests/{path.relative_to(CHECKOUT / 'tests').parts[0]}"
+        for path in (CHECKOUT / "tests").rglob("test_*.py")
+    } <= run
+
+
+def test_ci_runs_the_command_that_the_contributors_run(project):
+    (project / ".ci").mkdir()
+    (project / ".ci" / "run").write_text((CHECKOUT / ".ci" / "run").read_text())
+    (project / "dlx").write_text('#!/bin/sh\necho "CI=$CI $*"\n')
+    (project / "dlx").chmod(0o755)
+
+    done = subprocess.run(
+        ["sh", project / ".ci" / "run"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "CI=true test --all\n"
 
 
 def test_outside_a_checkout_there_is_nothing_to_test(dlx, monkeypatch, tmp_path):
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    monkeypatch.setattr(dev_test, "ROOT", tmp_path)
 
-    assert dlx("test") == (
-        2,
-        "",
-        f"dlx test works in a checkout of the project; {tmp_path} is none\n",
-    )
+    status, stdout, stderr = dlx("test")
+
+    assert (status, stdout) == (2, "")
+    assert str(tmp_path) in stderr
 
 
-def test_the_command_runs_the_static_checks_and_then_the_tests(dlx, monkeypatch, tmp_path):
-    (tmp_path / "tests").mkdir()
+def test_fast_and_all_exclude_each_other(dlx):
+    assert dlx("test", "--fast", "--all")[0] == 2
+
+
+def test_the_command_runs_the_static_checks_and_then_the_tests(dlx, monkeypatch):
     ran = []
 
     def note(checks, folder):
         ran.append((checks, folder))
         return 1
 
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    monkeypatch.setattr(suite, "run_checks", note)
+    monkeypatch.setattr(dev_test, "run_checks", note)
 
-    status, _, _ = dlx("test", "--all")
+    status, _, _ = dlx("test", "--all", "--durations", "7")
 
+    tests = pytest_checks(fast=False, every=True, durations=7)
     assert status == 1
-    assert ran == [((*suite.STATIC_CHECKS, the_tests(all_tests=True)), tmp_path)]
+    assert ran == [((*STATIC_CHECKS, *tests), CHECKOUT)]
