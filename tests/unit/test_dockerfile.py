@@ -1,8 +1,9 @@
-"""The Dockerfile uses what the checkout has, pinned to the byte, and its program is not root's."""
+"""The Dockerfile uses what the checkout has, pinned by hash; its program does not run as root."""
 
 import os
 import re
 import tomllib
+from pathlib import PurePosixPath
 
 from tests.unit.container_files import (
     CHECKOUT,
@@ -41,7 +42,7 @@ def test_what_the_image_is_made_from_exists_and_reaches_the_builder():
     assert not is_sent_to_the_builder("streaming/cli/__pycache__/main.cpython-311.pyc")
 
 
-def test_the_image_runs_files_that_it_has_and_not_as_root():
+def test_the_image_runs_files_that_it_has():
     steps = instructions()
     scripts = [
         word
@@ -50,7 +51,6 @@ def test_the_image_runs_files_that_it_has_and_not_as_root():
         for word in re.findall(r"[\w./-]+\.(?:py|txt)|/opt/dlx/dlx", rest)
     ]
     homes = {rest for keyword, rest in steps if keyword == "WORKDIR"}
-    users = [rest for keyword, rest in steps if keyword == "USER"]
 
     assert scripts == [
         "streaming/cli/bootstrap_venv.py",
@@ -63,20 +63,65 @@ def test_the_image_runs_files_that_it_has_and_not_as_root():
         assert found.is_file(), script
     assert os.access(CHECKOUT / "dlx", os.X_OK)
     assert homes == {str(IMAGE_HOME), "/home/dlx"}
-    assert users == ["dlx"]
-    assert any("useradd --uid 10001 --create-home dlx" in rest for _, rest in steps)
 
 
-def test_what_the_image_is_built_with_is_pinned_by_hash_and_there_are_no_secrets():
+def test_its_user_is_made_before_the_program_runs_and_owns_nothing_of_it():
+    steps = instructions()
+    made = {
+        name: (index, int(user_id))
+        for index, (keyword, rest) in enumerate(steps)
+        for user_id, name in re.findall(r"useradd --uid (\d+)(?: --[\w-]+)* (\w+)", rest)
+        if keyword == "RUN"
+    }
+    switches = [(index, rest) for index, (keyword, rest) in enumerate(steps) if keyword == "USER"]
+    (entry,) = [index for index, (keyword, _) in enumerate(steps) if keyword == "ENTRYPOINT"]
+    owned = [
+        folder
+        for keyword, rest in steps
+        for folders in re.findall(r"(?:chown|install -d -o) (.*?)(?:&&|$)", rest)
+        for folder in re.findall(r"(/\S+)", folders)
+        if keyword == "RUN"
+    ]
+
+    ((switch, user),) = switches
+    assert made[user][0] < switch < entry
+    assert made[user][1] >= 1000, "below it are the system's users"
+    assert owned != []
+    assert [folder for folder in owned if PurePosixPath(folder).is_relative_to(IMAGE_HOME)] == []
+
+
+def test_the_image_holds_no_development_tools():
+    (installs,) = [
+        rest for keyword, rest in instructions() if keyword == "RUN" and "bootstrap_venv.py" in rest
+    ]
+    copied = {source for source, _ in copies()}
+
+    assert installs.split() == [
+        *("python", "-I", "streaming/cli/bootstrap_venv.py", str(IMAGE_HOME)),
+    ], "without the name of a lock, the runtime lock is installed"
+    assert "requirements.lock" in copied
+    assert not is_sent_to_the_builder("requirements-dev.lock")
+
+
+def test_the_build_tools_are_pinned_by_hash():
     text = (CHECKOUT / "build-constraints.txt").read_text("utf-8")
-    pins = re.findall(
-        r"^(\w+)==[\d.]+ \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE
-    )
-    whole = "".join(
-        (CHECKOUT / name).read_text("utf-8")
-        for name in ("docker-compose.yml", "Dockerfile", "docker/dlx.toml")
-    )
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    entries = "\n".join(lines).replace("\\\n", "").splitlines()
 
-    assert pins == ["setuptools"]
+    assert [entry.partition("==")[0] for entry in entries] == ["setuptools"]
+    for entry in entries:
+        assert re.fullmatch(r"[\w-]+==[\d.]+( +--hash=sha256:[0-9a-f]{64})+ *", entry), entry
     assert "build-constraints.txt" in {source for source, _ in copies()}
-    assert re.findall(r"(?i)password|token|api_key|\$\{", whole) == []
+
+
+def test_neither_the_image_nor_the_containers_are_given_secrets():
+    given = [rest for keyword, rest in instructions() if keyword in {"ENV", "ARG"}]
+    for service in COMPOSE["services"].values():
+        given += [f"{name}={value}" for name, value in service.get("environment", {}).items()]
+        assert service.keys() & {"secrets", "env_file"} == set()
+    config = tomllib.loads((CHECKOUT / "docker" / "dlx.toml").read_text("utf-8"))
+
+    assert len(given) > 10
+    assert [each for each in given if re.search(r"(?i)passw|secret|token|api_?key", each)] == []
+    assert "security" not in config["kafka"]
+    assert config.keys() & {"storage_options", "secrets"} == set()

@@ -20,16 +20,6 @@ def played(name, compat="4.0"):
     return play(parse_scenario((EXAMPLES / name).read_bytes(), name), compat)
 
 
-def test_the_examples_are_those_the_documents_ask_for():
-    assert [path.stem for path in SCENARIOS] == [
-        "dead-letter-expired",
-        "dead-letter-headers",
-        "dead-letter-rejected",
-        "or-else",
-        "retry",
-    ]
-
-
 @pytest.mark.parametrize("compat", ["4.0", "3.10"])
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_an_example_ends_as_it_expects(path, compat):

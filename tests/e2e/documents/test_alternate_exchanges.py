@@ -84,6 +84,21 @@ def test_document_000_an_alternate_exchange_by_policy_and_arguments_overrule_it(
     assert [each.body for each in channel.get_many(elsewhere, 9)] == [b"by argument"]
 
 
+def test_document_000_the_default_exchange_has_no_alternate(channel, publisher, name):
+    alternate, unrouted = name("my-ae"), name("unrouted")
+    channel.declare_exchange(alternate, "fanout")
+    channel.declare_queue(unrouted)
+    channel.bind_queue(unrouted, alternate)
+    channel.set_policy("AE", "^$", {"alternate-exchange": alternate}, apply_to="exchanges")
+
+    returned = publisher.publish("", name("nobody"), b"x", mandatory=True)
+
+    with pytest.raises(UnroutableError, match="312 NO_ROUTE"):
+        returned.result(WAIT_S)
+    channel.clear_policy("AE")
+    assert channel.get(unrouted) is None
+
+
 def test_document_000_the_chain_goes_on_until_it_ends_or_meets_itself(channel, publisher, name):
     first, second, third, caught = name("first"), name("second"), name("third"), name("caught")
     for exchange, alternate in ((first, second), (second, third), (third, first)):

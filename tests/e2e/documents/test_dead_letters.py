@@ -35,48 +35,80 @@ def until_depth(channel, queue, depth):
         assert time.monotonic() < deadline_s, f"queue {queue} never had {depth} messages"
 
 
+class CountingConsumer:
+    """Counts deliveries by their text, as the article's does; its latch ends `start_consuming`."""
+
+    def __init__(self, channel, stats):
+        self.channel = channel
+        self.stats = stats
+
+    def __call__(self, delivery):
+        message = delivery.body.decode()
+        self.stats[message] = self.stats.get(message, 0) + 1
+        self.channel.stop_consuming()
+
+
 def test_document_004_should_move_message_to_dlx_because_of_rejecting(
     queues_of_004, channel, publisher
 ):
-    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, "Rejected_message").result(WAIT_S)
-    stats: dict[bytes, int] = {}
+    message = "Rejected_message"
+    stats: dict[str, int] = {}
+    rejected = []
+    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, message).result(WAIT_S)
 
-    consumer = channel.consume(CONSUMER_QUEUE_1)
-    consumer.next(WAIT_S).nack(requeue=False)
-    assert stats.get(b"Rejected_message") is None
-    for delivery in channel.consume(DLX_QUEUE, auto_ack=True):
-        stats[delivery.body] = stats.get(delivery.body, 0) + 1
-        break
+    def reject(delivery):
+        delivery.nack(requeue=False)
+        rejected.append(delivery.body.decode())
+        channel.stop_consuming()
 
-    assert stats == {b"Rejected_message": 1}
-    assert channel.queue_depth(DLX_QUEUE) == 0
+    channel.consume(CONSUMER_QUEUE_1, reject)
+    channel.start_consuming(WAIT_S)
+    channel.consume(DLX_QUEUE, CountingConsumer(channel, stats), auto_ack=True)
+    channel.start_consuming(WAIT_S)
+
+    assert rejected == [message]
+    assert stats == {message: 1}
 
 
-def test_document_004_should_move_message_to_dlx_because_of_expiration(
-    queues_of_004, channel, publisher
-):
-    properties = {"expiration": "300"}
-    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, "Test_300_ms", properties).result(WAIT_S)
-    until_depth(channel, DLX_QUEUE, 1)  # nobody did anything: time alone moved it
-    seen = [each.body for each in channel.consume(CONSUMER_QUEUE_1, auto_ack=True, timeout_s=0.5)]
-    assert seen == []
+@pytest.fixture
+def expired_message(queues_of_004, channel, publisher):
+    """A message that expired in Consumer_1 before that queue had a consumer; nobody counted it."""
+    message = "Test_300_ms"
+    stats: dict[str, int] = {}
+    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, message, {"expiration": "300"}).result(WAIT_S)
+    time.sleep(0.55)  # the article's: the message expires before anybody consumes
+    channel.consume(CONSUMER_QUEUE_1, CountingConsumer(channel, stats), auto_ack=True)
+    channel.start_consuming(1)
+    assert stats.get(message) is None
+    return message, stats
 
-    dead = channel.consume(DLX_QUEUE, auto_ack=True).next(WAIT_S)
 
-    assert dead.body == b"Test_300_ms"
+def test_document_004_should_move_message_to_dlx_because_of_expiration(expired_message, channel):
+    message, stats = expired_message
+
+    channel.consume(DLX_QUEUE, CountingConsumer(channel, stats), auto_ack=True)
+    channel.start_consuming(WAIT_S)
+
+    assert stats.get(message) == 1
 
 
 def test_document_004_should_correctly_get_information_about_message_routed_to_dead_letter(
-    queues_of_004, channel, publisher
+    expired_message, channel
 ):
-    properties = {"expiration": "300"}
-    publisher.publish(EXCHANGE, DIRECT_EXC_KEY, "Test_300_ms", properties).result(WAIT_S)
+    header_data = []
 
-    delivery = channel.consume(DLX_QUEUE, auto_ack=True).next(WAIT_S)
+    def read(delivery):
+        header_data.append(str("x-death" in delivery.headers).lower())
+        dead_letter_data = delivery.headers["x-death"]
+        header_data.append(dead_letter_data[0]["reason"])
+        header_data.append(dead_letter_data[0]["exchange"])
+        header_data.append(delivery.routing_key)
+        channel.stop_consuming()
 
-    data = delivery.headers["x-death"]
-    header_data = ["x-death" in delivery.headers, data[0]["reason"], data[0]["exchange"]]
-    assert [*header_data, delivery.routing_key] == [True, "expired", "Direct_Test", DLX_KEY]
+    channel.consume(DLX_QUEUE, read)
+    channel.start_consuming(WAIT_S)
+
+    assert ";".join(header_data) == "true;expired;Direct_Test;New_Key_For_DLX_Msg"
 
 
 @pytest.fixture
@@ -178,11 +210,36 @@ def test_document_002_the_key_foo_is_kept_unless_the_queue_says_bar(channel, pub
 
     assert (from_plain.routing_key, from_keyed.routing_key) == ("foo", "bar")
     assert (from_plain.exchange, from_keyed.exchange) == (exchange, exchange)
-    assert from_plain.x_death[0].routing_keys == ("foo", "copy")
+    assert (from_plain.headers.get("CC"), from_keyed.headers.get("CC")) == (["copy"], None)
     assert "BCC" not in from_plain.headers
+    assert "BCC" not in from_keyed.headers
+    death = from_plain.x_death[0]
+    assert (death.exchange, death.routing_keys) == (source, ("foo", "copy"))
     assert from_plain.headers["x-first-death-reason"] == "rejected"
     assert from_plain.headers["x-first-death-queue"] == plain
     assert from_plain.headers["x-first-death-exchange"] == source
+
+
+def test_document_002_dead_letters_are_routed_by_all_keys_they_were_published_with(
+    channel, publisher, name
+):
+    exchange, queue = name("direct"), name("work")
+    by_key = {key: name(key) for key in ("foo", "copy", "hidden", "other")}
+    channel.declare_exchange(exchange, "direct")
+    for key, dead_queue in by_key.items():
+        channel.declare_queue(dead_queue)
+        channel.bind_queue(dead_queue, exchange, key)
+    channel.declare_queue(queue, arguments={"x-dead-letter-exchange": exchange})
+    source = name("source")
+    channel.declare_exchange(source, "fanout")
+    channel.bind_queue(queue, source)
+    publisher.publish(source, "foo", b"x", None, {"CC": ["copy"], "BCC": ["hidden"]}).result(WAIT_S)
+
+    channel.get(queue).reject(requeue=False)
+
+    for key in ("foo", "copy", "hidden"):
+        assert get_when_there(channel, by_key[key]).body == b"x"
+    assert channel.get(by_key["other"]) is None
 
 
 def test_document_002_a_cycle_without_a_rejection_drops_the_message(channel, publisher, name):
@@ -207,31 +264,51 @@ def test_document_002_a_cycle_with_a_rejection_goes_on_and_counts(channel, publi
     for _ in range(2):
         get_when_there(channel, work).reject(requeue=False)
 
-    deaths = get_when_there(channel, work).x_death
+    third = get_when_there(channel, work)
 
-    assert [(each.queue, each.reason, each.count) for each in deaths] == [
+    assert [(each.queue, each.reason, each.count) for each in third.x_death] == [
         (waiting, "expired", 2),
         (work, "rejected", 2),
     ]
+    assert third.headers["x-first-death-queue"] == work
+    assert third.headers["x-first-death-reason"] == "rejected"
+    assert third.headers["x-first-death-exchange"] == ""
 
 
-def test_document_002_a_missing_dead_letter_exchange_drops_silently_and_expiration_goes(
+def test_document_002_the_exchange_must_exist_only_when_messages_are_dead_lettered(
+    channel, publisher, name
+):
+    queue, exchange, dead_queue = name("early"), name("late"), name("dead")
+    channel.declare_queue(queue, arguments={"x-dead-letter-exchange": exchange})
+    for body in (b"dropped", b"kept"):
+        publisher.publish("", queue, body).result(WAIT_S)
+    channel.get(queue).reject(requeue=False)
+    assert channel.sync() == []
+
+    channel.declare_exchange(exchange, "direct")
+    channel.declare_queue(dead_queue)
+    channel.bind_queue(dead_queue, exchange, queue)
+    channel.get(queue).reject(requeue=False)
+
+    assert get_when_there(channel, dead_queue).body == b"kept"
+    assert channel.get(dead_queue) is None
+
+
+def test_document_002_the_expiration_is_removed_and_kept_in_the_header(
     channel, publisher, dead, name
 ):
     exchange, dead_queue = dead
-    queue = name("early")
-    channel.declare_queue(queue, arguments={"x-dead-letter-exchange": name("nothing")})
-    publisher.publish("", queue, b"dropped").result(WAIT_S)
-    channel.get(queue).reject(requeue=False)
-    assert channel.sync() == []
-    other = name("expiring")
-    channel.declare_queue(other, arguments={"x-dead-letter-exchange": exchange})
-
-    publisher.publish("", other, b"x", {"expiration": "50"}).result(WAIT_S)
+    queue = name("expiring")
+    channel.declare_queue(queue, arguments={"x-dead-letter-exchange": exchange})
+    before_s = time.time()
+    publisher.publish("", queue, b"x", {"expiration": "50"}).result(WAIT_S)
 
     arrived = get_when_there(channel, dead_queue)
+
+    (death,) = arrived.x_death
     assert "expiration" not in arrived.properties
-    assert arrived.x_death[0].original_expiration == "50"
+    assert death.original_expiration == "50"
+    assert before_s - 2 < death.time.timestamp() < time.time() + 2
 
 
 def test_document_002_declaring_needs_read_on_the_queue_and_write_on_the_exchange(
@@ -247,3 +324,40 @@ def test_document_002_declaring_needs_read_on_the_queue_and_write_on_the_exchang
                 clerk.channel().declare_queue(queue, arguments=arguments)
         channel.set_permissions("clerk", configure=".*", write=".*", read=".*")
         assert clerk.channel().declare_queue(queue, arguments=arguments).queue == queue
+
+
+def test_document_002_permissions_are_verified_when_the_queue_is_declared_and_not_later(
+    channel, running_job, dead, name
+):
+    exchange, dead_queue = dead
+    queue = name("mine")
+    channel.set_permissions("clerk", configure=".*", write=".*", read=".*")
+    with running_job.connect("clerk") as clerk:
+        mine = clerk.channel()
+        mine.declare_queue(queue, arguments={"x-dead-letter-exchange": exchange})
+        channel.set_permissions("clerk", configure="", write="^amq.default$", read=f"^{queue}$")
+        clerk.publisher().publish("", queue, b"x").result(WAIT_S)
+
+        mine.get(queue).reject(requeue=False)
+
+        assert get_when_there(channel, dead_queue).body == b"x"
+
+
+def test_document_002_a_quorum_queue_dead_letters_at_least_once(channel, publisher, dead, name):
+    exchange, dead_queue = dead
+    queue = name("safe")
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-exchange": exchange,
+        "x-dead-letter-strategy": "at-least-once",
+    }
+    channel.declare_queue(queue, arguments=arguments)
+    channel.unbind_queue(dead_queue, exchange)
+    publisher.publish("", queue, b"kept until there is a route").result(WAIT_S)
+    channel.get(queue).reject(requeue=False)
+    assert channel.sync() == []
+
+    channel.bind_queue(dead_queue, exchange)
+
+    assert get_when_there(channel, dead_queue).body == b"kept until there is a route"
