@@ -14,7 +14,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from streaming.config import InputSettings, RecordHeader, RecordKey, TopicMapping
-from tests.fixtures.pipeline import WAIT_S, Pipeline
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
 
 TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 CLOUD_EVENT = [

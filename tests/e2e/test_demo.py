@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -16,10 +15,13 @@ from streaming.demo.report import spark_sql
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.schema.schemas import TABLES
 from streaming.queries.duckdb_tables import Tables
+from tests.fixtures.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MARK = "DLX_TEST_DEMO"
 PATIENCE_S = 240
+STAYS_S = 2
+"""How long a test watches that a process does not end."""
 
 
 class Demo:
@@ -98,11 +100,16 @@ def rows(directory, table):
     return count
 
 
+def rows_so_far(directory, table):
+    """Rows of a table that may not exist yet."""
+    return rows(directory, table) if (directory / "tables" / table / "_delta_log").exists() else 0
+
+
 @pytest.mark.long
 def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, request):
     interrupted = demo.start("--seconds", "600")
     read_until(interrupted, "the shop is open: ")
-    time.sleep(3)
+    wait_until(lambda: rows_so_far(demo.directory, "messages") > 0)
     interrupted.send_signal(signal.SIGINT)
     said, _ = interrupted.communicate(timeout=PATIENCE_S)
 
@@ -134,13 +141,14 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
     _, summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory))
     spark.catalog.dropTempView("dead_letters")
     assert sum(row["deaths"] for row in summary) == deaths
-    assert all(len(row["x_death"]) > 1 for row in history)
+    assert min(len(row["x_death"]) for row in history) > 1
 
 
 def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo):
     kept = demo.start("--seconds", "5", "--keep")
     read_until(kept, "and the job go on; Ctrl-C ends them.")
-    time.sleep(2)
+    with pytest.raises(subprocess.TimeoutExpired):
+        kept.wait(STAYS_S)
 
     kept.send_signal(signal.SIGINT)
     said, _ = kept.communicate(timeout=PATIENCE_S)
@@ -174,7 +182,8 @@ def test_the_traffic_alone_waits_for_its_job(demo, embedded_kafka, tmp_path):
     )
     process = demo.command("demo", "--traffic-only", "--config", str(config))
     read_until(process, "waiting for the job")
-    time.sleep(2)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(STAYS_S)
 
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=PATIENCE_S)

@@ -10,7 +10,8 @@ from streaming.client import Connection
 from streaming.client.address import address_of
 from streaming.config import Absolute, FlowSettings
 from tests.fixtures.dlx_run import DlxRun
-from tests.fixtures.pipeline import WAIT_S, Pipeline
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
 
 MARK_BYTES = 2_000_000
 BODY = b"0123456789" * 1_000

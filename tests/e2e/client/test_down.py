@@ -17,8 +17,9 @@ from streaming.client import (
     TransactionAbortedError,
 )
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from tests.fixtures.jobs import WAIT_S, RunningJob
+from tests.fixtures.jobs import RunningJob
 from tests.fixtures.services import new_topic
+from tests.fixtures.waiting import WAIT_S
 
 TIMEOUT_S = 1.5
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streaming.client import Address, Connection, FlowStoppedError, NoAnswerError
-from tests.fixtures.jobs import WAIT_S
 from tests.fixtures.services import new_topic
+from tests.fixtures.waiting import WAIT_S
 
 __all__ = ["new_topic"]
 

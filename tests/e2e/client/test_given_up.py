@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from streaming.client import ClientError, Connection
-from tests.fixtures.jobs import WAIT_S, get_when_there
+from tests.fixtures.jobs import get_when_there
+from tests.fixtures.waiting import WAIT_S
 
 BODIES = [b"1", b"2", b"3"]
 

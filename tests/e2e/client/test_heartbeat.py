@@ -6,7 +6,6 @@ The lease of the channel is an hour long, so that no renewal finds out.
 import queue
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ import pytest
 from streaming.client import Connection
 from streaming.client.address import address_of
 from tests.fixtures.dlx_run import DlxRun
-from tests.fixtures.pipeline import WAIT_S, Pipeline
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S, wait_until
 
 HOUR_MS = 3_600_000
 SILENT = "the job has fallen silent, though Kafka at "
@@ -51,10 +51,8 @@ class Shell:
 
     def until(self, file: Path, *lines: str) -> None:
         """Wait until there are so many lines, and see how they begin."""
-        deadline_s = time.monotonic() + WAIT_S
-        while len(found := file.read_text().splitlines()) < len(lines):
-            assert time.monotonic() < deadline_s, found
-            time.sleep(0.1)
+        wait_until(lambda: len(file.read_text().splitlines()) >= len(lines), file.read_text)
+        found = file.read_text().splitlines()
         for line, words in zip(found, lines, strict=True):
             assert line.startswith(words), found
 

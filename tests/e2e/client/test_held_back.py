@@ -19,7 +19,8 @@ from confluent_kafka import Consumer, TopicPartition
 from streaming.client import Address, Connection, FlowStoppedError
 from streaming.client.address import address_of
 from streaming.config import Absolute, FlowSettings, show_config
-from tests.fixtures.pipeline import WAIT_S, Pipeline
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
 
 MARK_BYTES = 100_000
 BODY = b"0123456789" * 100

@@ -3,7 +3,8 @@
 import threading
 from typing import Any
 
-from tests.fixtures.jobs import WAIT_S, get_when_there
+from tests.fixtures.jobs import get_when_there
+from tests.fixtures.waiting import WAIT_S
 
 
 def bodies(channel: Any, queue: str) -> list[bytes]:

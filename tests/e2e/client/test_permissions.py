@@ -8,7 +8,8 @@ import pytest
 from deltalake import DeltaTable
 
 from streaming.client import AccessRefusedError, Connection, NotFoundError
-from tests.fixtures.jobs import WAIT_S, RunningJob
+from tests.fixtures.jobs import RunningJob
+from tests.fixtures.waiting import WAIT_S
 
 
 @pytest.fixture(scope="module")

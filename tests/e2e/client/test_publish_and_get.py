@@ -19,7 +19,8 @@ from streaming.client import (
     Returned,
     UnroutableError,
 )
-from tests.fixtures.jobs import WAIT_S, get_when_there
+from tests.fixtures.jobs import get_when_there
+from tests.fixtures.waiting import WAIT_S
 
 
 def test_a_published_message_is_got_with_everything_it_had_and_acked(channel, publisher, name):

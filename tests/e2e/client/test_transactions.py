@@ -11,7 +11,7 @@ from streaming.client import (
     PreconditionFailedError,
     TransactionAbortedError,
 )
-from tests.fixtures.jobs import WAIT_S
+from tests.fixtures.waiting import WAIT_S
 
 
 class ShopClosedError(Exception):

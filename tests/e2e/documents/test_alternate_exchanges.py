@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.client import AccessRefusedError, UnroutableError
-from tests.fixtures.jobs import WAIT_S
+from tests.fixtures.waiting import WAIT_S
 
 
 @pytest.fixture

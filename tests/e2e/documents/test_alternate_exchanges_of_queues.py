@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.fixtures.jobs import WAIT_S, get_when_there
+from tests.fixtures.jobs import get_when_there
+from tests.fixtures.waiting import WAIT_S
 
 
 @pytest.fixture

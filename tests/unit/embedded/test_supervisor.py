@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from streaming.embedded.kafka import supervisor
+from tests.fixtures.waiting import wait_until
 
 PATIENCE_S = 20
 SLEEP = ["sleep", "600"]
@@ -45,13 +44,6 @@ def runs(process_id: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    patience_ends = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < patience_ends
-        time.sleep(0.01)
 
 
 def test_closing_the_pipe_stops_the_command(tmp_path):
