@@ -117,10 +117,10 @@ def show(
     tables: TablesLocation = None,
 ) -> int:
     """Tell the whole life of a message, with its body and headers."""
-    from streaming.queries.message_history import life_of
+    from streaming.queries.message_history import history_of
 
     with open_tables(tables) as opened:
-        life = life_of(opened, name)
+        life = history_of(opened, name)
     if as_json:
         print_json(life)
         return EXIT_OK

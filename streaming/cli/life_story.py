@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streaming.cli.output import compact, readable
 
 if TYPE_CHECKING:
-    from streaming.queries.message_history import Life
+    from streaming.queries.message_history import MessageHistory
 
 Line = tuple[str, str]
 """A text and its tone, as `colours.py` has them."""
@@ -35,7 +35,7 @@ _TONES: Final = {
 }
 
 
-def tell(life: "Life") -> Iterator[Line]:
+def tell(life: "MessageHistory") -> Iterator[Line]:
     """The whole story, from the publish to where its copies are now."""
     yield from _arrival(life)
     yield "", "plain"
@@ -51,7 +51,7 @@ def tell(life: "Life") -> Iterator[Line]:
     yield from _end(life)
 
 
-def _arrival(life: "Life") -> Iterator[Line]:
+def _arrival(life: "MessageHistory") -> Iterator[Line]:
     yield f"message {life.message_id}", "title"
     message = life.message
     if message is None:
@@ -98,7 +98,7 @@ def _generations(events: list[dict[str, Any]]) -> dict[int | None, int]:
     return depth
 
 
-def _what(event: dict[str, Any], life: "Life") -> str:
+def _what(event: dict[str, Any], life: "MessageHistory") -> str:
     queue = f"queue {event['queue']!r}"
     copy = f"copy {event['copy_id']}"
     holder = _holder(event)
@@ -141,7 +141,7 @@ def _holder(event: dict[str, Any]) -> str:
     return f"channel {event['channel']!r}" + (f" of {user}" if user else "")
 
 
-def _sent(seq: int, life: "Life") -> str:
+def _sent(seq: int, life: "MessageHistory") -> str:
     """Where a dead letter went."""
     death = life.deaths.get(seq)
     if death is None:
@@ -158,7 +158,7 @@ def _sent(seq: int, life: "Life") -> str:
     return f"{way}, to {targets}{why}" if targets else f"{way}{why}"
 
 
-def _end(life: "Life") -> Iterator[Line]:
+def _end(life: "MessageHistory") -> Iterator[Line]:
     places = {event["copy_id"]: event["queue"] for event in life.events if event["copy_id"]}
     for copy_id, state in sorted(life.now.items()):
         yield f"now: copy {copy_id} is {state} in queue {places[copy_id]!r}", "head"

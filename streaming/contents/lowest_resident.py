@@ -1,33 +1,34 @@
-"""From which offset on messages may still be in queues: what upkeep must not touch.
+"""The lowest offset per partition of which a message may still be in a queue.
 
-Worked out from `queue_contents` and the batch it goes up to. It stays a lower bound for ever: what
-was in no queue then, and was read before, never comes back; what is read later has higher offsets.
+Vacuum and trimming must not remove messages from there on. The offsets come from `queue_contents`
+and the batch row of its last batch. They remain lower bounds: a message that left all queues never
+comes back, and later messages have higher offsets.
 
-Copies that at-least-once dead-lettering holds are in no queue and need their message all the same.
-They are what the broker counts as resident and `queue_contents` does not have: while there are
-any, nothing is said.
+Copies held by at-least-once dead-lettering are in no queue but still need their message. The broker
+counts them as resident and `queue_contents` does not have them: while there are any, nothing is
+known.
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 
-from streaming.contents.query import CONTENTS, EVENTS
 from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import batch_rows
+from streaming.queries.current_contents import CONTENTS, EVENTS
 from streaming.queries.duckdb_tables import Tables
 
 Lowest = dict[tuple[int, int], int]
-"""(topic number, partition) -> no message below this offset is in any queue."""
+"""(topic number, partition) -> the lowest offset of which a message may be in a queue."""
 
 
 def lowest_resident(root: Place, query_id: str, topics: Mapping[str, int]) -> Lowest:
-    """The bound of each partition that is known; others may have anything resident.
+    """Find the bound of each partition; any message of the other partitions may be in a queue.
 
     Args:
-        query_id: of the job's checkpoint.
-        topics: name -> number, of the topics that are read now.
+        query_id: query id of the job's checkpoint.
+        topics: name -> number, of the topics that the job reads.
     """
-    tables = Tables(root.url, root.options, threads=1)
-    try:
+    with closing(Tables(root.url, root.options, threads=1)) as tables:
         if not (tables.has(EVENTS) and tables.has(CONTENTS)):
             return {}
         as_of = tables.table(CONTENTS).transaction_version(query_id)
@@ -40,8 +41,6 @@ def lowest_resident(root: Place, query_id: str, topics: Mapping[str, int]) -> Lo
             'SELECT message_id.topic_number, message_id."partition", min(message_id."offset"), '
             f"count(*) FROM {CONTENTS} GROUP BY ALL"
         )
-    finally:
-        tables.close()
     if not rows:
         return {}
     detail = rows[0].detail

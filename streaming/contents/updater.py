@@ -1,23 +1,23 @@
-"""Keeping the Delta table `queue_contents` current from `events`, off the path of a batch.
+"""Update the Delta table `queue_contents` from `events`, off the batch path.
 
-    events of the batches since as_of --> the net of them --> the files with a touched row
+    events of the batches since as_of --> their net effect --> the files with a changed row
                                                                       |
-              one commit: those out, new files in, as_of = last batch <--+
+          one commit: remove those, add new files, as_of = last batch <--+
 
-Replay: the last batch that is applied is in the table's own log, written with the rows (a Delta
-transaction identifier: query id, batch id). An update that dies before its commit has done nothing,
-one that dies after it is not repeated; files it wrote and did not commit have names of their own,
-and vacuum removes them. Two updates at once exclude each other by the same identifier: the second
-starts over.
+Replay: the commit that changes the rows also records the last applied batch (a Delta transaction
+identifier: query id, batch id). An update that crashes before its commit has no effect; one that
+crashes afterwards is not repeated. Vacuum removes files that were never committed. Two concurrent
+updates exclude each other by the same identifier: the second one starts over.
 
-Rows lie in files of at most FILE_ROWS, in order of their copies. Queues are first in, first out, so
-what happens touches the oldest rows and makes new ones, and the files in between stay. With a
-million rows, writing everything anew takes five times as long, and a merge by deltalake twice; it
-also leaves one small file more each time (`python -m tests.bench.tables`).
+Files hold at most FILE_ROWS rows, ordered by copy. Queues are first in, first out, so updates
+change the oldest rows and append new ones, and the files in between stay. With a million rows,
+rewriting everything takes five times as long. A merge by deltalake takes twice as long and leaves
+one more small file each time (`python -m tests.bench.tables`).
 """
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
-from streaming.contents.query import (
+from streaming.ledger.errors import CommitError
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import Retention, delta_schema, open_table
+from streaming.ledger.storage import Place
+from streaming.ledger.write.data_file import DataFileName, ranges
+from streaming.ledger.write.log_actions import QUIETLY, add_action
+from streaming.ledger.write.parquet_layout import write_row_groups
+from streaming.queries.current_contents import (
     CONTENTS,
     EVENTS,
     NEVER_APPLIED,
@@ -36,31 +43,24 @@ from streaming.contents.query import (
     progress,
     query_ids,
 )
-from streaming.ledger.errors import CommitError
-from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.schema.table_setup import Retention, delta_schema, open_table
-from streaming.ledger.storage import Place
-from streaming.ledger.write.data_file import DataFileName, ranges
-from streaming.ledger.write.log_actions import QUIETLY, add_action
-from streaming.ledger.write.parquet_layout import write_row_groups
 from streaming.queries.duckdb_tables import Tables, text
 
 FILE_ROWS: Final = 64 * 1024
 
 _SPEC: Final = TABLES[CONTENTS]
 _STAGE: Final = "contents"
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
 class Updated:
-    """What one update did.
+    """The result of one update.
 
     Attributes:
-        batch_id: the last batch applied.
-        rows: in the table now.
-        written: rows in new files, among them those that only moved.
-        files: in the table now.
+        batch_id: the last applied batch.
+        rows: rows in the table now.
+        written: rows in new files, including those that only moved.
+        files: files in the table now.
     """
 
     batch_id: int
@@ -71,12 +71,12 @@ class Updated:
 
 
 class ContentsUpdater:
-    """Applies what happened to `queue_contents`. Not for two threads at once.
+    """Applies events to `queue_contents`. Use it from one thread at a time.
 
     Args:
-        root: of the tables.
-        query_id: whose batches are being written; None: whoever has written events so far.
-        threads: that DuckDB may use; None: one a core.
+        root: folder of the tables.
+        query_id: the query that is writing batches; None: only those that have written events.
+        threads: threads of DuckDB; None: one per core.
     """
 
     def __init__(
@@ -97,59 +97,53 @@ class ContentsUpdater:
         """Apply the batches that are not applied yet.
 
         Returns:
-            What was done; None if there was nothing to do.
+            The result; None if there was nothing to apply.
 
         Raises:
-            CommitError: others kept changing the table.
-            QueryError: there are no events.
+            CommitError: other processes kept changing the table.
+            QueryError: there is no table of events.
         """
-        return self._retry(anew=False)
+        return self._retry(rebuild=False)
 
     def rebuild(self) -> Updated:
-        """Work the whole table out anew from all events.
+        """Rebuild the whole table from all events.
 
         Raises:
             As `update`.
         """
-        done = self._retry(anew=True)
-        assert done is not None, "a rebuild writes, always"
+        done = self._retry(rebuild=True)
+        assert done is not None, "a rebuild always writes"
         return done
 
-    def _retry(self, *, anew: bool) -> Updated | None:
+    def _retry(self, *, rebuild: bool) -> Updated | None:
         refused: CommitFailedError | None = None
-        for _ in range(_TRIES):
+        for _ in range(_ATTEMPTS):
             try:
-                return self._apply(anew=anew)
-            except CommitFailedError as error:  # another was first: begin with what it left
+                return self._apply(rebuild=rebuild)
+            except CommitFailedError as error:  # another process was first: start over
                 refused = error
         raise CommitError(
-            f"{self._root.below(CONTENTS).url}: could not be updated in {_TRIES} tries: {refused}"
+            f"{self._root.below(CONTENTS).url} could not be updated in {_ATTEMPTS} attempts: "
+            f"{refused}"
         )
 
-    def _apply(self, *, anew: bool) -> Updated | None:
+    def _apply(self, *, rebuild: bool) -> Updated | None:
         started = time.perf_counter()
-        tables = Tables(self._root.url, self._root.options, threads=self._threads)
-        try:
-            tables.table(EVENTS)  # where there are none, no table is made
+        with closing(Tables(self._root.url, self._root.options, threads=self._threads)) as tables:
+            tables.table(EVENTS)  # without events, queue_contents is not created
             table = open_table(self._root, CONTENTS, self._retention)
             behind = progress(tables, self._known_queries(tables))
-            if anew or any(one.as_of == NEVER_APPLIED for one in behind):
-                replaced = tables.files(CONTENTS)
-                kept: set[str] = set()
+            if rebuild or any(one.as_of == NEVER_APPLIED for one in behind):
+                replaced, stored = tables.files(CONTENTS), None
                 behind = [one._replace(as_of=NEVER_APPLIED) for one in behind]
+                collect_moves(tables, behind)
             elif all(one.as_of >= one.last for one in behind):
                 return None
             else:
-                replaced, kept = [], set(tables.files(CONTENTS))
-            collect_moves(tables, behind)
-            stored = None
-            if kept:
-                replaced = _touched(tables, sorted(kept))
-                kept -= set(replaced)
+                collect_moves(tables, behind)
+                replaced = _changed_files(tables)
                 stored = tables.view(CONTENTS, files=replaced) if replaced else None
             rows = _read(tables, current_contents(stored))
-        finally:
-            tables.close()
         added = list(self._write(rows, behind))
         removed = [_removal(path) for path in replaced]
         _commit(table, [*added, *removed], behind)
@@ -163,7 +157,7 @@ class ContentsUpdater:
         )
 
     def _known_queries(self, tables: Tables) -> list[str]:
-        """Whose batches there are; looked up once, for it takes a look at every event."""
+        """The queries with batches; looked up once, since it reads every compacted file."""
         if self._queries is None:
             found = set(query_ids(tables))
             if self._query_id is not None:
@@ -172,7 +166,7 @@ class ContentsUpdater:
         return self._queries
 
     def _write(self, rows: pa.Table, applied: Sequence[Progress]) -> Iterator[AddAction]:
-        """Publish the rows as files of FILE_ROWS, under names that no other attempt gives."""
+        """Publish the rows in files of FILE_ROWS, under names unique to this attempt."""
         storage = self._root.below(CONTENTS).storage()
         latest = max(applied, key=lambda one: one.last)
         attempt = time.time_ns()
@@ -181,7 +175,7 @@ class ContentsUpdater:
             path = str(DataFileName(latest.query_id, max(latest.last, 0), _STAGE, index, attempt))
             storage.create(path, write_row_groups(part, _SPEC.schema, {"dlx.table": CONTENTS}))
             size = storage.size(path)
-            assert size is not None, f"{path} was written and is gone"
+            assert size is not None, f"{path} was written and then removed"
             yield add_action(
                 _SPEC,
                 path=path,
@@ -192,14 +186,15 @@ class ContentsUpdater:
             )
 
 
-def _touched(tables: Tables, files: Sequence[str]) -> list[str]:
-    """The files to write anew: with a row that is gone or changed, or far from full.
+def _changed_files(tables: Tables) -> list[str]:
+    """The files to rewrite: those with a changed row, and those less than half full.
 
-    Of the latter there is one at most, if one is left alone that is not in the way.
+    So at most one file is less than half full.
     """
+    files = sorted(tables.files(CONTENTS))
     folder = tables.folder(CONTENTS)
-    if folder is None:
-        return list(files)
+    if folder is None or not files:
+        return files
     paths = ", ".join(text(str(folder / file)) for file in files)
     found = tables.values(
         f"""
@@ -215,7 +210,7 @@ def _touched(tables: Tables, files: Sequence[str]) -> list[str]:
 
 
 def _read(tables: Tables, query: str) -> pa.Table:
-    """The rows of a query, with the columns, types and order of the table."""
+    """The rows of a query, with the table's columns, types and order."""
     columns = ", ".join(f'"{name}"' for name in _SPEC.schema.names)
     order = ", ".join(("vhost", *_SPEC.order))
     found = tables.connection.sql(f"SELECT {columns} FROM ({query}) ORDER BY {order}")
@@ -230,10 +225,10 @@ def _removal(path: str) -> RemoveAction:
 def _commit(
     table: DeltaTable, actions: Sequence[AddAction | RemoveAction], applied: Sequence[Progress]
 ) -> None:
-    """Change the table and say how far it goes, in one step.
+    """Change the table and record the applied batches in one commit.
 
     Raises:
-        CommitFailedError: somebody else did since the table was loaded.
+        CommitFailedError: another process did so since the table was loaded.
     """
     table.create_write_transaction(
         list(actions),
@@ -248,6 +243,6 @@ def _commit(
 
 
 def _counts(table: DeltaTable) -> tuple[int, int]:
-    """Rows and files, by the log."""
+    """The numbers of rows and files, by the log."""
     counts = table.get_add_actions(flatten=True).column("num_records").to_pylist()
     return sum(counts), len(counts)

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streaming.contents.query import EVENTS, prepare_contents
 from streaming.demo.addresses import Addresses
 from streaming.demo.depths import Depths, Move
 from streaming.demo.live import Deaths
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
+from streaming.queries.current_contents import EVENTS, prepare_contents
 from streaming.queries.duckdb_tables import Tables
 
 ANSWER_S = 5.0

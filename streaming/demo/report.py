@@ -8,7 +8,7 @@ from typing import Any, Final
 from streaming.demo.balance_summary import sheet_lines
 from streaming.queries.audit.balance import Balance
 from streaming.queries.duckdb_tables import Row, Tables
-from streaming.queries.message_id import MessageId
+from streaming.queries.message_attributes import MessageId
 
 DEAD_LETTERS: Final = "dead_letters"
 SHOWN_HISTORIES: Final = 6

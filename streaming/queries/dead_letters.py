@@ -1,4 +1,4 @@
-"""Looking through the dead letters."""
+"""Query the dead letters."""
 
 import re
 from datetime import datetime
@@ -9,19 +9,18 @@ import msgspec
 
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.errors import QueryError
-from streaming.queries.message_attributes import ENCODED, plain_attributes, present
-from streaming.queries.message_id import MessageId
+from streaming.queries.message_attributes import ENCODED, MessageId, plain_attributes, present
 
 NAME: Final = "dead_letters"
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True):
-    """Which dead letters are wanted; what is None does not matter.
+    """Which dead letters to list; None matches everything.
 
     Attributes:
-        since: at or after this instant.
+        since: only deaths at or after this instant.
         where: a condition in DuckDB's SQL on the columns of `dead_letters`.
-        limit: the latest so many; None: all.
+        limit: how many of the latest to list; None: all.
     """
 
     vhost: str | None = None
@@ -33,10 +32,10 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
 
 
 def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
-    """Dead letters as `plain_row` gives them, the latest first.
+    """List dead letters as `plain_row` returns them, the latest first.
 
     Raises:
-        QueryError: there is no such table, or `where` is not a condition that DuckDB understands.
+        QueryError: there is no such table, or `where` is not a valid condition.
     """
     above = {} if wanted.since is None else {"at": wanted.since}
     tables.view(NAME, files=tables.files(NAME, above, inclusive=True))
@@ -68,16 +67,16 @@ def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
 
 
 def check_condition(tables: Tables, where: str) -> None:
-    """See whether DuckDB understands a condition on the view.
+    """Check that DuckDB understands a condition on the view.
 
-    It must be one by itself, which `a) OR (b` is not, and between brackets, which `a ORDER BY b` is
-    not: what else is asked for is then asked for as well.
+    It must be valid both by itself, which `a) OR (b` is not, and in parentheses, which
+    `a ORDER BY b` is not: other filters are combined with it.
 
     Raises:
-        QueryError: it does not; the message says what it makes of it, and where.
+        QueryError: it is not valid; the message quotes DuckDB's error and its place.
     """
     if not where.strip():
-        raise QueryError("--where: a condition is missing, such as \"routing_key LIKE '%eu%'\"")
+        raise QueryError("--where is empty: give a condition such as \"routing_key LIKE '%eu%'\"")
     try:
         for condition in (where, f"(\n{where}\n)"):
             sql = f"SELECT 1 FROM {NAME} WHERE\n{condition}\n"
@@ -92,12 +91,12 @@ def _bad_condition(where: str, error: Exception) -> QueryError:
     said = re.sub(r"LINE \d+: ", lambda found: " " * len(found[0]), str(error)).strip()
     hint = ""
     if isinstance(error, duckdb.ParserException) and re.search(r'(?<![\w"])at(?![\w"])', where):
-        hint = '\nDuckDB keeps the word at for itself: write "at", in double quotes, for the column'
+        hint = '\nat is a reserved word of DuckDB: write the column in double quotes, "at"'
     return QueryError(f"--where {where!r}: {said}{hint}")
 
 
 def queues_of_deaths(tables: Tables) -> list[str]:
-    """The names of the queues in which anything has died.
+    """The names of the queues in which messages have died.
 
     Raises:
         QueryError: there is no such table.
@@ -107,7 +106,7 @@ def queues_of_deaths(tables: Tables) -> list[str]:
 
 
 def plain_row(row: Row) -> Row:
-    """A row of `dead_letters` with its nested columns as plain values."""
+    """A row of `dead_letters` with nested columns as plain values."""
     deaths: list[dict[str, Any]] = row["x_death"] or []
     return {
         **row,

@@ -1,10 +1,10 @@
-"""The tables as DuckDB views: Delta says which files make up a table, DuckDB reads them.
+"""The tables as DuckDB views: Delta names the files of a table, DuckDB reads them.
 
     Delta log --deltalake--> files and their statistics --> read_parquet([...]) as a view
 
-Nothing here imports pyarrow, pandas or Spark: with them a command would take longer to start than
-to answer. What DuckDB cannot read by itself (rows deleted by deletion vectors, files of an object
-store) deltalake reads into a temporary table instead; that is slower, and rare.
+Nothing here imports pyarrow, pandas or Spark, which would take longer to load than the query takes.
+If DuckDB cannot read a table directly (deletion vectors, object stores), deltalake reads it into a
+temporary table instead, which is slower.
 """
 
 import re
@@ -40,21 +40,21 @@ _TYPES: Final = {
     "timestamp_ntz": "TIMESTAMP",
 }
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""With which deltalake writes errors, even into a file."""
+"""deltalake colours its errors, even in files."""
 
 _DELETION_VECTORS: Final = "deletionVectors"
 
 
 class Tables:
-    """The tables below one root. Each is loaded when first asked for, and stays at that version.
+    """The tables in one folder. Each is loaded on first use and then stays at that version.
 
     Args:
         root: a path, or a URL such as `s3://bucket/tables`.
         options: storage options as deltalake takes them.
-        threads: for DuckDB; None: one a core.
+        threads: threads of DuckDB; None: one per core.
 
     Attributes:
-        connection: to query the views; instants are UTC.
+        connection: queries the views; instants are UTC.
     """
 
     def __init__(
@@ -66,20 +66,22 @@ class Tables:
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET preserve_insertion_order = false")
-        overflow = Path(tempfile.gettempdir()) / f"dlx-duckdb-{uuid.uuid4().hex}"  # made if needed
+        overflow = (
+            Path(tempfile.gettempdir()) / f"dlx-duckdb-{uuid.uuid4().hex}"
+        )  # DuckDB creates it
         self.connection.execute(f"SET temp_directory = {text(str(overflow))}")
         if threads is not None:
             self.connection.execute(f"SET threads = {threads}")
 
     def close(self) -> None:
-        """Give memory and files back."""
+        """Release memory and files."""
         self.connection.close()
 
     def table(self, name: str) -> DeltaTable:
-        """A table at the version this snapshot has of it.
+        """A table, at the version that this snapshot has of it.
 
         Raises:
-            QueryError: there is none.
+            QueryError: there is no such table.
         """
         loaded = self._loaded.get(name)
         if loaded is None:
@@ -95,7 +97,7 @@ class Tables:
         return loaded
 
     def has(self, name: str) -> bool:
-        """Whether there is such a table."""
+        """Whether a table exists."""
         try:
             self.table(name)
         except QueryError:
@@ -105,11 +107,11 @@ class Tables:
     def _no_table(self, name: str) -> str:
         root = local_path(self.root)
         if root is not None and (root / "tables" / name).is_dir():
-            hint = f"; there is one below {root / 'tables'}: give --tables {root / 'tables'}"
+            hint = f"; {root / 'tables'} has one: use --tables {root / 'tables'}"
         else:
             hint = (
-                "; --tables names the folder that has one folder a table: tables_location in "
-                "dlx.toml, DIR/tables of a demo"
+                "; set --tables to the folder with one folder per table: tables_location in "
+                "dlx.toml, or DIR/tables of a demo"
             )
         return f"{self.root}: there is no table {name!r} here{hint}"
 
@@ -120,12 +122,11 @@ class Tables:
         *,
         inclusive: bool = False,
     ) -> list[str]:
-        """The data files of a table, below its folder.
+        """The data files of a table, relative to its folder.
 
         Args:
-            above: files are left out whose greatest value of a column is known not to be above
-                this.
-            inclusive: a value equal to it counts as above.
+            above: skip files whose largest value of a column is known not to be above this.
+            inclusive: whether an equal value counts as above.
 
         Raises:
             QueryError: there is no such table.
@@ -147,12 +148,12 @@ class Tables:
         columns: Sequence[str] | None = None,
         view: str | None = None,
     ) -> str:
-        """Make a view of a table; a second call replaces it.
+        """Create or replace a view of a table.
 
         Args:
-            files: only these, where the table's rows can be had file by file; None: all.
-            columns: that are needed; None: all.
-            view: its name, by default that of the table.
+            files: read only these files, if DuckDB reads the table directly; None: all.
+            columns: the needed columns; None: all.
+            view: name of the view; by default the table's name.
 
         Returns:
             The name of the view.
@@ -174,23 +175,18 @@ class Tables:
             self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {_source(kinds, paths)}")
         return view
 
-    def empty_view(self, kinds: Mapping[str, str], view: str) -> None:
-        """Make a view with these columns (name -> DuckDB's type) and no row."""
-        self.drop(view)
-        self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {_source(kinds, [])}")
-
     def folder(self, name: str) -> Path | None:
-        """Where a table's files are that DuckDB can read as they are; None if it cannot."""
+        """The folder of a table that DuckDB can read directly; None if it cannot."""
         root = local_path(self.root)
         features = self.table(name).protocol().reader_features or ()
         return None if root is None or _DELETION_VECTORS in features else root / name
 
     def drop(self, view: str) -> None:
-        """Forget a view or a temporary table, if it is there."""
+        """Drop a view or a temporary table, if it exists."""
         for kind in ("VIEW", "TABLE"):
             try:
                 self.connection.execute(f"DROP {kind} IF EXISTS {quoted(view)}")
-            except duckdb.CatalogException:  # it is there, and of the other kind
+            except duckdb.CatalogException:  # it exists and is of the other kind
                 continue
 
     def _kinds(self, table: DeltaTable) -> dict[str, str]:
@@ -204,34 +200,34 @@ class Tables:
         self.connection.unregister("dlx_scan")
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """The rows of a query as plain values: instants are text; bytes must be encoded."""
+        """The rows of a query as plain values: instants as text; bytes must be encoded."""
         document = f"SELECT CAST(to_json(answer) AS VARCHAR) FROM ({sql}) AS answer"
         found = self.connection.execute(document, list(parameters)).fetchall()
         return [msgspec.json.decode(row) for (row,) in found]
 
     def values(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query that has neither instants nor nested columns."""
+        """The rows of a query without instants and nested columns."""
         return self.connection.execute(sql, list(parameters)).fetchall()
 
 
 def _column(table: Any, name: str) -> list[Any]:
-    """A column of an Arrow table that is not pyarrow's."""
+    """A column of deltalake's Arrow table, which is not pyarrow's."""
     values: list[Any] = table.column(name).to_pylist()
     return values
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes any."""
+    """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text(value: str) -> str:
-    """A text as SQL takes any."""
+    """A text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def iso(instant: str | None) -> str | None:
-    """An instant as `rows` gives it, in ISO 8601 with milliseconds: `2026-03-01T12:00:00.250Z`."""
+    """An instant of `Tables.rows` in ISO 8601: `2026-03-01T12:00:00.250Z`."""
     if instant is None:
         return None
     day, _, time = instant.removesuffix("+00").partition(" ")
@@ -240,7 +236,7 @@ def iso(instant: str | None) -> str | None:
 
 
 def _duckdb_type(kind: Any) -> str:
-    """DuckDB's name of a type that Delta describes."""
+    """DuckDB's name of a Delta type."""
     if isinstance(kind, str):
         return _TYPES.get(kind, kind.upper())
     match kind["type"]:
@@ -256,7 +252,7 @@ def _duckdb_type(kind: Any) -> str:
 
 
 def _source(kinds: Mapping[str, str], paths: Sequence[str]) -> str:
-    """A query for all rows of files. A column that a file lacks is null in its rows."""
+    """A query for all rows of files; columns that a file lacks are null."""
     if not paths:
         columns = ", ".join(
             f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in kinds.items()

@@ -1,7 +1,8 @@
-"""What a message carries (body, properties, headers, origin) as plain values."""
+"""A message as plain values: its id, body, properties, headers and origin."""
 
 import base64
-from typing import Any, Final
+import re
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
@@ -11,13 +12,38 @@ ENCODED: Final = """
     base64(body) AS body, list_transform(kafka_headers, lambda one:
         {'key': one.key, 'value': base64(one.value)}) AS kafka_headers
 """
-"""What to select in place of the columns that hold bytes: `Tables.rows` cannot give those."""
+"""Selects encoded columns in place of those that hold bytes, which `Tables.rows` cannot return."""
+
+_ID_TEXT: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,18})")
+
+
+class MessageId(NamedTuple):
+    """The key of a message in `messages`."""
+
+    topic_number: int
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        """The id as commands print and take it: `1/0/42`."""
+        return f"{self.topic_number}/{self.partition}/{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The id that a text stands for, or None."""
+        found = _ID_TEXT.fullmatch(text)
+        return None if found is None else cls(*(int(part) for part in found.groups()))
+
+    @classmethod
+    def of(cls, value: dict[str, Any] | None) -> Self | None:
+        """The id in a `message_id` struct."""
+        return None if value is None else cls(**value)
 
 
 def plain_attributes(row: Row) -> Row:
-    """The attributes of a row that was selected with `ENCODED`, as plain values.
+    """The attributes of a row that was selected with `ENCODED`.
 
-    Properties that a message does not have are left out; headers, the body and the values of Kafka
+    Properties that a message does not have are omitted. Headers, the body and the values of Kafka
     headers are typed JSON.
     """
     origin = present(row["origin"])
@@ -36,7 +62,7 @@ def plain_attributes(row: Row) -> Row:
 
 
 def decoded(body: str | None) -> bytes | None:
-    """A body from the base64 in which `Tables.rows` has it."""
+    """The bytes of a body that `Tables.rows` returned as base64."""
     return None if body is None else base64.b64decode(body)
 
 
@@ -51,10 +77,10 @@ def as_json(body: bytes | None) -> object:
 
 
 def document(text: str | None) -> Any:
-    """A column that holds JSON, read; None where there is none."""
+    """The content of a JSON column; None if it is null."""
     return None if text is None else msgspec.json.decode(text)
 
 
 def present(struct: dict[str, Any] | None) -> dict[str, Any]:
-    """The members of a struct that are there."""
+    """The members of a struct that are not null."""
     return {name: value for name, value in (struct or {}).items() if value is not None}

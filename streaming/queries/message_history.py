@@ -1,4 +1,4 @@
-"""The whole life of one message: where it came from, all that happened to it, where it is now."""
+"""The history of one message: where it came from, what happened to it, where it is now."""
 
 from typing import Final
 
@@ -10,24 +10,24 @@ from streaming.queries.duckdb_tables import Row, Tables, iso
 from streaming.queries.errors import QueryError
 from streaming.queries.message_attributes import (
     ENCODED,
+    MessageId,
     as_json,
     decoded,
     document,
     plain_attributes,
 )
-from streaming.queries.message_id import MessageId
 
-_MOST_AMBIGUOUS: Final = 10
+_MAX_AMBIGUOUS: Final = 10
 
 
-class Life(msgspec.Struct, frozen=True):
-    """What is known of a message; rows as the tables have them, with plain values.
+class MessageHistory(msgspec.Struct, frozen=True):
+    """Everything known about a message; rows as in the tables, with plain values.
 
     Attributes:
-        message: its row of `messages`; None if that is missing.
-        events: in the order in which they happened.
+        message: its row of `messages`; None if it is missing.
+        events: its events, in order.
         deaths: its rows of `dead_letters`, by the seq of the event.
-        now: the state of each copy that is left: copy_id -> ready, unacked or held.
+        now: the state of each remaining copy: copy_id -> ready, unacked or held.
     """
 
     message_id: str
@@ -37,14 +37,14 @@ class Life(msgspec.Struct, frozen=True):
     now: dict[int, str]
 
 
-def life_of(tables: Tables, name: str) -> Life:
-    """The life of the message that is named.
+def history_of(tables: Tables, name: str) -> MessageHistory:
+    """Look up the history of a message.
 
     Args:
-        name: `topic number/partition/offset`, or the AMQP property message_id of its publisher.
+        name: `topic number/partition/offset`, or the AMQP property message_id.
 
     Raises:
-        QueryError: no message, or several, have that name; or the tables are not there.
+        QueryError: no message or several messages have that name, or a table is missing.
     """
     tables.table("events")
     key = MessageId.parse(name)
@@ -55,17 +55,17 @@ def life_of(tables: Tables, name: str) -> Life:
     events = _events(tables, key, least)
     if message is None and not events:
         raise QueryError(
-            f"no message is named {name!r}: there is none at partition {key.partition}, offset "
-            f"{key.offset} of topic number {key.topic_number}; `dlx dead-letters list` shows names"
+            f"there is no message {name!r}: partition {key.partition} of topic number "
+            f"{key.topic_number} has none at offset {key.offset}; `dlx dead-letters list` shows ids"
         )
-    return Life(str(key), message, events, _deaths(tables, key, least), _now(events))
+    return MessageHistory(str(key), message, events, _deaths(tables, key, least), _now(events))
 
 
 def _by_property(tables: Tables, name: str) -> MessageId:
     tables.view("messages", columns=["topic_number", "partition", "offset", "properties"])
     found = tables.values(
         'SELECT topic_number, "partition", "offset" FROM messages '
-        f"WHERE properties.message_id = ? ORDER BY ALL LIMIT {_MOST_AMBIGUOUS + 1}",
+        f"WHERE properties.message_id = ? ORDER BY ALL LIMIT {_MAX_AMBIGUOUS + 1}",
         [name],
     )
     keys = [MessageId(*row) for row in found]
@@ -74,12 +74,12 @@ def _by_property(tables: Tables, name: str) -> MessageId:
             return key
         case []:
             raise QueryError(
-                f"no message is named {name!r}: it is not topic number/partition/offset, such as "
-                "1/0/42 (`dlx dead-letters list` shows them), and no message has that message_id"
+                f"there is no message {name!r}: no message has that message_id, and it is not an "
+                "id such as 1/0/42 (`dlx dead-letters list` shows ids)"
             )
         case _:
-            more = ", ..." if len(keys) > _MOST_AMBIGUOUS else ""
-            names = ", ".join(str(key) for key in keys[:_MOST_AMBIGUOUS])
+            more = ", ..." if len(keys) > _MAX_AMBIGUOUS else ""
+            names = ", ".join(str(key) for key in keys[:_MAX_AMBIGUOUS])
             raise QueryError(f"several messages have message_id {name!r}: {names}{more}")
 
 

@@ -1,14 +1,13 @@
-"""What is in the queues now, at the last batch."""
+"""Query what is in the queues at the last batch."""
 
 from typing import Final
 
 import msgspec
 
-from streaming.contents.query import prepare_contents
+from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Row, Tables, iso
 from streaming.queries.errors import QueryError
-from streaming.queries.message_attributes import as_json, decoded, document, present
-from streaming.queries.message_id import MessageId
+from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
 from topology.suggestions import did_you_mean
 
 _DECLARED: Final = """
@@ -22,11 +21,11 @@ _DECLARED: Final = """
 
 
 class QueueDepth(msgspec.Struct, frozen=True):
-    """A queue and what is in it.
+    """The depth of a queue.
 
     Attributes:
         type: classic or quorum; None if it was declared before the ledger began.
-        bytes: of the bodies, ready and unacked.
+        bytes: size of the bodies, ready and unacked.
         oldest_at: when the oldest copy in it was enqueued, ISO 8601.
     """
 
@@ -40,7 +39,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
 
 
 class QueueBytes(msgspec.Struct, frozen=True):
-    """How much a queue holds, ready and unacked; the bytes are those of the bodies."""
+    """How much a queue holds, ready and unacked; `bytes` is the size of the bodies."""
 
     vhost: str
     queue: str
@@ -49,7 +48,7 @@ class QueueBytes(msgspec.Struct, frozen=True):
 
 
 def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
-    """Every declared queue, empty ones included, by vhost and name.
+    """List every declared queue, including empty ones, by vhost and name.
 
     Raises:
         QueryError: there are no events.
@@ -79,10 +78,10 @@ def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth
 
 
 def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
-    """The queues that hold the most, as `queue_contents` has them, the largest first.
+    """The queues that hold the most bytes according to `queue_contents`, largest first.
 
     Raises:
-        QueryError: there is no queue_contents.
+        QueryError: there is no table queue_contents.
     """
     tables.view("queue_contents", columns=["vhost", "queue", "body_bytes"])
     found = tables.rows(
@@ -98,19 +97,19 @@ def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
 def peek(
     tables: Tables, queue: str, *, vhost: str | None = None, limit: int = 10, unacked: bool = False
 ) -> list[Row]:
-    """What a queue holds, the head first; with bodies. Nothing is taken from it.
+    """List what a queue holds, with bodies, the head first. Nothing is removed from it.
 
     Args:
-        vhost: needed where several have a queue of that name.
-        unacked: what its consumers hold, instead of what is ready.
+        vhost: required if several vhosts have a queue of that name.
+        unacked: list what its consumers hold instead of what is ready.
 
     Raises:
-        QueryError: there is no such queue, or there are several; or there are no tables.
+        QueryError: there is no such queue, or several, or the tables do not exist.
     """
     contents = prepare_contents(tables)
     place = _find(_depths(tables, contents, vhost), queue, vhost)
     run = tables.connection.execute
-    run(  # a table of its own: DuckDB 2.0.0 forgets a LIMIT upon outer joins such as those inside
+    run(  # a table, since DuckDB 2.0.0 drops a LIMIT on outer joins such as those inside
         f"""
         CREATE OR REPLACE TEMP TABLE waiting AS
         SELECT vhost, lane, copy_id, "position" FROM ({contents})
@@ -156,7 +155,7 @@ def peek(
 
 
 def _range(tables: Tables) -> str:
-    """A condition that all messages to be shown meet; it tells Parquet what to skip."""
+    """A condition that all shown messages meet; it lets Parquet skip row groups."""
     [(least, greatest)] = tables.values(
         'SELECT min(message_id."offset"), max(message_id."offset") FROM shown'
     )

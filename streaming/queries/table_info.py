@@ -1,11 +1,11 @@
-"""How the tables are: size, files, how far they go."""
+"""Describe the tables: size, files, last batch."""
 
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from streaming.contents.query import CONTENTS, query_ids
+from streaming.queries.current_contents import CONTENTS, query_ids
 from streaming.queries.duckdb_tables import Tables
 
 NAMES: Final = ("messages", "events", "dead_letters", "queue_contents", "quarantine")
@@ -15,12 +15,12 @@ class TableInfo(msgspec.Struct, frozen=True):
     """One table.
 
     Attributes:
-        version: of the Delta table.
-        rows: by the files' statistics.
-        bytes: of the files.
-        last_batch: the last batch in it, of the latest query; None if there was none. An empty
-            batch leaves no trace in a table, so the tables' last batches may differ.
-        behind: of queue_contents, batches in `events` that are not applied yet.
+        version: version of the Delta table.
+        rows: number of rows, by the files' statistics.
+        bytes: size of the files.
+        last_batch: the latest query's last batch in the table; None if it has none. An empty batch
+            leaves no trace in a table, so the tables' last batches may differ.
+        behind: for queue_contents, the number of batches in `events` not applied yet.
     """
 
     name: str
@@ -33,10 +33,10 @@ class TableInfo(msgspec.Struct, frozen=True):
 
 
 def describe(tables: Tables) -> list[TableInfo]:
-    """The tables that are there.
+    """Describe the existing tables.
 
     Raises:
-        QueryError: there is none.
+        QueryError: there are no tables.
     """
     found = list(_tables(tables))
     if not found:

@@ -30,7 +30,6 @@ from streaming.bench.core import Broker
 from streaming.bench.workload import Depths
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor, Events
-from streaming.contents.query import collect_moves, progress
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
@@ -42,6 +41,7 @@ from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.task.context import body_file_number
+from streaming.queries.current_contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
 
 QUERY = "bench"

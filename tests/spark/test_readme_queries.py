@@ -14,7 +14,7 @@ from streaming.cli.sql import create_views
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
 from tests.builders import START_MS
-from tests.unit.tables.shop import a_shop
+from tests.unit.queries.shop import a_shop
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 QUESTION = re.compile(r"^\*\*(?P<number>\d)\. (?P<words>.*?\?)\*\*", re.MULTILINE)

@@ -5,9 +5,9 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shop_root(tmp_path_factory):
-    """The tables of the shop (tests/unit/tables/shop.py), queue_contents included."""
+    """The tables of the shop (tests/unit/queries/shop.py), queue_contents included."""
     from streaming.contents.updater import ContentsUpdater
-    from tests.unit.tables.shop import a_shop
+    from tests.unit.queries.shop import a_shop
 
     recording = a_shop(tmp_path_factory.mktemp("shop") / "tables")
     ContentsUpdater(recording.place).update()

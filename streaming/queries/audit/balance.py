@@ -1,11 +1,10 @@
-"""The balance: where every copy went, by vhost and queue, and what of it cannot be explained.
+"""The balance: where every copy went, by vhost and queue, and what cannot be explained.
 
     published + dead-lettered in = ready + unacked + held
                                  + acked + consumed + died + purged + deleted + rerouted
 
-The left side counts births, the right side lives and endings, each on its own. It closes when no
-row of the ledger is missing, there twice, or at odds with another; what is, is a finding that names
-the message.
+Both sides are counted independently. The balance closes if no row of the ledger is missing,
+repeated or contradicts another. Otherwise each such row is a finding that names the message.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +13,14 @@ from typing import Final
 import msgspec
 
 from streaming.queries.audit import checks
-from streaming.queries.audit.findings import Clue, Finding, explain, not_told
-from streaming.queries.audit.ledger_rows import BatchDetail, Shard, load_ledger
-from streaming.queries.audit.lifecycle_breaks import (
-    broken_lives,
+from streaming.queries.audit.copy_lifecycle import (
+    broken_lifecycles,
     contents_against_events,
-    count_lives,
+    count_copies,
 )
-from streaming.queries.audit.sequence_gaps import find_gaps, testimonies
+from streaming.queries.audit.findings import Clue, Finding, explain, unmentioned
+from streaming.queries.audit.ledger_rows import BatchDetail, Shard, load_ledger
+from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
 from streaming.queries.duckdb_tables import Tables
 
 ENDINGS: Final = (
@@ -35,17 +34,17 @@ ENDINGS: Final = (
     "deleted",
     "rerouted",
 )
-"""The ways out of a queue; of deaths the reason."""
+"""The ways in which a copy leaves a queue; for deaths, the reason."""
 
 
 class QueueBalance(msgspec.Struct):
-    """One queue, or what belongs to no queue (`queue` is None).
+    """The balance of one queue, or of rows that belong to no queue (`queue` is None).
 
     Attributes:
-        published, dead_lettered: copies in, by a publish and by a death (or a rerouting) elsewhere.
+        published, dead_lettered: copies in, from a publish or from a death (or reroute) elsewhere.
         endings: copies out, by `ENDINGS`.
-        refused: messages turned away by a full queue; never copies, so not part of the sum.
-        unexplained: rows missing or at odds; 0 when all is well.
+        refused: messages that a full queue rejected; they never became copies of the sum.
+        unexplained: missing, repeated or contradictory rows.
     """
 
     vhost: str | None
@@ -61,18 +60,18 @@ class QueueBalance(msgspec.Struct):
 
     @property
     def surplus(self) -> int:
-        """Copies in less copies accounted for; 0 when the sum is right."""
+        """Copies in minus copies accounted for; 0 if the balance closes."""
         there = self.ready + self.unacked + self.held
         return self.published + self.dead_lettered - there - sum(self.endings.values())
 
 
 class VhostBalance(msgspec.Struct):
-    """What arrived in a vhost and never became a copy, beside what did.
+    """The messages of a vhost, and those that never became a copy.
 
     Attributes:
-        messages: that arrived.
-        unroutable, returned: to no queue: dropped, or sent back to the publisher.
-        publish_errors: refused with a channel error.
+        messages: messages that arrived.
+        unroutable, returned: messages that reached no queue: dropped, or returned to the publisher.
+        publish_errors: messages refused with a channel error.
     """
 
     vhost: str | None
@@ -83,12 +82,12 @@ class VhostBalance(msgspec.Struct):
 
 
 class Balance(msgspec.Struct):
-    """The whole sheet.
+    """The balance of all vhosts and queues.
 
     Attributes:
-        batch_id: the last batch in it; None if nothing has happened yet.
+        batch_id: the last batch in it; None if there is none yet.
         resident: copies ready, unacked or held by the broker's own count, which does not read the
-            tables; None where no batch row says.
+            tables; None if no batch row has it.
     """
 
     batch_id: int | None
@@ -100,19 +99,19 @@ class Balance(msgspec.Struct):
 
     @property
     def unexplained(self) -> int:
-        """Rows that are missing or at odds."""
+        """The number of missing, repeated or contradictory rows."""
         return sum(finding.count for finding in self.findings)
 
 
 def balance(tables: Tables) -> Balance:
-    """Draw the balance over everything in the ledger.
+    """Draw the balance of the whole ledger.
 
     Raises:
-        QueryError: a table of the ledger is not there.
+        QueryError: a table of the ledger is missing.
     """
     shards, details = load_ledger(tables)
-    sheet = _Sheet(shards)
-    left = count_lives(tables)
+    sheet = _Totals(shards)
+    left = count_copies(tables)
     for (shard, queue, state), copies in left.items():
         sheet.add(shard, queue, state, copies)
     for shard, queue, kind, reason, of_publish, rows in tables.values(
@@ -124,20 +123,20 @@ def balance(tables: Tables) -> Balance:
     ):
         if of_publish is not None:
             sheet.add(shard, queue, "published" if of_publish else "dead_lettered", rows)
-        if kind != "held":  # counted above, as long as it is
+        if kind != "held":  # counted above
             sheet.add(shard, queue, reason if kind == "died" else kind, rows)
     gaps, findings = find_gaps(tables, details, shards)
     evidence: list[Clue | Finding] = [
-        *testimonies(tables, gaps),
+        *clues_of_gaps(tables, gaps),
         *checks.deaths(tables, shards),
-        *broken_lives(tables),
+        *broken_lifecycles(tables),
         *checks.targets(tables),
         *contents_against_events(tables),
         *checks.messages(tables, shards),
     ]
     findings += explain(gaps, [one for one in evidence if isinstance(one, Clue)], shards)
     findings += [one for one in evidence if isinstance(one, Finding)]
-    findings += not_told(checks.batches(tables, details, sum(left.values())), findings)
+    findings += unmentioned(checks.batches(tables, details, sum(left.values())), findings)
     for shard, messages in tables.values("SELECT shard, count(*) FROM message GROUP BY shard"):
         sheet.vhost(shards[shard].vhost).messages += messages
     [(quarantined,)] = tables.values("SELECT count(*) FROM quarantine")
@@ -157,8 +156,8 @@ def _resident(details: Sequence[BatchDetail]) -> int | None:
     return sum(copies for copies, _bytes in details[-1].resident.values())
 
 
-class _Sheet:
-    """The rows being added up."""
+class _Totals:
+    """The rows of the balance while they are added up."""
 
     def __init__(self, shards: Mapping[int, Shard]) -> None:
         self._shards = shards
@@ -174,7 +173,7 @@ class _Sheet:
         return self._queues.setdefault((vhost, name), QueueBalance(vhost, name))
 
     def add(self, shard: int, queue: str | None, what: str | None, rows: int) -> None:
-        """Count rows; what is no column of the sheet is left out."""
+        """Count rows; kinds without a column are skipped."""
         vhost = self._shards[shard].vhost
         match what:
             case "published" | "dead_lettered" | "ready" | "unacked" | "held" | "refused":
@@ -190,11 +189,11 @@ class _Sheet:
                 row.endings[what] = row.endings.get(what, 0) + rows
 
     def vhosts(self) -> list[VhostBalance]:
-        """By name."""
+        """The vhosts by name."""
         return sorted(self._vhosts.values(), key=lambda row: row.vhost or "")
 
     def queues(self, findings: Iterable[Finding]) -> list[QueueBalance]:
-        """By vhost and name, the findings counted where they belong; those of no queue last."""
+        """The queues by vhost and name with their findings; rows of no queue come last."""
         for finding in findings:
             self.queue(finding.vhost, finding.queue).unexplained += finding.count
         return sorted(

@@ -1,37 +1,37 @@
-"""The rules that hold between the tables of the ledger, each with a query for what breaks it.
+"""Rules between the tables of the ledger, each with a query for the rows that break it.
 
     messages      every message has an event of its arrival, every arrival its message
     deaths        every death has its row in dead_letters, every row its event
     targets       every queue that a death names as a target got its copy
-    batches       every batch has its row, and as many rows as that says
+    batches       every batch has its batch row, and as many rows as that says
 
-Two more have files of their own: the numbers of a shard are dense (`sequences.py`), and a copy's
-events add up to a life (`broken_lives.py`). A rule is checked by a count, and only where that is
-off are the rows looked for.
+Two more rules have their own files: the numbers of a shard have no gaps (`sequence_gaps`), and a
+copy's events form a lifecycle (`copy_lifecycle`). Each rule is first checked by a count; the rows
+are only searched if the count is wrong.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from streaming.queries.audit.findings import MOST_NAMED, Clue, Finding, What
+from streaming.queries.audit.findings import MAX_NAMED, Clue, Finding, What
 from streaming.queries.audit.ledger_rows import DEATHS, MESSAGE_KEY, BatchDetail, Shard
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.message_id import MessageId
+from streaming.queries.message_attributes import MessageId
 
 Evidence = Clue | Finding
 
-_MOST: Final = f"LIMIT {MOST_NAMED}"
+_LIMIT: Final = f"LIMIT {MAX_NAMED}"
 _ARRIVALS: Final = """
     (FROM event WHERE topic_number IS NOT NULL
      AND (copy_id IS NULL OR (copy_id = seq AND parent_copy_id IS NULL))) AS arrival
 """
-"""What a publish causes: copies, or an event that says why there is none."""
+"""The events of a publish: copies, or an event that says why there are none."""
 
 _DIED: Final = f"(FROM event WHERE kind IN {DEATHS}) AS died"
 
 
 def messages(tables: Tables, shards: dict[int, Shard]) -> Iterator[Evidence]:
-    """Whatever arrives is in `messages` first, and is enqueued, refused, returned or dropped."""
+    """Every message is in `messages`, and is enqueued, refused, returned or dropped."""
     [(arrivals, without_event, without_message, pairs)] = tables.values(
         f"""
         SELECT (SELECT count(*) FROM {_ARRIVALS}),
@@ -55,7 +55,7 @@ def _without_events(tables: Tables) -> Iterator[Clue]:
         f"""
         WITH lost AS (
             SELECT message.* FROM message ANTI JOIN {_ARRIVALS} USING ({MESSAGE_KEY})
-            ORDER BY ALL {_MOST}),
+            ORDER BY ALL {_LIMIT}),
         bounds AS (
             SELECT shard, batch_id, min(seq) AS first, max(seq) AS last
             FROM event GROUP BY shard, batch_id)
@@ -69,7 +69,7 @@ def _without_events(tables: Tables) -> Iterator[Clue]:
         """
     ):
         message_id = MessageId(*key)
-        why = f"batch {batch_id} brought the message, and no event tells what became of it"
+        why = f"it arrived in batch {batch_id}, and no event says what happened to it"
         yield Clue(shard, why, message_id, None, None, None, after or 0, before)
 
 
@@ -78,15 +78,15 @@ def _without_messages(tables: Tables, shards: dict[int, Shard]) -> Iterator[Find
         f"""
         SELECT shard, min(seq), min_by(queue, seq), {MESSAGE_KEY}
         FROM {_ARRIVALS} ANTI JOIN message USING ({MESSAGE_KEY})
-        GROUP BY shard, {MESSAGE_KEY} ORDER BY ALL {_MOST}
+        GROUP BY shard, {MESSAGE_KEY} ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"event {seq} and perhaps others are about it, and messages has no row of it"
-        yield finding("missing message", shards[shard], why, queue=queue, key=key)
+        why = f"messages has no row of it, but event {seq} is about it"
+        yield _finding("missing message", shards[shard], why, queue=queue, key=key)
 
 
 def deaths(tables: Tables, shards: dict[int, Shard]) -> Iterator[Evidence]:
-    """A death is an event and a row of dead_letters under one number."""
+    """A death is an event and a row of dead_letters with the same seq."""
     [(events, without_row, without_event, pairs)] = tables.values(
         f"""
         SELECT (SELECT count(*) FROM {_DIED}), count(*) FILTER (WHERE death.batch_id IS NULL),
@@ -107,11 +107,11 @@ def _deaths_without_rows(tables: Tables, shards: dict[int, Shard]) -> Iterator[F
     for shard, seq, kind, reason, queue, copy_id, *key in tables.values(
         f"""
         SELECT shard, seq, kind, reason, queue, copy_id, {MESSAGE_KEY}
-        FROM {_DIED} ANTI JOIN death USING (shard, seq) ORDER BY ALL {_MOST}
+        FROM {_DIED} ANTI JOIN death USING (shard, seq) ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"event {seq} says the copy {kind} ({reason}), and dead_letters has no row of that"
-        yield finding(
+        why = f"event {seq} says the copy {kind} ({reason}), but dead_letters has no row of it"
+        yield _finding(
             "missing dead letter",
             shards[shard],
             why,
@@ -126,17 +126,18 @@ def _rows_without_deaths(tables: Tables) -> Iterator[Clue]:
     for shard, seq, reason, queue, copy_id, *key in tables.values(
         f"""
         SELECT shard, seq, reason, queue, copy_id, {MESSAGE_KEY}
-        FROM death ANTI JOIN {_DIED} USING (shard, seq) ORDER BY ALL {_MOST}
+        FROM death ANTI JOIN {_DIED} USING (shard, seq) ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"dead_letters has its row: the copy died there ({reason})"
+        why = f"dead_letters has its row: the copy died ({reason})"
         yield Clue(shard, why, MessageId(*key), queue, copy_id, seq)
 
 
 def targets(tables: Tables) -> Iterator[Clue]:
-    """Each target got a copy, or turned it away into its own dead letters: a birth either way.
+    """Each target got a copy, or rejected it into its own dead letters; both create a copy.
 
-    Copies held by at-least-once dead-lettering may have more than the row names, never fewer.
+    Copies held by at-least-once dead-lettering may have more targets than the row names, never
+    fewer.
     """
     [(broken,)] = tables.values(
         """
@@ -158,7 +159,7 @@ def targets(tables: Tables) -> Iterator[Clue]:
             SELECT shard, parent_copy_id AS copy_id, queue AS target FROM event
             WHERE copy_id = seq AND parent_copy_id IS NOT NULL)
         SELECT shard, seq, target, copy_id, {MESSAGE_KEY}
-        FROM named ANTI JOIN born USING (shard, copy_id, target) ORDER BY ALL {_MOST}
+        FROM named ANTI JOIN born USING (shard, copy_id, target) ORDER BY ALL {_LIMIT}
         """
     ):
         why = f"the death of copy {copy_id} (event {seq}) names queue {target!r} as a target"
@@ -166,10 +167,10 @@ def targets(tables: Tables) -> Iterator[Clue]:
 
 
 def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> Iterator[Finding]:
-    """Every batch has its row, as many rows as that says, and leaves as much as the broker kept.
+    """Every batch has its batch row and as many rows as that says; the copies add up.
 
     Args:
-        resident: copies that the events leave ready, unacked or held.
+        resident: number of copies that are ready, unacked or held by the events.
     """
     known = {(detail.query_id, detail.batch_id): detail for detail in details}
     counts: dict[tuple[str, int], dict[str, int]] = {key: {} for key in known}
@@ -188,8 +189,8 @@ def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> It
         said = sum(copies for copies, _bytes in last.resident.values())
         if said != resident:
             why = (
-                f"the broker kept {said} copies after batch {last.batch_id} (ready, unacked or "
-                f"held), the events leave {resident}"
+                f"the broker counted {said} copies (ready, unacked or held) after batch "
+                f"{last.batch_id}, the events add up to {resident}"
             )
             yield Finding("contradiction", None, None, why, count=abs(said - resident))
 
@@ -197,7 +198,7 @@ def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> It
 def _counted(batch_id: int, said: dict[str, int], found: dict[str, int]) -> Iterator[Finding]:
     for name in sorted({*said, *found} if said else ()):
         wrote, rows = said.get(name, 0), found.get(name, 0)
-        why = f"{name} has {rows} rows of batch {batch_id}, which wrote {wrote}"
+        why = f"{name} has {rows} rows of batch {batch_id}, but the batch wrote {wrote}"
         if rows < wrote:
             yield Finding("missing row", None, None, why, count=wrote - rows, table=name)
         elif rows > wrote:
@@ -205,18 +206,18 @@ def _counted(batch_id: int, said: dict[str, int], found: dict[str, int]) -> Iter
 
 
 def _repeated(tables: Tables, shards: dict[int, Shard], name: str, rows: str) -> Iterator[Finding]:
-    """Rows of a table that are there more than once; `rows`: shard, seq, queue and message."""
+    """Find repeated rows; `rows` selects shard, seq, queue and message."""
     for shard, seq, queue, *key, times in tables.values(
         f"SELECT *, count(*) AS times FROM ({rows}) GROUP BY ALL HAVING times > 1 "
-        f"ORDER BY ALL {_MOST}"
+        f"ORDER BY ALL {_LIMIT}"
     ):
         why = f"{name} has {times} rows of it"
-        yield finding(
+        yield _finding(
             "repeated row", shards[shard], why, seq=seq, queue=queue, key=key, count=times - 1
         )
 
 
-def finding(
+def _finding(
     what: What,
     shard: Shard,
     why: str,
@@ -227,6 +228,6 @@ def finding(
     queue: str | None = None,
     count: int = 1,
 ) -> Finding:
-    """A finding about a message; `key`: its three parts, None if it is about none."""
+    """A finding about a message; `key`: the parts of its id, None if it is about no message."""
     message_id = None if key[0] is None else str(MessageId(*key))
     return Finding(what, shard.vhost, shard.lane, why, seq, copy_id, queue, message_id, count)

@@ -1,23 +1,29 @@
-"""The life of a copy as one number: what its events add up to.
+"""Check that the events of each copy add up to a possible lifecycle.
 
     enqueued --> ready --delivered--> unacked     ready ----> consumed, purged, died (age, length)
                    ^                     |        unacked --> acked, died or rerouted (rejected)
                    +------requeued-------+        either ---> deleted, rerouted (orphaned)
                                                   either ---> held --> died, deleted, rerouted
 
-Each event counts in a field of its own inside one integer, so that one sum a copy tells a whole
-life. The sums of possible lives are few. Any other sum means that an event is missing, or is there
-twice.
+Each event counts in its own field of one integer, so one sum per copy describes its lifecycle.
+There are few possible sums. Any other sum means that an event is missing or repeated.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
+from itertools import groupby
 from typing import Final
 
 from streaming.broker.events import Kind
+from streaming.queries.audit.findings import MAX_NAMED, Clue, What
+from streaming.queries.audit.ledger_rows import MESSAGE_KEY
+from streaming.queries.current_contents import CONTENTS, NEVER_APPLIED, progress
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.message_attributes import MessageId
 
 
 class State(StrEnum):
-    """Where a copy is."""
+    """The state of a copy."""
 
     READY = "ready"
     UNACKED = "unacked"
@@ -31,12 +37,12 @@ FROM_READY: Final = 1 << 16
 FROM_UNACKED: Final = 1 << 24
 HELD: Final = 1 << 32
 LENT: Final = 1 << 40
-"""Up by one when delivered, down when requeued. The fields below it hold up to 255."""
+"""Plus one when delivered, minus one when requeued. The fields below it hold up to 255."""
 
 DEATHS_OF_READY: Final = ("expired", "maxlen")
 DEATHS_OF_UNACKED: Final = ("rejected", "delivery_limit")
 
-_WORTH: Final = {
+_VALUES: Final = {
     Kind.ENQUEUED: BORN,
     Kind.DELIVERED: LENT,
     Kind.REQUEUED: -LENT,
@@ -48,28 +54,28 @@ _WORTH: Final = {
 }
 
 
-def _possible() -> dict[int, State]:
-    lives = {BORN: State.READY, BORN + LENT: State.UNACKED}
+def _possible_sums() -> dict[int, State]:
+    sums = {BORN: State.READY, BORN + LENT: State.UNACKED}
     for lent in (0, LENT):
-        lives[BORN + HELD + lent] = State.HELD
+        sums[BORN + HELD + lent] = State.HELD
         for held in (0, HELD):
-            lives[BORN + ENDED + lent + held] = State.GONE
-            lives[BORN + ENDED + (FROM_UNACKED if lent else FROM_READY) + lent + held] = State.GONE
-    return lives
+            sums[BORN + ENDED + lent + held] = State.GONE
+            sums[BORN + ENDED + (FROM_UNACKED if lent else FROM_READY) + lent + held] = State.GONE
+    return sums
 
 
-LIVES: Final = _possible()
-"""The sum of every possible life, and where the copy is."""
+LIFECYCLES: Final = _possible_sums()
+"""The sum of every possible lifecycle, and the state of its copy."""
 
 
-def worth_sql() -> str:
-    """What an event of a copy adds to its life, by `kind`, `reason`, `seq` and `copy_id`.
+def event_value_sql() -> str:
+    """What an event adds to its copy's sum, by `kind`, `reason`, `seq` and `copy_id`.
 
-    A message that is turned away into the dead-letter exchange is born and dies by one event.
+    One event is both birth and death of a message that is rejected into a dead-letter exchange.
     """
     ready = ", ".join(f"'{reason}'" for reason in DEATHS_OF_READY)
     unacked = ", ".join(f"'{reason}'" for reason in DEATHS_OF_UNACKED)
-    cases = " ".join(f"WHEN '{kind.name.lower()}' THEN {worth}" for kind, worth in _WORTH.items())
+    cases = " ".join(f"WHEN '{kind.name.lower()}' THEN {value}" for kind, value in _VALUES.items())
     died = (
         f"{ENDED} + CASE WHEN reason IN ({ready}) THEN {FROM_READY} "
         f"WHEN reason IN ({unacked}) THEN {FROM_UNACKED} ELSE 0 END "
@@ -77,3 +83,150 @@ def worth_sql() -> str:
     )
     rerouted = f"{ENDED} + CASE WHEN reason IN ({unacked}) THEN {FROM_UNACKED} ELSE 0 END"
     return f"CASE kind {cases} WHEN 'died' THEN {died} WHEN 'rerouted' THEN {rerouted} ELSE 0 END"
+
+
+_READY: Final = frozenset({State.READY})
+_UNACKED: Final = frozenset({State.UNACKED})
+_ALIVE: Final = frozenset({State.READY, State.UNACKED, State.HELD})
+_STEPS: Final = {
+    "delivered": (_READY, State.UNACKED),
+    "requeued": (_UNACKED, State.READY),
+    "consumed": (_READY, State.GONE),
+    "purged": (_READY, State.GONE),
+    "acked": (_UNACKED, State.GONE),
+    "held": (_READY | _UNACKED, State.HELD),
+    "deleted": (_ALIVE, State.GONE),
+}
+"""The states in which an event can happen, and the state it leads to; of deaths see `_step`."""
+
+_BIRTHS: Final = frozenset({Kind.ENQUEUED.name.lower(), Kind.DIED.name.lower()})
+_Event = tuple[int, str, str | None, str | None]
+"""seq, kind, reason, queue"""
+
+
+def count_copies(tables: Tables) -> dict[tuple[int, str | None, State], int]:
+    """Count the remaining copies by shard, queue and state.
+
+    Creates the temporary table `lifecycle`: the remaining copies, and those with impossible sums.
+    """
+    over = ", ".join(str(total) for total, state in LIFECYCLES.items() if state is State.GONE)
+    tables.connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE lifecycle AS
+        SELECT shard, queue, copy_id, max(seq) AS last_seq,
+               CAST(sum({event_value_sql()}) AS BIGINT) AS total
+        FROM event WHERE copy_id IS NOT NULL GROUP BY shard, queue, copy_id
+        HAVING total NOT IN ({over})
+        """
+    )
+    return {
+        (shard, queue, LIFECYCLES[total]): copies
+        for shard, queue, total, copies in tables.values(
+            "SELECT shard, queue, total, count(*) FROM lifecycle GROUP BY shard, queue, total"
+        )
+        if total in LIFECYCLES
+    }
+
+
+def broken_lifecycles(tables: Tables) -> Iterator[Clue]:
+    """Find steps that no copy can take, after `count_copies`."""
+    possible = ", ".join(map(str, LIFECYCLES))
+    found = tables.values(
+        f"""
+        SELECT shard, copy_id, {MESSAGE_KEY}, seq, kind, reason, queue
+        FROM event SEMI JOIN (
+            SELECT DISTINCT shard, copy_id FROM lifecycle WHERE total NOT IN ({possible})
+            ORDER BY ALL LIMIT {MAX_NAMED}) USING (shard, copy_id)
+        ORDER BY shard, copy_id, seq
+        """
+    )
+    for (shard, copy_id, *key), rows in groupby(found, key=lambda row: row[:5]):
+        events = [(seq, kind, reason, queue) for *_, seq, kind, reason, queue in rows]
+        yield from _walk(shard, copy_id, MessageId(*key), events)
+
+
+def _walk(shard: int, copy_id: int, message_id: MessageId, events: list[_Event]) -> Iterator[Clue]:
+    state: State | None = None
+    before = 0
+    for seq, kind, reason, queue in events:
+        possible, after = _step(kind, reason)
+        if seq == copy_id and kind in _BIRTHS:
+            after = State.READY if kind == "enqueued" else State.GONE
+        elif state is None:
+            why = f"event {seq} ({kind}) is about the copy that it enqueued"
+            yield Clue(shard, why, message_id, queue, copy_id, copy_id)
+        elif state not in possible and not (state is State.HELD and kind == "died"):
+            why = f"event {seq} says {kind}, but the copy was {state} after event {before}"
+            yield Clue(shard, why, message_id, queue, copy_id, None, before, seq, "contradiction")
+        state, before = after, seq
+
+
+def _step(kind: str, reason: str | None) -> tuple[frozenset[State], State]:
+    known = _STEPS.get(kind)
+    if known is not None:
+        return known
+    if reason in DEATHS_OF_READY:
+        return _READY, State.GONE
+    return (_UNACKED if reason in DEATHS_OF_UNACKED else _ALIVE), State.GONE
+
+
+def contents_against_events(tables: Tables) -> Iterator[Clue]:
+    """Compare `queue_contents` with the events of unchanged copies, after `count_copies`.
+
+    It was derived from the same events, so it still has copies whose events were removed later.
+    """
+    if not tables.has(CONTENTS):
+        return
+    behind = progress(tables)
+    if len(behind) != 1 or behind[0].as_of == NEVER_APPLIED:
+        return
+    as_of = behind[0].as_of
+    tables.view(CONTENTS)
+    states = " ".join(
+        f"WHEN {total} THEN '{state}'"
+        for total, state in LIFECYCLES.items()
+        if state in {State.READY, State.UNACKED}
+    )
+    tables.connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE differing AS
+        WITH stored AS (
+            SELECT shard, copy_id, queue, state FROM {CONTENTS} JOIN shard USING (vhost, lane)),
+        left_over AS (
+            SELECT shard, copy_id, queue, last_seq, CASE total {states} END AS state FROM lifecycle)
+        SELECT shard, copy_id, coalesce(stored.queue, left_over.queue) AS queue,
+               stored.state AS stored, left_over.state AS state
+        FROM stored FULL JOIN left_over USING (shard, copy_id)
+        WHERE stored.state IS DISTINCT FROM left_over.state
+        """
+    )
+    found = tables.values(
+        f"""
+        SELECT shard, copy_id, differing.queue, stored, differing.state,
+               max(seq), coalesce(max(event.batch_id), 0) AS last_batch,
+               any_value(coalesce(event.topic_number, rows.message_id.topic_number)),
+               any_value(coalesce(event."partition", rows.message_id."partition")),
+               any_value(coalesce(event."offset", rows.message_id."offset"))
+        FROM differing LEFT JOIN event USING (shard, copy_id) JOIN shard USING (shard)
+        LEFT JOIN {CONTENTS} AS rows USING (vhost, lane, copy_id)
+        GROUP BY ALL HAVING last_batch <= {as_of} ORDER BY ALL LIMIT {MAX_NAMED}
+        """
+    )
+    for shard, copy_id, queue, stored, state, last_seq, _batch, *key in found:
+        message_id = None if key[0] is None else MessageId(*key)
+        has = f"has copy {copy_id} as {stored}" if stored else f"does not have copy {copy_id}"
+        seen = f"queue_contents (as of batch {as_of}) {has}"
+        alone: What
+        if last_seq is None:
+            alone = "stray row of queue_contents"
+            why = f"it enqueued the copy, since {seen}"
+            yield Clue(shard, why, message_id, queue, copy_id, copy_id, alone=alone)
+            continue
+        if stored is None:
+            alone = "missing row of queue_contents"
+        else:
+            alone = (
+                "stray row of queue_contents" if state is None else "wrong row of queue_contents"
+            )
+        why = f"{seen}, but by the events it is {state or 'gone'}"
+        yield Clue(shard, why, message_id, queue, copy_id, None, last_seq, alone=alone)

@@ -1,7 +1,7 @@
-"""What the balance cannot explain, and the clues that name the message.
+"""Findings of the balance, and the clues that name the message of a missing event.
 
-A missing event leaves a gap in the dense numbers of its shard; whom it was about, others must tell.
-A *clue* is such a testimony: of one number exactly, or of some number within bounds.
+A missing event leaves a gap in the numbers of its shard. Other rows tell which message it was
+about: a *clue* is about one exact number, or about some number within bounds.
 """
 
 from collections import Counter
@@ -10,9 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from streaming.contents.query import CONTENTS
 from streaming.queries.audit.ledger_rows import Shard
-from streaming.queries.message_id import MessageId
+from streaming.queries.current_contents import CONTENTS
+from streaming.queries.message_attributes import MessageId
 
 What = Literal[
     "missing event",
@@ -27,21 +27,19 @@ What = Literal[
     "contradiction",
 ]
 
-MOST_NAMED: Final = 1000
-"""Gaps are named one by one up to so many; more are counted."""
+MAX_NAMED: Final = 1000
+"""How many findings of a kind are named one by one; the others are counted."""
 
-
-REBUILD: Final = f"; `dlx tables rebuild` makes {CONTENTS} anew from events"
-"""What to do where that table alone is at odds with the others."""
+REBUILD: Final = f"; `dlx tables rebuild` rebuilds {CONTENTS} from events"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is not as it must be.
+    """Rows that are missing, repeated or contradictory.
 
     Attributes:
-        count: how many rows it is about; all that `why` does not name are alike.
-        why: how it is known, in words.
-        table: where the rows should be, for findings that name none.
+        count: number of rows; `why` describes one of them.
+        why: how it is known, as text.
+        table: the table of the rows, for findings that do not name a row.
     """
 
     what: What
@@ -56,8 +54,8 @@ class Finding(msgspec.Struct, frozen=True):
     table: str | None = None
 
     def __str__(self) -> str:
-        """In one line: what, about which message, where, and how it is known."""
-        what = self.what if self.count == 1 else f"{self.count} times {self.what}"
+        """One line: what, which message, where, and how it is known."""
+        what = self.what if self.count == 1 else f"{self.what} ({self.count} times)"
         place = []
         if self.message_id is not None:
             place.append(f"message {self.message_id}")
@@ -73,12 +71,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Clue(NamedTuple):
-    """What tells of an event that is not there.
+    """Evidence of a missing event.
 
     Attributes:
-        after, before: its seq lies between these, both not included; `before` None: open.
-        seq: its seq, where that is known.
-        alone: what it means where no number is missing.
+        after, before: bounds of its seq (exclusive); `before` None: no upper bound.
+        seq: its seq, if known.
+        alone: what the clue means if no number is missing.
     """
 
     shard: int
@@ -93,10 +91,10 @@ class Clue(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Numbers of a shard that no event has, both ends included.
+    """A range of a shard's numbers (inclusive) that no event has.
 
     Attributes:
-        neighbours: the events on both sides, in words.
+        neighbours: the events on both sides, as text.
     """
 
     shard: int
@@ -108,7 +106,7 @@ class Gap(NamedTuple):
 def explain(
     gaps: Sequence[Gap], clues: Iterable[Clue], shards: Mapping[int, Shard]
 ) -> list[Finding]:
-    """Bring gaps and clues together: a finding a missing event, named by the best clue there is."""
+    """Match gaps and clues: one finding per missing event, named by the best clue."""
     missing = _Missing(gaps)
     testimony = list(clues)
     left = {
@@ -125,14 +123,14 @@ def explain(
     loose = [clue for clue in testimony if clue.seq is None]
     for clue in sorted(loose, key=lambda clue: (clue.shard, clue.before is None, clue.after)):
         if clue.copy_id is None and (clue.message_id, clue.queue) in named:
-            continue  # an exact clue told of the same copy
-        if not missing.settle(clue, missing.free(clue)) and not missing.tells_of(clue):
+            continue  # an exact clue is about the same copy
+        if not missing.settle(clue, missing.free(clue)) and not missing.explains_copy_of(clue):
             findings.append(_alone(clue, shards))
     return [*missing.findings(shards), *findings]
 
 
 class _Missing:
-    """The missing numbers, and which are spoken for."""
+    """The missing numbers, and the clue that explains each."""
 
     def __init__(self, gaps: Sequence[Gap]) -> None:
         self._gaps = gaps
@@ -140,25 +138,25 @@ class _Missing:
         self._numbers = {
             (gap.shard, seq)
             for gap in gaps
-            for seq in range(gap.first, min(gap.last, gap.first + MOST_NAMED) + 1)
+            for seq in range(gap.first, min(gap.last, gap.first + MAX_NAMED) + 1)
         }
 
     def settle(self, clue: Clue, seq: int | None) -> bool:
-        """Let a clue speak for a number, if that is missing."""
+        """Let a clue explain a number; return False if the number is not missing."""
         if seq is None or (clue.shard, seq) not in self._numbers:
             return False
         self.clues.setdefault((clue.shard, seq), clue)
         return True
 
-    def tells_of(self, clue: Clue) -> bool:
-        """Whether the copy that a clue is about was told of."""
+    def explains_copy_of(self, clue: Clue) -> bool:
+        """Whether a number is explained by a clue about the same copy."""
         return any(
             (known.shard, known.copy_id) == (clue.shard, clue.copy_id)
             for known in self.clues.values()
         )
 
     def free(self, clue: Clue) -> int | None:
-        """The first number within a clue's bounds that nobody spoke for."""
+        """The first unexplained number within a clue's bounds."""
         free = (
             seq
             for shard, seq in self._numbers
@@ -170,7 +168,7 @@ class _Missing:
         return min(free, default=None)
 
     def findings(self, shards: Mapping[int, Shard]) -> Iterable[Finding]:
-        """One for each number that is spoken for, one for each run of the others."""
+        """One finding per explained number, and one per gap for the others."""
         for gap in self._gaps:
             vhost, lane = shards[gap.shard]
             told = sorted(
@@ -220,12 +218,12 @@ _TABLE_OF: Final[Mapping[What, str]] = {
 }
 
 
-def not_told(general: Iterable[Finding], particular: Sequence[Finding]) -> list[Finding]:
-    """What the findings about whole batches say beyond those that name rows."""
+def unmentioned(general: Iterable[Finding], particular: Sequence[Finding]) -> list[Finding]:
+    """The findings about whole batches that findings about single rows do not cover."""
     named = Counter[str]()
     for finding in particular:
         named[_TABLE_OF.get(finding.what, finding.what)] += finding.count
-    explained = named["events"] > 0  # whatever is missing explains other numbers of copies
+    explained = named["events"] > 0  # missing events explain a wrong number of copies
     kept: list[Finding] = []
     for finding in general:
         if finding.what == "contradiction" and explained:

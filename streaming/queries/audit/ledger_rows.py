@@ -1,15 +1,15 @@
-"""The ledger's rows as the balance needs them: narrow, by number of shard, of whole batches only.
+"""The ledger's rows for the balance: few columns, numbered shards, only complete batches.
 
 | temporary table | a row is |
 |---|---|
-| `shard` | a shard: its number here, vhost, lane |
+| `shard` | a shard: its number in these tables, vhost, lane |
 | `event` | an event that belongs to a shard |
 | `message` | the key of a message |
 | `death` | a row of dead_letters |
-| `batch_rows` | how many rows a batch has in a table |
+| `batch_rows` | the number of rows that a batch has in a table |
 
-A batch is committed table by table and has happened with its events. Rows of a batch that other
-tables have and `events` does not are left out: it is being committed, or will be again.
+A batch is committed table by table and has happened once its events are committed. Rows of a batch
+that is not in `events` are skipped: it is being committed, or will be replayed.
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,24 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streaming.contents.query import CONTENTS
-from streaming.queries.audit.copy_lifecycle import worth_sql
+from streaming.queries.current_contents import CONTENTS
 from streaming.queries.duckdb_tables import Tables, text
 
 MESSAGE_KEY: Final = 'topic_number, "partition", "offset"'
 DEATHS: Final = "('died', 'rerouted')"
-"""The kinds of events that have a row in dead_letters."""
+"""The kinds of events with a row in dead_letters."""
 
-ELSEWHERE: Final = 0
-"""The number of no shard: of rows whose shard has no events."""
+NO_SHARD: Final = 0
+"""The number for rows whose shard has no events."""
 
 _COUNTED: Final = ("messages", "quarantine", "dead_letters", "events")
 
 
 class BatchDetail(msgspec.Struct, frozen=True):
-    """A batch row, as far as the balance reads it.
+    """The part of a batch row that the balance reads.
 
     Attributes:
-        rows, last_seq: see `totals.py`; None where the row does not say.
+        rows, last_seq: see `streaming.ledger.write.batch_row`; None if the row has none.
         resident: shard key -> messages, bytes, after the batch.
     """
 
@@ -47,18 +46,18 @@ class BatchDetail(msgspec.Struct, frozen=True):
 
 
 class Shard(NamedTuple):
-    """A shard; neither vhost nor lane for rows of a shard that has no events."""
+    """A shard; without vhost and lane for rows whose shard has no events."""
 
     vhost: str | None
     lane: int | None
 
 
 class LedgerRows(NamedTuple):
-    """What is loaded beside the temporary tables.
+    """What is too small for a temporary table.
 
     Attributes:
-        shards: by the number that the temporary tables have for it.
-        details: of the batches, oldest first.
+        shards: by number.
+        details: the batch rows, oldest first.
     """
 
     shards: dict[int, Shard]
@@ -72,15 +71,12 @@ class _Detail(msgspec.Struct):
 
 
 def load_ledger(tables: Tables) -> LedgerRows:
-    """Make the temporary tables.
-
-    Returns:
-        What is too small for one: the shards by number, and the batch rows.
+    """Create the temporary tables.
 
     Raises:
-        QueryError: a table of the ledger is not there.
+        QueryError: a table of the ledger is missing.
     """
-    tables.has(CONTENTS)  # loaded first, it is never ahead of the events
+    tables.has(CONTENTS)  # loaded first, so it is never ahead of the events
     tables.table("events")
     run = tables.connection.execute
     tables.view("events")
@@ -98,25 +94,25 @@ def load_ledger(tables: Tables) -> LedgerRows:
     details = _read_details(tables)
     places = _add_silent_shards(tables, details)
     run(
-        f"""
+        """
         CREATE OR REPLACE TEMP TABLE event AS
         SELECT shard, seq, batch_id, copy_id, parent_copy_id, kind, reason, queue,
                message_id.topic_number AS topic_number, message_id."partition" AS "partition",
-               message_id."offset" AS "offset", {worth_sql()} AS worth
+               message_id."offset" AS "offset"
         FROM events JOIN shard USING (vhost, lane) WHERE seq IS NOT NULL
         """
     )
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE message AS
-        SELECT coalesce(shard, {ELSEWHERE}) AS shard, batch_id, {MESSAGE_KEY}
+        SELECT coalesce(shard, {NO_SHARD}) AS shard, batch_id, {MESSAGE_KEY}
         FROM messages LEFT JOIN shard USING (vhost, lane)
         """
     )
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE death AS
-        SELECT coalesce(shard, {ELSEWHERE}) AS shard, seq, batch_id, copy_id, queue, reason,
+        SELECT coalesce(shard, {NO_SHARD}) AS shard, seq, batch_id, copy_id, queue, reason,
                coalesce(len(targets), 0) AS targets,
                message_id.topic_number AS topic_number, message_id."partition" AS "partition",
                message_id."offset" AS "offset"
@@ -134,7 +130,7 @@ def load_ledger(tables: Tables) -> LedgerRows:
 
 
 def _happened(tables: Tables) -> str:
-    """A condition for the rows of batches that have happened."""
+    """A condition for the rows of complete batches."""
     lasts = tables.values("SELECT query_id, max(batch_id) FROM events GROUP BY query_id")
     parts = [f"query_id = {text(query_id)} AND batch_id <= {last}" for query_id, last in lasts]
     return f"({' OR '.join(parts) or 'false'})"
@@ -156,16 +152,16 @@ def _read_details(tables: Tables) -> list[BatchDetail]:
 def _read(document: str | None) -> _Detail:
     try:
         return msgspec.json.decode(document or "{}", type=_Detail)
-    except msgspec.DecodeError:  # of a version that says it otherwise
+    except msgspec.DecodeError:  # written by a version with another format
         return _Detail()
 
 
 def _add_silent_shards(tables: Tables, details: Sequence[BatchDetail]) -> dict[int, Shard]:
-    """All shards by number, also those without any event, if a batch row names them."""
+    """All shards by number, including those without events that a batch row names."""
     found = tables.values("SELECT vhost, lane FROM shard ORDER BY shard")
     known = [Shard(vhost, lane) for vhost, lane in found]
     named = {Shard(vhost, lane) for detail in details for vhost, lane, _seq in detail.last_seq}
     silent = sorted(named - set(known))
     for number, (vhost, lane) in enumerate(silent, len(known) + 1):
         tables.connection.execute("INSERT INTO shard VALUES (?, ?, ?)", [number, vhost, lane])
-    return {ELSEWHERE: Shard(None, None), **dict(enumerate([*known, *silent], 1))}
+    return {NO_SHARD: Shard(None, None), **dict(enumerate([*known, *silent], 1))}

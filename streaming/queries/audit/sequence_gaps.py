@@ -1,27 +1,27 @@
-"""Every shard numbers its events 1, 2, 3, ...: a number that is missing is an event that is."""
+"""Find missing events: every shard numbers its events 1, 2, 3, ... without gaps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from streaming.queries.audit.findings import MOST_NAMED, Clue, Finding, Gap
-from streaming.queries.audit.ledger_rows import ELSEWHERE, MESSAGE_KEY, BatchDetail, Shard
+from streaming.queries.audit.findings import MAX_NAMED, Clue, Finding, Gap
+from streaming.queries.audit.ledger_rows import MESSAGE_KEY, NO_SHARD, BatchDetail, Shard
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.message_id import MessageId
+from streaming.queries.message_attributes import MessageId
 
-_LONGEST_BITSTRING: Final = 1_000_000_000
+_MAX_BITSTRING: Final = 1_000_000_000
 
 
 def find_gaps(
     tables: Tables, details: Sequence[BatchDetail], shards: Mapping[int, Shard]
 ) -> tuple[list[Gap], list[Finding]]:
-    """The missing numbers of every shard, and the numbers that are there twice."""
+    """The missing and the repeated numbers of every shard."""
     ends = _last_seqs(tables, details, shards)
     if not any(ends.values()):
         return [], []
     bits = max(ends.values())
     distinct = (
         f"bit_count(bitstring_agg(seq, 0, {bits}))"
-        if bits < _LONGEST_BITSTRING
+        if bits < _MAX_BITSTRING
         else "count(DISTINCT seq)"
     )
     found = {
@@ -44,8 +44,8 @@ def find_gaps(
 def _last_seqs(
     tables: Tables, details: Sequence[BatchDetail], shards: Mapping[int, Shard]
 ) -> dict[int, int]:
-    """The highest number that each shard is known to have given, by whoever mentions one."""
-    ends = {shard: 0 for shard in shards if shard != ELSEWHERE}
+    """The highest known number of each shard, in any row that mentions one."""
+    ends = {shard: 0 for shard in shards if shard != NO_SHARD}
     mentioned = tables.values(
         """
         SELECT shard, max(seq) FROM event GROUP BY shard
@@ -99,7 +99,7 @@ def _neighbours(tables: Tables, shard: int, first: int, last: int) -> str:
         case [one] if first == 1:
             return f"no event has number {numbers}, before {one}"
         case [one]:
-            return f"no event has number {numbers}, after {one}, the last there is"
+            return f"no event has number {numbers}, after {one}, the last event"
         case _:
             return f"no event has number {numbers}"
 
@@ -109,7 +109,7 @@ def _repeated(tables: Tables, shard: int, place: Shard) -> list[Finding]:
         f"""
         SELECT seq, any_value(kind), any_value(queue), count(*) - 1,
                any_value(topic_number), any_value("partition"), any_value("offset")
-        FROM event WHERE shard = ? GROUP BY seq HAVING count(*) > 1 ORDER BY seq LIMIT {MOST_NAMED}
+        FROM event WHERE shard = ? GROUP BY seq HAVING count(*) > 1 ORDER BY seq LIMIT {MAX_NAMED}
         """,
         [shard],
     )
@@ -127,8 +127,8 @@ def _repeated(tables: Tables, shard: int, place: Shard) -> list[Finding]:
     ]
 
 
-def testimonies(tables: Tables, gaps: Sequence[Gap]) -> list[Clue]:
-    """What other rows say of the missing numbers themselves."""
+def clues_of_gaps(tables: Tables, gaps: Sequence[Gap]) -> list[Clue]:
+    """The clues that name a missing number exactly."""
     if not gaps:
         return []
     run = tables.connection.execute
@@ -151,7 +151,7 @@ def testimonies(tables: Tables, gaps: Sequence[Gap]) -> list[Clue]:
         UNION ALL
         SELECT one.shard, parent_copy_id, 4, NULL, kind, seq, {MESSAGE_KEY}
         FROM event AS one {inside.format("parent_copy_id")} WHERE copy_id = seq
-        ORDER BY ALL LIMIT {MOST_NAMED}
+        ORDER BY ALL LIMIT {MAX_NAMED}
         """
     )
     clues = []
@@ -159,13 +159,13 @@ def testimonies(tables: Tables, gaps: Sequence[Gap]) -> list[Clue]:
         copy_id = missing
         match witness:
             case 1:
-                why = f"it enqueued the copy that event {number} ({said}) is about"
+                why = f"event {number} ({said}) is about the copy that it enqueued"
             case 2:
                 copy_id = number
-                why = f"dead_letters has its row: the copy died there ({said})"
+                why = f"dead_letters has its row: the copy died ({said})"
             case 3:
-                why = f"it enqueued the copy that died ({said}) by event {number}"
+                why = f"event {number} is the death ({said}) of the copy that it enqueued"
             case _:
-                why = f"it enqueued the copy whose death made copy {number}"
+                why = f"copy {number} came from the death of the copy that it enqueued"
         clues.append(Clue(shard, why, MessageId(*parts), queue, copy_id, missing))
     return clues

@@ -137,7 +137,7 @@ def test_a_balance_that_does_not_close_names_the_message_and_exits_with_1(dlx, c
     assert (status, err) == (1, "")
     assert out.splitlines()[-2:] == [
         "missing dead letter: message 0/0/2, queue 'mail', vhost '/', seq 18, event 18 says the "
-        "copy died (expired), and dead_letters has no row of that",
+        "copy died (expired), but dead_letters has no row of it",
         "unexplained: 1 (up to batch 1)",
     ]
     document = json.loads(dlx("balance", "--json", "--tables", copy_of_shop)[1])

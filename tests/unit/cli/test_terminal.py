@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streaming.cli.output import print_json, print_rows
-from tests.unit.tables.shop import a_shop
+from tests.unit.queries.shop import a_shop
 
 FULL = Path("/dev/full")
 COMMAND = (sys.executable, "-P", "-m", "streaming.cli")

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from streaming.cli.main import main
-from tests.unit.tables.shop import a_shop
+from tests.unit.queries.shop import a_shop
 
 
 def test_tables_that_cannot_be_written(tmp_path, monkeypatch, capsys):

@@ -23,7 +23,7 @@ from streaming.demo.story import PAYMENTS, RETRY_TTL_MS, order
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged
-from tests.unit.tables.recording import Recording
+from tests.unit.queries.recording import Recording
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 

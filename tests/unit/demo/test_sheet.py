@@ -7,7 +7,7 @@ from streaming.demo.story import PAYMENTS, QUOTES_TTL_MS, order
 from streaming.queries.audit.balance import Balance, QueueBalance, VhostBalance, balance
 from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged
-from tests.unit.tables.recording import Recording
+from tests.unit.queries.recording import Recording
 
 
 @pytest.fixture

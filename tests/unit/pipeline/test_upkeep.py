@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streaming.config import JobConfig, JobSettings, TablesSettings
-from streaming.contents.query import progress
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.upkeep.housekeeping import Upkeep
+from streaming.queries.current_contents import progress
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
-from tests.unit.tables.recording import QUERY_ID, Recording
+from tests.unit.queries.recording import QUERY_ID, Recording
 
 PATIENCE_S = 60
 HALF_AN_HOUR_MS = 1_800_000

@@ -8,7 +8,7 @@ from streaming.queries.duckdb_tables import Tables
 from streaming.queries.errors import QueryError
 from streaming.queries.queues import QueueBytes, QueueDepth, largest_queues, list_queues, peek
 from tests.builders import Broker
-from tests.unit.tables.recording import Recording
+from tests.unit.queries.recording import Recording
 
 AT_0, AT_1, AT_2 = (f"2020-09-13T12:26:4{second}Z" for second in ("0.000", "0.500", "1.000"))
 

@@ -7,7 +7,7 @@ from streaming.contents.lowest_resident import lowest_resident
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.storage import Place
 from tests.builders import Broker
-from tests.unit.tables.recording import QUERY_ID, Recording
+from tests.unit.queries.recording import QUERY_ID, Recording
 
 
 @pytest.fixture

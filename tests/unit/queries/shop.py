@@ -12,7 +12,7 @@ from typing import Any
 
 from streaming.broker import commands
 from tests.builders import Broker
-from tests.unit.tables.recording import Recording
+from tests.unit.queries.recording import Recording
 
 
 def a_shop(root: Any, **options: Any) -> Recording:

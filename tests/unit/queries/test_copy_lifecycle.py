@@ -3,8 +3,8 @@
 import duckdb
 import pytest
 
-from streaming.queries.audit.copy_lifecycle import LIVES, State, worth_sql
-from streaming.queries.message_id import MessageId
+from streaming.queries.audit.copy_lifecycle import LIFECYCLES, State, event_value_sql
+from streaming.queries.message_attributes import MessageId
 
 BORN = ("enqueued", None, True)
 LENT = ("delivered", None, False)
@@ -18,7 +18,7 @@ def life(*events):
     for seq, (kind, reason, birth) in enumerate(events):
         copy_id = seq if birth else -1
         connection.execute("INSERT INTO event VALUES (?, ?, ?, ?)", [kind, reason, seq, copy_id])
-    [(total,)] = connection.execute(f"SELECT sum({worth_sql()}) FROM event").fetchall()
+    [(total,)] = connection.execute(f"SELECT sum({event_value_sql()}) FROM event").fetchall()
     return int(total)
 
 
@@ -49,7 +49,7 @@ def life(*events):
     ids=str,
 )
 def test_what_can_happen_to_a_copy_is_a_possible_life(events, state):
-    assert LIVES[life(*events)] is state
+    assert LIFECYCLES[life(*events)] is state
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_can_happen_to_a_copy_is_a_possible_life(events, state):
     ids=str,
 )
 def test_what_cannot_happen_is_none(events):
-    assert (life(*events) if events else 0) not in LIVES
+    assert (life(*events) if events else 0) not in LIFECYCLES
 
 
 def test_a_message_is_named_by_three_numbers():

@@ -1,17 +1,17 @@
-"""What is in the queues: the rows of `queue_contents`, and on top of them what happened since.
+"""What is in the queues now: the rows of `queue_contents`, updated by later events.
 
-    stored rows (as of batch n)  +  events of the batches after n  -->  the broker's state now
+    stored rows (as of batch n)  +  events of the batches after n  -->  the queues now
 
-A copy is in `born` by its enqueued event and leaves with its first ending; in between `delivered`
+A copy enters with its `enqueued` event and leaves with its first ending. In between, `delivered`
 and `requeued` move it from ready to unacked and back. Copies held by at-least-once dead-lettering
-are in no queue: `held` takes them out as an ending does.
+are in no queue, so `held` counts as an ending.
 
 | temporary table | a row is |
 |---|---|
-| `moves` | an event of a copy, in the batches after n |
-| `gone` | a copy that is in no queue any more |
-| `born` | a copy that entered a queue, and is in it |
-| `changed` | a copy that was delivered or requeued, and is in a queue |
+| `moves` | an event of a copy in the batches after n |
+| `gone` | a copy that left its queue |
+| `born` | a copy that entered a queue and is still in it |
+| `changed` | a copy that was delivered or requeued and is still in its queue |
 """
 
 import re
@@ -24,7 +24,7 @@ from streaming.queries.duckdb_tables import Tables, text
 CONTENTS: Final = "queue_contents"
 EVENTS: Final = "events"
 NEVER_APPLIED: Final = -1
-"""What `Progress.as_of` is where no batch was applied: batches count from 0."""
+"""Value of `Progress.as_of` if no batch is applied; batches count from 0."""
 
 _BATCH_FILE: Final = re.compile(r"(?P<query_id>[A-Za-z0-9-]{1,64})\.\d{12,19}\.[a-z]")
 _COLUMNS: Final = (
@@ -53,11 +53,11 @@ _MOVES: Final = sorted({*_LEAVING, "enqueued", "delivered", "requeued"})
 
 
 class Progress(NamedTuple):
-    """How far one query's events are in, and how far of them `queue_contents` goes.
+    """How many of a query's batches are applied to `queue_contents`.
 
     Attributes:
-        as_of: the last batch that is applied; NEVER_APPLIED if there is none.
-        last: the last batch there is.
+        as_of: the last applied batch; NEVER_APPLIED if there is none.
+        last: the last batch in `events`.
     """
 
     query_id: str
@@ -66,9 +66,9 @@ class Progress(NamedTuple):
 
 
 def query_ids(tables: Tables) -> list[str]:
-    """The queries that have written events; one, but where a checkpoint was given up.
+    """The queries that have written events: one, unless a checkpoint was abandoned.
 
-    The files of batches have it in their names; only joined files must be looked into.
+    The names of batch files contain the query; only compacted files must be read.
     """
     found = set()
     others = []
@@ -79,25 +79,25 @@ def query_ids(tables: Tables) -> list[str]:
         else:
             found.add(of_a_batch["query_id"])
     if others:
-        tables.view(EVENTS, files=others, columns=["query_id"], view="joined")
-        found.update(one for (one,) in tables.values("SELECT DISTINCT query_id FROM joined"))
+        tables.view(EVENTS, files=others, columns=["query_id"], view="compacted")
+        found.update(one for (one,) in tables.values("SELECT DISTINCT query_id FROM compacted"))
     return sorted(found)
 
 
 def progress(tables: Tables, queries: Iterable[str] | None = None) -> list[Progress]:
-    """How far `queue_contents` goes, query by query.
+    """The progress of `queue_contents`, by query.
 
-    The contents are loaded before the events, so that they are never ahead of them.
+    The contents are loaded before the events, so they are never ahead of them.
 
     Raises:
-        QueryError: there are no events.
+        QueryError: there is no table of events.
     """
     contents = tables.table(CONTENTS) if tables.has(CONTENTS) else None
     events = tables.table(EVENTS)
     found = []
     for query_id in query_ids(tables) if queries is None else queries:
         last = events.transaction_version(query_id)
-        if last is None:  # the table was rewritten by another tool: the rows must tell
+        if last is None:  # another tool rewrote the table: read the rows
             last = _last_batch(tables, query_id)
         as_of = None if contents is None else contents.transaction_version(query_id)
         found.append(Progress(query_id, NEVER_APPLIED if as_of is None else as_of, last))
@@ -111,10 +111,10 @@ def _last_batch(tables: Tables, query_id: str) -> int:
 
 
 def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
-    """Make the temporary tables of what happened since.
+    """Create the temporary tables of the events that are not applied yet.
 
     Args:
-        behind: from where to where, query by query.
+        behind: the progress of each query.
     """
     least = min((one.as_of for one in behind), default=NEVER_APPLIED)
     files = tables.files(EVENTS, {"batch_id": least})
@@ -128,14 +128,14 @@ def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
         f"CREATE OR REPLACE TEMP TABLE gone AS SELECT {_KEY} FROM moves "
         f"WHERE kind IN ({leaving}) AND copy_id <> seq"
     )
-    run(  # first who, by three columns, then all that is known of the few who are left
+    run(  # first find the copies by three columns, then read all columns of the few that are left
         "CREATE OR REPLACE TEMP TABLE born_keys AS "
         f"SELECT {_KEY} FROM moves ANTI JOIN gone USING ({_KEY}) WHERE kind = 'enqueued'"
     )
     [(first, last)] = tables.values(
         "SELECT coalesce(min(copy_id), 0), coalesce(max(copy_id), -1) FROM born_keys"
     )
-    run(  # as numbers the range tells Parquet which row groups to skip; a join would not
+    run(  # a range of numbers lets Parquet skip row groups; a join would not
         "CREATE OR REPLACE TEMP TABLE born AS FROM events "
         f"SEMI JOIN born_keys USING ({_KEY}) "
         f"WHERE kind = 'enqueued' AND seq BETWEEN {first} AND {last} AND {since}"
@@ -156,7 +156,7 @@ def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
 
 
 def _since(behind: Sequence[Progress]) -> str:
-    """A condition for the rows of batches not applied; of a single query a cheap one."""
+    """A condition for the rows of batches not applied yet; cheap for a single query."""
     match behind:
         case [Progress(as_of=-1)]:
             return "true"
@@ -170,10 +170,10 @@ def _since(behind: Sequence[Progress]) -> str:
 
 
 def current_contents(stored: str | None) -> str:
-    """A query for the rows of `queue_contents` as they should be, after `collect_moves`.
+    """A query for the current rows of `queue_contents`, after `collect_moves`.
 
     Args:
-        stored: a view of the rows as of batch n, or of some of them; None: there are none.
+        stored: a view of all or some rows as of batch n; None: there are none.
     """
     born = """
         SELECT query_id, batch_id, vhost, lane, copy_id, parent_copy_id, message_id, queue,
@@ -199,13 +199,13 @@ def current_contents(stored: str | None) -> str:
 
 
 def prepare_contents(tables: Tables) -> str:
-    """Make everything ready for a query of what is in the queues at the last batch.
+    """Prepare a query of what is in the queues at the last batch.
 
     Returns:
-        The query: rows as in `queue_contents`, even where that table is behind, or missing.
+        The query: rows as in `queue_contents`, even if that table is behind or missing.
 
     Raises:
-        QueryError: there are no events.
+        QueryError: there is no table of events.
     """
     behind = progress(tables)
     stored = None

@@ -7,7 +7,7 @@ import pytest
 from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.errors import QueryError
-from tests.unit.tables.recording import QUERY_ID
+from tests.unit.queries.recording import QUERY_ID
 
 EXPIRED_AT = datetime(2020, 9, 13, 12, 26, 40, 500_000, tzinfo=UTC)
 
@@ -107,10 +107,10 @@ def test_filters(shop, wanted, found):
         ("CAST(routing_key AS INTEGER) = 1", "Could not convert string 'bill.eu'"),
         ("count * 9223372036854775807 * 2 > 1", "Overflow in multiplication"),
         ("repeat(queue, 1000000000000) = ''", "Cannot create a string of size"),
-        ("at > now()", 'write "at", in double quotes'),
+        ("at > now()", '"at"'),
     ],
 )
-def test_a_condition_that_duckdb_does_not_understand_is_refused_in_words(shop, where, complaint):
+def test_a_condition_that_duckdb_does_not_understand_is_refused(shop, where, complaint):
     with pytest.raises(QueryError) as error:
         listed(shop, where=where)
 
@@ -120,8 +120,8 @@ def test_a_condition_that_duckdb_does_not_understand_is_refused_in_words(shop, w
 
 
 def test_without_tables_the_error_says_where_they_might_be(tmp_path, shop_root):
-    with pytest.raises(QueryError, match="there is no table 'dead_letters' here; --tables names"):
+    with pytest.raises(QueryError, match="there is no table 'dead_letters' here"):
         listed(Tables(str(tmp_path)))
     (tmp_path / "tables").symlink_to(shop_root)
-    with pytest.raises(QueryError, match=f"give --tables {tmp_path}/tables"):
+    with pytest.raises(QueryError, match=f"--tables {tmp_path}/tables"):
         listed(Tables(str(tmp_path)))
