@@ -80,6 +80,16 @@ class QueueSettings(msgspec.Struct, frozen=True):
     policy: str | None = None
     operator_policy: str | None = None
 
+    @property
+    def has_length_limit(self) -> bool:
+        """Whether the queue can be full."""
+        return self.max_length is not None or self.max_length_bytes is not None
+
+    @property
+    def refuses_when_full(self) -> bool:
+        """Whether a full queue refuses messages instead of dropping its oldest."""
+        return self.has_length_limit and self.overflow == "reject-publish"
+
 
 class PolicyTable:
     """The policies and operator policies of one vhost.

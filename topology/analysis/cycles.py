@@ -1,17 +1,22 @@
-"""Automatic dead-letter cycles: rings that a message can travel without ever being rejected.
+"""Cycles: ways on which a message returns to a queue that it left.
 
-RabbitMQ drops a dead letter that returns to a queue it has died in, unless it was rejected since
-(R-CYC-3). So a ring in which every queue may kill messages by itself (by TTL, by a length limit, by
-a delivery limit) loses messages, while a ring with a queue that only a consumer's rejection leaves,
-as in the usual retry pattern, may be travelled for ever (R-CYC-7).
+RabbitMQ drops a dead letter that returns to a queue it died in, unless it was rejected since
+(R-CYC-3). So a cycle in which every queue lets messages die automatically (by TTL, length limit or
+delivery limit) loses messages. A cycle with a queue that messages leave only by a consumer's
+rejection, the usual retry pattern, may be travelled for ever (R-CYC-7).
 
-The graph's nodes are messages with a routing key, which may be unknown, in a queue or published to
-an exchange; its edges lead wherever an automatic death may take them. Per-message expirations are
-not considered: they are removed at the first death (R-DLX-11), so they drive no lap.
+A queue's own alternate exchange takes a message only once (R-QPID-5). So a message that returns
+over an alternate exchange is discarded when it is rejected again.
+
+The graph's nodes are messages with a routing key, which may be unknown, in a queue or at an
+exchange. Its edges lead wherever a message may go next. If neither the node nor any node behind it
+depends on the key, the key is left out: one node then stands for all keys, and the graph of
+thousands of queues around one fanout exchange stays small. Per-message expirations are ignored:
+they are removed at the first death (R-DLX-11), so they drive no cycle.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -21,29 +26,33 @@ from topology.policies import QueueSettings
 from topology.vhost import Vhost
 
 Node = tuple[Literal["queue", "exchange"], str, Key]
-"""A message in a queue, or published to an exchange, and its routing key."""
+"""A message in a queue, or at an exchange, and its routing key."""
 
+Place = tuple[Literal["queue", "exchange"], str]
 Edges = dict[Node, Sequence[Node]]
 
+Exit = tuple[str, Key]
+"""The exchange that takes the messages leaving a queue, and their new key; None: they keep it."""
+
 MAX_CYCLES = 100
-"""More rings than anybody reads at once; in a dense graph each costs a search of all of it."""
+"""More than anybody reads at once; in a dense graph each costs a search of the whole graph."""
 
 MAX_STEPS_SHOWN = 8
 
 
 class DeadLetterCycle(msgspec.Struct, frozen=True):
-    """One ring of queues, from its first queue by name.
+    """A cycle of queues, beginning with its first queue by name.
 
     Attributes:
-        queues: in the order of travel; the last one's dead letters return to the first.
-        reasons: for each queue, the automatic reasons for which messages die there.
+        queues: in the order of travel; messages that leave the last one return to the first.
+        reasons: for each queue, why messages leave it.
     """
 
     queues: tuple[str, ...]
     reasons: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        """One line, `work -(expired)-> retry -(expired)-> work`; a long ring is cut short."""
+        """One line, `work -(expired)-> retry -(expired)-> work`; a long cycle is shortened."""
         steps = [
             f"{queue} -({' or '.join(reasons)})->"
             for queue, reasons in zip(self.queues, self.reasons, strict=True)
@@ -54,80 +63,149 @@ class DeadLetterCycle(msgspec.Struct, frozen=True):
 
 
 def automatic_reasons(settings: QueueSettings) -> tuple[str, ...]:
-    """The reasons, but `rejected`, for which messages may die in a queue with these settings."""
-    limited = settings.max_length is not None or settings.max_length_bytes is not None
+    """The reasons, except `rejected`, why messages may die in a queue with these settings."""
     reasons = {
         "expired": settings.message_ttl_ms is not None,
-        "maxlen": limited and settings.overflow != "reject-publish",
+        "maxlen": settings.has_length_limit and not settings.refuses_when_full,
         "delivery_limit": settings.delivery_limit is not None,
     }
     return tuple(reason for reason, possible in reasons.items() if possible)
 
 
-def automatic_cycles(compiled: Vhost) -> list[DeadLetterCycle]:
-    """Rings in which messages may travel by automatic deaths alone, a shortest one for each queue.
+def automatic_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
+    """Find cycles that messages travel by automatic deaths alone.
 
     Returns:
-        Cycles sorted by their queues, each once, at most `MAX_CYCLES`. A queue in several cycles
-        may appear in one of them only: ask again once that cycle is broken.
+        A shortest cycle for each queue, each once, at most `MAX_CYCLES`, sorted by their queues. A
+        queue in several cycles may appear in one of them only: ask again once that is broken.
     """
-    settings = compiled.all_settings()
-    edges = _without_dead_ends(_edges(compiled))
+
+    def exit_of(settings: QueueSettings) -> Exit | None:
+        if settings.dead_letter_exchange is None or not automatic_reasons(settings):
+            return None
+        return settings.dead_letter_exchange, settings.dead_letter_routing_key
+
+    return _find_cycles(vhost, vhost.queues, exit_of, automatic_reasons)
+
+
+def alternate_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
+    """Find cycles on which rejected messages return over their queue's alternate exchange.
+
+    Returns:
+        As `automatic_cycles`, for the queues that send rejected messages to an alternate exchange.
+    """
+
+    def exit_of(settings: QueueSettings) -> Exit | None:
+        if settings.dead_letter_exchange is not None:
+            return settings.dead_letter_exchange, settings.dead_letter_routing_key
+        return None if settings.alternate_exchange is None else (settings.alternate_exchange, None)
+
+    def reasons_of(settings: QueueSettings) -> tuple[str, ...]:
+        automatic = automatic_reasons(settings) if settings.dead_letter_exchange is not None else ()
+        return (*automatic, "rejected")
+
+    starts = [
+        name
+        for name, settings in vhost.all_settings().items()
+        if settings.alternate_exchange is not None and settings.dead_letter_exchange is None
+    ]
+    return _find_cycles(vhost, starts, exit_of, reasons_of)
+
+
+def _find_cycles(
+    vhost: Vhost,
+    starts: Iterable[str],
+    exit_of: Callable[[QueueSettings], Exit | None],
+    reasons_of: Callable[[QueueSettings], tuple[str, ...]],
+) -> list[DeadLetterCycle]:
+    settings = vhost.all_settings()
+    exits = {name: exit_of(each) for name, each in settings.items()}
+    graph = _Graph(vhost, {name: each for name, each in exits.items() if each is not None})
+    edges = _without_dead_ends(graph.edges_from(starts))
     covered: set[str] = set()
-    laps: dict[tuple[str, ...], DeadLetterCycle] = {}
+    cycles: dict[tuple[str, ...], DeadLetterCycle] = {}
+    wanted = set(starts)
     for start in edges:
         kind, queue, _ = start
-        if kind == "exchange" or queue in covered:
+        if kind == "exchange" or queue in covered or queue not in wanted:
             continue
-        queues = _shortest_lap(start, edges)
+        queues = _shortest_cycle(start, edges)
         if not queues or len(queues) > len(set(queues)):
-            continue  # a way that meets another queue twice ends there: that is the other's lap
+            continue  # a way that meets another queue twice ends there: that is the other's cycle
         covered.update(queues)
         first = queues.index(min(queues))
         queues = queues[first:] + queues[:first]
-        reasons = tuple(automatic_reasons(settings[queue]) for queue in queues)
-        laps[queues] = DeadLetterCycle(queues, reasons)
-        if len(laps) == MAX_CYCLES:
+        cycles[queues] = DeadLetterCycle(queues, tuple(reasons_of(settings[q]) for q in queues))
+        if len(cycles) == MAX_CYCLES:
             break
-    return [laps[queues] for queues in sorted(laps)]
+    return [cycles[queues] for queues in sorted(cycles)]
 
 
-def _edges(compiled: Vhost) -> Edges:
-    """Where automatic deaths may take messages, from every way in which a queue may get one."""
-    reach = Reach(compiled)
-    edges: Edges = {}
-    work: list[Node] = []
-    for queue in sorted(compiled.queues):
-        work.append(("queue", queue, queue))  # published by its name to the default exchange
-        work.extend(("queue", queue, key) for key in reach.arrival_keys(queue))
-    for node in work:
-        if node not in edges:
-            edges[node] = _after(node, compiled, reach)
-            work.extend(edges[node])
-    return edges
+class _Graph:
+    """Where messages may go, given the exit of every queue that has one."""
 
+    def __init__(self, vhost: Vhost, exits: Mapping[str, Exit]) -> None:
+        self._vhost = vhost
+        self._reach = Reach(vhost)
+        self._exits = exits
+        self._keyed = self._keyed_places()
 
-def _after(node: Node, compiled: Vhost, reach: Reach) -> Sequence[Node]:
-    """The nodes one step on: the exchange of a dead letter, or the queues behind an exchange."""
-    kind, name, key = node
-    if kind == "exchange":
-        return tuple(("queue", queue, key) for queue in reach.from_exchange(name, key))
-    settings = compiled.settings(compiled.queues[name])
-    exchange = settings.dead_letter_exchange
-    if exchange is None or not automatic_reasons(settings):
-        return ()
-    if settings.dead_letter_routing_key is not None:
-        key = settings.dead_letter_routing_key
-    if not exchange and key is None:
-        # Back to the queue it was published to by name (R-DLX-3), which has a node of its own.
-        return ()
-    return (("exchange", exchange, key),)
+    def edges_from(self, queues: Iterable[str]) -> Edges:
+        """All edges behind these queues, for every way in which each may get a message."""
+        work: list[Node] = []
+        for queue in sorted(queues):
+            work.append(self._node("queue", queue, queue))  # published to the default exchange
+            work.extend(self._node("queue", queue, key) for key in self._reach.arrival_keys(queue))
+        edges: Edges = {}
+        for node in work:
+            if node not in edges:
+                edges[node] = self._after(node)
+                work.extend(edges[node])
+        return edges
+
+    def _after(self, node: Node) -> Sequence[Node]:
+        """The nodes one step on."""
+        kind, name, key = node
+        if kind == "exchange":
+            if not name:
+                return (self._node("queue", key, key),) if key in self._vhost.queues else ()
+            return [self._node(*end, key) for end in self._reach.hops(name, key)]
+        if name not in self._exits:
+            return ()
+        exchange, new_key = self._exits[name]
+        key = key if new_key is None else new_key
+        if not exchange and key is None:
+            # Back to the queue it was published to by name (R-DLX-3), which has a node of its own.
+            return ()
+        return (self._node("exchange", exchange, key),)
+
+    def _node(self, kind: Literal["queue", "exchange"], name: str, key: Key) -> Node:
+        return kind, name, key if (kind, name) in self._keyed else None
+
+    def _keyed_places(self) -> set[Place]:
+        """The queues and exchanges behind which something depends on the key that arrives there."""
+        origins: dict[Place, list[Place]] = {}
+        keyed: list[Place] = [("exchange", "")]
+        for exchange in self._vhost.router.exchanges:
+            if exchange and self._reach.reads_key(exchange):
+                keyed.append(("exchange", exchange))
+            for end in self._reach.hops(exchange, None) if exchange else ():
+                origins.setdefault(end, []).append(("exchange", exchange))
+        for queue, (exchange, new_key) in self._exits.items():
+            if new_key is None:
+                origins.setdefault(("exchange", exchange), []).append(("queue", queue))
+        found = set(keyed)
+        for place in keyed:
+            new = [origin for origin in origins.get(place, ()) if origin not in found]
+            keyed.extend(new)
+            found.update(new)
+        return found
 
 
 def _without_dead_ends(edges: Edges) -> Edges:
-    """The nodes in queues that messages may return to, with whatever key, and those between.
+    """The nodes at places from which messages may return, and those between.
 
-    Nothing is left of a graph without cycles, so that looking for laps costs nothing there.
+    Nothing is left of a graph without cycles, so that searching it costs nothing.
     """
     places: dict[Node, set[Node]] = {}
     backwards: dict[Node, set[Node]] = {_place(node): set() for node in edges}
@@ -164,7 +242,7 @@ def _ends(
     return set(ends)
 
 
-def _shortest_lap(start: Node, edges: Edges) -> tuple[str, ...]:
+def _shortest_cycle(start: Node, edges: Edges) -> tuple[str, ...]:
     """The queues of a shortest way back to a node's queue, that one first; or none."""
     came_from: dict[Node, Node] = {}
     work = [start]

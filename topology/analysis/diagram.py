@@ -1,10 +1,10 @@
 """A topology as a picture: exchanges, queues, and every way a message may take between them.
 
     solid      a binding, with its key or arguments
-    dotted     dead letters, from a queue to its dead-letter exchange
-    thick      what no binding takes, from an exchange to its alternate exchange
+    dotted     dead letters, and messages that leave a queue over its own alternate exchange
+    thick      unrouted messages, from an exchange to its alternate exchange
 
-`draw` says what is in the picture; `mermaid` and `dot` write it down. Names that are referred to
+`draw` determines what is in the picture; `mermaid` and `dot` write it. Names that are referred to
 but not declared are drawn too, marked as missing. Equal definitions give equal text.
 """
 
@@ -35,7 +35,7 @@ class DiagramNode(msgspec.Struct, frozen=True):
 
 
 class DiagramEdge(msgspec.Struct, frozen=True):
-    """A way from one node to another, by ids; `lines` is its label, one line a binding."""
+    """A way from one node to another, by ids; `lines` is its label, one line per binding."""
 
     source: str
     target: str
@@ -44,32 +44,32 @@ class DiagramEdge(msgspec.Struct, frozen=True):
 
 
 class Diagram(msgspec.Struct, frozen=True):
-    """Nodes and edges, in the order in which they are written down."""
+    """Nodes and edges, in the order in which they are written."""
 
     nodes: tuple[DiagramNode, ...]
     edges: tuple[DiagramEdge, ...]
 
 
 def draw(definitions: Definitions, compat: Compat = "4.0") -> Diagram:
-    """The picture of one vhost's definitions, which must be free of problems.
+    """Draw one vhost's valid definitions.
 
-    Predeclared exchanges appear where something refers to them. A dead letter that the default
-    exchange sends to a named queue is drawn straight to that queue.
+    Predeclared exchanges appear if something refers to them. Dead letters that the default
+    exchange sends to a named queue are drawn straight to that queue.
     """
     return _Drawing(Vhost.from_definitions(definitions, compat)).finish(definitions)
 
 
 class _Drawing:
-    """A diagram in the making: nodes get their ids when first referred to."""
+    """Builds a diagram; nodes get their ids when first referred to."""
 
-    def __init__(self, compiled: Vhost) -> None:
-        self._compiled = compiled
-        self._settings = compiled.all_settings()
+    def __init__(self, vhost: Vhost) -> None:
+        self._vhost = vhost
+        self._settings = vhost.all_settings()
         self._nodes: dict[tuple[str, str], DiagramNode] = {}
         self._edges: list[DiagramEdge] = []
 
     def finish(self, definitions: Definitions) -> Diagram:
-        router = self._compiled.router
+        router = self._vhost.router
         for exchange in definitions.exchanges:
             self._exchange(exchange.name)
         for queue in definitions.queues:
@@ -78,9 +78,8 @@ class _Drawing:
         for name in router.exchanges:
             alternate = router.alternate_of(name)
             if alternate is not None:
-                self._edge(
-                    self._exchange(name), self._exchange(alternate), "otherwise", "otherwise"
-                )
+                label = "otherwise" if alternate else "otherwise, and lost"  # R-AE-9
+                self._edge(self._exchange(name), self._exchange(alternate), "otherwise", label)
         for name, settings in self._settings.items():
             self._dead_letters(name, settings)
         return Diagram(tuple(self._nodes.values()), tuple(self._edges))
@@ -88,7 +87,7 @@ class _Drawing:
     def _bindings(self) -> None:
         """One edge for all bindings between the same two nodes."""
         lines: dict[tuple[str, str], list[str]] = {}
-        for binding in self._compiled.router.bindings():
+        for binding in self._vhost.router.bindings():
             to_queue = binding.destination_type == "queue"
             target = self._queue if to_queue else self._exchange
             ends = (self._exchange(binding.source), target(binding.destination))
@@ -97,8 +96,8 @@ class _Drawing:
             self._edge(source, target_id, "binding", *label)
 
     def _label(self, binding: Binding) -> list[str]:
-        """What a binding takes, as its source's type reads it."""
-        match self._compiled.router.exchanges[binding.source].type:
+        """What a binding matches, as its source's type reads it."""
+        match self._vhost.router.exchanges[binding.source].type:
             case "fanout":
                 return []
             case "headers":
@@ -115,11 +114,12 @@ class _Drawing:
             label = "dead letters" if key is None else f"dead letters as {key or '(empty key)'}"
             self._edge(self._queue(queue), self._exchange(exchange), "dead letters", label)
         if settings.alternate_exchange is not None:
+            label = "orphaned" if exchange is not None else "rejected and orphaned"
             target = self._exchange(settings.alternate_exchange)
-            self._edge(self._queue(queue), target, "dead letters", "rejected and orphaned")
+            self._edge(self._queue(queue), target, "dead letters", label)
 
     def _exchange(self, name: str) -> str:
-        exchange = self._compiled.router.exchanges.get(name)
+        exchange = self._vhost.router.exchanges.get(name)
         if exchange is None:
             return self._node("x", name, "missing", "no such exchange")
         internal = ", internal" if exchange.internal else ""
@@ -142,15 +142,14 @@ class _Drawing:
 
 
 def describe_settings(settings: QueueSettings) -> list[str]:
-    """What is special about a queue, one line each, in RabbitMQ's words."""
-    limited = settings.max_length is not None or settings.max_length_bytes is not None
+    """The settings of a queue that differ from the defaults, one per line, in RabbitMQ's words."""
     described = {
         settings.queue_type: settings.queue_type != "classic",
         f"message-ttl {settings.message_ttl_ms} ms": settings.message_ttl_ms is not None,
         f"expires {settings.expires_ms} ms": settings.expires_ms is not None,
         f"max-length {settings.max_length}": settings.max_length is not None,
         f"max-length-bytes {settings.max_length_bytes}": settings.max_length_bytes is not None,
-        settings.overflow: limited,
+        settings.overflow: settings.has_length_limit,
         f"delivery-limit {settings.delivery_limit}": settings.delivery_limit is not None,
         f"max-priority {settings.max_priority}": settings.max_priority is not None,
         "at-least-once": settings.at_least_once,

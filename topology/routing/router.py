@@ -1,15 +1,15 @@
 """Which queues does a message reach? The walk over exchanges (SEMANTICS sections 2 and 6).
 
-The router holds one vhost's exchanges, queues (by name) and bindings, one matcher an exchange, and
-the alternate exchange in force for each. It decides nothing about permission or validity: whoever
-declares asks `validation` and `permissions` first.
+The router holds one vhost's exchanges, queue names and bindings, one matcher per exchange, and the
+effective alternate exchange of each. It checks neither permissions nor validity: callers use
+`validation` and `permissions` first.
 
-The walk starts with the exchange published to. An exchange that is evaluated yields the
-destinations its own bindings match; if there are none at all, neither queue nor exchange, its
-alternate exchange is the only destination. Queues join the result, a set; exchanges met for the
-first time are evaluated in turn. No exchange is evaluated twice, so bindings and alternates may
-form any cycle. The default exchange names queues by key when it is published to, and routes nothing
-when it is merely reached (R-AE-9).
+The walk starts with the exchange published to. Evaluating an exchange yields the destinations that
+its own bindings match; if there are none, neither queue nor exchange, its alternate exchange is the
+only destination. Queues join the result, a set; exchanges met for the first time are evaluated in
+turn. No exchange is evaluated twice, so bindings and alternates may form any cycle. The default
+exchange routes to queues by name if it is published to, and nowhere if it is merely reached
+(R-AE-9).
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ import msgspec
 
 from topology.declarations import PREDECLARED, Binding, BindingEnd, DestinationType, Exchange
 from topology.routing.bindings import BindingTable
+from topology.routing.destinations import Destinations
 from topology.routing.exchanges import Matcher, new_matcher
 from topology.values import AmqpValue, Compat
 
@@ -30,8 +31,8 @@ class Route(msgspec.Struct, frozen=True):
         queues: names, sorted; each gets one copy (R-ROUTE-6).
         missing_alternates: (exchange, alternate exchange) for each alternate that was needed and
             does not exist (R-AE-4).
-        keyed_only: whether the result depends on exchange and routing keys alone, so that it may be
-            remembered by them until the topology changes.
+        keyed_only: whether the result depends on exchange and routing keys alone, so that it can be
+            cached by them until the topology changes.
     """
 
     queues: tuple[str, ...] = ()
@@ -43,10 +44,10 @@ class Hop(msgspec.Struct, frozen=True):
     """One step of a message from an exchange.
 
     Attributes:
-        via: what led there: a binding, the default exchange's naming of queues, or an alternate
+        via: what led there: a binding, the queue's name (default exchange), or an alternate
             exchange, which may be missing.
-        binding: the binding, if it was one.
-        again: whether the destination had been reached before, so that this hop changes nothing.
+        binding: the binding, if `via` is one.
+        again: whether the destination was reached before, so that this hop changes nothing.
     """
 
     exchange: str
@@ -62,11 +63,11 @@ class Router:
 
     Attributes:
         exchanges: the declared exchanges by name, with those that every vhost has.
-        queues: the names of the declared queues; the values say nothing.
+        queues: the names of the declared queues, as keys.
     """
 
     def __init__(self, compat: Compat = "4.0") -> None:
-        """A vhost as it is at first: the default exchange and `amq.*`, no queues (R-DEF-2)."""
+        """Start with the predeclared exchanges and no queues (R-DEF-2)."""
         self.compat = compat
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, None] = {}
@@ -81,7 +82,7 @@ class Router:
 
         Args:
             exchange: what to add.
-            alternate: the alternate exchange in force for it (argument or policy).
+            alternate: its effective alternate exchange (argument or policy).
         """
         assert exchange.name not in self.exchanges, f"exchange {exchange.name!r} exists"
         self.exchanges[exchange.name] = exchange
@@ -89,18 +90,18 @@ class Router:
         self.set_alternate(exchange.name, alternate)
 
     def set_alternate(self, name: str, alternate: str | None) -> None:
-        """Say which alternate exchange is in force for an exchange from now on; None for none."""
+        """Set or, with None, remove the effective alternate exchange of an exchange."""
         if alternate is None:
             self._alternates.pop(name, None)
         else:
             self._alternates[name] = alternate
 
     def alternate_of(self, name: str) -> str | None:
-        """The alternate exchange in force for an exchange, whether it exists or not."""
+        """The effective alternate exchange of an exchange, which need not exist."""
         return self._alternates.get(name)
 
     def delete_exchange(self, name: str) -> list[Binding]:
-        """Remove an exchange with all bindings from and to it, and return those, in order."""
+        """Remove an exchange and the bindings from and to it; returns those bindings, in order."""
         removed = self.bindings_of(name)
         del self.exchanges[name]
         del self._matchers[name]
@@ -112,11 +113,11 @@ class Router:
         return removed
 
     def declare_queue(self, name: str) -> None:
-        """Add a queue; one that exists stays as it is."""
+        """Add a queue, unless it exists."""
         self.queues[name] = None
 
     def delete_queue(self, name: str) -> list[Binding]:
-        """Remove a queue with all bindings to it, and return those, in order."""
+        """Remove a queue and the bindings to it; returns those bindings, in order."""
         del self.queues[name]
         removed = self.bindings_to(name)
         for binding in removed:
@@ -125,14 +126,14 @@ class Router:
         return removed
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding between things that exist; False if there is an equal one already."""
+        """Add a binding between existing ends; False if an equal one exists."""
         if not self._bindings.add(binding):
             return False
         self._matchers[binding.source].add(binding)
         return True
 
     def unbind(self, binding: Binding) -> bool:
-        """Remove a binding; False if there is none equal to it."""
+        """Remove a binding; False if there is no equal one."""
         if binding not in self._bindings:
             return False
         self._bindings.remove(binding)
@@ -176,42 +177,32 @@ class Router:
             one_alternate: only the alternate exchange of `exchange` itself counts (R-QPID-4).
 
         Returns:
-            The route; an empty one if there is no such exchange.
+            The route; empty if the exchange does not exist.
         """
-        matchers = self._matchers
-        if exchange not in matchers:
+        matcher = self._matchers.get(exchange)
+        if matcher is None:
             return _NOWHERE
         if not exchange:
             return Route(tuple(sorted({key for key in routing_keys if key in self.queues})))
-        matcher = matchers[exchange]
         groups = matcher.match(routing_keys, headers)
         if len(groups) == 1 and not groups[0].exchanges:
             return Route(groups[0].sorted_queues, (), not matcher.reads_headers)
-        return self._walk(exchange, routing_keys, headers, one_alternate=one_alternate)
-
-    def _walk(
-        self,
-        exchange: str,
-        routing_keys: tuple[str, ...],
-        headers: Mapping[str, AmqpValue] | None,
-        *,
-        one_alternate: bool,
-    ) -> Route:
         queues: set[str] = set()
         missing: list[tuple[str, str]] = []
         keyed_only = True
         work = [exchange]
         seen = {exchange}
         for source in work:
-            matcher = self._matchers[source]
+            if source != exchange:
+                matcher = self._matchers[source]
+                groups = matcher.match(routing_keys, headers)
             keyed_only = keyed_only and not matcher.reads_headers
-            groups = matcher.match(routing_keys, headers)
             following: set[str] = set()
             for group in groups:
                 queues.update(group.queues)
                 following.update(group.exchanges)
-            may_fall_back = not one_alternate or source == exchange
-            if not groups and may_fall_back and source in self._alternates:
+            may_fail_over = not one_alternate or source == exchange
+            if not groups and may_fail_over and source in self._alternates:
                 alternate = self._alternates[source]
                 if alternate in self._matchers:
                     following.add(alternate)
@@ -222,13 +213,19 @@ class Router:
                 seen |= following
         return Route(tuple(sorted(queues)), tuple(missing), keyed_only)
 
+    def match(
+        self, exchange: str, routing_key: str, headers: Mapping[str, AmqpValue] | None = None
+    ) -> list[Destinations]:
+        """The destinations that an exchange's own bindings match, in groups."""
+        return self._matchers[exchange].match((routing_key,), headers)
+
     def explain(
         self,
         exchange: str,
         routing_keys: tuple[str, ...],
         headers: Mapping[str, AmqpValue] | None = None,
     ) -> list[Hop]:
-        """Every step of the walk that `route` makes, in its order. Slow: it tries each binding."""
+        """Every step of the walk that `route` makes, in order; slow: it tries each binding."""
         if not exchange:
             names = sorted({key for key in routing_keys if key in self.queues})
             return [Hop("", name, "queue", "default exchange") for name in names]

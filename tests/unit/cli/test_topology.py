@@ -34,8 +34,8 @@ def test_check_prints_lint_on_stdout_and_minds_it_only_when_strict(dlx, write):
     output = (
         "lint: queue 'work': its dead-letter exchange 'amq.topci' does not exist "
         "(did you mean 'amq.topic'?): dead letters are lost\n"
-        "lint: queue 'work': is unreachable: no binding or dead letter leads to it, only a publish "
-        "to the default exchange by its name\n"
+        "lint: queue 'work': is unreachable: no binding, dead letter or alternate exchange leads "
+        "to it, only a publish to the default exchange with its name\n"
         "definitions.json: valid, 2 lint\n"
     )
 

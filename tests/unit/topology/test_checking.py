@@ -237,3 +237,22 @@ def test_limits_are_those_of_the_version():
             "operator_policies[0].definition.delivery-limit", "-1 is not a valid delivery limit"
         ),
     )
+
+
+def test_an_exchange_argument_of_the_wrong_type_is_one_problem():
+    arguments: dict[str, Any] = {"x-dead-letter-exchange": 1, "x-alternate-exchange": True}
+
+    problems = problems_of(Definitions(queues=(Queue("q", arguments=arguments),)))
+
+    assert [problem.where for problem in problems] == [
+        "queues[0].arguments.x-dead-letter-exchange",
+        "queues[0].arguments.x-alternate-exchange",
+    ]
+
+
+def test_a_priority_is_a_64_bit_integer():
+    policies = tuple(Policy(f"p{n}", "", ANY, 2**63 - n) for n in range(2))
+
+    problems = problems_of(Definitions(policies=policies))
+
+    assert [problem.where for problem in problems] == ["policies[0].priority"]

@@ -183,3 +183,41 @@ def test_equal_definitions_give_equal_pictures_with_distinct_ids():
     assert picture == draw(RETRY)
     assert all(re.fullmatch(r"[xq]\d+", node.id) for node in picture.nodes)
     assert len({node.id for node in picture.nodes}) == len(picture.nodes)
+
+
+def test_an_alternate_exchange_takes_what_the_queue_does_not_dead_letter():
+    """A rejection goes to the dead-letter exchange if there is one; an orphan never does."""
+    both: Table = {"x-dead-letter-exchange": "amq.fanout", "x-alternate-exchange": "amq.direct"}
+
+    picture = draw(Definitions(queues=(Queue("q", arguments=both),)))
+
+    assert [edge.lines for edge in picture.edges] == [("dead letters",), ("orphaned",)]
+
+
+def test_a_chain_of_alternate_exchanges_is_drawn_from_queue_to_queue():
+    definitions = Definitions(
+        exchanges=(
+            Exchange("first", "direct", arguments={"alternate-exchange": "second"}),
+            Exchange("second", "fanout"),
+        ),
+        queues=(Queue("work", arguments={"x-alternate-exchange": "first"}), Queue("spare")),
+        bindings=(Binding("second", "spare"),),
+    )
+
+    picture = draw(definitions)
+
+    names = {node.id: node.lines[0] for node in picture.nodes}
+    assert {(names[edge.source], names[edge.target]) for edge in picture.edges} == {
+        ("work", "first"),
+        ("first", "second"),
+        ("second", "spare"),
+    }
+
+
+def test_the_default_exchange_takes_nothing_as_an_alternate():
+    """R-AE-9."""
+    exchange = Exchange("x", arguments={"alternate-exchange": ""})
+
+    (edge,) = draw(Definitions(exchanges=(exchange,))).edges
+
+    assert edge.lines == ("otherwise, and lost",)

@@ -92,7 +92,7 @@ def test_dead_letters_that_keep_a_key_unknown_to_the_dead_letter_exchange_are_fo
     assert lint(topology) == (
         Problem(
             "queue 'work'",
-            "dead letters of messages that came with routing key 'new' are lost: "
+            "dead letters that arrived with routing key 'new' are lost: "
             "exchange 'keyed' has no binding for it",
         ),
     )
@@ -117,7 +117,7 @@ def test_a_dead_letter_routing_key_without_an_exchange_is_found():
     topology = a_topology(ORDERS, WORK, a_queue("work", key="failed"))
 
     assert lint(topology) == (
-        Problem("queue 'work'", "has dead-letter routing key 'failed' and no dead-letter exchange"),
+        Problem("queue 'work'", "has dead-letter routing key 'failed' but no dead-letter exchange"),
     )
 
 
@@ -129,15 +129,20 @@ def test_a_dead_letter_routing_key_without_an_exchange_is_found():
             (Exchange("unrouted", "fanout"), Queue("lost"), Binding("unrouted", "lost")),
             (
                 "its alternate exchange 'unruted' does not exist (did you mean 'unrouted'?): "
-                "what no binding takes is lost"
+                "unrouted messages are lost"
             ),
         ),
         (
             "unrouted",
             (Exchange("unrouted", "fanout"),),
-            "nothing is bound to its alternate exchange 'unrouted': what no binding takes is lost",
+            "nothing is bound to its alternate exchange 'unrouted': unrouted messages are lost",
         ),
-        ("", (), "its alternate exchange is the default exchange, which takes nothing"),
+        (
+            "",
+            (),
+            "its alternate exchange is the default exchange, which takes nothing: "
+            "unrouted messages are lost",
+        ),
         ("orders", (), "is its own alternate exchange, which has no effect"),
     ],
 )
@@ -173,7 +178,7 @@ def test_an_exchange_that_leads_to_no_queue_is_found():
         Binding("forwarding", "idle", "exchange", "#"),
     )
 
-    what = "leads to no queue: what is published to it is lost"
+    what = "leads to no queue: messages published to it are lost"
     assert lint(topology) == (
         Problem("exchange 'forwarding'", what),
         Problem("exchange 'idle'", what),
@@ -184,8 +189,8 @@ def test_a_queue_that_only_its_name_reaches_is_found():
     assert lint(a_topology(Queue("lonely"))) == (
         Problem(
             "queue 'lonely'",
-            "is unreachable: no binding or dead letter leads to it, only a publish to the default "
-            "exchange by its name",
+            "is unreachable: no binding, dead letter or alternate exchange leads to it, only a "
+            "publish to the default exchange with its name",
         ),
     )
 
@@ -222,7 +227,7 @@ def test_a_ring_of_automatic_deaths_is_found_with_its_reasons():
             "queue 'retry'",
             "automatic dead-letter cycle: "
             "retry -(expired)-> work -(expired or maxlen)-> retry; "
-            "what comes round unrejected is dropped",
+            "messages that return unrejected are dropped",
         ),
     )
 

@@ -101,3 +101,18 @@ def test_reject_publish_dlx_on_a_quorum_queue_is_found():
     assert lint(a_topology(ORDERS, WORK, work, *BURIED)) == (
         Problem("queue 'work'", "overflow reject-publish-dlx acts as drop-head on a quorum queue"),
     )
+
+
+def test_every_queue_that_sends_dead_letters_to_a_refusing_queue_is_found():
+    topology = a_topology(
+        ORDERS,
+        WORK,
+        Binding("orders", "more", routing_key="more"),
+        a_queue("work", dlx="dead"),
+        a_queue("more", dlx="dead"),
+        DEAD,
+        a_queue("buried", max_length=5, overflow="reject-publish"),
+        Binding("dead", "buried"),
+    )
+
+    assert [problem.where for problem in lint(topology)] == ["queue 'more'", "queue 'work'"]

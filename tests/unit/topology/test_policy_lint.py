@@ -1,10 +1,9 @@
 """Policies that do nothing, or compete."""
 
-from topology.analysis.lint import lint_policies
+from topology.analysis.lint import lint
 from topology.declarations import Definitions, Exchange, Policy, Queue
 from topology.errors import Problem
 from topology.values import Table
-from topology.vhost import Vhost
 
 TTL: Table = {"message-ttl": 1000}
 
@@ -16,7 +15,7 @@ def problems_of(*policies, operator_policies=()):
         policies=policies,
         operator_policies=operator_policies,
     )
-    return lint_policies(definitions, Vhost.from_definitions(definitions))
+    return tuple(problem for problem in lint(definitions) if "policy" in problem.where)
 
 
 def test_policies_that_are_in_force_somewhere_are_clean():
@@ -25,14 +24,14 @@ def test_policies_that_are_in_force_somewhere_are_clean():
 
 def test_a_policy_that_matches_nothing_is_found():
     assert problems_of(Policy("a", "^wrok$", TTL), Policy("b", "work", TTL, 0, "exchanges")) == (
-        Problem("policy 'a'", "matches nothing: pattern '^wrok$', all"),
-        Problem("policy 'b'", "matches nothing: pattern 'work', exchanges"),
+        Problem("policy 'a'", "matches nothing: pattern '^wrok$', apply-to all"),
+        Problem("policy 'b'", "matches nothing: pattern 'work', apply-to exchanges"),
     )
 
 
 def test_a_policy_with_a_key_that_its_only_queue_does_not_support_matches_nothing():
     assert problems_of(Policy("a", "^work$", {"delivery-limit": 3})) == (
-        Problem("policy 'a'", "matches nothing: pattern '^work$', all"),
+        Problem("policy 'a'", "matches nothing: pattern '^work$', apply-to all"),
     )
 
 
@@ -42,7 +41,7 @@ def test_a_policy_for_streams_alone_is_left_out_of_account():
 
 def test_a_policy_that_is_outranked_everywhere_is_found():
     assert problems_of(Policy("high", "", TTL, priority=5), Policy("low", "^work$", TTL)) == (
-        Problem("policy 'low'", "is never in force: other policies outrank it wherever it matches"),
+        Problem("policy 'low'", "never applies: other policies outrank it wherever it matches"),
     )
 
 
@@ -50,11 +49,11 @@ def test_policies_of_equal_priority_on_one_object_are_found_once_with_an_example
     policies = (Policy("b", "", TTL), Policy("a", "", TTL), Policy("low", "^work$", TTL, -1))
 
     assert problems_of(*policies) == (
-        Problem("policy 'b'", "is never in force: other policies outrank it wherever it matches"),
-        Problem("policy 'low'", "is never in force: other policies outrank it wherever it matches"),
+        Problem("policy 'b'", "never applies: other policies outrank it wherever it matches"),
+        Problem("policy 'low'", "never applies: other policies outrank it wherever it matches"),
         Problem(
             "policy 'a'",
-            "has the same priority (0) as 'b' on queue 'work': which one applies is not defined",
+            "has the same priority (0) as 'b' on queue 'work': which one applies is undefined",
         ),
     )
 
@@ -69,4 +68,6 @@ def test_operator_policies_are_judged_among_themselves():
         operator_policies=(Policy("a", "^work$", TTL, 0, "queues"), Policy("b", "^x$", TTL)),
     )
 
-    assert problems == (Problem("operator policy 'b'", "matches nothing: pattern '^x$', all"),)
+    assert problems == (
+        Problem("operator policy 'b'", "matches nothing: pattern '^x$', apply-to all"),
+    )

@@ -152,3 +152,33 @@ def test_thousands_of_policies_load_in_one_sort():
 
     assert vhost.all_settings()["q7"].max_length == 7
     assert time.process_time() - begun < 1.0
+
+
+CONFIGURE = [("configure", "queue", "q")]
+
+
+def test_permissions_are_checked_unless_they_are_not_enforced():
+    vhost = Vhost.from_definitions(Definitions(permissions=(Permission("ann", "^x", "", ""),)))
+
+    refusals = [vhost.refuse_access(user, CONFIGURE, "/") for user in ("ann", "bob", None)]
+    vhost.enforce_permissions = False
+
+    assert [refusal and refusal.code for refusal in refusals] == [403, 403, None]
+    assert vhost.refuse_access("ann", CONFIGURE, "/") is None
+    assert vhost.refuse_administration("ann", "/") is None
+
+
+def test_administrators_need_permissions_only_if_they_have_some(vhost):
+    vhost.administrators = ("ann", "bob")
+    vhost.permissions.set(Permission("bob", "", "", ""))
+
+    assert vhost.refuse_access("ann", CONFIGURE, "/") is None
+    assert vhost.refuse_access("bob", CONFIGURE, "/") is not None
+
+
+def test_only_administrators_and_the_operator_change_policies(vhost):
+    vhost.administrators = ("ann",)
+
+    refusals = [vhost.refuse_administration(user, "/") for user in ("ann", "bob", None)]
+
+    assert [refusal and refusal.code for refusal in refusals] == [None, 403, None]
