@@ -5,6 +5,7 @@ import time
 import pytest
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
+from topology.permissions import Need
 from topology.vhost import Vhost
 
 DEFINITIONS = Definitions(
@@ -154,7 +155,7 @@ def test_thousands_of_policies_load_in_one_sort():
     assert time.process_time() - begun < 1.0
 
 
-CONFIGURE = [("configure", "queue", "q")]
+CONFIGURE: list[Need] = [("configure", "queue", "q")]
 
 
 def test_permissions_are_checked_unless_they_are_not_enforced():
