@@ -1,4 +1,4 @@
-"""What is left when a scenario is over: the messages, by queue, and what their headers tell."""
+"""The state at the end of a scenario: the messages of each queue and their death records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streaming.scenario.play import Outcome
 from streaming.scenario.wording import counted, exchange_words, keys_words, quoted
 
 
-def remains(outcome: Outcome) -> Iterator[Sentence]:
-    """The end of the story, from the outcome's final observation."""
+def final_state(outcome: Outcome) -> Iterator[Sentence]:
+    """Describe the outcome's final observation."""
     for queue, messages in outcome["queues"].items():
         there = f"{MORE}queue {quoted(queue)}"
         if messages is None:
-            yield f"{there} does not exist any more", "quiet"
+            yield f"{there} no longer exists", "quiet"
             continue
         yield f"{there}: {_count(messages)}", "plain"
         for message in messages:
@@ -51,13 +51,13 @@ def _message(message: dict[str, Any]) -> Iterator[Sentence]:
 
 
 def _death(death: dict[str, Any]) -> str:
-    """An entry of x-death; a client can have written anything into it."""
+    """An entry of x-death; a client may have written anything into it."""
     count = death.get("count")
     words = f"{death.get('reason')} in queue {quoted(str(death.get('queue')))}"
     words += ", once" if count == 1 else f", {count} times"
     exchange, keys = death.get("exchange"), death.get("routing-keys")
     if isinstance(exchange, str):
-        words += f"; came there through {exchange_words(exchange)}"
+        words += f"; it came through {exchange_words(exchange)}"
     if isinstance(keys, list) and keys:
         words += f" with {keys_words(str(key) for key in keys)}"
     if "original-expiration" in death:

@@ -1,7 +1,7 @@
-"""From the broker's events to sentences.
+"""Turn the broker's events into sentences.
 
-Sentences are made while the broker is as the events left it: why a message went where it went
-depends on the topology of that instant.
+Sentences are written while the broker is in the state that the events left: the reason why a
+message went somewhere depends on the topology at that instant.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from streaming.broker.dead_letters.dead_lettering import DeathPlan
 from streaming.broker.dead_letters.x_death import matching_headers
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_COPY, Copy, Envelope
+from streaming.broker.publishing import NO_CONSUMERS
 from streaming.scenario.core_broker import CoreBroker
-from streaming.scenario.message_paths import READY, Lives
+from streaming.scenario.message_paths import READY, MessagePaths
 from streaming.scenario.replies import START_MS
-from streaming.scenario.wording import exchange_words, keys_words, quoted, ways
+from streaming.scenario.wording import exchange_words, immediate_way, keys_words, quoted, ways
 from topology.policies import QueueSettings
 
 Tone = Literal["title", "head", "plain", "good", "bad", "moved", "quiet"]
@@ -24,7 +25,7 @@ Tone = Literal["title", "head", "plain", "good", "bad", "moved", "quiet"]
 
 Sentence = tuple[str, Tone]
 MORE = "    "
-"""Before a sentence that belongs to the one in front."""
+"""Indents a sentence that belongs to the one before."""
 
 
 class News(NamedTuple):
@@ -37,23 +38,24 @@ class News(NamedTuple):
 
 
 class Narration:
-    """What happens on a broker, told once.
+    """Tells each event of a broker once.
 
     Args:
-        names: what the messages are called, in the order of their publishing.
+        names: the names of the messages, in publishing order.
     """
 
     def __init__(self, broker: CoreBroker, names: list[str]) -> None:
         self._broker = broker
         self._names = names
-        self.lives = Lives()
+        self.paths = MessagePaths()
+        self._alternates: dict[str, str] = {}
         self._row = 0
         self._times = 0
         self._now_ms = 0
         self._deaths = 0
 
     def news(self) -> list[News]:
-        """What happened since the last call."""
+        """The sentences about new events."""
         events = self._broker.shard.events
         plans = self._new_plans()
         told: list[News] = []
@@ -66,7 +68,16 @@ class Narration:
             kind = Kind(events.kinds[row])
             told += [News(at_ms, kind, *sentence) for sentence in self._sentences(row, plans)]
             self._row += 1
+        self._note_alternates()
         return told
+
+    def _note_alternates(self) -> None:
+        """Keep the alternate exchange of each queue: a queue's orphans outlive it."""
+        shard = self._broker.shard
+        for name, declaration in shard.topology.queues.items():
+            alternate = shard.queues.settings_for(declaration).alternate_exchange
+            if alternate is not None:
+                self._alternates[name] = alternate
 
     def _new_plans(self) -> dict[int, DeathPlan]:
         events = self._broker.shard.events
@@ -85,7 +96,8 @@ class Narration:
             yield from self._of_copy(row, kind, queue, copy, plans)
         elif row in events.messages:
             message, envelope = events.messages[row]
-            yield from self._of_message(kind, queue, message.offset, envelope, detail)
+            number = events.numbers[row]
+            yield from self._of_message(kind, queue, message.offset, envelope, detail, number)
         else:
             yield from _of_the_rest(kind, queue, detail)
 
@@ -98,36 +110,36 @@ class Narration:
         ref = self._broker.refs.get(row, "")
         match kind:
             case Kind.ENQUEUED:
-                self.lives.born(copy, queue, self._now_ms)
+                self.paths.born(copy, queue, self._now_ms)
                 yield self._arrival(name, queue, copy)
             case Kind.DELIVERED:
                 again = ", redelivered" if copy.returns else ""
-                self.lives.now(copy, f"unacked as {ref}")
+                self.paths.now(copy, f"unacked as {ref}")
                 yield f"{name} is handed out of {there} as {ref}{again}, and is unacked", "plain"
             case Kind.CONSUMED:
-                self.lives.now(copy, "taken")
+                self.paths.now(copy, "taken")
                 yield f"{name} is handed out of {there} as {ref}, and gone from it", "good"
             case Kind.ACKED:
-                self.lives.now(copy, "acked")
+                self.paths.now(copy, "acked")
                 yield f"{name} is acked, and gone from {there}", "good"
             case Kind.REQUEUED:
-                self.lives.now(copy, READY)
-                yield f"{name} goes back into {there}", "plain"
+                self.paths.now(copy, READY)
+                yield f"{name} is requeued in {there}", "plain"
             case Kind.PURGED:
-                self.lives.now(copy, "purged")
+                self.paths.now(copy, "purged")
                 yield f"{name} is purged from {there}: no dead letter", "bad"
             case Kind.DELETED:
-                self.lives.now(copy, "lost with its queue")
+                self.paths.now(copy, "lost with its queue")
                 yield f"{name} is lost with {there}: no dead letter", "bad"
             case Kind.HELD:
-                self.lives.now(copy, "dead and held")
+                self.paths.now(copy, "dead and held")
                 reason = self._why(queue, copy, self._detail(row)["reason"])
                 yield f"{name} dies in {there}: {reason}", "bad"
                 yield f"{MORE}kept there until its dead letter is accepted (at least once)", "bad"
             case _:
                 yield from self._death(kind, queue, copy, plans[row])
                 for target in self._broker.shard.events.refused_deaths.get(row, ()):
-                    self.lives.refused(copy, target)
+                    self.paths.refused(copy, target)
 
     def _detail(self, row: int) -> dict[str, Any]:
         return self._broker.shard.events.details.get(row, {})
@@ -135,7 +147,10 @@ class Narration:
     def _arrival(self, name: str, queue: str, copy: Copy) -> Sentence:
         router = self._broker.shard.topology.router
         envelope = copy.envelope
-        how = ways(router, envelope, matching_headers(envelope)).get(queue)
+        headers = matching_headers(envelope)
+        how = ways(router, envelope, headers).get(queue)
+        if how is None and copy.parent_copy_id == NO_COPY:  # its own route had no free consumer
+            how = immediate_way(router, envelope, headers, queue)
         by = f", {how}" if how else ""
         if copy.parent_copy_id == NO_COPY:
             return f"{name} -> queue {quoted(queue)}{by}", "plain"
@@ -146,11 +161,14 @@ class Narration:
 
     def _death(self, kind: Kind, queue: str, copy: Copy, plan: DeathPlan) -> Iterator[Sentence]:
         name, there = self._names[copy.message.offset], f"queue {quoted(queue)}"
-        if not self.lives.is_known(copy):
-            self.lives.born(copy, queue, self._now_ms)
+        if not self.paths.is_known(copy):
+            self.paths.born(copy, queue, self._now_ms)
         end = plan.reason
         if kind == Kind.REROUTED:
-            yield f"{name} leaves {there}, {plan.reason}, by that queue's alternate exchange", "bad"
+            yield (
+                f"{name} leaves {there}, {plan.reason}, for that queue's alternate exchange",
+                "bad",
+            )
         else:
             yield f"{name} dies in {there}: {self._why(queue, copy, plan.reason)}", "bad"
         if plan.cycles:
@@ -163,49 +181,54 @@ class Narration:
             yield goes, "moved"
         else:
             end = f"{plan.reason}, lost"
-            yield f"{MORE}it is lost: {self._lost(queue, plan)}", "bad"
-        self.lives.now(copy, end)
+            yield f"{MORE}it is lost: {self._lost(kind, queue, plan)}", "bad"
+        self.paths.now(copy, end)
 
     def _why(self, queue: str, copy: Copy, reason: str) -> str:
-        """The reason of a death, explained."""
+        """An explanation of the reason of a death."""
         settings = self._settings(queue)
         match reason:
             case "rejected":
                 return "rejected without requeue"
             case "expired":
-                return f"expired, {copy.deadline_ms - self.lives.born_ms(copy)} ms after it came"
+                return f"expired, {copy.deadline_ms - self.paths.born_ms(copy)} ms after it arrived"
             case "maxlen" if copy.position < 0:
                 return "maxlen, the queue is full and turns it away"
             case "maxlen":
                 return "maxlen, the queue is too full and drops its head"
             case "delivery_limit":
                 limit = None if settings is None else settings.delivery_limit
-                return f"delivery_limit, it came back more than {limit} times"
+                return f"delivery_limit, it was requeued more than {limit} times"
             case _:
                 return reason
 
-    def _lost(self, queue: str, plan: DeathPlan) -> str:
-        """Why a death has no dead letter."""
+    def _lost(self, kind: Kind, queue: str, plan: DeathPlan) -> str:
+        """Why a message that left its queue went nowhere."""
         settings = self._settings(queue)
         exchange = exchange_words(plan.envelope.exchange)
         wanted = None if settings is None else settings.dead_letter_exchange
         match plan.outcome:
+            case "no_exchange" if kind == Kind.REROUTED:
+                alternate = quoted(self._alternates.get(queue, ""))
+                return f"the queue's alternate exchange, {alternate}, does not exist"
+            case "rerouted_before":
+                return "it was rerouted before, which happens to a message only once"
             case "no_exchange":
                 if wanted is None:
                     return "the queue has no dead-letter exchange"
                 return f"the dead-letter exchange, {quoted(wanted)}, does not exist"
             case "no_route":
                 keys = keys_words(plan.envelope.routing_keys)
-                return f"{exchange} leads nowhere with {keys}"
+                return f"{exchange} has no route for {keys}"
             case "cycle":
                 return "no other queue is reached"
             case "cascade_limit":
-                return "one message may not leave so many dead letters at once"
+                return "the limit of dead letters of one message at once is reached"
             case _:
                 return plan.outcome.replace("_", " ")
 
     def _settings(self, queue: str) -> QueueSettings | None:
-        """What is in force for a queue, if it still exists."""
+        """The settings in force for a queue; None if it no longer exists."""
         shard = self._broker.shard
         known = shard.topology.queues.get(queue)
         return None if known is None else shard.queues.settings_for(known)
@@ -213,7 +236,13 @@ class Narration:
     # -- messages that are in no queue
 
     def _of_message(
-        self, kind: Kind, queue: str, offset: int, envelope: Envelope | None, detail: dict[str, Any]
+        self,
+        kind: Kind,
+        queue: str,
+        offset: int,
+        envelope: Envelope | None,
+        detail: dict[str, Any],
+        number: int,
     ) -> Iterator[Sentence]:
         name = self._names[offset]
         match kind:
@@ -222,16 +251,20 @@ class Narration:
                 if envelope is not None and (envelope.deaths or envelope.rerouted):
                     letter = ", as a dead letter," if envelope.deaths else ", rerouted,"
                 else:
-                    self.lives.no_queue(offset, f"{quoted(queue)} (refused)")
+                    self.paths.no_queue(offset, f"{quoted(queue)} (refused)")
                 yield f"{name}{letter} is refused by queue {quoted(queue)}, which is full", "bad"
             case Kind.UNROUTABLE:
-                self.lives.no_queue(offset, "dropped: no queue")
+                self.paths.no_queue(offset, "dropped: no queue")
                 yield f"{name} reaches no queue, and is dropped{_where_to(envelope)}", "bad"
+            case Kind.RETURNED if number == NO_CONSUMERS:
+                self.paths.no_queue(offset, "returned: no consumer")
+                what = "finds no consumer that can take it at once"
+                yield f"{name} {what}, and is returned to its publisher", "bad"
             case Kind.RETURNED:
-                self.lives.no_queue(offset, "returned: no queue")
+                self.paths.no_queue(offset, "returned: no queue")
                 yield f"{name} reaches no queue, and is returned to its publisher", "bad"
             case _:
-                self.lives.no_queue(offset, f"refused: {detail.get('code')}")
+                self.paths.no_queue(offset, f"refused: {detail.get('code')}")
                 yield _refused(detail), "bad"
 
 
@@ -239,12 +272,12 @@ def _where_to(envelope: Envelope | None) -> str:
     if envelope is None:
         return ""
     keys = keys_words(envelope.routing_keys)
-    return f": {exchange_words(envelope.exchange)} leads nowhere with {keys}"
+    return f": {exchange_words(envelope.exchange)} has no route for {keys}"
 
 
 def _cycle(queues: tuple[str, ...]) -> str:
     names = ", ".join(quoted(queue) for queue in queues)
-    return f"not back into {names}: it died there before, and nobody rejected it since (a cycle)"
+    return f"not back into {names}: it died there before and was not rejected since (a cycle)"
 
 
 def _refused(detail: dict[str, Any]) -> str:
@@ -261,8 +294,8 @@ def _of_the_rest(kind: Kind, queue: str, detail: dict[str, Any]) -> Iterator[Sen
             yield f"{detail['ref']} is not unacked: nothing happens to it", "quiet"
         case Kind.WARNING:
             alternate = quoted(detail["missing_alternate_exchange"])
-            what = f"the alternate exchange of {exchange_words(detail['exchange'])}"
-            yield f"warning: {what} does not exist: {alternate}", "bad"
+            owner = f"queue {quoted(queue)}" if queue else exchange_words(detail["exchange"])
+            yield f"warning: the alternate exchange of {owner} does not exist: {alternate}", "bad"
         case Kind.TOPOLOGY if "cause" in detail:
             yield f"queue {quoted(detail['name'])} is deleted: {_CAUSES[detail['cause']]}", "quiet"
         case Kind.TOPOLOGY if detail["name"]:

@@ -1,7 +1,7 @@
-"""The story of a scenario, to be read: what happened to which message, when and why.
+"""The story of a scenario for people: what happened to each message, when and why.
 
-the queues and their rules; the steps, with what each caused; what is left, with its x-death;
-the life of each message in one line
+It has the queues with their settings, the steps with their effects, the final messages with their
+death records, and the path of each message in one line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from streaming.broker.events import Kind
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import VERSIONS, Scenario
-from streaming.scenario.final_state import remains
+from streaming.scenario.final_state import final_state
 from streaming.scenario.narration import MORE, Narration, News, Tone
 from streaming.scenario.play import Outcome, Phase, Player
 from streaming.scenario.steps import Publish
@@ -22,7 +22,7 @@ from topology.values import Compat
 
 
 class Line(NamedTuple):
-    """One line of the story; the tone is for terminals that have colours."""
+    """One line of the story; terminals colour it by its tone."""
 
     text: str
     tone: Tone = "plain"
@@ -42,16 +42,16 @@ _MOVES = frozenset(
         Kind.TOPOLOGY,
     }
 )
-"""What is worth telling of the final observation."""
+"""The events that are told while the queues are emptied."""
 
 
 def tell(scenario: Scenario, compat: Compat) -> list[Line]:
-    """Play a scenario and tell what happened."""
+    """Play a scenario and tell its story."""
     return Story(scenario, compat).tell()
 
 
 class Story:
-    """One scenario in the course of being told: a `Watcher` of its player."""
+    """The story of one scenario; it watches the player (`Watcher`)."""
 
     def __init__(self, scenario: Scenario, compat: Compat) -> None:
         self._scenario = scenario
@@ -61,14 +61,14 @@ class Story:
         self._player = Player(scenario, self._broker, self)
         self._narration = Narration(self._broker, self._names)
         self._lines: list[Line] = []
-        self._lives: list[Line] = []
+        self._paths: list[Line] = []
         self._published = 0
 
     def tell(self) -> list[Line]:
         """Play it."""
         scenario = self._scenario
         self._say(f"{scenario.id}: {scenario.title}" if scenario.title else scenario.id, "title")
-        self._say(f"as RabbitMQ {VERSIONS[self._compat]} does it", "quiet")
+        self._say(f"as RabbitMQ {VERSIONS[self._compat]} behaves", "quiet")
         outcome = self._player.play()
         if "setup_error" not in outcome:
             self._tell_end(outcome)
@@ -91,7 +91,7 @@ class Story:
                 assert step is not None, "a step has a number"
                 self._tell_step(step, result, news)
             case "ended":
-                self._lives = list(self._tell_lives())
+                self._paths = list(self._tell_paths())
             case "emptied":
                 self._tell_emptying(news)
 
@@ -108,7 +108,7 @@ class Story:
         self._say("")
 
     def _tell_waiting(self, news: list[News]) -> None:
-        """What time alone has caused."""
+        """What happened between steps."""
         at_ms = None
         for item in news:
             if item.at_ms != at_ms:
@@ -147,21 +147,21 @@ class Story:
             self._say(f"{INDENT}{item.text}", item.tone)
 
     def _tell_end(self, outcome: Outcome) -> None:
-        for text, tone in remains(outcome):
+        for text, tone in final_state(outcome):
             self._say(text, tone)
-        if self._lives:
+        if self._paths:
             self._say("")
-            self._say("the life of each message", "head")
-            self._lines += self._lives
+            self._say("the path of each message", "head")
+            self._lines += self._paths
 
-    def _tell_lives(self) -> Iterator[Line]:
+    def _tell_paths(self) -> Iterator[Line]:
         for offset, name in enumerate(self._names):
-            ways = list(self._narration.lives.of_message(offset))
-            if len(ways) == 1:
-                yield Line(f"{MORE}{name}: {ways[0]}")
+            paths = self._narration.paths.of_message(offset)
+            if len(paths) == 1:
+                yield Line(f"{MORE}{name}: {paths[0]}")
             else:
                 yield Line(f"{MORE}{name}")
-                yield from (Line(f"{MORE * 2}{way}") for way in ways)
+                yield from (Line(f"{MORE * 2}{path}") for path in paths)
 
 
 def _clock(at_ms: int) -> str:
@@ -169,7 +169,7 @@ def _clock(at_ms: int) -> str:
 
 
 def _names(scenario: Scenario) -> list[str]:
-    """What the messages are called, in the order of publishing: their bodies, told apart."""
+    """The names of the messages in publishing order: their bodies, numbered if repeated."""
     bodies = [step.action.body for step in scenario.steps if isinstance(step.action, Publish)]
     occurrences = Counter(bodies)
     seen: Counter[str] = Counter()

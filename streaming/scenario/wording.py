@@ -1,4 +1,4 @@
-"""The words of the story: what a step asks, what is in force for a queue, how a message came."""
+"""The wording of the story: steps, queue settings, and the route of a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 60
 
 
 def quoted(text: str) -> str:
-    """A body or name in quotes, not too long, and without anything a terminal would obey."""
+    """A body or name in quotes, truncated, with control characters escaped."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
@@ -29,7 +29,7 @@ def counted(number: int, unit: str) -> str:
 
 
 def exchange_words(name: str) -> str:
-    """An exchange; the default one has no name to show."""
+    """An exchange by name; the default exchange has none."""
     return f"exchange {quoted(name)}" if name else "the default exchange"
 
 
@@ -40,10 +40,10 @@ def keys_words(routing_keys: Iterable[str]) -> str:
 
 
 def table_words(table: Table) -> str:
-    """A headers or arguments table, short."""
+    """A headers or arguments table, truncated."""
     try:
         text = msgspec.json.encode(to_json(table)).decode()
-    except ValueError:  # a table that JSON could not tell from a special value
+    except ValueError:  # a table that JSON could not distinguish from a special value
         text = repr(table)
     return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
 
@@ -52,10 +52,10 @@ def table_words(table: Table) -> str:
 
 
 def step_words(step: Step, body: str) -> str:
-    """What a step asks for.
+    """What a step does.
 
     Args:
-        body: how the story calls the message, if the step publishes one.
+        body: the story's name of the message, if the step publishes one.
     """
     match step.action:
         case Publish() as publish:
@@ -108,7 +108,7 @@ def _automatic(command: commands.Get | commands.Consume) -> str:
 def _settlement(command: commands.Settlement) -> str:
     words = [str(command.__struct_config__.tag), ", ".join(command.refs) or "nothing"]
     if getattr(command, "multiple", False):
-        words.append("and everything handed out before on its channel")
+        words.append("and every earlier delivery on its channel")
     if not isinstance(command, commands.Ack):
         words.append("and requeue" if command.requeue else "without requeue")
     return " ".join(words)
@@ -160,7 +160,7 @@ def _policy(policy: Policy) -> str:
 
 
 def queue_words(settings: QueueSettings) -> str:
-    """What is in force for a queue, put together from its arguments and policies."""
+    """The settings in force for a queue, from its arguments and policies."""
     words = [settings.queue_type]
     if settings.message_ttl_ms is not None:
         words.append(f"messages expire after {settings.message_ttl_ms} ms")
@@ -197,21 +197,60 @@ def _dead_letter_words(settings: QueueSettings) -> str:
 # -- routes
 
 
+_LedBy = dict[tuple[str, str], Hop]
+"""Destination type and name -> the hop that first reaches it."""
+
+
 def ways(router: Router, envelope: Envelope, headers: Mapping[str, Any] | None) -> dict[str, str]:
-    """Queue -> how a message published so reaches it now, such as `by binding 'new'`."""
-    led_by: dict[tuple[str, str], Hop] = {}
-    for hop in router.explain(envelope.exchange, envelope.routing_keys, headers):
-        if not hop.again:
-            led_by[(hop.destination_type, hop.destination)] = hop
+    """Queue -> how a message reaches it now, such as `by direct binding 'new'`."""
+    start = envelope.exchange
+    led_by = _led_by(router, start, envelope, headers)
     return {
-        name: f"by {', '.join(_way(router, led_by, hop, envelope.exchange))}"
+        name: f"by {', '.join(_way(router, led_by, hop, start))}"
         for (kind, name), hop in led_by.items()
         if kind == "queue"
     }
 
 
-def _way(router: Router, led_by: dict[tuple[str, str], Hop], last: Hop, start: str) -> list[str]:
-    """The hops from the exchange published to, in words."""
+def immediate_way(
+    router: Router, envelope: Envelope, headers: Mapping[str, Any] | None, queue: str
+) -> str | None:
+    """How an immediate message reaches a queue past queues whose consumers are busy.
+
+    It follows the alternate exchange of each exchange on its route, although that exchange has
+    matching bindings.
+    """
+    seen = {envelope.exchange}
+    work: list[tuple[str, list[str]]] = [(envelope.exchange, [])]
+    for start, before in work:
+        led_by = _led_by(router, start, envelope, headers)
+        hop = led_by.get(("queue", queue))
+        if hop is not None:
+            return f"by {', '.join([*before, *_way(router, led_by, hop, start)])}"
+        reached: list[tuple[str, list[str]]] = [(start, [])]
+        for (kind, name), last in led_by.items():
+            if kind == "exchange":
+                reached.append((name, _way(router, led_by, last, start)))
+        for exchange, way in reached:
+            alternate = router.alternate_of(exchange)
+            if alternate in router.exchanges and alternate not in seen:
+                seen.add(alternate)
+                work.append((alternate, [*before, *way, f"alternate exchange {quoted(alternate)}"]))
+    return None
+
+
+def _led_by(
+    router: Router, start: str, envelope: Envelope, headers: Mapping[str, Any] | None
+) -> _LedBy:
+    led_by: _LedBy = {}
+    for hop in router.explain(start, envelope.routing_keys, headers):
+        if not hop.again:
+            led_by[(hop.destination_type, hop.destination)] = hop
+    return led_by
+
+
+def _way(router: Router, led_by: _LedBy, last: Hop, start: str) -> list[str]:
+    """The hops from an exchange to a destination, as text."""
     hops = [last]
     while hops[0].exchange != start:
         hops.insert(0, led_by[("exchange", hops[0].exchange)])

@@ -31,7 +31,7 @@ SCENARIO = {
 }
 STORY = """\
 one
-as RabbitMQ 4.0.5 does it
+as RabbitMQ 4.0.5 behaves
     queue 'q': classic
 
       0 ms  publish 'a' to the default exchange with key 'q'
@@ -41,7 +41,7 @@ as RabbitMQ 4.0.5 does it
     queue 'q': 1 message
         'a'
 
-the life of each message
+the path of each message
     'a': 'q' (still ready)
 """
 

@@ -16,7 +16,7 @@ def test_time_passes_between_the_steps_and_messages_expire():
 
     assert lines[2:6] == [
         "    300 ms  time passes",
-        "            'a' dies in queue 'q': expired, 300 ms after it came",
+        "            'a' dies in queue 'q': expired, 300 ms after it arrived",
         "                its dead letter goes to the default exchange with key 'late'",
         "            'a' -> queue 'late', as a dead letter, by its name",
     ]
@@ -32,7 +32,7 @@ def test_time_passes_between_the_steps_and_messages_expire():
         ),
         (
             {"dead_letter_exchange": "amq.direct"},
-            "it is lost: exchange 'amq.direct' leads nowhere with key 'q'",
+            "it is lost: exchange 'amq.direct' has no route for key 'q'",
         ),
     ],
 )
@@ -52,8 +52,8 @@ def test_a_cycle_is_explained():
 
     assert lines[2:6] == [
         "    100 ms  time passes",
-        "            'a' dies in queue 'q': expired, 100 ms after it came",
-        "                not back into 'q': it died there before, and nobody rejected it since "
+        "            'a' dies in queue 'q': expired, 100 ms after it arrived",
+        "                not back into 'q': it died there before and was not rejected since "
         "(a cycle)",
         "                it is lost: no other queue is reached",
     ]
@@ -93,7 +93,7 @@ def test_full_queues_drop_refuse_or_turn_away():
         "'f', as a dead letter, is refused by queue 'full', which is full",
         "the publisher gets a nack",
     ]
-    assert lines[lines.index("the life of each message") + 1 :] == [
+    assert lines[lines.index("the path of each message") + 1 :] == [
         "    'a': 'drop' (maxlen) -> 'full' (refused)",
         "    'b': 'drop' (still ready)",
         "    'c': 'refuse' (still ready)",
@@ -109,10 +109,11 @@ def test_the_delivery_limit_is_named():
         publish("a"), *again, *again, queues=[queue(queue_type="quorum", delivery_limit=1)]
     )
 
-    assert "            'a' goes back into queue 'q'" in lines
+    assert "            'a' is requeued in queue 'q'" in lines
     assert "            'a' is handed out of queue 'q' as g/0, redelivered, and is unacked" in lines
     assert (
-        "            'a' dies in queue 'q': delivery_limit, it came back more than 1 times" in lines
+        "            'a' dies in queue 'q': delivery_limit, it was requeued more than 1 times"
+        in lines
     )
 
 
@@ -150,7 +151,7 @@ def test_a_queues_own_alternate_exchange_takes_what_is_rejected():
     )
 
     assert lines[5:8] == [
-        "            'a' leaves queue 'q', rejected, by that queue's alternate exchange",
+        "            'a' leaves queue 'q', rejected, for that queue's alternate exchange",
         "                it goes to exchange 'amq.fanout' with key 'q'",
         "            'a' -> queue 'other', rerouted, by fanout binding",
     ]
@@ -207,7 +208,7 @@ def test_what_reaches_no_queue_is_dropped_and_errors_close_the_channel():
     assert lines[:8] == [
         "      0 ms  publish 'a' to the default exchange with key 'nosuch', expiring after 5 ms, "
         "priority 3",
-        "            'a' reaches no queue, and is dropped: the default exchange leads nowhere with "
+        "            'a' reaches no queue, and is dropped: the default exchange has no route for "
         "key 'nosuch'",
         "     10 ms  publish 'b' to exchange 'nosuch' with key 'q'",
         "            refused, and the channel closed: 404 NOT_FOUND - "
@@ -252,7 +253,7 @@ def test_gets_consumers_acks_purges_and_deletions():
         "            'c' -> queue 'q', by its name",
         "     50 ms  get a message from queue 'q'",
         "            'c' is handed out of queue 'q' as g/0, and is unacked",
-        "     60 ms  ack g/0 and everything handed out before on its channel",
+        "     60 ms  ack g/0 and every earlier delivery on its channel",
         "            'c' is acked, and gone from queue 'q'",
         "     70 ms  get a message from queue 'q'",
         "            there is none",
@@ -269,4 +270,64 @@ def test_gets_consumers_acks_purges_and_deletions():
         "            consumer cancelled: 'w' of queue 'c'",
         "    140 ms  nothing",
     ]
-    assert "    queue 'q' does not exist any more" in lines
+    assert "    queue 'q' no longer exists" in lines
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_missing_alternate_exchange_of_a_queue_is_named(deleted):
+    ending = {"op": "delete_queue", "queue": "q"} if deleted else {"op": "reject", "refs": ["g/0"]}
+    lines = story(publish("a"), GET, ending, queues=[queue(alternate_exchange="gone")])
+
+    assert (
+        "                it is lost: the queue's alternate exchange, 'gone', does not exist"
+        in lines
+    )
+    assert not any("dead-letter exchange" in line for line in lines)
+
+
+def test_a_message_that_was_rerouted_before_is_lost_for_that_reason():
+    lines = story(
+        publish("a"),
+        GET,
+        {"op": "reject", "refs": ["g/0"]},
+        {"op": "get", "queue": "other", "as": "h"},
+        {"op": "reject", "refs": ["h/0"]},
+        queues=[
+            queue(alternate_exchange="amq.fanout"),
+            queue("other", alternate_exchange="amq.fanout"),
+        ],
+        bindings=[{"source": "amq.fanout", "destination": "other"}],
+    )
+
+    (lost,) = (line for line in lines if "it is lost" in line)
+    assert "rerouted before" in lost
+
+
+def test_an_immediate_message_that_no_consumer_can_take_is_returned_for_that_reason():
+    lines = story(publish("a", immediate=True), queues=[queue()])
+
+    assert "'a' finds no consumer that can take it at once" in lines[1]
+    assert lines[-1] == "    'a': returned: no consumer"
+
+
+def test_an_immediate_delivery_names_the_alternate_exchange_it_came_by():
+    lines = story(
+        {"op": "consume", "queue": "free", "as": "w"},
+        publish("a", "k", exchange="start", immediate=True),
+        exchanges=[
+            {"name": "start", "type": "direct", "arguments": {"alternate-exchange": "next"}},
+            {"name": "next", "type": "direct", "arguments": {"alternate-exchange": "last"}},
+            {"name": "last", "type": "fanout"},
+        ],
+        queues=[queue("busy"), queue("idle"), queue("free")],
+        bindings=[
+            {"source": "start", "destination": "busy", "routing_key": "k"},
+            {"source": "next", "destination": "idle", "routing_key": "k"},
+            {"source": "last", "destination": "free"},
+        ],
+    )
+
+    assert (
+        "            'a' -> queue 'free', by alternate exchange 'next', alternate exchange 'last', "
+        "fanout binding"
+    ) in lines

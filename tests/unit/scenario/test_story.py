@@ -32,7 +32,7 @@ def test_a_whole_story():
         "\n".join(line.text for line in lines)
         == """\
 rejected: a rejected message is kept
-as RabbitMQ 4.0.5 does it
+as RabbitMQ 4.0.5 behaves
     queue 'parking': classic
     queue 'work': classic, dead letters go to exchange 'failed'
 
@@ -49,13 +49,13 @@ as RabbitMQ 4.0.5 does it
    2000 ms  the end
     queue 'parking': 1 message
         'order 1'
-            x-death[0]: rejected in queue 'work', once; came there through the default exchange \
+            x-death[0]: rejected in queue 'work', once; it came through the default exchange \
 with key 'work'
             x-first-death-reason, -queue, -exchange: rejected, 'work', ''
             x-last-death-reason, -queue, -exchange: rejected, 'work', ''
     queue 'work': empty
 
-the life of each message
+the path of each message
     'order 1': 'work' (rejected) -> 'parking' (still ready)"""
     )
 
@@ -135,7 +135,7 @@ def test_what_is_in_force_for_a_queue_is_told_first():
 
     assert lines[:5] == [
         "s",
-        "as RabbitMQ 3.10.8 does it",
+        "as RabbitMQ 3.10.8 behaves",
         "    queue 'full': classic, messages expire after 5 ms, at most 1 message and 20 bytes "
         "ready, then reject-publish, priorities up to 3, deleted when unused for 9 ms, "
         "dead letters go to the default exchange with key 'k', "
@@ -150,7 +150,7 @@ def test_refused_definitions_are_the_whole_story():
 
     assert lines == [
         "s",
-        "as RabbitMQ 4.0.5 does it",
+        "as RabbitMQ 4.0.5 behaves",
         "the broker refuses the definitions: 406 PRECONDITION_FAILED - invalid arg 'x-message-ttl' "
         "for queue 'q' in vhost '<vhost>': {value_negative,-1}",
     ]
@@ -186,7 +186,7 @@ def test_what_the_final_observation_moves_is_told():
     end = lines.index("   1000 ms  the end")
     assert lines[end + 1 : end + 9] == [
         "            consumers are cancelled; then the queues are emptied, head by head",
-        "            'behind' dies in queue 'z': expired, 50 ms after it came",
+        "            'behind' dies in queue 'z': expired, 50 ms after it arrived",
         "                its dead letter goes to the default exchange with key 'a'",
         "            'behind' -> queue 'a', as a dead letter, by its name",
         "    queue 'a': empty",
@@ -215,5 +215,5 @@ def test_a_fan_out_in_circles_is_cut_short():
     assert lines[-12:] == [
         "    'a'",
         *(f"        '{name}' (still ready)" for name in sorted(names)[:10]),
-        "        ... and 2 more ways",
+        "        ... and 2 more paths",
     ]
