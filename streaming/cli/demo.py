@@ -1,4 +1,4 @@
-"""`dlx demo`: a real Kafka, a real Spark and real Delta tables at work on an order process."""
+"""`dlx demo`: shows the job with a real Kafka, Spark and Delta on an order process."""
 
 import os
 import signal
@@ -23,8 +23,8 @@ def demo(
         float | None,
         typer.Option(
             min=1,
-            help="How long messages flow, from the first committed batch.  [default: 45; "
-            "with --traffic-only until stopped]",
+            help="How long messages flow after the first batch.  [default: 45; with "
+            "--traffic-only: until stopped]",
             show_default=False,
         ),
     ] = None,
@@ -33,7 +33,7 @@ def demo(
         typer.Option(
             "--dir",
             metavar="DIR",
-            help="Where everything is kept; the same one continues.  [default: demo in the "
+            help="Folder for everything; an existing one is continued.  [default: demo in the "
             "user's cache]",
             show_default=False,
         ),
@@ -41,12 +41,12 @@ def demo(
     keep: Annotated[
         bool,
         typer.Option(
-            "--keep", help="After the report, keep Kafka and the job running till Ctrl-C."
+            "--keep", help="After the report, keep Kafka and the job running until Ctrl-C."
         ),
     ] = False,
     traffic_only: Annotated[
         bool,
-        typer.Option("--traffic-only", help="Only publish and consume, for a job that runs."),
+        typer.Option("--traffic-only", help="Only publish and consume, for a running job."),
     ] = False,
     config: Annotated[
         Path | None,
@@ -55,23 +55,23 @@ def demo(
         ),
     ] = None,
 ) -> int:
-    """Show everything at work, with nothing to set up.
+    """Show the whole system at work; no setup needed.
 
-    Starts a Kafka and the job, declares the queues of an order process (retry with a TTL, a parking
-    lot, an alternate exchange, a length limit), lets a publisher and three consumers work, and
-    shows it live. Then it prints the dead letters with their history, the balance, and how to
-    query them.
+    Starts Kafka and the job and declares the queues of an order process: retry with a TTL, a
+    parking lot, an alternate exchange, a length limit. A publisher and three consumers work on them
+    while a live view shows the queues. The report has the dead letters with their history, the
+    balance, and how to query both.
 
-    Exit status: 0 with a closed balance, 1 if it is not closed or the job failed, 2 if it could not
-    start, 130 after Ctrl-C before the report.
+    Exit status: 0 if the balance closes, 1 if it does not or the job failed, 2 if the demo could
+    not start, 130 after Ctrl-C before the report.
     """
     if config is not None and not traffic_only:
         raise typer.BadParameter(
-            "goes with --traffic-only: the demo makes its own", param_hint="--config"
+            "requires --traffic-only; the demo writes its own", param_hint="--config"
         )
     if traffic_only and (keep or directory is not None):
         raise typer.BadParameter(
-            "keeps nothing here: leave --dir and --keep out", param_hint="--traffic-only"
+            "cannot be combined with --dir or --keep", param_hint="--traffic-only"
         )
     if traffic_only:
         return _traffic(config or Path("dlx.toml"), seconds)
@@ -100,8 +100,8 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
         try:
             return EXIT_OK if show.run() else EXIT_FINDINGS
         except (PySparkException, Py4JError) as failure:
-            print(f"dlx demo: the job has failed: {str(failure)[:2000]}", file=sys.stderr)
-            print(f"Spark's log is {folder / 'logs' / 'spark.log'}", file=sys.stderr)
+            print(f"dlx demo: the job failed: {str(failure)[:2000]}", file=sys.stderr)
+            print(f"see Spark's log: {folder / 'logs' / 'spark.log'}", file=sys.stderr)
             return EXIT_FINDINGS
     except KeyboardInterrupt:
         print("\ndlx demo: stopped; nothing is left running", file=sys.stderr)
@@ -109,7 +109,7 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Stop in good order; the next signal does not wait for that (children end with us)."""
+    """Stop in order; a second signal kills this process, and its children end with it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise KeyboardInterrupt

@@ -1,12 +1,12 @@
-"""What the exit status of every dlx command means."""
+"""The exit codes of every dlx command."""
 
 from typing import Final
 
 EXIT_OK: Final = 0
-"""Done, and nothing was found."""
+"""The command worked and found nothing wrong."""
 
 EXIT_FINDINGS: Final = 1
-"""The command worked and has bad news: lint with --strict, a differing scenario, a failed test."""
+"""The command worked and reports a problem: lint with --strict, a difference, a failed test."""
 
 EXIT_INVALID: Final = 2
-"""The input cannot be used: stderr says where, what, and what to do. Usage errors are 2 as well."""
+"""The input or the usage is wrong: stderr says where, what, and what to do."""

@@ -1,35 +1,23 @@
-"""The dlx command: one file a noun in this folder, registered here.
+"""The dlx command: every subcommand is registered here.
 
-A command is a function that returns an exit code (exit_codes.py); its docstring is its help. What
-is slow to import (Spark, pandas, pyarrow, Kafka) is imported inside the function that needs it, so
-that the pure commands start at once.
+A command is a function that returns an exit code (exit_codes.py); its docstring is its help text.
+Slow imports (Spark, pandas, pyarrow, Kafka) belong inside the function that needs them, so that
+commands without them start at once.
+
+    job/      commands that talk to a running job through Kafka
+    tables/   commands that query or rebuild the Delta tables
 """
 
 import sys
+from typing import NoReturn
 
 import typer
 
-from streaming.cli import (
-    balance,
-    bench,
-    compiling,
-    config,
-    consuming,
-    dead_letters,
-    definitions,
-    demo,
-    dev_test,
-    policies,
-    publishing,
-    queues,
-    run,
-    simulate,
-    sql,
-    tables,
-    topology,
-)
+from streaming.cli import bench, config, demo, dev_test, run, simulate, topology
 from streaming.cli.exit_codes import EXIT_INVALID
-from streaming.cli.terminal import printable_lines, survive_any_text, written_out
+from streaming.cli.job import definitions, deliveries, policies, publish
+from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
+from streaming.cli.tables import balance, dead_letters, maintenance, queues, sql
 from topology.errors import DlxError
 
 EXAMPLES = (
@@ -51,13 +39,13 @@ EXAMPLES = (
 
 
 def finish(exit_code: int, **_options: object) -> None:
-    """Leave with what the command returned."""
+    """Exit with the code that the command returned."""
     raise typer.Exit(exit_code)
 
 
 app = typer.Typer(
     name="dlx",
-    help="RabbitMQ's queues and dead letters as a Spark stream over Kafka and Delta Lake.",
+    help="RabbitMQ queues and dead letters as a Spark stream over Kafka and Delta Lake.",
     epilog="\n\n".join(EXAMPLES),
     no_args_is_help=True,
     add_completion=False,
@@ -74,34 +62,37 @@ app.command()(simulate.simulate)
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(sql.sql)
-app.command()(publishing.publish)
-app.command()(consuming.get)
-app.command()(consuming.consume)
-app.command()(consuming.ack)
-app.command()(consuming.reject)
+app.command()(publish.publish)
+app.command()(deliveries.get)
+app.command()(deliveries.consume)
+app.command()(deliveries.ack)
+app.command()(deliveries.reject)
 app.command()(balance.balance)
 app.add_typer(dead_letters.app)
 app.add_typer(queues.app)
 app.add_typer(definitions.app)
 app.add_typer(policies.app)
-app.add_typer(tables.app)
+app.add_typer(maintenance.app)
 app.add_typer(config.app)
 app.add_typer(bench.app)
-app.command("compile")(compiling.compile_core)
+app.command("compile")(bench.compile_core)
 app.command("test")(dev_test.run_suite)
 
 
 def main() -> None:
-    """Run the command line; never returns."""
-    survive_any_text()
-    with written_out():
+    """Run the command line and exit; never returns."""
+    escape_unencodable()
+    with flushed_output():
         try:
             app(prog_name="dlx")
         except DlxError as error:
-            print(printable_lines(str(error)), file=sys.stderr)
-            sys.exit(EXIT_INVALID)
+            _fail(str(error))
         except (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError) as error:
-            if error.filename is None:  # of no file: a fault of ours
+            if error.filename is None:  # not about a file: a bug
                 raise
-            print(printable_lines(f"{error.filename}: {error.strerror}"), file=sys.stderr)
-            sys.exit(EXIT_INVALID)
+            _fail(f"{error.filename}: {error.strerror}")
+
+
+def _fail(text: str) -> NoReturn:
+    print(printable_lines(text), file=sys.stderr)
+    sys.exit(EXIT_INVALID)

@@ -1,38 +1,88 @@
-"""Rows on the screen: a drawn table for people at a terminal, plain columns for everything else."""
+"""What commands print: text that is safe in a terminal, tables, JSON, and lines in colour."""
 
+import errno
+import io
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
 
-from streaming.cli.terminal import printable, printable_lines
+from streaming.cli.exit_codes import EXIT_INVALID
 
 PREVIEW_CHARACTERS: Final = 60
 
+COLOURS: Final = {
+    "title": "bold",
+    "head": "bold cyan",
+    "plain": "",
+    "good": "green",
+    "bad": "red",
+    "moved": "yellow",
+    "quiet": "dim",
+}
+"""Style by tone."""
+
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def printable(text: str) -> str:
+    """Escape everything in a line that a terminal would interpret, line ends included."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Escape like `printable`, but keep line ends."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def readable(value: object) -> str:
+    """Return a body or header value as text for people; control characters are escaped.
+
+    Args:
+        value: text, or typed JSON such as `{"$bytes": base64}`.
+    """
+    if isinstance(value, Mapping):
+        return compact(value)
+    return printable_lines("" if value is None else str(value))
+
+
+def preview(value: object) -> str:
+    """Return the beginning of a body on one line."""
+    text = readable(value).replace("\n", " ")
+    return text if len(text) <= PREVIEW_CHARACTERS else f"{text[: PREVIEW_CHARACTERS - 3]}..."
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    """Return a table as one line of JSON."""
+    return msgspec.json.encode(value).decode()
+
 
 def print_rows(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under titles. Numbers stand right, None is a dash."""
-    written = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
+    """Print rows under titles: drawn in a terminal, as plain columns elsewhere. None is a dash."""
+    cells = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     numeric = [
-        bool(written)
-        and all(row[column].lstrip("-").isdigit() or row[column] == "-" for row in written)
+        bool(cells)
+        and all(row[column].lstrip("-").isdigit() or row[column] == "-" for row in cells)
         for column in range(len(titles))
     ]
     if sys.stdout.isatty():
-        _draw(titles, written, numeric)
+        _draw(titles, cells, numeric)
         return
-    widths = [
-        max(len(title), *(len(row[column]) for row in written), 0)
-        for column, title in enumerate(titles)
-    ]
-    for row in (titles, *written):
-        cells = [
+    widths = [max(len(row[column]) for row in (titles, *cells)) for column in range(len(titles))]
+    for row in (titles, *cells):
+        aligned = [
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
-        print("  ".join(cells).rstrip())
+        print("  ".join(aligned).rstrip())
 
 
 def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
@@ -50,31 +100,60 @@ def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequenc
 
 
 def print_json(value: object) -> None:
-    """Print one value as one line of JSON, whatever the encoding of the stream."""
+    """Print a value as one line of JSON, valid in any encoding of stdout."""
     text = msgspec.json.encode(value).decode()
     if not text.isascii() and (sys.stdout.encoding or "").lower() not in {"utf-8", "utf8"}:
         text = "".join(one if one.isascii() else json.dumps(one)[1:-1] for one in text)
     print(text)
 
 
-def compact(value: Mapping[str, Any]) -> str:
-    """A table as one line of JSON, for people."""
-    return msgspec.json.encode(value).decode()
+def print_in_colour(lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines, each a text and its tone; the terminal wraps long ones."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for text, tone in lines:
+        console.print(Text(printable(text), style=COLOURS[tone]), soft_wrap=True)
 
 
-def readable(value: object) -> str:
-    """A body or header value to be read: what cannot be shown is escaped, lines stay lines.
+def escape_unencodable() -> None:
+    """Escape characters that the encoding of stdout and stderr lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
-    Args:
-        value: text, or typed JSON such as `{"$bytes": base64}`.
+
+@contextmanager
+def flushed_output() -> Iterator[None]:
+    """Flush stdout at the end. A full disk is reported in one line and exits with 2.
+
+    A reader that is gone (`| head -1`) is not an error.
     """
-    if isinstance(value, Mapping):
-        return compact(value)
-    text = "" if value is None else str(value)
-    return printable_lines(text)
+    try:
+        try:
+            yield
+        except SystemExit:
+            _flush()
+            raise
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        _discard_stdout()
+        with suppress(OSError):
+            what = error.filename or "the output"
+            print(printable(f"cannot write {what}: {error.strerror}"), file=sys.stderr)
+        sys.exit(EXIT_INVALID)
 
 
-def preview(value: object) -> str:
-    """The beginning of a body on one line."""
-    text = readable(value).replace("\n", " ")
-    return text if len(text) <= PREVIEW_CHARACTERS else f"{text[: PREVIEW_CHARACTERS - 3]}..."
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+
+
+def _discard_stdout() -> None:
+    """Send the rest of stdout nowhere; otherwise Python complains when it exits."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

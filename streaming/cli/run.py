@@ -1,4 +1,4 @@
-"""dlx run: the continuous job."""
+"""`dlx run`: runs the continuous job."""
 
 import logging
 import signal
@@ -27,14 +27,17 @@ def run(
         bool,
         typer.Option(
             "--accept-loss",
-            help="Go on behind records that Kafka deleted before they were read; each range gets a "
-            "row in the table quarantine.",
+            help="Skip records that Kafka deleted before they were read; each range gets a row in "
+            "the table quarantine.",
         ),
     ] = False,
 ) -> int:
-    """Run the job until it is stopped: Kafka in, Delta tables and Kafka out.
+    """Run the job until it is stopped.
 
-    SIGTERM and Ctrl-C let the running batch finish. Started again, the job goes on where it was.
+    The job reads Kafka and writes Delta tables and Kafka. SIGTERM and Ctrl-C finish the current
+    batch first. The next start resumes where this one stopped.
+
+    Exit status: 0 when stopped, 1 if the job failed, 2 if it could not start.
     """
     import os
 
@@ -52,13 +55,11 @@ def run(
     logger = logging.getLogger("dlx")
     settings = load_config(config)
     check_secrets(settings, os.environ)
-    definitions = load_vhost_definitions(
-        settings, lambda words: logger.warning("left out: %s", words)
-    )
+    definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))
     stopping = threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        logger.info("%s: finishing the running batch", signal.Signals(number).name)
+        logger.info("%s: finishing the current batch", signal.Signals(number).name)
         stopping.set()
 
     view = LiveView() if watch else None
@@ -75,14 +76,14 @@ def run(
         signal.signal(number, stop)
     try:
         job.start(definitions=definitions, accept_loss=accept_loss)
-        job.wake()  # the first batch takes seconds, with all that is loaded for it
-        by_records = settings.job.clock == "event"  # there the first record makes the first batch
-        told = False
+        job.wake()  # the first batch loads much and takes seconds
+        by_records = settings.job.clock == "event"  # the first batch starts with the first record
+        announced = False
         while not stopping.wait(0.2):
             if job.wait(0.01):
                 return EXIT_FINDINGS
-            if not told and (by_records or job.committed.is_set()):
-                told = True
+            if not announced and (by_records or job.committed.is_set()):
+                announced = True
                 logger.info(
                     "running: tables in %s, checkpoint in %s",
                     settings.job.tables_location,
@@ -91,16 +92,16 @@ def run(
     except Exception as error:
         if type(error).__name__ != "StreamingQueryException":
             raise
-        logger.error("the stream has failed: %s", first_lines(str(error)))  # noqa: TRY400 - in words
+        logger.error("the job failed: %s", first_lines(str(error)))  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
         if view is not None:
             view.close()
         job.stop()
-    logger.info("stopped; start again with the same command to go on")
+    logger.info("stopped; run the same command to resume")
     return EXIT_OK
 
 
 def first_lines(text: str, lines: int = 40) -> str:
-    """The beginning of a long text."""
+    """Return the first lines of a long text."""
     return "\n".join(text.splitlines()[:lines])

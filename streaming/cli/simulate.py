@@ -1,4 +1,4 @@
-"""`dlx simulate`: scenario files on the broker core: told as a story, as JSON, or tested."""
+"""`dlx simulate`: runs scenario files and prints a story, JSON, or differences."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
-from streaming.cli.terminal import printable
+from streaming.cli.output import print_in_colour, printable
 from streaming.cli.topology import CompatChoice, CompatOption
 from topology.values import Compat
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from streaming.scenario.story import Line
 
 Engine = Callable[["Scenario", Compat], dict[str, Any]]
-"""Plays a scenario and gives its outcome."""
+"""Plays a scenario and returns its outcome."""
 
-MOST_DIFFERENCES = 20
-"""Printed of one scenario."""
+MAX_DIFFERENCES = 20
+"""Printed per scenario."""
 
 
 class EngineChoice(StrEnum):
-    """What scenarios are played on."""
+    """The engines that scenarios can run on."""
 
     CORE = "core"
     SPARK = "spark"
@@ -39,7 +39,7 @@ def simulate(
         list[str],
         typer.Argument(
             metavar="FILE|DIR...",
-            help="Scenario files; of a directory its *.json, without its folders.",
+            help="Scenario files, or folders with *.json; subfolders are ignored.",
         ),
     ],
     *,
@@ -48,8 +48,8 @@ def simulate(
         EngineChoice,
         typer.Option(
             "--engine",
-            help="core: the broker alone, at once. spark: the whole pipeline, a real Kafka, Spark "
-            "and Delta, all scenarios in one job; takes a minute or more.",
+            help="core: the broker alone, at once. spark: all scenarios in one job with a real "
+            "Kafka, Spark and Delta; takes a minute or more.",
         ),
     ] = EngineChoice.CORE,
     check: Annotated[
@@ -58,16 +58,18 @@ def simulate(
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print outcomes on stdout, one a line; all else on stderr."),
+        typer.Option(
+            "--json", help="Print outcomes on stdout, one per line, and the rest on stderr."
+        ),
     ] = False,
 ) -> int:
-    """Play scenarios: a topology, timed steps, and what comes of them.
+    """Run scenarios: a topology, timed steps, and their outcome.
 
-    Tells what happened to each message. With --check it tests instead: each scenario against the
-    outcome recorded from RabbitMQ (`outcomes`) and against what its author expects (`expect`).
+    Tells what happened to each message. --check tests instead: it compares each scenario with the
+    outcome recorded from RabbitMQ (`outcomes`) and with what its author expects (`expect`).
 
-    Exit status: 2 if a file cannot be used (the others are played all the same), else 1 if a
-    scenario differed, else 0.
+    Exit status: 2 if a file cannot be used (the others still run), else 1 if a scenario differs,
+    else 0.
     """
     from streaming.scenario.files import read_files
     from streaming.scenario.play import play
@@ -86,7 +88,7 @@ def simulate(
 
 
 def _played_through_pipeline(reads: "list[Read]", compat: Compat) -> Engine:
-    """Play all scenarios in one job; the engine gives what came of them."""
+    """Run all scenarios in one job, and return an engine that knows their outcomes."""
     from rich.console import Console
 
     from streaming.simulation.local import play_through_pipeline
@@ -102,9 +104,9 @@ class _Run:
     """One run over many files.
 
     Args:
-        engine: what plays the scenarios.
-        is_core: whether that is the core, which alone can tell why things happen. The outcome of
-            another engine is compared with the story.
+        engine: plays the scenarios.
+        is_core: whether that is the core. Only the core can tell why things happen, so the story
+            is the core's, and the outcome of another engine is compared with it.
     """
 
     def __init__(
@@ -125,20 +127,20 @@ class _Run:
         self._played = 0
         self._equal = 0
         self._differed = 0
-        self._not_checked = 0
+        self._unchecked = 0
         self._files_of_ids: dict[str, str] = {}
 
     def file(self, read: "Read") -> None:
-        """Say what is wrong with a file, and play what is not."""
+        """Report the problems of a file and run its valid scenarios."""
         for problem in read.file.problems:
             self._malformed = True
             _print(f"{read.name}: {problem}", sys.stderr)
         for scenario in read.file.scenarios:
             for problem in scenario.left_out:
-                _print(f"{read.name}: left out: {problem}", sys.stderr)
+                _print(f"{read.name}: skipped: {problem}", sys.stderr)
             if (before := self._files_of_ids.get(scenario.id)) is not None:
-                what = f"the id {scenario.id!r} was used before, in {before}"
-                _print(f"{read.name}: {what}", sys.stderr)
+                text = f"the id {scenario.id!r} is already used in {before}"
+                _print(f"{read.name}: {text}", sys.stderr)
             self._files_of_ids[scenario.id] = read.name
             self._scenario(scenario, read.name)
 
@@ -157,7 +159,7 @@ class _Run:
         if self._as_json:
             print(json.dumps({"id": scenario.id, "outcome": outcome}))
         if self._check:
-            self._judge(scenario, name, outcome)
+            self._compare_with_recording(scenario, name, outcome)
 
     def _compare_with_story(self, scenario: "Scenario", name: str) -> None:
         from streaming.scenario.compare import Verdict, compare
@@ -167,15 +169,17 @@ class _Run:
         if found:
             differences = tuple(difference._replace(against="story") for difference in found)
             self._differed += 1
-            headline = f"{name}: {scenario.id!r}: the pipeline's outcome is not that of the story"
+            headline = f"{name}: {scenario.id!r}: the outcome of the pipeline is not the story's"
             self._report(headline, *_differences(Verdict(("the story",), differences)))
 
-    def _judge(self, scenario: "Scenario", name: str, outcome: dict[str, Any]) -> None:
+    def _compare_with_recording(
+        self, scenario: "Scenario", name: str, outcome: dict[str, Any]
+    ) -> None:
         from streaming.scenario.compare import judge
 
         verdict = judge(scenario, outcome, self._compat)
         if not verdict.against:
-            self._not_checked += 1
+            self._unchecked += 1
         elif verdict.differences:
             self._differed += 1
             self._report(f"{name}: {scenario.id!r} differs", *_differences(verdict))
@@ -187,34 +191,32 @@ class _Run:
             _print(line, sys.stderr if self._as_json else sys.stdout)
 
     def finish(self) -> int:
-        """The last words, and the exit status."""
+        """Print the summary and return the exit code."""
         if self._check:
             checked = self._equal + self._differed
             self._report(f"{self._equal} of {checked} scenarios equal")
-            if self._not_checked:
-                self._report(f"{self._not_checked} not checked: nothing to compare them with")
+            if self._unchecked:
+                self._report(f"{self._unchecked} not checked: they have no expected outcome")
         if self._malformed:
             return EXIT_INVALID
         return EXIT_FINDINGS if self._differed else EXIT_OK
 
 
 def _differences(verdict: "Verdict") -> Iterable[str]:
-    for against, where, wanted, found in verdict.differences[:MOST_DIFFERENCES]:
+    for against, where, wanted, found in verdict.differences[:MAX_DIFFERENCES]:
         yield f"  {where}"
         yield f"    {against}: {wanted}"
         yield f"    {'here':>{len(against)}}: {found}"
-    if len(verdict.differences) > MOST_DIFFERENCES:
-        yield f"  ... and {len(verdict.differences) - MOST_DIFFERENCES} more differences"
+    if len(verdict.differences) > MAX_DIFFERENCES:
+        yield f"  ... and {len(verdict.differences) - MAX_DIFFERENCES} more differences"
 
 
 def _print_story(lines: "Iterable[Line]") -> None:
-    """Colours are for terminals; loading what makes them takes longer than the story."""
+    """Print a story, in colour in a terminal only: loading rich takes longer than the story."""
     if not sys.stdout.isatty():
         for line in lines:
             _print(line.text, sys.stdout)
         return
-    from streaming.cli.colours import print_in_colour
-
     print_in_colour((line.text, line.tone) for line in lines)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose_vhost, load
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.terminal import printable
+from streaming.cli.output import printable
 from topology.errors import InvalidTopologyError, Problem
 from topology.routing.router import Hop
 from topology.suggestions import did_you_mean

@@ -51,7 +51,7 @@ class RunCommand:
         assert self.run.process is not None
         os.killpg(self.run.process.pid, number)
         assert self.run.process.wait(WAIT_S) == 0, self.run.log.read_text()
-        assert self.last_words().endswith("stopped; start again with the same command to go on")
+        assert self.last_words().endswith("stopped; run the same command to resume")
 
     def last_words(self) -> str:
         """The last line of its log."""

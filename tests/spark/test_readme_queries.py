@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from streaming.broker import commands
-from streaming.cli.sql import create_views
+from streaming.cli.tables.sql import create_views
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
 from tests.builders import START_MS

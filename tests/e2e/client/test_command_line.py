@@ -175,7 +175,7 @@ def test_definitions_are_planned_imported_and_exported(dlx, channel, running_job
 
     assert before[:2] == (
         0,
-        f"left out: vhost 'elsewhere' is not one of the job's ({running_job.root / 'dlx.toml'})\n"
+        f"skipped: vhost 'elsewhere' is not one of the job's ({running_job.root / 'dlx.toml'})\n"
         f"+ / policy '{other}'\n"
         f"+ / exchange '{exchange}'\n"
         f"= / queue '{queue}'\n"
@@ -206,7 +206,7 @@ def test_policies_are_set_and_cleared(dlx, channel, publisher, name):
     publisher.publish("", queue, b"3").result(120)
 
     assert done == (0, f"policy {queue!r} is set in vhost '/'\n", "")
-    assert cleared == (0, f"policy {queue!r} is cleared in vhost '/'\n", "")
+    assert cleared == (0, f"policy {queue!r} is removed from vhost '/'\n", "")
     assert (limited, channel.queue_depth(queue)) == (1, 2)
 
 

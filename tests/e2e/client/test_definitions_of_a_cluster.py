@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from streaming.cli.definitions import app as definitions_app
+from streaming.cli.job.definitions import app as definitions_app
 from streaming.client import AccessRefusedError, NotFoundError
 from streaming.config import show_config
 from streaming.config.definitions_files import load_vhost_definitions

@@ -81,7 +81,7 @@ def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
         with nobody.transaction() as transaction:
             started.append(transaction.publish("", "q", b"1"))
 
-    with pytest.raises(NoAnswerError, match=r"is `dlx run` running.*nothing takes effect"):
+    with pytest.raises(NoAnswerError, match=r"is `dlx run` running.*none of it takes effect"):
         publish()
     with pytest.raises(TransactionAbortedError, match="NoAnswerError"):
         started[0].result(0)
@@ -116,7 +116,7 @@ def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew
                 started[0].result(0)
 
             kafka.start()
-            with pytest.raises(NoAnswerError, match="nothing takes effect"):
+            with pytest.raises(NoAnswerError, match="none of it takes effect"):
                 publish(lambda: None)
 
 

@@ -19,8 +19,8 @@ from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S, wait_until
 
 HOUR_MS = 3_600_000
-SILENT = "the job has fallen silent, though Kafka at "
-HEARD = "the job is heard again"
+SILENT = "the job is silent although Kafka at "
+HEARD = "the job is back"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline,
             assert connection.outage.startswith(SILENT)
             shell.until(shell.err, SILENT)
             [words] = what_get_says(run)
-            assert words.startswith("the job did not answer to get within 6 s")
+            assert words.startswith("the job did not answer the command get within 6 s")
 
             run.start()
             assert troubles.get(timeout=WAIT_S) == HEARD

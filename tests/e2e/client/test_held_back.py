@@ -92,7 +92,7 @@ def test_what_kafka_has_already_is_not_confirmed_in_time(closed):
     held = [error for error in errors if error is not None]
     assert errors == [None] * (len(errors) - len(held)) + held
     assert {type(error) for error in held} == {FlowStoppedError}
-    assert "The message was sent, and waits in Kafka" in str(held[0])
+    assert "The message was sent" in str(held[0])
     assert closed.sent() == len(errors)
 
 
@@ -123,9 +123,9 @@ def test_from_a_shell_it_is_told_and_ends_after_its_timeout(closed):
 
     assert (finished.returncode, finished.stdout) == (1, "0 confirmed\n")
     waiting, ended = finished.stderr.splitlines()
-    assert waiting.startswith("flow control holds publishers back: the broker's memory is above")
-    assert ended.startswith("line 1, and what follows it: flow control holds publishers back")
-    assert ended.endswith("The message was not sent within 8 s")
+    assert waiting.startswith("flow control")
+    assert ended.startswith("line 1 and all that follow: flow control")
+    assert ended.endswith("not sent within 8 s")
     assert closed.sent() == len(closed.flood)
 
 

@@ -205,7 +205,7 @@ def test_a_refusal_is_rabbitmqs_error_and_closes_the_channel(channel, expected, 
         do(channel)
 
     assert not channel.is_open
-    with pytest.raises(ChannelClosedError, match="after the error"):
+    with pytest.raises(ChannelClosedError, match="after an error"):
         channel.queue_depth("whatever")
 
 
@@ -230,7 +230,7 @@ def test_who_is_called_by_the_reader_is_told_at_once_that_it_cannot_ask(shared_c
     told: list[ClientError] = []
 
     def ask(_returned: Returned) -> None:
-        with pytest.raises(ClientError, match="ask from another thread") as error:
+        with pytest.raises(ClientError, match="from another thread") as error:
             shared_connection.channel()
         told.append(error.value)
 
@@ -313,7 +313,7 @@ def test_another_user_may_do_what_its_permissions_say(channel, running_job, name
             clerk.channel().get(queue)
         with pytest.raises(AccessRefusedError):
             clerk.channel().declare_queue(name("mine"))
-        with pytest.raises(AccessRefusedError, match="no administrator"):
+        with pytest.raises(AccessRefusedError, match="administrator"):
             clerk.channel().set_policy("p", ".*", {"max-length": 1})
 
 

@@ -218,7 +218,7 @@ def test_document_001_what_an_alternate_exchange_gets_in_a_transaction_comes_wit
 def test_transactions_do_not_nest_and_take_nothing_after_their_end(shared_connection, name):
     with shared_connection.transaction() as transaction:
         nested = shared_connection.transaction()
-        with pytest.raises(ClientError, match="open on this thread already"):
+        with pytest.raises(ClientError, match="do not nest"):
             nested.__enter__()
 
     with pytest.raises(ClientError, match="the transaction has ended"):

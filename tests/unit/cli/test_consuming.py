@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.cli.consuming import handled
+from streaming.cli.job.deliveries import handle
 from tests.fixtures.deliveries import a_delivery
 
 
@@ -14,13 +14,13 @@ from tests.fixtures.deliveries import a_delivery
     ],
 )
 def test_headers_are_in_the_environment_if_it_can_hold_them(headers, test):
-    assert handled(a_delivery(headers=headers), ["sh", "-c", f"test $(cat) = body && {test}"])
+    assert handle(a_delivery(headers=headers), ["sh", "-c", f"test $(cat) = body && {test}"])
 
 
 def test_a_message_that_came_without_its_body_is_given_to_no_command(capfd):
     cut = a_delivery(body=b"", truncated={"body": 5_000_000}, origin=(1, 0, 42))
 
-    assert not handled(cut, ["echo", "called"])
+    assert not handle(cut, ["echo", "called"])
 
     out, err = capfd.readouterr()
     assert out == ""

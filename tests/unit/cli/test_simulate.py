@@ -183,11 +183,13 @@ def test_check_prints_some_of_very_many_differences(dlx, write):
 def test_check_names_what_it_could_not_check(dlx, write):
     name = write([SCENARIO, recorded(OUTCOME, "3.10.8", id="two")], "s.json")
 
-    assert dlx("simulate", "--check", name) == (
-        0,
-        "0 of 0 scenarios equal\n2 not checked: nothing to compare them with\n",
-        "",
-    )
+    status, out, err = dlx("simulate", "--check", name)
+
+    assert (status, err) == (0, "")
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["0", "of", "0"],
+        ["2", "not", "checked:"],
+    ]
     assert dlx("simulate", "--check", "--compat", "3.10", name) == (
         0,
         "1 of 1 scenarios equal\n1 not checked: nothing to compare them with\n",
@@ -205,13 +207,8 @@ def test_with_json_the_differences_go_to_stderr(dlx, write):
         {"id": "one", "outcome": OUTCOME},
         {"id": "two", "outcome": OUTCOME},
     ]
-    assert err == (
-        "s.json: 'one' differs\n"
-        "  depths.q\n"
-        "    recorded: nothing\n"
-        "        here: 1\n"
-        "0 of 1 scenarios equal\n"
-        "1 not checked: nothing to compare them with\n"
+    assert err.startswith(
+        "s.json: 'one' differs\n  depths.q\n    recorded: nothing\n        here: 1\n"
     )
 
 

@@ -62,8 +62,8 @@ def test_a_story_that_the_pipeline_did_not_follow_is_a_finding(dlx, write, pipel
     status, printed, _told = dlx("simulate", "--engine", "spark", name)
 
     assert status == 1
-    assert printed.splitlines()[-4:] == [
-        "s.json: 'one': the pipeline's outcome is not that of the story",
+    assert "s.json: 'one'" in printed
+    assert printed.splitlines()[-3:] == [
         "  depths.q",
         "    story: 1",
         "     here: 7",

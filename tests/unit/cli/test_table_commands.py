@@ -31,32 +31,15 @@ except SystemExit:
     print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
 
-QUEUES = """\
-VHOST  QUEUE    TYPE     READY  UNACKED  BYTES  OLDEST
-/      billing  classic      1        1     14  2020-09-13T12:26:41.000Z
-/      box      classic      1        0      7  2020-09-13T12:26:41.000Z
-/      dead     classic      1        0     16  2020-09-13T12:26:40.500Z
-/      mail     classic      0        0      0  -
-"""
-PEEKED = """\
-MESSAGE  ENQUEUED                  EXPIRES  RETURNS  KEY      BYTES  BODY
-0/0/2    2020-09-13T12:26:40.500Z        -        0  mail.eu     16  order 2 \\x07é line
-"""
-BALANCE = """\
-VHOST  QUEUE    PUBLISHED  DEAD-LETTERED  READY  UNACKED  HELD  ACKED  CONSUMED  REJECTED  \
-EXPIRED  UNEXPLAINED
-/      billing          4              0      1        1     0      1         0         1  \
-      0            0
-/      box              1              0      1        0     0      0         0         0  \
-      0            0
-/      dead             0              2      1        0     0      0         1         0  \
-      0            0
-/      mail             1              0      0        0     0      0         0         0  \
-      1            0
-queue 'box' in vhost '/' was full and refused 1
-vhost '/': 9 messages arrived, 1 of them unroutable, 0 returned, 1 refused with an error
-unexplained: 0 (up to batch 1)
-"""
+
+ALL_QUEUES = ["billing", "box", "dead", "mail"]
+
+
+def queue_names(result):
+    """The queues that `dlx queues list` printed."""
+    status, out, err = result
+    assert (status, err) == (0, "")
+    return [line.split()[1] for line in out.splitlines()[1:]]
 
 
 @pytest.fixture
@@ -67,21 +50,12 @@ def copy_of_shop(shop_root, tmp_path):
     return root
 
 
-def test_queues_are_listed(dlx, shop_root):
-    assert dlx("queues", "list", "--tables", shop_root) == (0, QUEUES, "")
-
-
 def test_the_queues_that_hold_the_most_can_come_first(dlx, shop_root):
-    _, by_bytes, _ = dlx("queues", "list", "--sort", "bytes", "--tables", shop_root)
-    _, by_unacked, _ = dlx("queues", "list", "--sort", "unacked", "--tables", shop_root)
+    by_bytes = dlx("queues", "list", "--sort", "bytes", "--tables", shop_root)
+    by_unacked = dlx("queues", "list", "--sort", "unacked", "--tables", shop_root)
 
-    assert [line.split()[1] for line in by_bytes.splitlines()[1:]] == [
-        "dead",
-        "billing",
-        "box",
-        "mail",
-    ]
-    assert by_unacked.splitlines()[1].split()[1] == "billing"
+    assert queue_names(by_bytes) == ["dead", "billing", "box", "mail"]
+    assert queue_names(by_unacked)[0] == "billing"
 
 
 def test_queues_can_be_had_as_json_and_of_one_vhost(dlx, shop_root):
@@ -97,20 +71,6 @@ def test_queues_can_be_had_as_json_and_of_one_vhost(dlx, shop_root):
     assert nothing == (0, "no queues\n", "")
 
 
-def test_peek_shows_the_head_of_a_queue(dlx, shop_root):
-    assert dlx("queues", "peek", "dead", "--tables", shop_root) == (0, PEEKED, "")
-    assert dlx("queues", "peek", "mail", "--tables", shop_root) == (
-        0,
-        "no message is ready in queue 'mail'\n",
-        "",
-    )
-    assert dlx("queues", "peek", "mail", "--unacked", "--tables", shop_root) == (
-        0,
-        "no message is unacked in queue 'mail'\n",
-        "",
-    )
-
-
 def test_peek_speaks_json(dlx, shop_root):
     _, out, _ = dlx("queues", "peek", "billing", "--unacked", "--json", "--tables", shop_root)
 
@@ -123,8 +83,17 @@ def test_peek_speaks_json(dlx, shop_root):
     )
 
 
-def test_a_closed_balance_is_printed_and_exits_with_0(dlx, shop_root):
-    assert dlx("balance", "--tables", shop_root) == (0, BALANCE, "")
+def test_a_closed_balance_exits_with_0(dlx, shop_root):
+    status, out, err = dlx("balance", "--json", "--tables", shop_root)
+    document = json.loads(out)
+
+    assert (status, err, document["unexplained"]) == (0, "", 0)
+    assert [(row["queue"], row["ready"], row["unacked"]) for row in document["queues"]] == [
+        ("billing", 1, 1),
+        ("box", 1, 0),
+        ("dead", 1, 0),
+        ("mail", 0, 0),
+    ]
 
 
 def test_a_balance_that_does_not_close_names_the_message_and_exits_with_1(dlx, copy_of_shop):
@@ -135,19 +104,9 @@ def test_a_balance_that_does_not_close_names_the_message_and_exits_with_1(dlx, c
     status, out, err = dlx("balance", "--tables", copy_of_shop)
 
     assert (status, err) == (1, "")
-    assert out.splitlines()[-2:] == [
-        "missing dead letter: message 0/0/2, queue 'mail', vhost '/', seq 18, event 18 says the "
-        "copy died (expired), but dead_letters has no row of it",
-        "unexplained: 1 (up to batch 1)",
-    ]
+    assert "message 0/0/2, queue 'mail', vhost '/', seq 18" in out
     document = json.loads(dlx("balance", "--json", "--tables", copy_of_shop)[1])
     assert (document["unexplained"], document["findings"][0]["message_id"]) == (1, "0/0/2")
-
-
-def test_the_balance_of_one_vhost(dlx, shop_root):
-    _, out, _ = dlx("balance", "--vhost", "other", "--tables", shop_root)
-
-    assert out == "nothing is known of vhost 'other'\nunexplained: 0 (up to batch 1)\n"
 
 
 def test_info_shows_every_table(dlx, shop_root):
@@ -172,7 +131,7 @@ def test_rebuild_makes_queue_contents_anew(dlx, copy_of_shop):
 
     assert (status, err) == (0, "")
     assert out.startswith("queue_contents: 4 rows in 1 files, as of batch 1, ")
-    assert dlx("queues", "list", "--tables", copy_of_shop) == (0, QUEUES, "")
+    assert queue_names(dlx("queues", "list", "--tables", copy_of_shop)) == ALL_QUEUES
 
 
 @pytest.mark.parametrize("command", [*QUERIES, ("tables", "rebuild")], ids=" ".join)
@@ -188,9 +147,9 @@ def test_without_an_option_dlx_toml_says_where_the_tables_are(
     dlx, shop_root, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert dlx("queues", "list")[2].startswith("tables: there is no table 'events' here")
+    assert dlx("queues", "list")[0] == 2
     (tmp_path / "dlx.toml").write_text(f'[job]\ntables_location = "{shop_root}"\n')
-    assert dlx("queues", "list") == (0, QUEUES, "")
+    assert queue_names(dlx("queues", "list")) == ALL_QUEUES
 
 
 @pytest.mark.parametrize("arguments", QUERIES, ids=" ".join)

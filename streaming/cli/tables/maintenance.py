@@ -1,14 +1,14 @@
-"""`dlx tables`: the state of the Delta tables, and making queue_contents anew."""
+"""`dlx tables`: the state of the Delta tables, and the recreation of queue_contents."""
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.output import print_json, print_rows
-from streaming.cli.table_options import AsJson, TablesLocation, locate, open_tables
+from streaming.cli.tables.options import AsJson, TablesLocation, locate, open_tables
 
 app = typer.Typer(
     name="tables",
-    help="See how the tables are, and rebuild what can be rebuilt.",
+    help="Show the state of the tables, and rebuild queue_contents.",
     epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables rebuild --tables tables",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -26,30 +26,20 @@ def info(*, as_json: AsJson = False, tables: TablesLocation = None) -> int:
         for table in found:
             print_json(table)
         return EXIT_OK
+    columns = ("name", "version", "files", "rows", "bytes", "last_batch", "behind")
     print_rows(
         ("TABLE", "VERSION", "FILES", "ROWS", "BYTES", "LAST BATCH", "BEHIND"),
-        (
-            (
-                table.name,
-                table.version,
-                table.files,
-                table.rows,
-                table.bytes,
-                table.last_batch,
-                table.behind,
-            )
-            for table in found
-        ),
+        ([getattr(table, name) for name in columns] for table in found),
     )
     return EXIT_OK
 
 
 @app.command()
 def rebuild(*, tables: TablesLocation = None) -> int:
-    """Make queue_contents anew from events.
+    """Recreate queue_contents from events.
 
-    It may be done while the job runs. It is needed only if the table was lost or damaged: the job
-    keeps it current.
+    Needed only if the table was lost or damaged: the job keeps it current. The job may run
+    meanwhile.
     """
     from streaming.contents.updater import ContentsUpdater
     from streaming.ledger.storage import Place

@@ -1,4 +1,4 @@
-"""`dlx definitions`: the topology of a running job, out, in, and compared."""
+"""`dlx definitions`: exports, imports and compares the topology of a running job."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli.connection_options import (
-    DEFAULT_CONFIG,
-    DEFAULT_TIMEOUT_S,
-    DEFAULT_USER,
-    ConfigFile,
-    Timeout,
-    User,
-    connected,
-)
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.table_options import AsJson
+from streaming.cli.job import options
+from streaming.cli.output import print_json
+from streaming.cli.tables.options import AsJson
 from topology.errors import InvalidTopologyError, Problem
 
 if TYPE_CHECKING:
@@ -34,7 +27,7 @@ app = typer.Typer(
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", exists=True, dir_okay=False, help="A definitions.json as RabbitMQ exports."
+        metavar="FILE", exists=True, dir_okay=False, help="A definitions.json from RabbitMQ."
     ),
 ]
 OneVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only this vhost.")]
@@ -45,11 +38,11 @@ _MARKS = {"create": "+", "replace": "~", "same": "=", "conflict": "!"}
 def export(
     *,
     vhost: OneVhost = None,
-    config: ConfigFile = DEFAULT_CONFIG,
-    user: User = DEFAULT_USER,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
-    """Print what is declared, as a definitions document that RabbitMQ imports."""
+    """Print the topology as a definitions document that RabbitMQ can import."""
     document: dict[str, Any] = {}
     for name in [vhost] if vhost is not None else _vhosts_of(config):
         for section, objects in _live(config, user, name, timeout).items():
@@ -63,22 +56,22 @@ def import_(
     file: File,
     *,
     vhost: OneVhost = None,
-    config: ConfigFile = DEFAULT_CONFIG,
-    user: User = DEFAULT_USER,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
-    """Declare what a file holds: of each vhost all of it, or nothing.
+    """Declare the objects of a file: for each vhost all of them, or none.
 
-    Vhosts of the file that the job does not serve are named and left out.
+    Vhosts that the job does not serve are listed and skipped.
     """
-    left_out: dict[str, None] = {}
+    skipped: dict[str, None] = {}
     for name, part in _parts(file, vhost, config).items():
-        with connected(config, user, name, timeout) as connection:
+        with options.connect(config, user, name, timeout) as connection:
             imported = connection.channel().import_definitions(part)
-        left_out |= dict.fromkeys(imported.unsupported)
+        skipped |= dict.fromkeys(imported.unsupported)
         print(f"vhost {name!r}: {imported.objects} objects imported")
-    for line in left_out:
-        print(f"left out: {line}")
+    for line in skipped:
+        print(f"skipped: {line}")
     return EXIT_OK
 
 
@@ -88,14 +81,16 @@ def plan(
     *,
     vhost: OneVhost = None,
     as_json: AsJson = False,
-    config: ConfigFile = DEFAULT_CONFIG,
-    user: User = DEFAULT_USER,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
-    """Show what `import` would do to each object of a file; nothing is changed.
+    """Show what `import` would do to each object of a file, without changing anything.
 
-    + is new, ~ is replaced, = is there already, ! exists with other properties: the import would be
-    refused. Nothing is ever removed by an import. Exit status: 1 if it would be refused.
+    + creates, ~ replaces, = keeps. ! exists with other properties, so the import would be refused.
+    An import never removes anything.
+
+    Exit status: 1 if the import would be refused.
     """
     from topology.declarations import BindingEnd
     from topology.definitions.import_plan import plan_import
@@ -112,13 +107,11 @@ def plan(
         wanted = load_definitions(part, default_vhost=name, existing=existing).vhosts[name]
         for change in plan_import(live, wanted, name):
             conflicts += change.effect == "conflict"
-            _show(name, change, as_json=as_json)
+            _print_change(name, change, as_json=as_json)
     return EXIT_FINDINGS if conflicts else EXIT_OK
 
 
-def _show(vhost: str, change: "Change", *, as_json: bool) -> None:
-    from streaming.cli.output import print_json
-
+def _print_change(vhost: str, change: "Change", *, as_json: bool) -> None:
     if as_json:
         print_json({"vhost": vhost, **msgspec.to_builtins(change)})
         return
@@ -128,7 +121,7 @@ def _show(vhost: str, change: "Change", *, as_json: bool) -> None:
 
 
 def _live(config: Path, user: str, vhost: str, timeout_s: float) -> dict[str, Any]:
-    with connected(config, user, vhost, timeout_s) as connection:
+    with options.connect(config, user, vhost, timeout_s) as connection:
         return connection.channel().export_definitions()
 
 
@@ -139,10 +132,10 @@ def _vhosts_of(config: Path) -> list[str]:
 
 
 def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, Any]]:
-    """Vhost of the job -> what the file holds for it.
+    """The parts of a file by the vhost of the job that each is for.
 
     Raises:
-        InvalidTopologyError: the file is no JSON object, or holds nothing for the job.
+        InvalidTopologyError: the file is not a JSON object, or has nothing for the job.
     """
     from topology.definitions.load import part_of
 
@@ -156,7 +149,7 @@ def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, A
     listed = [one.get("name") for one in document.get("vhosts") or [] if isinstance(one, dict)]
     for name in listed:
         if name not in served and vhost is None:
-            print(f"left out: vhost {name!r} is not one of the job's ({config})")
+            print(f"skipped: vhost {name!r} is not one of the job's ({config})")
     if vhost is not None:
         chosen = [vhost]
     elif listed:
@@ -164,6 +157,6 @@ def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, A
     else:
         chosen = served[:1] if len(served) == 1 else []
     if not chosen:
-        what = "name a vhost with --vhost: the file has none of the job's, or does not say which"
+        what = "the file names none of the job's vhosts: choose one with --vhost"
         raise InvalidTopologyError([Problem(str(file), what)])
     return {name: part_of(document, name, single=not listed) for name in chosen}

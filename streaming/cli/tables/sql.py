@@ -1,10 +1,10 @@
 """`dlx sql`: Spark's own SQL shell, with the tables of a job as views.
 
-    dlx.toml --> which tables there are --> one temporary view each
-             --> Spark's shell, with the pinned jars, a Java that works and Delta's settings
+    dlx.toml --> the tables that exist --> one temporary view each
+             --> Spark's shell, with the pinned jars, a working Java and Delta's settings
 
-What the shell is told stands in files that only this user can read, for some of it may be secret;
-they are gone when it ends. The shell is a program of its own: its JVM is not the job's.
+The settings of the shell are in files that only this user can read, because they may hold secrets.
+The files are deleted when the shell ends. The shell has a JVM of its own, not the job's.
 """
 
 import os
@@ -37,18 +37,18 @@ def sql(
     execute: Annotated[
         str | None,
         typer.Option(
-            "--execute", "-e", metavar="SQL", help="Run this and end; several with ';' between."
+            "--execute", "-e", metavar="SQL", help="Run statements, separated by ';', and exit."
         ),
     ] = None,
 ) -> int:
     """Open Spark's SQL shell on the tables of a job.
 
-    Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine;
-    queued_messages is queue_contents with headers and bodies. A query sees what was committed when
-    it starts. The job need not run. `exit;` ends the shell, and statements can also come from
-    stdin.
+    Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine.
+    The view queued_messages adds headers and bodies to queue_contents. A query sees what is
+    committed when it starts. The job need not run. `exit;` ends the shell; it also reads statements
+    from stdin.
 
-    Exit status: 0, or 2 if a statement of --execute failed or there are no tables.
+    Exit status: 2 if a statement of --execute failed or there are no tables, else 0.
     """
     from streaming.config import load_config
 
@@ -57,8 +57,7 @@ def sql(
     if not tables:
         where = job.job.tables_location
         print(
-            f"{config}: job.tables_location: there are no tables in {where}; a job makes them "
-            "when it starts (dlx run)",
+            f"{config}: job.tables_location: {where} has no tables; `dlx run` creates them",
             file=sys.stderr,
         )
         return EXIT_INVALID
@@ -67,7 +66,7 @@ def sql(
 
 
 def existing_tables(config: "JobConfig") -> dict[str, str]:
-    """Name -> path or URL of the tables that a job has made."""
+    """Return name -> path or URL of the tables that exist."""
     from deltalake import DeltaTable
 
     from streaming.config import reveal
@@ -81,14 +80,14 @@ def existing_tables(config: "JobConfig") -> dict[str, str]:
 
 
 def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequence[str]) -> int:
-    """Run the shell to its end; its stdin, stdout and stderr are ours.
+    """Run the shell with this process's stdin, stdout and stderr.
 
     Returns:
         Its exit status; 0 is success.
 
     Raises:
-        EmbeddedError: no Java, or no jars.
-        InvalidConfigError: a secret is not to be had.
+        EmbeddedError: no Java or no jars were found.
+        InvalidConfigError: a secret cannot be found.
     """
     import pyspark
 
@@ -109,7 +108,7 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
             **{name: text for name, text in os.environ.items() if name != "SPARK_LOCAL_DIRS"},
             "JAVA_HOME": str(spark_java_home(java)),
             "SPARK_HOME": str(spark_home),
-            "SPARK_CONF_DIR": str(scratch.path / "conf"),  # empty: no defaults but ours
+            "SPARK_CONF_DIR": str(scratch.path / "conf"),  # empty: only our defaults apply
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         files = ("--properties-file", str(properties), "-i", str(views))
@@ -119,7 +118,7 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
 
 
 def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dict[str, str]:
-    """The Spark properties of the shell. They may hold secrets: the job's go along."""
+    """Return the Spark properties of the shell; they include the job's and may hold secrets."""
     from rich.console import Console
 
     from streaming.config import reveal
@@ -143,9 +142,9 @@ def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dic
             scratch.path, log, log_level="warn", java_major=java.major
         ),
         "spark.jars": ",".join(jar.as_uri() for jar in jars),
-        "spark.sql.shuffle.partitions": str(cores),  # 200 by default: for clusters
+        "spark.sql.shuffle.partitions": str(cores),  # the default of 200 is for clusters
         "spark.sql.session.timeZone": "UTC",
-        # Each statement that makes a view has a header too: bearable on a screen, not in a pipe.
+        # The statements that create views print headers too, so headers are for terminals only.
         "spark.sql.cli.print.header": str(sys.stdout.isatty()).lower(),
         **delta_settings(),
         **quiet_settings(scratch.path),
@@ -155,7 +154,7 @@ def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dic
 
 
 def write_properties(settings: Mapping[str, str]) -> str:
-    r"""Settings as a Java properties file: what a value may not hold as it is, as `\uXXXX`."""
+    r"""Return settings as a Java properties file; special characters become `\uXXXX`."""
     lines = (f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
     return "".join(lines)
 
@@ -167,7 +166,7 @@ def _escaped(text: str) -> str:
 
 
 def create_views(tables: Mapping[str, str]) -> Iterable[str]:
-    """One statement a table, and a view. Its text is read anew for each query: the latest rows."""
+    """Yield one statement per view. Spark reads the table again for each query on it."""
     from streaming.ledger.schema import views
 
     for name, place in tables.items():
@@ -178,7 +177,7 @@ def create_views(tables: Mapping[str, str]) -> Iterable[str]:
 
 
 def wait_for(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program of the terminal: Ctrl-C is for it alone, and it ends when we are told to."""
+    """Run a program that handles Ctrl-C itself; SIGTERM to this process ends it."""
     with subprocess.Popen(command, env=environment) as program:
         signal.signal(signal.SIGINT, lambda *_: None)  # the shell cancels its statement
         signal.signal(signal.SIGTERM, lambda *_: program.terminate())

@@ -1,22 +1,12 @@
-"""`dlx policies`: policies of a running job."""
+"""`dlx policies`: sets and clears policies of a running job."""
 
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from streaming.cli.connection_options import (
-    DEFAULT_CONFIG,
-    DEFAULT_TIMEOUT_S,
-    DEFAULT_USER,
-    DEFAULT_VHOST,
-    ConfigFile,
-    Timeout,
-    User,
-    Vhost,
-    connected,
-)
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job import options
 
 app = typer.Typer(
     name="policies",
@@ -34,22 +24,30 @@ Operator = Annotated[bool, typer.Option("--operator", help="An operator policy."
 @app.command("set")
 def set_(
     name: Name,
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Which names it is for.")],
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="A regular expression for names.")
+    ],
     definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="A JSON object.")],
     *,
-    priority: Annotated[int, typer.Option("--priority")] = 0,
+    priority: Annotated[
+        int, typer.Option("--priority", help="The matching policy with the highest one applies.")
+    ] = 0,
     apply_to: Annotated[
         str | None,
-        typer.Option("--apply-to", help="all, queues, exchanges, classic_queues, quorum_queues."),
+        typer.Option(
+            "--apply-to",
+            help="all, queues, exchanges, classic_queues or quorum_queues. Default: all; queues "
+            "for operator policies.",
+        ),
     ] = None,
     operator: Operator = False,
-    config: ConfigFile = DEFAULT_CONFIG,
-    user: User = DEFAULT_USER,
-    vhost: Vhost = DEFAULT_VHOST,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
     """Create or replace a policy; it takes effect at once."""
-    with connected(config, user, vhost, timeout) as connection:
+    with options.connect(config, user, vhost, timeout) as connection:
         connection.channel().set_policy(
             name,
             pattern,
@@ -67,15 +65,15 @@ def clear(
     name: Name,
     *,
     operator: Operator = False,
-    config: ConfigFile = DEFAULT_CONFIG,
-    user: User = DEFAULT_USER,
-    vhost: Vhost = DEFAULT_VHOST,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
-    """Remove a policy; what it set is no longer in force."""
-    with connected(config, user, vhost, timeout) as connection:
+    """Remove a policy; its settings stop applying at once."""
+    with options.connect(config, user, vhost, timeout) as connection:
         connection.channel().clear_policy(name, operator=operator)
-    print(f"policy {name!r} is cleared in vhost {vhost!r}")
+    print(f"policy {name!r} is removed from vhost {vhost!r}")
     return EXIT_OK
 
 
@@ -85,4 +83,6 @@ def _definition(text: str) -> dict[str, Any]:
     try:
         return table_from_json(msgspec.json.decode(text))
     except (msgspec.DecodeError, ValueError) as error:
-        raise typer.BadParameter(f"is no JSON object: {error}", param_hint="DEFINITION") from None
+        raise typer.BadParameter(
+            f"is not a JSON object: {error}", param_hint="DEFINITION"
+        ) from None

@@ -1,4 +1,4 @@
-"""Where the tables are that a command asks: --tables, or what dlx.toml says."""
+"""Which tables a command queries: --tables, or the `tables_location` of dlx.toml."""
 
 import os
 from collections.abc import Iterator
@@ -19,28 +19,28 @@ TablesLocation = Annotated[
     typer.Option(
         "--tables",
         metavar="DIR",
-        help="The folder (or URL) that has one folder a table. Default: the tables_location of "
-        "dlx.toml if that is here, else tables.",
+        help="Folder or URL with one folder per table. Default: tables_location of ./dlx.toml, or "
+        "tables without that file.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs, one value a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value per line.")]
 VhostFilter = Annotated[
     str | None, typer.Option("--vhost", metavar="NAME", help="Only this vhost.")
 ]
 
 
 class Location(NamedTuple):
-    """A root of tables and what is needed to reach it."""
+    """The folder or URL of the tables, and the storage options to open it."""
 
     root: str
     options: dict[str, str]
 
 
 def locate(given: str | None) -> Location:
-    """The tables that are meant.
+    """Return the location of the tables.
 
     Raises:
-        DlxError: dlx.toml is here and cannot be used.
+        DlxError: ./dlx.toml is invalid.
     """
     if given is not None:
         return Location(given, {})
@@ -55,7 +55,7 @@ def locate(given: str | None) -> Location:
 
 @contextmanager
 def open_tables(given: str | None) -> Iterator["Tables"]:
-    """The tables that are meant, for one command's queries."""
+    """Open the tables for the queries of one command."""
     from streaming.queries.duckdb_tables import Tables
 
     location = locate(given)

@@ -1,35 +1,27 @@
-"""`dlx publish`: messages into a running job."""
+"""`dlx publish`: publishes messages to a running job."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 
-from streaming.cli.connection_options import (
-    DEFAULT_CONFIG,
-    DEFAULT_TIMEOUT_S,
-    DEFAULT_USER,
-    DEFAULT_VHOST,
-    ConfigFile,
-    Timeout,
-    User,
-    Vhost,
-    connected,
-)
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.terminal import printable
+from streaming.cli.job import options
+from streaming.cli.output import printable
 from streaming.cli.topology import parse_headers
 
 
 def publish(
-    body: Annotated[
-        str | None, typer.Argument(metavar="[BODY]", help="Default: what comes on stdin.")
-    ] = None,
+    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Default: stdin.")] = None,
     *,
     exchange: Annotated[
         str, typer.Option("--exchange", "-e", help="Default: the default exchange.")
     ] = "",
-    routing_key: Annotated[str, typer.Option("--routing-key", "-k")] = "",
+    routing_key: Annotated[
+        str,
+        typer.Option("--routing-key", "-k", help="For the default exchange, the name of a queue."),
+    ] = "",
     properties: Annotated[
         list[str] | None,
         typer.Option(
@@ -38,35 +30,39 @@ def publish(
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option(
-            "--header", metavar="NAME=VALUE", help="A header. The value is JSON, or else text."
-        ),
+        typer.Option("--header", metavar="NAME=VALUE", help="A header. The value is JSON or text."),
     ] = None,
     mandatory: Annotated[
-        bool, typer.Option("--mandatory", help="Fail if it reaches no queue.")
+        bool, typer.Option("--mandatory", help="Fail if the message reaches no queue.")
     ] = False,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Each line of stdin is a message.")
+        bool, typer.Option("--lines", help="Publish one message per line of stdin.")
     ] = False,
-    config: ConfigFile = DEFAULT_CONFIG,
-    user: User = DEFAULT_USER,
-    vhost: Vhost = DEFAULT_VHOST,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
-    """Publish a message and wait until the broker has confirmed it.
+    """Publish a message and wait for the broker's confirm.
 
-    While flow control holds publishers back it says so, and gives up after --timeout. Exit status:
-    0 if all were confirmed, 1 if one was returned, refused, not confirmed or not sent.
+    While flow control stops publishers, the command says so and gives up after --timeout.
+
+    Exit status: 0 if every message is confirmed, 1 if one is returned, refused, unconfirmed or not
+    sent.
     """
     from streaming.client import ClientError, FlowStoppedError, NoAnswerError
 
     if lines and body is not None:
-        raise typer.BadParameter("reads stdin: leave BODY out", param_hint="--lines")
-    bodies = _lines() if lines else [sys.stdin.buffer.read() if body is None else body.encode()]
+        raise typer.BadParameter("reads stdin: omit BODY", param_hint="--lines")
+    bodies: Iterable[bytes]
+    if lines:
+        bodies = _stdin_lines()
+    else:
+        bodies = [sys.stdin.buffer.read() if body is None else body.encode()]
     amqp_properties = parse_properties(properties or [])
     headers = parse_headers(header) if header else None
     failures = unsent = 0
-    with connected(config, user, vhost, timeout) as connection:
+    with options.connect(config, user, vhost, timeout) as connection:
         publisher = connection.publisher(blocked_timeout_s=timeout)
         confirms = []
         try:
@@ -77,7 +73,7 @@ def publish(
                 confirms.append(confirm)
         except (FlowStoppedError, NoAnswerError) as error:
             unsent = 1
-            place = f"line {len(confirms) + 1}, and what follows it: " if lines else ""
+            place = f"line {len(confirms) + 1} and all that follow: " if lines else ""
             print(printable(f"{place}{error}"), file=sys.stderr)
         for confirm in confirms:
             try:
@@ -89,22 +85,21 @@ def publish(
     return EXIT_FINDINGS if failures or unsent else EXIT_OK
 
 
-def _lines() -> Any:
-    """The lines of stdin, as they come."""
+def _stdin_lines() -> Iterator[bytes]:
     for line in sys.stdin.buffer:
         yield line.rstrip(b"\r\n")
 
 
-def parse_properties(options: list[str]) -> dict[str, Any]:
-    """The properties that `NAME=VALUE` options give; `priority` and its like are numbers.
+def parse_properties(given: list[str]) -> dict[str, Any]:
+    """Read `NAME=VALUE` options as AMQP properties; `priority` and the like are numbers.
 
     Raises:
-        typer.BadParameter: an option has no `=`, or a number is none.
+        typer.BadParameter: an option has no `=`, or a number is invalid.
     """
     from streaming.protocol.properties import WHOLE_PROPERTIES
 
     found: dict[str, Any] = {}
-    for option in options:
+    for option in given:
         name, equals, text = option.partition("=")
         if not name or not equals:
             raise typer.BadParameter(

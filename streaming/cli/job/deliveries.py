@@ -1,0 +1,262 @@
+"""`dlx get`, `dlx consume`, `dlx ack` and `dlx reject`: read messages from a running job."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.job import options
+from streaming.cli.output import preview, print_json, print_rows, printable
+from streaming.cli.tables.options import AsJson
+
+if TYPE_CHECKING:
+    from streaming.client import Connection, Delivery
+
+MAX_VARIABLE_BYTES = 100_000
+"""Of an environment variable. Linux accepts 128 KiB, its name included."""
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
+DeliveryIds = Annotated[
+    list[str], typer.Argument(metavar="DELIVERY...", help="Delivery ids, as `dlx get` shows them.")
+]
+Multiple = Annotated[
+    bool, typer.Option("--multiple", help="Also all earlier deliveries of the channel.")
+]
+
+
+def get(
+    queue: QueueName,
+    *,
+    count: Annotated[int, typer.Option("--count", min=1, help="The most messages to get.")] = 1,
+    auto_ack: Annotated[
+        bool, typer.Option("--auto-ack", help="Acknowledge at once; nothing is left to settle.")
+    ] = False,
+    channel: options.ChannelName = options.DEFAULT_CHANNEL,
+    lease: options.Lease = options.DEFAULT_LEASE_S,
+    as_json: AsJson = False,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+) -> int:
+    """Get messages from the head of a queue.
+
+    Settle them with `dlx ack` or `dlx reject`.
+
+    Exit status: 1 if the queue is empty.
+    """
+    with options.connect(config, user, vhost, timeout) as connection:
+        _check_queue(connection, queue)
+        with options.shared_channel(connection, channel, lease) as opened:
+            deliveries = opened.get_many(queue, count, auto_ack=auto_ack)
+    if as_json:
+        for delivery in deliveries:
+            print_json(_document(delivery))
+    elif deliveries:
+        titles = ("DELIVERY", "KEY", "COUNT", "DEATHS", "BODY")
+        print_rows(titles, (_row(delivery) for delivery in deliveries))
+    else:
+        print(f"queue {queue!r} is empty", file=sys.stderr)
+    return EXIT_OK if deliveries else EXIT_FINDINGS
+
+
+def _check_queue(connection: "Connection", queue: str) -> None:
+    """Get nothing on a channel of its own: a refusal closes that channel, not the shared one.
+
+    Raises:
+        BrokerError: the queue does not exist, or this user may not read it.
+    """
+    channel = f"check-{uuid.uuid4().hex[:12]}"
+    connection.request({"op": "get", "queue": queue, "count": 0}, channel)
+    connection.send({"op": "close_channel"}, channel)
+
+
+def ack(
+    deliveries: DeliveryIds,
+    *,
+    multiple: Multiple = False,
+    channel: options.ChannelName = options.DEFAULT_CHANNEL,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+) -> int:
+    """Acknowledge messages that `dlx get` returned.
+
+    Exit status: 1 if one is no longer unacked on the channel.
+    """
+    command = {"op": "ack", "refs": deliveries, "multiple": multiple}
+    with options.connect(config, user, vhost, timeout) as connection:
+        return _report(deliveries, connection.request(command, channel))
+
+
+def reject(
+    deliveries: DeliveryIds,
+    *,
+    requeue: Annotated[
+        bool, typer.Option("--requeue", help="Requeue instead of dead-lettering.")
+    ] = False,
+    multiple: Multiple = False,
+    channel: options.ChannelName = options.DEFAULT_CHANNEL,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+) -> int:
+    """Dead-letter or requeue messages that `dlx get` returned.
+
+    Exit status: 1 if one is no longer unacked on the channel.
+    """
+    command = {"op": "nack", "refs": deliveries, "requeue": requeue, "multiple": multiple}
+    with options.connect(config, user, vhost, timeout) as connection:
+        return _report(deliveries, connection.request(command, channel))
+
+
+def _report(deliveries: list[str], answer: dict[str, Any]) -> int:
+    missing = answer.get("missing", [])
+    for delivery in missing:
+        print(f"{printable(delivery)}: no longer unacked on this channel", file=sys.stderr)
+    print(f"{len(deliveries) - len(missing)} settled")
+    return EXIT_FINDINGS if missing else EXIT_OK
+
+
+def consume(
+    queue: QueueName,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND...]",
+            help="Receives each body on stdin; exit status 0 acks, any other rejects. Without it, "
+            "bodies are printed, one per line, and acked.",
+        ),
+    ] = None,
+    *,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Stop after this many messages.")
+    ] = None,
+    idle: options.Idle = None,
+    requeue: Annotated[
+        bool, typer.Option("--requeue", help="Requeue what the command fails on.")
+    ] = False,
+    prefetch: Annotated[
+        int, typer.Option("--prefetch", min=1, help="The most unacked messages.")
+    ] = 10,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+) -> int:
+    """Pipe the messages of a queue to a command, until Ctrl-C.
+
+    The command receives each body on stdin, and its exit status settles the message. Its
+    environment has DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS
+    (JSON, unless longer than 100 kB). SIGTERM works like Ctrl-C: unsettled messages are requeued.
+
+    Exit status: 1 if a message was rejected.
+    """
+    acked = rejected = 0
+    with (
+        options.connect(config, user, vhost, timeout) as connection,
+        connection.channel() as channel,
+    ):
+        limit = prefetch if count is None else min(prefetch, count)
+        consumer = channel.consume(queue, prefetch=limit, timeout_s=idle)
+        with suppress(KeyboardInterrupt), _sigterm_interrupts(), options.logged_outages():
+            for delivery in consumer:
+                if handle(delivery, command):
+                    delivery.ack()
+                    acked += 1
+                else:
+                    delivery.reject(requeue=requeue)
+                    rejected += 1
+                if count is not None and acked + rejected >= count:
+                    break
+        consumer.cancel()
+        channel.sync()
+    print(f"{acked} acked, {rejected} rejected", file=sys.stderr)
+    return EXIT_FINDINGS if rejected else EXIT_OK
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C; otherwise the prefetched messages wait for the lease."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def handle(delivery: "Delivery", command: list[str] | None) -> bool:
+    """Pass a body to the command, or print it; return whether that succeeded."""
+    if "body" in delivery.truncated:
+        origin = "/".join(map(str, delivery.origin or ()))
+        print(
+            f"message {origin} is too large for its topic and came without its body: rejected; "
+            f"`dlx dead-letters show {origin}` shows all of it",
+            file=sys.stderr,
+        )
+        return False
+    if not command:
+        sys.stdout.buffer.write(delivery.body + b"\n")
+        sys.stdout.buffer.flush()
+        return True
+    environment = {
+        "DLX_QUEUE": delivery.queue,
+        "DLX_EXCHANGE": delivery.exchange,
+        "DLX_ROUTING_KEY": delivery.routing_key,
+        "DLX_DELIVERY_COUNT": str(delivery.delivery_count),
+    }
+    headers = msgspec.json.encode(_document(delivery)["headers"])
+    if len(headers) <= MAX_VARIABLE_BYTES:
+        environment["DLX_HEADERS"] = headers.decode()
+    else:
+        print("the headers are too long for DLX_HEADERS, which is not set", file=sys.stderr)
+    without_nul = {name: text.replace("\0", "\ufffd") for name, text in environment.items()}
+    try:
+        finished = subprocess.run(
+            command, input=delivery.body, env={**os.environ, **without_nul}, check=False
+        )
+    except OSError as error:
+        text = f"cannot run {shlex.join(command)}: {error.strerror}"
+        raise typer.BadParameter(text, param_hint="COMMAND") from error
+    return finished.returncode == 0
+
+
+def _document(delivery: "Delivery") -> dict[str, Any]:
+    from topology.values import table_to_json, to_json
+
+    try:
+        body: object = delivery.body.decode()
+    except UnicodeDecodeError:
+        body = to_json(delivery.body)
+    return {
+        "delivery_id": delivery.delivery_id,
+        "queue": delivery.queue,
+        "exchange": delivery.exchange,
+        "routing_key": delivery.routing_key,
+        "redelivered": delivery.redelivered,
+        "delivery_count": delivery.delivery_count,
+        "properties": delivery.properties,
+        "headers": table_to_json(delivery.headers),
+        "body": body,
+    } | ({"left_out": delivery.truncated} if delivery.truncated else {})
+
+
+def _row(delivery: "Delivery") -> tuple[object, ...]:
+    return (
+        delivery.delivery_id,
+        delivery.routing_key,
+        delivery.delivery_count,
+        ", ".join(f"{death.queue}: {death.reason}" for death in delivery.x_death),
+        preview(delivery.body.decode("utf-8", "backslashreplace")),
+    )

@@ -1,0 +1,298 @@
+"""`dlx dead-letters`: lists dead letters and shows the history of one message."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.output import compact, print_in_colour, print_json, print_rows, readable
+from streaming.cli.tables.options import AsJson, TablesLocation, VhostFilter, open_tables
+from topology.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from streaming.queries.message_history import MessageHistory
+
+app = typer.Typer(
+    name="dead-letters",
+    help="List dead letters, and show the history of a message.",
+    epilog="Examples:\n\ndlx dead-letters list --queue work --reason rejected --since 2h\n\n"
+    "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
+    "dlx dead-letters show 1/0/42",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Line = tuple[str, str]
+"""A text and its tone; `output.COLOURS` lists the tones."""
+
+_REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "orphaned")
+_TITLES: Final = ("AT", "MESSAGE", "VHOST", "QUEUE", "REASON", "COUNT", "KEY", "WENT TO", "BYTES")
+_AGO: Final = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LOSSES: Final = {
+    "no_exchange": "the dead-letter exchange does not exist or is not set",
+    "no_route": "no queue is bound for it",
+    "cycle": "it would enter a cycle",
+    "refused": "its targets are full",
+    "cascade_limit": "it has too many descendants",
+    "rerouted_before": "it was rerouted before",
+}
+_TONES: Final = {
+    **dict.fromkeys(("died", "deleted", "purged", "refused", "unroutable", "publish_error"), "bad"),
+    **dict.fromkeys(("acked", "consumed"), "good"),
+    **dict.fromkeys(("requeued", "held", "rerouted", "returned"), "moved"),
+}
+
+
+@app.command("list")
+def list_(
+    *,
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="NAME", help="Only deaths in this queue.")
+    ] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            "--reason",
+            metavar="REASON",
+            help="rejected, expired, maxlen, delivery_limit, or orphaned (queue alternates).",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help="A time ago (30s, 15m, 2h, 7d), or an instant."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="A DuckDB condition on the columns."),
+    ] = None,
+    vhost: VhostFilter = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="List only this many, the latest; 0: all.")
+    ] = 50,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
+) -> int:
+    """List dead letters, latest first.
+
+    One line is one death of one message. MESSAGE is what `dlx dead-letters show` takes.
+    """
+    instant = None if since is None else parse_since(since, datetime.now(UTC))
+    if reason is not None and reason not in _REASONS:
+        raise typer.BadParameter(
+            f"unknown reason {reason!r}{did_you_mean(reason, _REASONS)}: expected "
+            f"{', '.join(_REASONS)}",
+            param_hint="--reason",
+        )
+    from streaming.queries.dead_letters import (
+        DeadLetterFilter,
+        list_dead_letters,
+        queues_of_deaths,
+    )
+
+    wanted = DeadLetterFilter(vhost, queue, reason, instant, where, limit or None)
+    with open_tables(tables) as opened:
+        rows = list_dead_letters(opened, wanted)
+        queues = [] if rows or queue is None else queues_of_deaths(opened)
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        print_rows(_TITLES, (_cells(row) for row in rows))
+    elif queue is None or queue in queues:
+        print("no dead letters")
+    else:
+        print(f"no dead letters: nothing died in queue {queue!r}{did_you_mean(queue, queues)}")
+    return EXIT_OK
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    columns = ("at", "message_id", "vhost", "queue", "reason", "count", "routing_key")
+    went_to = ", ".join(row["targets"] or []) or f"nowhere: {row['outcome']}"
+    return [*(row[name] for name in columns), went_to, row["body_bytes"]]
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """Return the instant of `15m` (ago) or `2026-03-01T12:00:00Z`; without an offset it is UTC.
+
+    Raises:
+        typer.BadParameter: the text is neither.
+    """
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
+        instant = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"expected a time ago (30s, 15m, 2h, 7d) or an instant (2026-03-01T12:00:00Z), got "
+            f"{text!r}",
+            param_hint="--since",
+        ) from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="topic number/partition/offset as `list` prints it, or the property message_id.",
+        ),
+    ],
+    *,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
+) -> int:
+    """Show the whole history of a message, with its body and headers."""
+    from streaming.queries.message_history import history_of
+
+    with open_tables(tables) as opened:
+        history = history_of(opened, name)
+    if as_json:
+        print_json(history)
+    else:
+        print_in_colour(_history(history))
+    return EXIT_OK
+
+
+def _history(history: "MessageHistory") -> Iterator[Line]:
+    """The history from the publish to where the copies are now, as lines."""
+    yield from _arrival(history)
+    yield "", "plain"
+    if not history.events:
+        yield "nothing has happened to it yet", "quiet"
+        return
+    depth = _generations(history.events)
+    for event in history.events:
+        indent = "    " * depth.get(event["copy_id"], 0)
+        at = f"{event['at']}  #{event['seq']}"
+        yield f"{at}  {indent}{_event(event, history)}", _TONES.get(event["kind"], "plain")
+    yield "", "plain"
+    yield from _end(history)
+
+
+def _arrival(history: "MessageHistory") -> Iterator[Line]:
+    yield f"message {history.message_id}", "title"
+    message = history.message
+    if message is None:
+        yield "  the table messages has no row for it; see `dlx balance`", "bad"
+        return
+    origin = message["origin"]
+    on_channel = f" on channel {message['channel']}" if message["channel"] else ""
+    yield (
+        (
+            f"  published to exchange {message['exchange']!r} with key {message['routing_key']!r} "
+            f"in vhost {message['vhost']!r} by {message['user']}{on_channel}"
+        ),
+        "plain",
+    )
+    yield (
+        (
+            f"  from topic {origin.get('topic')}, partition {message['partition']}, offset "
+            f"{message['offset']}, at {origin.get('timestamp')}, in batch {message['batch_id']}"
+        ),
+        "plain",
+    )
+    flags = [flag for flag in ("mandatory", "immediate", "confirm") if message[flag]]
+    if flags:
+        yield f"  flags: {', '.join(flags)}", "plain"
+    for title in ("properties", "headers"):
+        if message[title]:
+            yield f"  {title}: {compact(message[title])}", "plain"
+    for header in message["kafka_headers"]:
+        yield f"  Kafka header {header['key']}: {readable(header['value'])}", "plain"
+    yield f"  body, {message['body_bytes']} bytes:", "plain"
+    for line in readable(message["body"]).splitlines() or [""]:
+        yield f"    {line}", "plain"
+
+
+def _generations(events: list[dict[str, Any]]) -> dict[int | None, int]:
+    """Copy -> how many deaths precede it."""
+    depth: dict[int | None, int] = {}
+    for event in events:
+        copy_id, parent = event["copy_id"], event["parent_copy_id"]
+        if copy_id is not None and copy_id not in depth:
+            depth[copy_id] = 0 if parent is None else depth.get(parent, 0) + 1
+    return depth
+
+
+def _event(event: dict[str, Any], history: "MessageHistory") -> str:
+    queue = f"queue {event['queue']!r}"
+    copy = f"copy {event['copy_id']}"
+    user = f" of {event['user']}" if event["user"] else ""
+    channel = f"channel {event['channel']!r}{user}"
+    match event["kind"]:
+        case "enqueued":
+            parent = event["parent_copy_id"]
+            return f"{copy} enters {queue}" + (f", from copy {parent}" if parent else "")
+        case "delivered":
+            again = f", requeued {event['number']} times before" if event["number"] else ""
+            return f"{copy} of {queue} is delivered to {channel}{again}"
+        case "consumed":
+            return f"{copy} of {queue} is delivered to {channel} with automatic ack"
+        case "acked":
+            return f"{copy} of {queue} is acked by {channel}"
+        case "requeued":
+            return f"{copy} returns to {queue}"
+        case "died" | "rerouted" as kind:
+            verb = "dies" if kind == "died" else "is rerouted"
+            return f"{copy} of {queue} {verb}: {event['reason']}{_sent(event['seq'], history)}"
+        case "held":
+            return f"{copy} of {queue} died ({event['reason']}), kept until its targets take it"
+        case "purged":
+            return f"{copy} is purged from {queue}"
+        case "deleted":
+            return f"{copy} is lost: {queue} is deleted"
+        case "refused":
+            return f"{queue} is full and refuses it"
+        case "unroutable":
+            return "no queue takes it: dropped"
+        case "returned":
+            return f"no queue takes it: returned to its publisher ({event['number']})"
+        case "publish_error":
+            return f"refused: {(event['detail'] or {}).get('text', '')}"
+        case kind:
+            return f"{kind} {copy} of {queue}"
+
+
+def _sent(seq: int, history: "MessageHistory") -> str:
+    """Where a dead letter was sent, and why it was lost."""
+    death = history.deaths.get(seq)
+    if death is None:
+        return "; dead_letters has no row for it"
+    outcome = death["outcome"]
+    loss = f"; lost: {_LOSSES.get(outcome, outcome)}" if outcome else ""
+    if death["dead_letter_exchange"] is None:
+        return loss
+    targets = ", ".join(repr(target) for target in death["targets"])
+    return (
+        f"; sent to exchange {death['dead_letter_exchange']!r} with key "
+        f"{death['dead_letter_routing_key']!r}{', to ' if targets else ''}{targets}{loss}"
+    )
+
+
+def _end(history: "MessageHistory") -> Iterator[Line]:
+    places = {event["copy_id"]: event["queue"] for event in history.events if event["copy_id"]}
+    for copy_id, state in sorted(history.now.items()):
+        yield f"now: copy {copy_id} is {state} in queue {places[copy_id]!r}", "head"
+    if not history.now:
+        yield "now: no queue has a copy of it", "head"
+    if history.deaths:
+        yield "x-death after its last death, latest first:", "head"
+        for death in history.deaths[max(history.deaths)]["x_death"]:
+            times = f"{death['count']} time{'s' if death['count'] != 1 else ''}"
+            keys = ", ".join(repr(key) for key in death["routing_keys"])
+            yield (
+                (
+                    f"  {death['reason']} in queue {death['queue']!r}, {times}, first at "
+                    f"{death['time']}; it came from exchange {death['exchange']!r} with keys {keys}"
+                ),
+                "plain",
+            )

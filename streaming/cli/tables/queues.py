@@ -1,0 +1,115 @@
+"""`dlx queues`: what the queues hold, from the tables; and purge, on the running job."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job import options
+from streaming.cli.output import preview, print_json, print_rows
+from streaming.cli.tables.options import AsJson, TablesLocation, VhostFilter, open_tables
+
+app = typer.Typer(
+    name="queues",
+    help="Show and purge queues.",
+    epilog="Examples:\n\ndlx queues list\n\ndlx queues peek work --count 3\n\n"
+    "dlx queues purge work",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
+
+
+class SortBy(StrEnum):
+    """The columns that queues can be sorted by."""
+
+    NAME = "name"
+    READY = "ready"
+    UNACKED = "unacked"
+    BYTES = "bytes"
+
+
+@app.command("list")
+def list_(
+    *,
+    vhost: VhostFilter = None,
+    sort: Annotated[
+        SortBy, typer.Option("--sort", help="Sort by name, or by a number, largest first.")
+    ] = SortBy.NAME,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
+) -> int:
+    """List all queues and what they hold after the last batch."""
+    from streaming.queries.queues import list_queues
+
+    with open_tables(tables) as opened:
+        queues = list_queues(opened, vhost)
+    if sort != SortBy.NAME:
+        queues.sort(key=lambda queue: getattr(queue, sort.value), reverse=True)
+    if as_json:
+        for queue in queues:
+            print_json(queue)
+    elif queues:
+        titles = ("VHOST", "QUEUE", "TYPE", "READY", "UNACKED", "BYTES", "OLDEST")
+        columns = ("vhost", "queue", "type", "ready", "unacked", "bytes", "oldest_at")
+        print_rows(titles, ([getattr(queue, name) for name in columns] for queue in queues))
+    else:
+        print("no queues")
+    return EXIT_OK
+
+
+@app.command()
+def peek(
+    queue: QueueName,
+    *,
+    count: Annotated[int, typer.Option("--count", min=1, help="The most messages to show.")] = 10,
+    unacked: Annotated[
+        bool, typer.Option("--unacked", help="Show unacked messages instead of ready ones.")
+    ] = False,
+    vhost: VhostFilter = None,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
+) -> int:
+    """Show the messages at the head of a queue, with bodies, without taking them.
+
+    The order is that of the queue, except that priorities are ignored.
+    """
+    from streaming.queries.queues import peek as peek_at
+
+    with open_tables(tables) as opened:
+        rows = peek_at(opened, queue, vhost=vhost, limit=count, unacked=unacked)
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        titles = ("MESSAGE", "ENQUEUED", "EXPIRES", "RETURNS", "KEY", "BYTES", "BODY")
+        columns = (
+            *("message_id", "enqueued_at", "expires_at"),
+            *("returns", "routing_key", "body_bytes"),
+        )
+        print_rows(
+            titles, ((*(row[name] for name in columns), preview(row["body"])) for row in rows)
+        )
+    else:
+        print(f"no message is {'unacked' if unacked else 'ready'} in queue {queue!r}")
+    return EXIT_OK
+
+
+@app.command()
+def purge(
+    queue: QueueName,
+    *,
+    config: options.Config = options.DEFAULT_CONFIG,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+) -> int:
+    """Remove all ready messages from a queue of a running job, without dead-lettering them."""
+    with options.connect(config, user, vhost, timeout) as connection:
+        purged = connection.channel().purge_queue(queue)
+        lanes = connection.address.lanes
+    others = "" if lanes == 1 else f" in lane 0 of {lanes}, and all in the other lanes"
+    print(f"{purged} messages purged from queue {queue!r}{others}")
+    return EXIT_OK
