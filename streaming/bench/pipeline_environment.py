@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from streaming.bench.cpu_use import CpuUse
 from streaming.bench.pipeline_load import Log
 from streaming.config import JobConfig
-from streaming.config.flow import FlowSettings
+from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.config.watermark import Relative
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone

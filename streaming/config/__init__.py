@@ -1,12 +1,11 @@
-"""`dlx.toml`: the one typed, documented file of the pipeline.
+"""`dlx.toml`: the typed, documented configuration file of the pipeline.
 
 `load_config` gives a job its `JobConfig`; `show_config` prints one; `outcome_hash` says whether two
-give the same records the same results. Importing this loads no Spark and reads nothing.
+give the same results for the same records. Importing this package loads neither Spark nor cattrs.
 """
 
 from streaming.config.clients import jvm_properties, librdkafka_properties
-from streaming.config.errors import InvalidConfigError
-from streaming.config.flow import FlowSettings
+from streaming.config.flow import Absolute, FlowSettings, Relative, Watermark
 from streaming.config.inputs import InputSettings, RecordHeader, RecordKey, Selector, TopicMapping
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
@@ -16,9 +15,9 @@ from streaming.config.outbound import OutboundSettings, alive_topic
 from streaming.config.outcome import outcome_changes, outcome_hash, outcome_settings
 from streaming.config.secrets import Secret, SecretText, reveal
 from streaming.config.tables import TablesSettings
-from streaming.config.template import show_config
+from streaming.config.template import SettingReference, settings_reference, show_config
+from streaming.config.types import InvalidConfigError
 from streaming.config.vhosts import UserSettings, VhostSettings
-from streaming.config.watermark import Absolute, Relative, Watermark
 
 __all__ = [
     "Absolute",
@@ -35,6 +34,7 @@ __all__ = [
     "Secret",
     "SecretText",
     "Selector",
+    "SettingReference",
     "TablesSettings",
     "TopicMapping",
     "UserSettings",
@@ -50,5 +50,6 @@ __all__ = [
     "parse_config",
     "read_config",
     "reveal",
+    "settings_reference",
     "show_config",
 ]

@@ -1,19 +1,19 @@
-"""How a client connects: `[kafka]` in the words of each of the two Kafka clients.
+"""How a client connects: `[kafka]` as the properties of each of the two Kafka clients.
 
-librdkafka (confluent-kafka: what the job writes with) and the JVM client (what Spark reads with)
-name the same security settings differently. `[kafka.security]` is written once, in librdkafka's
-words; here it is translated, and secrets are fetched. What comes back holds them: hand it to the
-client, log nothing of it.
+librdkafka (confluent-kafka, with which the job writes) and the JVM client (with which Spark reads)
+name the same security settings differently. `[kafka.security]` uses librdkafka's names; they are
+translated here, and secrets are fetched. The returned properties contain them: pass them to the
+client, and never log them.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from streaming.config.errors import InvalidConfigError, Place
 from streaming.config.kafka import KafkaSettings
-from streaming.config.librdkafka import refuse_together
-from streaming.config.secrets import SecretText, reveal
+from streaming.config.secrets import SecretText, mask_secrets, reveal
+from streaming.config.types import join_key, refuse
+from topology.errors import Problem
 
 _LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -21,20 +21,26 @@ _LOGIN_MODULES: Final = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 _PEM: Final = "PEM"
+_SECURITY: Final = "kafka.security"
+_ONLY_TOGETHER: Final = "Failed to create producer"
+"""How librdkafka's message begins for a property that needs others beside it."""
+_QUIET: Final = {"log_level": "0"}
 
 
 def librdkafka_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """What every librdkafka client of the job is made with.
+    """The properties of every librdkafka client of the job.
 
     Raises:
-        InvalidConfigError: a secret is not to be had, or librdkafka does not take the properties.
+        InvalidConfigError: a secret is missing, or librdkafka does not accept the properties.
     """
     passed_through = {
-        **reveal(kafka.security, "kafka.security", environ),
+        **reveal(kafka.security, _SECURITY, environ),
         **reveal(kafka.librdkafka_properties, "kafka.librdkafka_properties", environ),
     }
-    if passed_through:
-        refuse_together(passed_through)
+    what = _librdkafka_fault(passed_through) if passed_through else None
+    if what is not None:
+        words = mask_secrets(what, passed_through.values())
+        refuse([Problem(_SECURITY, f"librdkafka cannot create a client: {words}")])
     return {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "client.id": kafka.client_id,
@@ -43,13 +49,44 @@ def librdkafka_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> d
     }
 
 
-def jvm_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """What every JVM client of the job is made with; Spark wants `kafka.` before each name.
+def refuse_unknown_properties(kafka: KafkaSettings) -> None:
+    """Refuse names and values that librdkafka does not know.
+
+    Each property is tried alone, which needs no secret and no certificate file.
 
     Raises:
-        InvalidConfigError: a secret or a certificate is not to be had.
+        InvalidConfigError: one problem per property.
     """
-    security = reveal(kafka.security, "kafka.security", environ)
+    problems: list[Problem] = []
+    tables = {_SECURITY: kafka.security, "kafka.librdkafka_properties": kafka.librdkafka_properties}
+    for table, properties in tables.items():
+        for name, value in properties.items():
+            what = _librdkafka_fault({name: value}) if isinstance(value, str) else None
+            if what is not None and not what.startswith(_ONLY_TOGETHER):
+                problems.append(Problem(join_key(table, name), f"librdkafka refuses it: {what}"))
+    refuse(problems)
+
+
+def _librdkafka_fault(properties: Mapping[str, str]) -> str | None:
+    """Why librdkafka refuses these properties; None if it accepts them. It does not connect."""
+    from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - slow, and seldom needed
+
+    try:
+        Producer({**properties, **_QUIET})
+    except KafkaException as error:
+        return str(error.args[0].str()).strip()
+    except (TypeError, ValueError, AttributeError) as error:  # a property that takes no text
+        return str(error)
+    return None
+
+
+def jvm_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The properties of every JVM client of the job; Spark wants `kafka.` before each name.
+
+    Raises:
+        InvalidConfigError: a secret or a certificate is missing.
+    """
+    security = reveal(kafka.security, _SECURITY, environ)
     return {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "client.id": kafka.client_id,
@@ -59,45 +96,46 @@ def jvm_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> dict[str
 
 
 def _translated(security: Mapping[str, str]) -> dict[str, str]:
-    """Librdkafka's security properties in the words of the JVM client."""
-    place = Place("kafka.security")
+    """Librdkafka's security properties with the names of the JVM client."""
+    problems: list[Problem] = []
     rest = dict(security)
     translated: dict[str, str] = {}
     if "security.protocol" in rest:
         translated["security.protocol"] = rest.pop("security.protocol").upper()
     if "sasl.username" in rest or "sasl.password" in rest:
-        mechanism = rest.get("sasl.mechanism", "")
         username, password = rest.pop("sasl.username", ""), rest.pop("sasl.password", "")
-        module = _LOGIN_MODULES.get(mechanism.upper())
+        module = _LOGIN_MODULES.get(rest.get("sasl.mechanism", "").upper())
         if module is None:
-            place.key("sasl.mechanism").report(
-                f"must be one of {', '.join(_LOGIN_MODULES)} where a user name or password is given"
-            )
+            mechanisms = ", ".join(_LOGIN_MODULES)
+            what = f"must be one of {mechanisms} if a user name or password is given"
+            problems.append(Problem(join_key(_SECURITY, "sasl.mechanism"), what))
         else:
             translated["sasl.jaas.config"] = _jaas(module, username, password)
-    if "ssl.ca.location" in rest or "ssl.ca.pem" in rest:
-        translated["ssl.truststore.type"] = _PEM
-        _move(rest, "ssl.ca.location", translated, "ssl.truststore.location")
-        _move(rest, "ssl.ca.pem", translated, "ssl.truststore.certificates")
-    for part, target in (("certificate", "certificate.chain"), ("key", "key")):
-        text = _pem_text(rest, f"ssl.{part}", place)
+    for name, target in (("ssl.ca.location", "location"), ("ssl.ca.pem", "certificates")):
+        if name in rest:
+            translated["ssl.truststore.type"] = _PEM
+            translated[f"ssl.truststore.{target}"] = rest.pop(name)
+    for name, target in (("ssl.certificate", "certificate.chain"), ("ssl.key", "key")):
+        path = rest.pop(f"{name}.location", None)
+        text = rest.pop(f"{name}.pem", None)
+        if path is not None:
+            try:
+                text = Path(path).read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not PEM text"
+                where = join_key(_SECURITY, f"{name}.location")
+                problems.append(Problem(where, f"cannot read {path}: {reason}"))
         if text is not None:
             translated["ssl.keystore.type"] = _PEM
-            translated[f"ssl.keystore.{target}"] = text
+            translated[f"ssl.keystore.{target}"] = SecretText(text)
     if rest.get("ssl.endpoint.identification.algorithm") == "none":
         rest["ssl.endpoint.identification.algorithm"] = ""
-    if place.problems:
-        raise InvalidConfigError(place.problems)
+    refuse(problems)
     return translated | rest
 
 
-def _move(source: dict[str, str], old: str, target: dict[str, str], new: str) -> None:
-    if old in source:
-        target[new] = source.pop(old)
-
-
 def _jaas(module: str, username: str, password: str) -> SecretText:
-    """A line of JAAS configuration; quotes and backslashes in the values are escaped."""
+    """A line of JAAS configuration, with quotes and backslashes in the values escaped."""
     return SecretText(
         f'{module} required username="{_quoted(username)}" password="{_quoted(password)}";'
     )
@@ -105,16 +143,3 @@ def _jaas(module: str, username: str, password: str) -> SecretText:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"")
-
-
-def _pem_text(security: dict[str, str], name: str, place: Place) -> SecretText | None:
-    """A certificate chain or key, given as text or as the path of a file that holds it."""
-    path = security.pop(f"{name}.location", None)
-    text = security.pop(f"{name}.pem", None)
-    if path is not None:
-        try:
-            return SecretText(Path(path).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not PEM text"
-            place.key(f"{name}.location").report(f"cannot read {path}: {reason}")
-    return None if text is None else SecretText(text)

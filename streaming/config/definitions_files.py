@@ -1,20 +1,22 @@
-"""What a configuration points at: definitions files, secrets, certificates.
+"""What a configuration refers to: definitions files, secrets, certificates.
 
-A job looks at all of it before it starts; `dlx config check` does too.
+A job checks all of it before it starts; so does `dlx config check`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from streaming.broker.config import ShardConfig
+from streaming.broker.lanes import refuse_on_lanes, refuse_policy_on_lanes
 from streaming.config.clients import jvm_properties, librdkafka_properties
-from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.import_rules import import_problems
 from streaming.config.model import JobConfig
 from streaming.config.secrets import reveal
+from streaming.config.types import InvalidConfigError, join_key, refuse
 from topology.declarations import Definitions
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
+from topology.policies import PolicyTable
 
 
 def load_vhost_definitions(
@@ -23,57 +25,92 @@ def load_vhost_definitions(
     """Vhost -> what its definitions file declares for it, for the vhosts that have a file.
 
     Args:
-        leave_out: told, once for each, what of a file is not modelled and is left out.
+        leave_out: called once for each item of a file that is not modelled and is skipped.
 
     Raises:
-        InvalidConfigError: with every problem of every file, each under the setting's path.
+        InvalidConfigError: every problem of every file, each under the setting's path.
     """
-    place = Place("vhosts")
     found: dict[str, Definitions] = {}
-    left_out: dict[str, None] = {}
+    problems: list[Problem] = []
+    skipped: dict[str, None] = {}
     for vhost, settings in config.vhosts.items():
         if settings.definitions is not None:
-            here = place.key(vhost).key("definitions")
-            definitions = _load(Path(settings.definitions), vhost, config, here, left_out)
-            if definitions is not None:
-                found[vhost] = definitions
-    if place.problems:
-        raise InvalidConfigError(place.problems)
-    for words in left_out:
+            path = Path(settings.definitions)
+            try:
+                found[vhost] = _load(path, vhost, config, skipped)
+            except InvalidTopologyError as error:
+                where = f"{join_key('vhosts', vhost)}.definitions"
+                problems += [
+                    Problem(where, str(each) if each.where else each.what)
+                    for each in error.problems
+                ]
+    refuse(problems)
+    for words in skipped:
         leave_out(words)
     return found
 
 
-def _load(
-    path: Path, vhost: str, config: JobConfig, place: Place, left_out: dict[str, None]
-) -> Definitions | None:
-    """The part of a file that is for one vhost; None if something was reported."""
+def _load(path: Path, vhost: str, config: JobConfig, skipped: dict[str, None]) -> Definitions:
+    """The part of a file that is for one vhost.
+
+    Raises:
+        InvalidTopologyError: every problem, with its path in the file, or without one.
+    """
     try:
         loaded = load_definitions(path.read_bytes(), default_vhost=vhost, compat=config.job.compat)
     except OSError as error:
-        place.report(f"cannot read {path}: {error.strerror}")
-        return None
-    except InvalidTopologyError as error:
-        for problem in error.problems:
-            place.report(str(problem))
-        return None
-    left_out.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.left_out))
+        what = f"cannot read {path}: {error.strerror}"
+        raise InvalidTopologyError([Problem("", what)]) from None
+    skipped.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.left_out))
     others = [repr(name) for name in loaded.vhosts if name != vhost]
     definitions = loaded.vhosts.get(vhost, Definitions())
     if others and definitions == Definitions():
-        place.report(f"{path} declares nothing for this vhost, only for {', '.join(others)}")
-        return None
-    problems = list(import_problems(config, vhost, definitions))
-    for words in problems:
-        place.report(words)
-    return None if problems else definitions
+        what = f"{path} declares nothing for this vhost, only for {', '.join(others)}"
+        raise InvalidTopologyError([Problem("", what)])
+    problems = [Problem("", words) for words in import_problems(config, vhost, definitions)]
+    if problems:
+        raise InvalidTopologyError(problems)
+    return definitions
+
+
+def import_problems(config: JobConfig, vhost: str, definitions: Definitions) -> Iterator[str]:
+    """Why a job with this configuration would refuse to import definitions when it starts.
+
+    The import is a command like any other: by the user of the first commands input, into a vhost
+    with its number of lanes.
+
+    Args:
+        definitions: valid by themselves (`topology.validation.problems`).
+    """
+    user = next((each.user for each in config.inputs if each.source == "commands"), None)
+    if user is not None and not config.users[user].administrator:
+        yield (
+            f"are imported by {user!r}, the user of the first commands input, who is not an "
+            "administrator (`administrator = true`)"
+        )
+    lanes = config.vhosts[vhost].lanes
+    shard = ShardConfig(vhost=vhost, lanes=lanes, compat=config.job.compat)
+    table = PolicyTable()
+    for operator, policies in (
+        (False, definitions.policies),
+        (True, definitions.operator_policies),
+    ):
+        table.load(policies, operator=operator)
+        for policy in policies:
+            refusal = refuse_policy_on_lanes(policy, shard)
+            if refusal is not None:
+                yield f"policy {policy.name!r}: {refusal.text}"
+    for queue in definitions.queues:
+        refusal = refuse_on_lanes(table.queue_settings(queue, shard.compat), queue, shard)
+        if refusal is not None:
+            yield f"queue {queue.name!r}: {refusal.text}"
 
 
 def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:
-    """Fetch every secret and certificate once, to see that they are there.
+    """Fetch every secret and certificate once, to check that it is available.
 
     Raises:
-        InvalidConfigError: one problem for each that is not.
+        InvalidConfigError: one problem for each that is missing.
     """
     kafka = config.kafka
     fetches: tuple[Callable[[], object], ...] = (
@@ -91,5 +128,4 @@ def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:
             fetch()
         except InvalidConfigError as error:
             problems += error.problems
-    if problems:
-        raise InvalidConfigError(tuple(dict.fromkeys(problems)))
+    refuse(dict.fromkeys(problems))

@@ -1,43 +1,71 @@
-"""`[[inputs]]`: the Kafka topics that are read, and how existing ones are mapped.
+"""`[[inputs]]`: the Kafka topics that the job reads, and how existing topics are mapped.
 
-A topic either carries our wire format, whose headers say what a record is, or it existed before us
-and knows nothing of us: then a `mapping` says to which vhost and exchange its records are
-published, and with which routing key. Foreign records are never rewritten.
+A topic of the job's own carries its wire format, whose headers say what each record is. For any
+other topic, a `mapping` says to which vhost and exchange its records are published, and with which
+routing key. The job never rewrites the records of such a topic.
 """
 
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal
 
-import msgspec
+import attrs
 
-from streaming.config.errors import Place
-from streaming.config.outbound import MAX_PARTITIONS, topic_fault
-from streaming.config.sections import Section, Table
-from streaming.config.settings import Setting
-from streaming.config.toml import kind_of, write_string
-from streaming.config.types import choice, name_fault, short_string_fault, text, whole
+from streaming.config.types import (
+    MAX_PARTITIONS,
+    Kind,
+    Section,
+    choice,
+    described,
+    invalid,
+    join_key,
+    kind_of,
+    name_fault,
+    refuse,
+    setting,
+    short_string_fault,
+    table,
+    text,
+    topic_fault,
+    whole,
+)
+from topology.errors import Problem
 from topology.suggestions import did_you_mean
 
 
-class RecordKey(msgspec.Struct, frozen=True):
-    """Take the Kafka record's key.
+@attrs.frozen
+class RecordKey:
+    """Use the Kafka record's key.
 
     Attributes:
-        otherwise: what to take where a record has none; None: such a record is quarantined.
+        otherwise: the value for a record without a key; None: such a record is quarantined.
     """
 
     otherwise: str | None = None
 
+    def toml(self) -> dict[str, object]:
+        """The inline table that it is in `dlx.toml`."""
+        return {"record_key": True} | _fallback(self.otherwise)
 
-class RecordHeader(msgspec.Struct, frozen=True):
-    """Take the last value of a Kafka header.
+
+@attrs.frozen
+class RecordHeader:
+    """Use the last value of a Kafka header.
 
     Attributes:
-        name: of the header.
-        otherwise: what to take where a record lacks it; None: such a record is quarantined.
+        name: the header.
+        otherwise: the value for a record without it; None: such a record is quarantined.
     """
 
     name: str
     otherwise: str | None = None
+
+    def toml(self) -> dict[str, object]:
+        """The inline table that it is in `dlx.toml`."""
+        return {"header": self.name} | _fallback(self.otherwise)
+
+
+def _fallback(otherwise: str | None) -> dict[str, object]:
+    return {} if otherwise is None else {"otherwise": otherwise}
 
 
 Selector = str | RecordKey | RecordHeader
@@ -47,175 +75,129 @@ _FORMS: Final = '"text", {record_key = true} or {header = "name"}'
 _MEMBERS: Final = ("record_key", "header", "otherwise")
 
 
-class SelectorKind:
-    """The kind of a selector."""
+def _selector(text_fault: Callable[[str], str | None]) -> Kind:
+    """The kind of a selector; `text_fault` says what is wrong with a value, or None."""
 
-    def __init__(self, *, empty: bool) -> None:
-        """`empty` is whether the value may be the empty string: the default exchange, say."""
-        self.text_fault = short_string_fault if empty else name_fault
+    def read(raw: Any) -> Selector:
+        if isinstance(raw, str):
+            return str(text(text_fault).read(raw))
+        members = _members(raw)
+        faults = {"header": name_fault, "otherwise": text_fault}
+        refuse(
+            Problem(name, what)
+            for name, fault in faults.items()
+            if name in members and (what := fault(members[name]))
+        )
+        otherwise = members.get("otherwise")
+        if "header" in members:
+            return RecordHeader(members["header"], otherwise)
+        return RecordKey(otherwise)
 
-    def read(self, raw: object, place: Place) -> Selector | None:
-        """Read one of the three forms."""
-        reported = len(place.problems)
-        selector: Selector
-        match raw:
-            case str():
-                selector = raw
-            case dict():
-                for name in raw.keys() - set(_MEMBERS):
-                    place.key(name).report(f"unknown key{did_you_mean(name, _MEMBERS)}")
-                read = self._read_table(raw, place)
-                if read is None or len(place.problems) > reported:
-                    return None
-                selector = read
-            case _:
-                place.report(f"expected {_FORMS}, got {kind_of(raw)}")
-                return None
-        self.check(selector, place)
-        return selector if len(place.problems) == reported else None
-
-    def _read_table(self, raw: dict[str, object], place: Place) -> Selector | None:
-        otherwise = raw.get("otherwise")
-        if otherwise is not None and not isinstance(otherwise, str):
-            place.key("otherwise").report(f"expected a string, got {kind_of(otherwise)}")
-            return None
-        match raw:
-            case {"record_key": _, "header": _}:
-                place.report("names both record_key and header: it comes from one of them")
-            case {"record_key": True}:
-                return RecordKey(otherwise)
-            case {"record_key": _}:
-                place.key("record_key").report("must be true")
-            case {"header": str(name)}:
-                return RecordHeader(name, otherwise)
-            case {"header": other}:
-                place.key("header").report(f"expected a string, got {kind_of(other)}")
-            case _:
-                place.report(f"expected {_FORMS}")
-        return None
-
-    def check(self, value: object, place: Place) -> None:
-        """Check lengths, and that names are not empty."""
-        assert isinstance(value, str | RecordKey | RecordHeader)
-        match value:
-            case str():
-                self._check_text(value, place)
-            case RecordKey(otherwise):
-                self._check_text(otherwise, place.key("otherwise"))
-            case RecordHeader(name, otherwise):
-                fault = name_fault(name)
-                if fault is not None:
-                    place.key("header").report(fault)
-                self._check_text(otherwise, place.key("otherwise"))
-
-    def _check_text(self, text: str | None, place: Place) -> None:
-        fault = self.text_fault(text) if text is not None else None
-        if fault is not None:
-            place.report(fault)
-
-    def write(self, value: object) -> str:
-        """The selector as TOML."""
-        match value:
-            case RecordKey(otherwise):
-                members = ["record_key = true"]
-            case RecordHeader(name, otherwise):
-                members = [f"header = {write_string(name)}"]
-            case _:
-                return write_string(str(value))
-        if otherwise is not None:
-            members.append(f"otherwise = {write_string(otherwise)}")
-        return f"{{ {', '.join(members)} }}"
+    return Kind(_FORMS, read)
 
 
-class TopicMapping(Section, frozen=True, kw_only=True):
+def _members(raw: Any) -> dict[str, Any]:
+    """The inline table of a selector, without unknown keys or values of the wrong type."""
+    if isinstance(raw, RecordKey | RecordHeader):
+        return raw.toml()
+    if not isinstance(raw, dict):
+        raise invalid(f"expected {_FORMS}, got {kind_of(raw)}")
+    problems = [
+        Problem(join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
+        for name in sorted(raw.keys() - set(_MEMBERS))
+    ]
+    problems += [
+        Problem(name, f"expected a string, got {kind_of(raw[name])}")
+        for name in ("header", "otherwise")
+        if name in raw and not isinstance(raw[name], str)
+    ]
+    if raw.get("record_key", True) is not True:
+        problems.append(Problem("record_key", "must be true"))
+    if "record_key" in raw and "header" in raw:
+        problems.append(Problem("", "names both record_key and header: use only one of them"))
+    elif "record_key" not in raw and "header" not in raw:
+        problems.append(Problem("", f"expected {_FORMS}"))
+    refuse(problems)
+    return raw
+
+
+@attrs.frozen(kw_only=True)
+class TopicMapping(Section):
     """How the records of a foreign topic become publishes."""
 
-    exchange: Annotated[
-        Selector,
-        Setting(
-            SelectorKind(empty=True),
-            f'The exchange to publish to: {_FORMS}; with otherwise = "text" for records that '
-            "lack it; without that, such records are quarantined.",
+    exchange: Selector = attrs.field(
+        metadata=described(
+            f'The exchange to publish to: {_FORMS}. Add otherwise = "text" for records that lack '
+            "the key or header; without it, such records are quarantined.",
+            _selector(short_string_fault),
             outcome=True,
             example='"orders"',
             stand_in="",
-        ),
-    ]
-    routing_key: Annotated[
-        Selector,
-        Setting(
-            SelectorKind(empty=True),
-            "The routing key, in the same forms.",
-            outcome=True,
-            example='{ header = "type", otherwise = "order" }',
-        ),
-    ] = ""
-    vhost: Annotated[
-        Selector,
-        Setting(
-            SelectorKind(empty=False),
-            "The vhost, in the same forms.",
-            outcome=True,
-            example='"/"',
-        ),
-    ] = "/"
+        )
+    )
+    routing_key: Selector = setting(
+        "",
+        "The routing key, in the same forms.",
+        _selector(short_string_fault),
+        outcome=True,
+        example='{ header = "type", otherwise = "order" }',
+    )
+    vhost: Selector = setting(
+        "/",
+        "The vhost, in the same forms.",
+        _selector(name_fault),
+        outcome=True,
+        example='"/"',
+    )
 
 
-class InputSettings(Section, frozen=True, kw_only=True):
+@attrs.frozen(kw_only=True)
+class InputSettings(Section):
     """One Kafka topic."""
 
-    topic: Annotated[
-        str,
-        Setting(
-            text(topic_fault),
-            "The Kafka topic. One of our own is made where it is missing.",
+    topic: str = attrs.field(
+        metadata=described(
+            "The Kafka topic. The job creates it if it is missing and has no mapping.",
+            text(topic_fault, "a topic name that Kafka accepts"),
             outcome=True,
             stand_in="unreadable",
-        ),
-    ]
-    source: Annotated[
-        Literal["publishes", "commands", "transactions"],
-        Setting(
-            choice("publishes", "commands", "transactions"),
-            "publishes: held back by flow control. commands: never held back, since settlements "
-            "are what frees memory. transactions: as commands, for clients that publish and settle "
-            "in Kafka transactions; a topic of its own, because an open transaction holds up "
-            "everything behind it. Each may carry both kinds of record in one order.",
-            outcome=True,
-        ),
-    ] = "publishes"
-    user: Annotated[
-        str,
-        Setting(
-            text(name_fault),
-            "The RabbitMQ user whom its records act for; whoever may write to the topic is "
-            "this user, so let Kafka's ACLs say who may. One of [users].",
-            outcome=True,
-        ),
-    ] = "guest"
-    partitions: Annotated[
-        int | None,
-        Setting(
-            whole(1, MAX_PARTITIONS),
-            "Partitions when the job makes the topic; not set: kafka.topic_partitions.",
-            example="4",
-        ),
-    ] = None
-    mapping: Annotated[
-        TopicMapping | None,
-        Setting(
-            Table(TopicMapping),
-            "For a topic that is not ours: how its records become publishes.",
-        ),
-    ] = None
+        )
+    )
+    source: Literal["publishes", "commands", "transactions"] = setting(
+        "publishes",
+        "publishes: flow control may pause it. commands: never paused, since settlements free "
+        "memory. transactions: as commands, for clients that publish and settle in Kafka "
+        "transactions; it needs its own topic, because an open transaction holds up every record "
+        "behind it. Each topic may carry both kinds of record, in one order.",
+        choice("publishes", "commands", "transactions"),
+        outcome=True,
+    )
+    user: str = setting(
+        "guest",
+        "The RabbitMQ user that the topic's records act for, one of [users]. Anyone who can write "
+        "to the topic acts as this user, so restrict access with Kafka's ACLs.",
+        text(name_fault),
+        outcome=True,
+    )
+    partitions: int | None = setting(
+        None,
+        "Number of partitions if the job creates the topic. Not set: kafka.topic_partitions.",
+        whole(1, MAX_PARTITIONS),
+        example="4",
+    )
+    mapping: TopicMapping | None = setting(
+        None,
+        "For a topic without the job's wire format: how its records become publishes.",
+        table(TopicMapping),
+    )
 
-    def check_together(self, place: Place) -> None:
-        """A foreign topic carries publishes and is never made by us."""
+    def contradictions(self) -> Iterator[Problem]:
+        """The job never creates a foreign topic, and reads only publishes from it."""
         if self.mapping is None:
             return
         if self.source != "publishes":
-            place.key("mapping").report(
-                'needs source = "publishes": the records of a foreign topic are no commands'
-            )
+            yield Problem("mapping", 'needs source = "publishes": a mapped topic has no commands')
         if self.partitions is not None:
-            place.key("partitions").report("is for topics that the job makes, and this is mapped")
+            yield Problem(
+                "partitions", "cannot be set with a mapping: the job creates no such topic"
+            )

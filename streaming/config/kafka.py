@@ -1,26 +1,38 @@
-"""`[kafka]`: the cluster, how to log on to it, and how our own topics are made."""
+"""`[kafka]`: the cluster, how to log on to it, and how the job creates its own topics."""
 
 import re
-from typing import Annotated, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-import msgspec
+import attrs
 
-from streaming.config.errors import Place
-from streaming.config.outbound import MAX_PARTITIONS
-from streaming.config.pass_through import Properties, name_rule
+from streaming.config.pass_through import properties
 from streaming.config.secrets import Property
-from streaming.config.sections import Section
-from streaming.config.settings import Setting
-from streaming.config.toml import kind_of, write_string
-from streaming.config.types import HOUR_MS, milliseconds, name_fault, size, text, whole
+from streaming.config.types import (
+    HOUR_MS,
+    MAX_PARTITIONS,
+    Kind,
+    Section,
+    invalid,
+    join_index,
+    kind_of,
+    milliseconds,
+    name_fault,
+    refuse,
+    setting,
+    size,
+    text,
+    whole,
+)
+from topology.errors import Problem
 
 BROKER_DEFAULT: Final = -1
-"""Kafka's way of leaving a topic's replication factor to the cluster."""
+"""Leaves a topic's replication factor to the cluster, as in Kafka itself."""
 
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT: Final = 65_535
 _JOB_SETS: Final = "is set by the job"
-_RESERVED: Final = {
+_REFUSED_PROPERTIES: Final = {
     "bootstrap.servers": "is written as kafka.bootstrap_servers",
     "metadata.broker.list": "is written as kafka.bootstrap_servers",
     "client.id": "is written as kafka.client_id",
@@ -37,141 +49,106 @@ _RESERVED: Final = {
     "acks": _JOB_SETS,
     "request.required.acks": _JOB_SETS,
 }
-_SECURITY_HINTS: Final = {
+_REFUSED_SECURITY: Final = {
     "protocol": "is written as security.protocol inside the table [kafka.security]",
     "sasl.mechanisms": "is written as sasl.mechanism",
-    "sasl.jaas.config": "is the JVM client's: write sasl.username and sasl.password here, or put "
-    "it in kafka.jvm_properties",
-    "sasl.oauthbearer.": "differs between the clients: put it in kafka.jvm_properties and "
-    "kafka.librdkafka_properties, each in its client's words",
-    "ssl.truststore.": "is the JVM client's: write ssl.ca.location here, or put it in "
-    "kafka.jvm_properties",
-    "ssl.keystore.": "is the JVM client's: write ssl.certificate.location and ssl.key.location "
+    "sasl.jaas.config": "is a property of the JVM client: write sasl.username and sasl.password "
     "here, or put it in kafka.jvm_properties",
+    "sasl.oauthbearer.": "differs between the clients: put it in kafka.jvm_properties and "
+    "kafka.librdkafka_properties, each with its own names",
+    "ssl.truststore.": "is a property of the JVM client: write ssl.ca.location here, or put it in "
+    "kafka.jvm_properties",
+    "ssl.keystore.": "is a property of the JVM client: write ssl.certificate.location and "
+    "ssl.key.location here, or put it in kafka.jvm_properties",
 }
 
 
-def _address_fault(address: str) -> str | None:
-    found = _ADDRESS.fullmatch(address)
+def _read_servers(raw: Any) -> tuple[str, ...]:
+    """An array of addresses, or one string with commas."""
+    members = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(members, list | tuple):
+        raise invalid(f"expected an array of strings, got {kind_of(raw)}")
+    if not members:
+        raise invalid("is empty: name at least one server")
+    faults = [_address_fault(member) for member in members]
+    refuse(Problem(join_index("", n), what) for n, what in enumerate(faults) if what is not None)
+    return tuple(member.strip() for member in members)
+
+
+def _address_fault(address: object) -> str | None:
+    if not isinstance(address, str):
+        return f"expected a string, got {kind_of(address)}"
+    found = _ADDRESS.fullmatch(address.strip())
     if found is None:
         return "must be HOST:PORT"
-    return None if 1 <= int(found["port"]) <= _MAX_PORT else f"has no port from 1 to {_MAX_PORT}"
+    return None if 1 <= int(found["port"]) <= _MAX_PORT else f"needs a port from 1 to {_MAX_PORT}"
 
 
-class Servers:
-    """The kind of `bootstrap_servers`: an array of addresses, or one string with commas."""
-
-    def read(self, raw: object, place: Place) -> tuple[str, ...] | None:
-        """The addresses."""
-        members = raw.split(",") if isinstance(raw, str) else raw
-        if not isinstance(members, list | tuple):
-            place.report(f"expected an array of strings, got {kind_of(raw)}")
-            return None
-        reported = len(place.problems)
-        servers = []
-        for position, member in enumerate(members):
-            if isinstance(member, str):
-                servers.append(member.strip())
-            else:
-                place.index(position).report(f"expected a string, got {kind_of(member)}")
-        if len(place.problems) == reported:
-            self.check(tuple(servers), place)
-        return tuple(servers) if len(place.problems) == reported else None
-
-    def check(self, value: object, place: Place) -> None:
-        """Check each address, and that there is one."""
-        assert isinstance(value, tuple)
-        if not value:
-            place.report("is empty: name at least one server")
-        for position, address in enumerate(value):
-            fault = _address_fault(address)
-            if fault is not None:
-                place.index(position).report(fault)
-
-    def write(self, value: object) -> str:
-        """The addresses as a TOML array."""
-        assert isinstance(value, tuple)
-        return f"[{', '.join(write_string(address) for address in value)}]"
-
-
-class KafkaSettings(Section, frozen=True, kw_only=True):
+@attrs.frozen(kw_only=True)
+class KafkaSettings(Section):
     """The Kafka cluster."""
 
-    bootstrap_servers: Annotated[
-        tuple[str, ...], Setting(Servers(), "Some of the cluster's brokers, HOST:PORT.")
-    ] = ("localhost:9092",)
-    client_id: Annotated[
-        str, Setting(text(name_fault), "What the brokers' logs and quotas call this job.")
-    ] = "dlx"
-    connect_timeout_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(100, HOUR_MS),
-            "How long to wait for an answer before saying that Kafka cannot be reached.",
-        ),
-    ] = 5_000
-    topic_partitions: Annotated[
-        int | None,
-        Setting(
-            whole(1, MAX_PARTITIONS),
-            "Partitions of the inputs that the job makes. Not set: as many as give each lane of "
-            "each vhost the same share; with one lane a single one, whose order is the order.",
-            example="4",
-        ),
-    ] = None
-    replication_factor: Annotated[
-        int,
-        Setting(
-            whole(BROKER_DEFAULT, 32_767),
-            "Replicas of the topics that the job makes; -1: default.replication.factor of the "
-            "cluster.",
-        ),
-    ] = BROKER_DEFAULT
-    max_message_bytes: Annotated[
-        int,
-        Setting(
-            size(65_536, 1_073_741_824),
-            "max.message.bytes of the inputs that the job makes. It leaves room above "
-            "flow.max_body_bytes for headers; outbound topics have 64 KiB more, and at least "
-            "1 MiB above the body for the death history that messages gather.",
-        ),
-    ] = 2_097_152
-    trim_interval_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(),
-            "How often records that the job has read, and whose messages have left all queues, are "
-            "deleted from its own inputs. Only from topics with retention.ms = -1, as the job "
-            "makes them, and only with clock = wall; 0: never.",
-        ),
-    ] = 600_000
-    security: Annotated[
-        dict[str, Property],
-        Setting(
-            Properties(name_rule(("security.protocol", "sasl.", "ssl."), _SECURITY_HINTS)),
-            "How to log on, for all clients, in the words of librdkafka: security.protocol, "
-            "sasl.mechanism, sasl.username, sasl.password, ssl.ca.location, "
-            "ssl.certificate.location, ssl.key.location, ssl.key.password. They are translated for "
-            'the JVM client. Secrets: sasl.password = { env = "KAFKA_PASSWORD" } or '
-            '{ file = "path" }.',
-        ),
-    ] = msgspec.field(default_factory=dict)
-    jvm_properties: Annotated[
-        dict[str, Property],
-        Setting(
-            Properties(name_rule(hints=_RESERVED)),
-            "Further properties of the JVM client alone (Spark reads with it).",
-        ),
-    ] = msgspec.field(default_factory=dict)
-    librdkafka_properties: Annotated[
-        dict[str, Property],
-        Setting(
-            Properties(name_rule(hints=_RESERVED)),
-            "Further properties of librdkafka alone (the job writes, and clients work, with it).",
-        ),
-    ] = msgspec.field(default_factory=dict)
+    bootstrap_servers: tuple[str, ...] = setting(
+        ("localhost:9092",),
+        "One or more of the cluster's brokers, as HOST:PORT.",
+        Kind("an array of strings", _read_servers, "HOST:PORT each"),
+    )
+    client_id: str = setting(
+        "dlx", "The job's name in the brokers' logs and quotas.", text(name_fault)
+    )
+    connect_timeout_ms: int = setting(
+        5_000,
+        "How long to wait for a reply before reporting that Kafka cannot be reached.",
+        milliseconds(100, HOUR_MS),
+    )
+    topic_partitions: int | None = setting(
+        None,
+        "Number of partitions of the input topics that the job creates. Not set: the lowest "
+        "number that gives each lane of each vhost the same share. With one lane this is a single "
+        "partition, which keeps all records in order.",
+        whole(1, MAX_PARTITIONS),
+        example="4",
+    )
+    replication_factor: int = setting(
+        BROKER_DEFAULT,
+        "Number of replicas of the topics that the job creates. -1: the cluster's "
+        "default.replication.factor.",
+        whole(BROKER_DEFAULT, 32_767),
+    )
+    max_message_bytes: int = setting(
+        2_097_152,
+        "max.message.bytes of the input topics that the job creates. It leaves room above "
+        "flow.max_body_bytes for headers. Outbound topics get 64 KiB more, and at least 1 MiB "
+        "above the body for the death history that messages collect.",
+        size(65_536, 1_073_741_824),
+    )
+    trim_interval_ms: int = setting(
+        600_000,
+        "How often the job deletes records from its own input topics, once it has read them and "
+        "their messages have left all queues. Only for topics with retention.ms = -1, as the job "
+        "creates them, and only with clock = wall. 0: never.",
+        milliseconds(),
+    )
+    security: dict[str, Property] = setting(
+        {},
+        "How all clients log on, with librdkafka's names: security.protocol, sasl.mechanism, "
+        "sasl.username, sasl.password, ssl.ca.location, ssl.certificate.location, "
+        "ssl.key.location, ssl.key.password. They are translated for the JVM client. Secrets: "
+        'sasl.password = { env = "KAFKA_PASSWORD" } or { file = "path" }.',
+        properties(("security.protocol", "sasl.", "ssl."), _REFUSED_SECURITY),
+    )
+    jvm_properties: dict[str, Property] = setting(
+        {},
+        "Further properties of the JVM client only, with which Spark reads.",
+        properties(refused=_REFUSED_PROPERTIES),
+    )
+    librdkafka_properties: dict[str, Property] = setting(
+        {},
+        "Further properties of librdkafka only, with which the job writes and clients work.",
+        properties(refused=_REFUSED_PROPERTIES),
+    )
 
-    def check_together(self, place: Place) -> None:
-        """Kafka knows no factor of 0."""
+    def contradictions(self) -> Iterator[Problem]:
+        """Kafka has no replication factor of 0."""
         if self.replication_factor == 0:
-            place.key("replication_factor").report("must be -1, or 1 or more")
+            yield Problem("replication_factor", "must be -1, or 1 or more")

@@ -1,34 +1,33 @@
-"""From text to `JobConfig`: every problem of the file at once, each with its path."""
+"""A configuration from a file or from text, and its relative paths made absolute."""
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from streaming.config.errors import InvalidConfigError, Place, overlap
-from streaming.config.librdkafka import refuse_unknown_properties
+import attrs
+
+from streaming.config.clients import refuse_unknown_properties
 from streaming.config.model import JobConfig
-from streaming.config.paths import rooted
-from streaming.config.rules import Parts, clashes
-from streaming.config.sections import (
-    NamedTables,
+from streaming.config.secrets import Property, Secret
+from streaming.config.types import (
+    InvalidConfigError,
     Section,
-    Table,
-    TableList,
-    read_values,
+    is_url,
     settings_of,
 )
 from topology.errors import Problem
+
+S = TypeVar("S", bound=Section)
 
 
 def load_config(path: Path) -> JobConfig:
     """Read the configuration that a job runs with.
 
-    Relative paths in it start at the file's folder, so that the same file means the same job
-    wherever the command is given.
+    Relative paths in it start at the file's folder, so that a file means the same job wherever the
+    command runs.
 
     Raises:
-        InvalidConfigError: with every problem, or that the file cannot be read.
+        InvalidConfigError: every problem, or why the file cannot be read.
     """
     config = rooted(read_config(path), path.absolute().parent)
     refuse_unknown_properties(config.kafka)
@@ -36,22 +35,22 @@ def load_config(path: Path) -> JobConfig:
 
 
 def read_config(path: Path) -> JobConfig:
-    """Read a configuration as it is written, paths included.
+    """Read a configuration without changing its relative paths.
 
     Raises:
-        InvalidConfigError: with every problem, or that the file cannot be read.
+        InvalidConfigError: every problem, or why the file cannot be read.
     """
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
-        fault = "no such file; `dlx config show` prints one to start from"
+        what = "no such file; `dlx config show` prints one to start from"
     except OSError as error:
-        fault = f"cannot be read: {error.strerror}"
+        what = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
-        fault = "is not UTF-8 text"
+        what = "is not UTF-8 text"
     else:
         return parse_config(text, name=str(path))
-    raise InvalidConfigError((Problem(where=str(path), what=fault),))
+    raise InvalidConfigError((Problem(str(path), what),))
 
 
 def parse_config(text: str, *, name: str = "dlx.toml") -> JobConfig:
@@ -59,11 +58,13 @@ def parse_config(text: str, *, name: str = "dlx.toml") -> JobConfig:
 
     Args:
         text: TOML.
-        name: what to call the text where it is no TOML at all.
+        name: what to call the text if it is not TOML at all.
 
     Raises:
-        InvalidConfigError: with every problem, in the order of the settings.
+        InvalidConfigError: every problem, in the order of the settings.
     """
+    from streaming.config.reading import config_from  # noqa: PLC0415 - cattrs starts slowly
+
     try:
         document = tomllib.loads(text)
     except RecursionError:
@@ -72,36 +73,45 @@ def parse_config(text: str, *, name: str = "dlx.toml") -> JobConfig:
         what = f"is not valid TOML: {error}"
     else:
         return config_from(document)
-    raise InvalidConfigError((Problem(where=name, what=what),))
+    raise InvalidConfigError((Problem(name, what),))
 
 
-def config_from(document: Mapping[str, object]) -> JobConfig:
-    """Read a configuration from parsed TOML.
+def rooted(section: S, folder: Path) -> S:
+    """The same configuration with every path absolute; `~` is the home folder.
 
-    Raises:
-        InvalidConfigError: with every problem, in the order of the settings.
+    Paths are the settings of kinds `local` and `storage` (except URLs), the files of secrets, and
+    properties that end in `.location`, such as `ssl.ca.location`.
     """
-    place = Place(elsewhere=_home_of_each_key())
-    values: dict[str, Any] = read_values(JobConfig, document, place)
-    if not place.problems:
-        return JobConfig(**values)
-    defaults = JobConfig()
-    parts = Parts(**{part: values.get(part, getattr(defaults, part)) for part in Parts._fields})
-    misread = tuple(problem.where for problem in place.problems)
-    place.problems += [
-        Problem(where=clash.paths[0], what=clash.what)
-        for clash in clashes(parts)
-        if not any(overlap(path, where) for path in clash.paths for where in misread)
-    ]
-    raise InvalidConfigError(place.problems)
+    changed: dict[str, object] = {}
+    for name, setting in settings_of(type(section)).items():
+        value = getattr(section, name)
+        match setting.kind.form:
+            case _ if value is None:
+                pass
+            case "path" | "storage" as form:
+                is_path = form == "path" or not is_url(value)
+                changed[name] = _absolute(value, folder) if is_path else value
+            case "properties":
+                changed[name] = {
+                    key: _rooted_property(key, member, folder) for key, member in value.items()
+                }
+            case "table":
+                changed[name] = rooted(value, folder)
+            case "named tables":
+                changed[name] = {key: rooted(member, folder) for key, member in value.items()}
+            case "list of tables":
+                changed[name] = tuple(rooted(member, folder) for member in value)
+            case _:
+                pass
+    return attrs.evolve(section, **changed)
 
 
-def _home_of_each_key() -> dict[str, str]:
-    """Setting name -> header of the only table that has it."""
-    homes: dict[str, list[str]] = {}
-    for table, setting in settings_of(JobConfig).items():
-        assert isinstance(setting.kind, Table | NamedTables | TableList)
-        section_class: type[Section] = setting.kind.section_class
-        for name in settings_of(section_class):
-            homes.setdefault(name, []).append(setting.kind.header(table))
-    return {name: headers[0] for name, headers in homes.items() if len(headers) == 1}
+def _rooted_property(name: str, value: Property, folder: Path) -> Property:
+    if isinstance(value, Secret):
+        is_file = value.source == "file"
+        return Secret("file", _absolute(value.name, folder)) if is_file else value
+    return _absolute(value, folder) if name.endswith(".location") else value
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return str(folder / Path(path).expanduser())

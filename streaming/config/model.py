@@ -1,92 +1,74 @@
-"""The whole of `dlx.toml` as one value: everything that the job can be told.
+"""The whole of `dlx.toml` as one value.
 
-Environment variables and flags are read by the command line alone; all else receives a `JobConfig`.
+Only the command line reads environment variables and flags; everything else gets a `JobConfig`.
 """
 
-from typing import Annotated
+from collections.abc import Iterator
 
-import msgspec
+import attrs
 
-from streaming.config.errors import Place
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
-from streaming.config.rules import Parts, clashes, even_partitions
-from streaming.config.sections import NamedTables, Section, Table, TableList
-from streaming.config.settings import Setting
+from streaming.config.rules import Parts, conflicts, even_partitions
 from streaming.config.tables import TablesSettings
+from streaming.config.types import Section, setting, table
 from streaming.config.vhosts import UserSettings, VhostSettings
+from topology.errors import Problem
 
 
-def _default_vhosts() -> dict[str, VhostSettings]:
-    return {"/": VhostSettings()}
-
-
-def _default_users() -> dict[str, UserSettings]:
-    return {"guest": UserSettings(administrator=True)}
-
-
-def _default_inputs() -> tuple[InputSettings, ...]:
-    return (
-        InputSettings(topic="dlx.publishes", source="publishes"),
-        InputSettings(topic="dlx.commands", source="commands"),
-    )
-
-
-class JobConfig(Section, frozen=True, kw_only=True):
+@attrs.frozen(kw_only=True)
+class JobConfig(Section):
     """The configuration of one job.
 
     Raises:
-        InvalidConfigError: with every problem, as for the same mistakes in a file.
+        InvalidConfigError: every problem, as for the same mistakes in a file.
     """
 
-    job: Annotated[JobSettings, Setting(Table(JobSettings), "The job itself.")] = JobSettings()
-    kafka: Annotated[KafkaSettings, Setting(Table(KafkaSettings), "The Kafka cluster.")] = (
-        KafkaSettings()
+    job: JobSettings = setting(JobSettings(), "The job itself.", table(JobSettings))
+    kafka: KafkaSettings = setting(KafkaSettings(), "The Kafka cluster.", table(KafkaSettings))
+    vhosts: dict[str, VhostSettings] = setting(
+        {"/": VhostSettings()},
+        "The vhosts that the job serves, by name. Records for any other vhost are quarantined. Not "
+        "set: RabbitMQ's default vhost, /.",
+        table(VhostSettings, "named tables"),
     )
-    vhosts: Annotated[
-        dict[str, VhostSettings],
-        Setting(
-            NamedTables(VhostSettings, "vhost"),
-            "The vhosts that are served, by name. Those left out here have their records "
-            "quarantined. Not set: RabbitMQ's default vhost, /.",
+    users: dict[str, UserSettings] = setting(
+        {"guest": UserSettings(administrator=True)},
+        "The users that inputs can act for, by name. Not set: guest, an administrator.",
+        table(UserSettings, "named tables"),
+    )
+    inputs: tuple[InputSettings, ...] = setting(
+        (
+            InputSettings(topic="dlx.publishes", source="publishes"),
+            InputSettings(topic="dlx.commands", source="commands"),
         ),
-    ] = msgspec.field(default_factory=_default_vhosts)
-    users: Annotated[
-        dict[str, UserSettings],
-        Setting(
-            NamedTables(UserSettings, "user"),
-            "The users whom inputs act for, by name. Not set: guest, an administrator.",
-        ),
-    ] = msgspec.field(default_factory=_default_users)
-    inputs: Annotated[
-        tuple[InputSettings, ...],
-        Setting(
-            TableList(InputSettings, "input"),
-            "The topics that are read. Two of our own by default: flow control must be able to "
-            "stop publishes and never settlements.",
-        ),
-    ] = msgspec.field(default_factory=_default_inputs)
-    outbound: Annotated[
-        OutboundSettings,
-        Setting(Table(OutboundSettings), "The topics that deliveries and replies are written to."),
-    ] = OutboundSettings()
-    flow: Annotated[
-        FlowSettings, Setting(Table(FlowSettings), "Flow control and limits of size.")
-    ] = FlowSettings()
-    tables: Annotated[
-        TablesSettings, Setting(Table(TablesSettings), "Upkeep of the Delta tables.")
-    ] = TablesSettings()
+        "The topics that the job reads. By default two of its own: flow control must be able to "
+        "pause publishes, and must never pause settlements.",
+        table(InputSettings, "list of tables"),
+    )
+    outbound: OutboundSettings = setting(
+        OutboundSettings(),
+        "The topics that the job writes deliveries and replies to.",
+        table(OutboundSettings),
+    )
+    flow: FlowSettings = setting(
+        FlowSettings(), "Flow control and size limits.", table(FlowSettings)
+    )
+    tables: TablesSettings = setting(
+        TablesSettings(), "Maintenance of the Delta tables.", table(TablesSettings)
+    )
 
-    def check_together(self, place: Place) -> None:
+    def contradictions(self) -> Iterator[Problem]:
         """The rules between the tables."""
-        for clash in clashes(Parts(**{name: getattr(self, name) for name in Parts._fields})):
-            Place(clash.paths[0], place.problems).report(clash.what)
+        parts = Parts(**{name: getattr(self, name) for name in Parts._fields})
+        for conflict in conflicts(parts):
+            yield Problem(conflict.paths[0], conflict.what)
 
     def partitions_of(self, each: InputSettings) -> int:
-        """Partitions to make an input with."""
+        """Number of partitions to create an input with."""
         return each.partitions or self.kafka.topic_partitions or even_partitions(self.vhosts)
 
     def topics_of(self, source: str) -> tuple[str, ...]:

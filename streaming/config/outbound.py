@@ -1,39 +1,40 @@
-"""Names of Kafka topics: what Kafka allows, and the outbound topic of a (vhost, user)."""
+"""`[outbound]`: where deliveries and replies go, and how large their records may be."""
 
 import re
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-from streaming.config.sections import Section
-from streaming.config.settings import Setting
-from streaming.config.types import milliseconds, text, whole
+import attrs
 
-MAX_PARTITIONS: Final = 10_000
-MAX_TOPIC_CHARACTERS: Final = 249
+from streaming.config.types import (
+    MAX_PARTITIONS,
+    Section,
+    milliseconds,
+    setting,
+    text,
+    topic_fault,
+    whole,
+)
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
+if TYPE_CHECKING:
+    from streaming.config.flow import FlowSettings
+    from streaming.config.kafka import KafkaSettings
+
+HEADER_ROOM_BYTES: Final = 65_536
+"""Room in an outbound record for the death history, names and Kafka's own overhead. Inbound headers
+count four times in addition, since escapes and base64 can make them that much larger."""
+
+HISTORY_ROOM_BYTES: Final = 1_048_576
+"""Room in outbound topics above the largest body, for headers and a long death history."""
+
+ECHO_ROOM_BYTES: Final = 65_536
+"""A reply may repeat its command, which may be as large as a record of an input."""
+
 _PLACEHOLDER: Final = re.compile(r"\{(?:vhost|user)\}")
-_ALIVE: Final = ".alive"
 _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 
 
-def topic_fault(name: str) -> str | None:
-    """What Kafka would say against a topic of this name, or None."""
-    if name in {"", ".", ".."}:
-        return "is no name of a Kafka topic"
-    if not _TOPIC.fullmatch(name):
-        return "must consist of letters, digits, '.', '_' and '-', as Kafka asks of topics"
-    if len(name) > MAX_TOPIC_CHARACTERS:
-        return f"is longer than {MAX_TOPIC_CHARACTERS} characters, Kafka's limit"
-    return None
-
-
-def collision_form(name: str) -> str:
-    """What two topics must not share: Kafka's metrics do not tell '.' from '_'."""
-    return name.replace(".", "_")
-
-
 def escaped(name: str) -> str:
-    """A vhost's or user's name for use in a topic's: other bytes as `_` and two hex digits.
+    """A vhost's or user's name as part of a topic name: other bytes become `_` and two hex digits.
 
     Different names stay different: `/` gives `_2f`, `_2f` gives `_5f2f`.
     """
@@ -41,8 +42,8 @@ def escaped(name: str) -> str:
 
 
 def alive_topic(outbound: str) -> str:
-    """The topic beside an outbound one in which the job says once a second that it lives."""
-    return outbound + _ALIVE
+    """The topic beside an outbound topic to which the job writes a heartbeat once a second."""
+    return f"{outbound}.alive"
 
 
 def _pattern_fault(pattern: str) -> str | None:
@@ -52,38 +53,48 @@ def _pattern_fault(pattern: str) -> str | None:
     return topic_fault(_PLACEHOLDER.sub("x", pattern))
 
 
-class OutboundSettings(Section, frozen=True, kw_only=True):
-    """`[outbound]`: where deliveries, confirms, returns and replies go."""
+@attrs.frozen(kw_only=True)
+class OutboundSettings(Section):
+    """Where deliveries, confirms, returns and replies go."""
 
-    topic: Annotated[
-        str,
-        Setting(
-            text(_pattern_fault),
-            "One topic for each vhost and user, so that Kafka's ACLs can keep tenants apart. In "
-            'their names, other characters than letters, digits and "-" become _ and two hex '
-            "digits: the vhost / is _2f. In a second topic beside each, of its name with .alive at "
-            "the end, the job says once a second that it lives: who may read the one, should read "
-            "the other.",
-            outcome=True,
-        ),
-    ] = "dlx.out.{vhost}.{user}"
-    partitions: Annotated[
-        int,
-        Setting(
-            whole(1, MAX_PARTITIONS),
-            "Partitions of each. Records are keyed by channel; one is enough for most users, and "
-            "lets a reader follow a single log.",
-        ),
-    ] = 1
-    retention_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(60_000),
-            "How long records stay to be read. A day: whoever was away for longer has lost its "
-            "leases, and its messages are back in their queues.",
-        ),
-    ] = 86_400_000
+    topic: str = setting(
+        "dlx.out.{vhost}.{user}",
+        "One topic for each vhost and user, so that Kafka's ACLs can keep tenants apart. In both "
+        'names, characters other than letters, digits and "-" become _ and two hex digits: the '
+        "vhost / is _2f. The job writes a heartbeat once a second to a second topic, whose name "
+        "ends in .alive; let users who may read the one also read the other.",
+        text(_pattern_fault, "a topic name that contains {vhost} and {user} once each"),
+        outcome=True,
+    )
+    partitions: int = setting(
+        1,
+        "Number of partitions of each topic. Records are keyed by channel. One partition is enough "
+        "for most users, and a reader can follow it as a single log.",
+        whole(1, MAX_PARTITIONS),
+    )
+    retention_ms: int = setting(
+        86_400_000,
+        "How long records stay readable. One day: a client that was away for longer has lost its "
+        "leases, and its messages are back in their queues.",
+        milliseconds(60_000),
+    )
 
     def topic_of(self, vhost: str, user: str) -> str:
         """The topic that a user of a vhost reads."""
         return self.topic.replace("{vhost}", escaped(vhost)).replace("{user}", escaped(user))
+
+
+def header_room_bytes(flow: "FlowSettings") -> int:
+    """Room that an outbound record needs beside the body, with a death history of usual length."""
+    return 4 * flow.max_header_bytes + HEADER_ROOM_BYTES
+
+
+def least_outbound_bytes(flow: "FlowSettings") -> int:
+    """The lowest max.message.bytes of an outbound topic that fits the largest accepted message."""
+    return flow.max_body_bytes + header_room_bytes(flow)
+
+
+def outbound_topic_bytes(flow: "FlowSettings", kafka: "KafkaSettings") -> int:
+    """max.message.bytes of the outbound topics that the job creates."""
+    with_history = flow.max_body_bytes + max(HISTORY_ROOM_BYTES, header_room_bytes(flow))
+    return max(with_history, kafka.max_message_bytes) + ECHO_ROOM_BYTES

@@ -1,35 +1,29 @@
 """Rules between the tables of `dlx.toml`.
 
-A rule names the paths it is about. While a file is read, rules about what could not be read are
-left unsaid: a topic misspelt in `inputs[1]` must not also be reported as missing.
+Each rule names the paths it depends on. If one of them could not be read, the rule is skipped: a
+misspelt topic in `inputs[1]` must not also be reported as missing.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import NamedTuple
 
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.kafka import KafkaSettings
-from streaming.config.outbound import (
-    MAX_PARTITIONS,
-    OutboundSettings,
-    alive_topic,
-    collision_form,
-    topic_fault,
-)
-from streaming.config.record_sizes import header_room_bytes
-from streaming.config.toml import join_index, join_key
+from streaming.config.outbound import OutboundSettings, alive_topic, header_room_bytes
+from streaming.config.types import MAX_PARTITIONS, join_index, join_key, name_fault, topic_fault
 from streaming.config.vhosts import UserSettings, VhostSettings
 from topology.suggestions import did_you_mean
 
 
-class Clash(NamedTuple):
-    """Values that are right each by itself and wrong together.
+class Conflict(NamedTuple):
+    """Values that are valid one by one, but not together.
 
     Attributes:
-        paths: what the rule is about; it is reported at the first. `vhosts.*` are their names.
-        what: what is wrong, in words.
+        paths: the settings that the rule depends on; it is reported at the first. `vhosts.*`
+            stands for the names of the vhosts.
+        what: what is wrong.
     """
 
     paths: tuple[str, ...]
@@ -37,7 +31,7 @@ class Clash(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The tables that rules look at; None stands for an input that could not be read."""
+    """The tables that rules depend on; an input that could not be read is None."""
 
     kafka: KafkaSettings
     vhosts: Mapping[str, VhostSettings]
@@ -53,8 +47,9 @@ class Parts(NamedTuple):
                 yield join_index("inputs", position), each
 
 
-def clashes(parts: Parts) -> Iterator[Clash]:
+def conflicts(parts: Parts) -> Iterator[Conflict]:
     """Everything that is wrong between the tables."""
+    yield from _members(parts)
     yield from _unknown_names(parts)
     yield from _sources(parts)
     yield from _partitions(parts)
@@ -62,84 +57,102 @@ def clashes(parts: Parts) -> Iterator[Clash]:
     yield from _sizes(parts)
 
 
-def _unknown_names(parts: Parts) -> Iterator[Clash]:
+def _members(parts: Parts) -> Iterator[Conflict]:
+    tables: dict[str, Sized] = {"vhost": parts.vhosts, "user": parts.users, "input": parts.inputs}
+    for noun, table in tables.items():
+        if not table:
+            yield Conflict((f"{noun}s",), f"is empty: add at least one {noun}")
+        for name in table if isinstance(table, Mapping) else ():
+            what = name_fault(name)
+            if what is not None:
+                yield Conflict((join_key(f"{noun}s", name),), f"the name of this {noun} {what}")
+
+
+def _unknown_names(parts: Parts) -> Iterator[Conflict]:
     for path, each in parts.readable_inputs():
         yield from _unknown(f"{path}.user", "users", each.user, parts.users)
         if each.mapping is not None and isinstance(each.mapping.vhost, str):
             yield from _unknown(f"{path}.mapping.vhost", "vhosts", each.mapping.vhost, parts.vhosts)
 
 
-def _unknown(path: str, table: str, name: str, known: Iterable[str]) -> Iterator[Clash]:
+def _unknown(path: str, table: str, name: str, known: Iterable[str]) -> Iterator[Conflict]:
     names = set(known)
-    if name not in names:
+    if names and name not in names:
         hint = did_you_mean(name, sorted(names))
-        yield Clash((path, f"{table}.*"), f"there is no [{join_key(table, name)}]{hint}")
+        yield Conflict((path, f"{table}.*"), f"there is no [{join_key(table, name)}]{hint}")
 
 
-def _sources(parts: Parts) -> Iterator[Clash]:
+def _sources(parts: Parts) -> Iterator[Conflict]:
+    if not parts.inputs:
+        return
     own = [each for _, each in parts.readable_inputs() if each.mapping is None]
     if not any(each.source == "commands" for each in own):
-        yield Clash(
+        yield Conflict(
             ("inputs",),
             'no input has source = "commands": add one, such as topic = "dlx.commands", '
-            "or nothing can be declared or settled",
+            "or clients cannot declare or settle anything",
         )
     if not any(each.source == "publishes" for _, each in parts.readable_inputs()):
-        yield Clash(("inputs",), 'no input has source = "publishes"')
+        yield Conflict(("inputs",), 'no input has source = "publishes"')
 
 
-def _partitions(parts: Parts) -> Iterator[Clash]:
-    """Lanes without a partition would have a share of the length limits and no messages."""
+def _partitions(parts: Parts) -> Iterator[Conflict]:
+    """A lane without a partition would have a share of the length limits, but no messages."""
     own = [(path, each) for path, each in parts.readable_inputs() if each.mapping is None]
     topic_partitions = parts.kafka.topic_partitions
     for name, vhost in parts.vhosts.items():
         lanes_path = f"{join_key('vhosts', name)}.lanes"
         what = f"must be a multiple of {lanes_path} = {vhost.lanes}: lane is partition modulo lanes"
         if topic_partitions is not None and topic_partitions % vhost.lanes:
-            yield Clash(("kafka.topic_partitions", lanes_path), what)
+            yield Conflict(("kafka.topic_partitions", lanes_path), what)
         for path, each in own:
             if each.partitions is not None and each.partitions % vhost.lanes:
-                yield Clash((f"{path}.partitions", lanes_path, f"{path}.mapping"), what)
+                yield Conflict((f"{path}.partitions", lanes_path, f"{path}.mapping"), what)
     needed = even_partitions(parts.vhosts)
     if needed > MAX_PARTITIONS:
-        yield Clash(
+        yield Conflict(
             ("vhosts",),
-            f"their lanes share no number of partitions below {needed:_}: "
-            "let the larger be multiples of the smaller",
+            f"an even share for all their lanes needs {needed:_} partitions, and "
+            f"{MAX_PARTITIONS:_} is the limit: make larger lane counts multiples of smaller ones",
         )
 
 
-def _topics(parts: Parts) -> Iterator[Clash]:
+def _topics(parts: Parts) -> Iterator[Conflict]:
     owner: dict[str, str] = {}
     for path, each in parts.readable_inputs():
         topic_path = f"{path}.topic"
-        other = owner.setdefault(collision_form(each.topic), topic_path)
+        other = owner.setdefault(_collision_form(each.topic), topic_path)
         if other != topic_path:
-            yield Clash((topic_path, other), f"is the topic of {other} already")
+            yield Conflict((topic_path, other), f"is already the topic of {other}")
     for vhost in parts.vhosts:
         for user in parts.users:
             outbound = parts.outbound.topic_of(vhost, user)
             pair = f"vhost {vhost!r} and user {user!r}"
-            fault = topic_fault(alive_topic(outbound))
-            if fault is not None:
-                yield Clash(
-                    ("outbound.topic", "vhosts.*", "users.*"), f"for {pair}, the topic {fault}"
+            what = topic_fault(alive_topic(outbound))
+            if what is not None:
+                yield Conflict(
+                    ("outbound.topic", "vhosts.*", "users.*"), f"for {pair}, the topic {what}"
                 )
             for topic in (outbound, alive_topic(outbound)):
-                other = owner.setdefault(collision_form(topic), pair)
+                other = owner.setdefault(_collision_form(topic), pair)
                 if other != pair:
-                    yield Clash(
+                    yield Conflict(
                         ("outbound.topic", "vhosts.*", "users.*", "inputs"),
-                        f"{topic}, for {pair}, is the topic of {other} already",
+                        f"{topic}, for {pair}, is already the topic of {other}",
                     )
                     break
 
 
-def _sizes(parts: Parts) -> Iterator[Clash]:
+def _collision_form(topic: str) -> str:
+    """The form in which two topics must differ: Kafka's metrics do not distinguish '.' and '_'."""
+    return topic.replace(".", "_")
+
+
+def _sizes(parts: Parts) -> Iterator[Conflict]:
     room = header_room_bytes(parts.flow)
     most = parts.kafka.max_message_bytes - room
     if parts.flow.max_body_bytes > most:
-        yield Clash(
+        yield Conflict(
             ("flow.max_body_bytes", "flow.max_header_bytes", "kafka.max_message_bytes"),
             f"must be at most {most:_}: kafka.max_message_bytes = "
             f"{parts.kafka.max_message_bytes:_}, less {room:_} for headers",
@@ -147,5 +160,5 @@ def _sizes(parts: Parts) -> Iterator[Clash]:
 
 
 def even_partitions(vhosts: Mapping[str, VhostSettings]) -> int:
-    """The fewest partitions that give each lane of each vhost the same share."""
+    """The lowest number of partitions that gives each lane of each vhost the same share."""
     return math.lcm(*(vhost.lanes for vhost in vhosts.values()))

@@ -1,19 +1,19 @@
-"""Secrets stay where they are: the configuration holds where to find one, never its text.
+"""Secrets stay where they are: the configuration says where to find one, and never holds its text.
 
-`{env = "NAME"}` is an environment variable, `{file = "path"}` a file. The text is fetched at the
-moment a client is made (`reveal`), and what is fetched does not show itself in a `repr`, so that a
-dictionary of client properties can be logged by mistake without harm.
+`{env = "NAME"}` is an environment variable, `{file = "path"}` a file. The text is fetched when a
+client is created (`reveal`). Its `repr` is masked, so that logging a dictionary of client
+properties by mistake does no harm.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-import msgspec
+import attrs
 
-from streaming.config.errors import InvalidConfigError, Place
-from streaming.config.toml import kind_of, write_string
+from streaming.config.types import invalid, join_key, kind_of, refuse
+from topology.errors import Problem
 
 _MASK: Final = "******"
 _ENVIRONMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,11 +27,12 @@ _NAMES_ONE_ONLY: Final = re.compile(
     r"|enabled|region|version)|application_credentials)$",
     re.IGNORECASE,
 )
-"""Properties that say where a secret is, or how it is got, and hold none."""
+"""Properties that say where a secret is or how to get it, and do not contain it."""
 
 
-class Secret(msgspec.Struct, frozen=True):
-    """Where a secret is found.
+@attrs.frozen
+class Secret:
+    """Where to find a secret.
 
     Attributes:
         source: `env` or `file`.
@@ -41,13 +42,13 @@ class Secret(msgspec.Struct, frozen=True):
     source: Literal["env", "file"]
     name: str
 
-    def write(self) -> str:
-        """The form it has in `dlx.toml`."""
-        return f"{{ {self.source} = {write_string(self.name)} }}"
+    def toml(self) -> dict[str, str]:
+        """The inline table that it is in `dlx.toml`."""
+        return {self.source: self.name}
 
 
 class SecretText(str):
-    """A secret's text. Clients take it as the string it is; its `repr` is masked."""
+    """The text of a secret: a string for clients, but with a masked `repr`."""
 
     __slots__ = ()
 
@@ -55,56 +56,48 @@ class SecretText(str):
         return f"'{_MASK}'"
 
 
+Property = str | Secret
+"""A value in a pass-through table, such as Kafka's security settings."""
+
+
 def mask_secrets(words: str, values: Iterable[object]) -> str:
-    """Words of a library, with a mask where they repeat the text of a secret among the values."""
+    """A library's message, with the text of each secret among the values masked."""
     for value in values:
         if isinstance(value, SecretText) and value:
             words = words.replace(str(value), _MASK)
     return words
 
 
-Property = str | Secret
-"""A value of a pass-through table, such as Kafka's security settings."""
-
-
 def is_secret_name(name: str) -> bool:
-    """Whether a property of this name holds a secret, so that its text must not be in a file.
+    """Whether a property with this name holds a secret, so that a file must not contain it.
 
-    `ssl.key.password` does; `sasl.oauthbearer.token.endpoint.url` only speaks of one.
+    `ssl.key.password` does; `sasl.oauthbearer.token.endpoint.url` only points to one.
     """
     return bool(_SECRET_WORD.search(name)) and not _NAMES_ONE_ONLY.search(name)
 
 
 def looks_like_secret(raw: Mapping[str, object]) -> bool:
-    """Whether a table is the reference to a secret rather than a table of further properties."""
+    """Whether a table refers to a secret rather than holds further properties."""
     return "env" in raw or "file" in raw
 
 
-def read_secret(raw: Mapping[str, object], place: Place) -> Secret | None:
-    """Read `{env = "NAME"}` or `{file = "path"}`; None if it was reported as wrong."""
-    if len(raw) != 1:
-        place.report('expected {env = "NAME"} or {file = "path"} and nothing beside it')
-        return None
-    source: Literal["env", "file"] = "env" if "env" in raw else "file"
-    name = raw[source]
+def read_secret(raw: Secret | Mapping[str, Any]) -> Secret:
+    """Read `{env = "NAME"}` or `{file = "path"}`, or check a secret that code made.
+
+    Raises:
+        InvalidConfigError: it is malformed; paths start at the table.
+    """
+    members = raw.toml() if isinstance(raw, Secret) else raw
+    if len(members) != 1:
+        raise invalid('expected only {env = "NAME"} or {file = "path"}')
+    [(source, name)] = members.items()
     if not isinstance(name, str):
-        place.key(source).report(f"expected a string, got {kind_of(name)}")
-        return None
-    secret = Secret(source, name)
-    fault = check_secret(secret)
-    if fault is not None:
-        place.key(source).report(fault)
-        return None
-    return secret
-
-
-def check_secret(secret: Secret) -> str | None:
-    """What is wrong with a reference, or None."""
-    if secret.source == "file" and not secret.name:
-        return "is empty: name the file that holds the secret"
-    if secret.source == "env" and not _ENVIRONMENT_NAME.fullmatch(secret.name):
-        return "is not the name of an environment variable"
-    return None
+        raise invalid(f"expected a string, got {kind_of(name)}", source)
+    if source == "env" and not _ENVIRONMENT_NAME.fullmatch(name):
+        raise invalid("is not the name of an environment variable", source)
+    if not name:
+        raise invalid("is empty: name the file that holds the secret", source)
+    return Secret("env" if source == "env" else "file", name)
 
 
 def reveal(
@@ -118,42 +111,42 @@ def reveal(
         environ: the process environment.
 
     Returns:
-        Property name -> text; the texts of secrets have a masked `repr`.
+        Property name -> text; the text of a secret has a masked `repr`.
 
     Raises:
-        InvalidConfigError: one problem for each secret that is not there or empty.
+        InvalidConfigError: one problem for each secret that is missing or empty.
     """
     revealed: dict[str, str] = {}
-    place = Place(where)
+    problems: list[Problem] = []
     for name, value in properties.items():
         if isinstance(value, str):
             revealed[name] = value
             continue
-        found = _fetch(value, environ, place.key(name))
-        if found is not None:
-            revealed[name] = found
-    if place.problems:
-        raise InvalidConfigError(place.problems)
+        try:
+            revealed[name] = _fetch(value, environ)
+        except ValueError as error:
+            problems.append(Problem(join_key(where, name), str(error)))
+    refuse(problems)
     return revealed
 
 
-def _fetch(secret: Secret, environ: Mapping[str, str], place: Place) -> SecretText | None:
-    """The secret's text; None if it was reported as missing."""
+def _fetch(secret: Secret, environ: Mapping[str, str]) -> SecretText:
+    """The secret's text.
+
+    Raises:
+        ValueError: why there is none.
+    """
     if secret.source == "env":
         if secret.name not in environ:
-            place.report(f"environment variable {secret.name} is not set")
-            return None
+            raise ValueError(f"environment variable {secret.name} is not set")
         text = environ[secret.name]
     else:
         try:
             text = Path(secret.name).read_text("utf-8").rstrip("\r\n")  # editors end the last line
         except OSError as error:
-            place.report(f"cannot read {secret.name}: {error.strerror}")
-            return None
+            raise ValueError(f"cannot read {secret.name}: {error.strerror}") from None
         except UnicodeDecodeError:
-            place.report(f"{secret.name} is not UTF-8 text")
-            return None
+            raise ValueError(f"{secret.name} is not UTF-8 text") from None
     if not text:
-        place.report(f"{secret.name} is empty")
-        return None
+        raise ValueError(f"{secret.name} is empty")
     return SecretText(text)

@@ -1,72 +1,56 @@
-"""`[tables]`: how the Delta tables are kept small in files and current in content."""
+"""`[tables]`: how the job keeps the Delta tables compact and up to date."""
 
-from typing import Annotated
+import attrs
 
-import msgspec
-
-from streaming.config.pass_through import Properties, name_rule
+from streaming.config.pass_through import properties
 from streaming.config.secrets import Property
-from streaming.config.sections import Section
-from streaming.config.settings import Setting
-from streaming.config.types import HOUR_MS, milliseconds, size, whole
+from streaming.config.types import HOUR_MS, Section, milliseconds, setting, size, whole
 
 
-class TablesSettings(Section, frozen=True, kw_only=True):
-    """Upkeep of the tables, all of it off the path of a batch."""
+@attrs.frozen(kw_only=True)
+class TablesSettings(Section):
+    """Maintenance of the tables; none of it delays a batch."""
 
-    contents_lag_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(100, HOUR_MS),
-            "How far queue_contents may be behind the broker. It costs a merge each time, so it "
-            "is not kept current with each batch.",
-        ),
-    ] = 5_000
-    compaction_interval_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(1_000),
-            "How often the small files of the batches are joined. A minute: at ten batches a "
-            "second a query then opens some hundred files, not thousands.",
-        ),
-    ] = 60_000
-    compaction_target_bytes: Annotated[
-        int,
-        Setting(size(1_048_576, 4_294_967_296), "The size that joined files aim at: 128 MiB."),
-    ] = 134_217_728
-    checkpoint_interval_commits: Annotated[
-        int,
-        Setting(
-            whole(1, 100_000),
-            "Commits between two checkpoints of a table's Delta log. Each commit since the last "
-            "checkpoint makes the next one 0.18 ms slower, and a reader replays them all.",
-        ),
-    ] = 20
-    log_retention_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(60_000),
-            "How long the Delta log keeps old versions, for time travel and for readers that are "
-            "still loading one. Each thousand of them makes every commit 2.5 ms slower, and there "
-            "are up to 600 a minute; Delta's default of 30 days would hold 26 million files.",
-        ),
-    ] = 60_000
-    vacuum_interval_ms: Annotated[
-        int, Setting(milliseconds(1_000), "How often files that no version names are removed.")
-    ] = 600_000
-    vacuum_retention_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(60_000),
-            "How long a file that compaction replaced is kept for queries that still read it: "
-            "longer than the longest query.",
-        ),
-    ] = 3_600_000
-    storage_options: Annotated[
-        dict[str, Property],
-        Setting(
-            Properties(name_rule()),
-            "Options of the storage under a tables URL, as deltalake and DuckDB take them: "
-            'AWS_REGION = "eu-central-1", AWS_SECRET_ACCESS_KEY = { env = "S3_SECRET" }.',
-        ),
-    ] = msgspec.field(default_factory=dict)
+    contents_lag_ms: int = setting(
+        5_000,
+        "Maximum lag of queue_contents behind the broker. Each update is a merge, too slow to do "
+        "in every batch.",
+        milliseconds(100, HOUR_MS),
+    )
+    compaction_interval_ms: int = setting(
+        60_000,
+        "How often the small files of the batches are joined. With one minute and ten batches per "
+        "second, a query opens some hundred files rather than thousands.",
+        milliseconds(1_000),
+    )
+    compaction_target_bytes: int = setting(
+        134_217_728, "Target size of a joined file: 128 MiB.", size(1_048_576, 4_294_967_296)
+    )
+    checkpoint_interval_commits: int = setting(
+        20,
+        "Number of commits between two checkpoints of a table's Delta log. Each commit since the "
+        "last checkpoint slows the next one by 0.18 ms, and a reader replays them all.",
+        whole(1, 100_000),
+    )
+    log_retention_ms: int = setting(
+        60_000,
+        "How long the Delta log keeps old versions, for time travel and for readers that are still "
+        "loading one. A thousand versions slow each commit by 2.5 ms, and a job writes up to 600 "
+        "per minute; Delta's default of 30 days would keep 26 million files.",
+        milliseconds(60_000),
+    )
+    vacuum_interval_ms: int = setting(
+        600_000, "How often files that no version refers to are deleted.", milliseconds(1_000)
+    )
+    vacuum_retention_ms: int = setting(
+        3_600_000,
+        "How long a file that compaction replaced is kept for queries that still read it. Set it "
+        "longer than your longest query.",
+        milliseconds(60_000),
+    )
+    storage_options: dict[str, Property] = setting(
+        {},
+        "Options of the storage behind a tables URL, with deltalake's and DuckDB's names: "
+        'AWS_REGION = "eu-central-1", AWS_SECRET_ACCESS_KEY = { env = "S3_SECRET" }.',
+        properties(),
+    )

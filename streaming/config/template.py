@@ -1,104 +1,145 @@
-"""From `JobConfig` to text: the whole file, defaults included, each setting under its comment.
+"""From `JobConfig` to text: the whole file with defaults, each setting below its description.
 
-Reading the text gives an equal configuration. Of secrets it holds where they are, as the
-configuration itself does.
+Reading the text gives an equal configuration. For a secret it says where to find it, as the
+configuration does. `settings_reference` lists the same settings for the documentation.
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import attrs
 
 from streaming.config.model import JobConfig
-from streaming.config.pass_through import Properties, write_property
-from streaming.config.secrets import Property
-from streaming.config.sections import NamedTables, Section, Table, TableList, settings_of
-from streaming.config.settings import Inline
-from streaming.config.toml import join_key, write_key
+from streaming.config.types import Section, Setting, join_key, settings_of, write_whole
 
 _WIDTH: Final = 100
 
 
+class SettingReference(NamedTuple):
+    """One setting, for the documentation.
+
+    Attributes:
+        section: header of its table, such as `[job]`, `[vhosts.NAME]` or `[[inputs]]`.
+        name: the key.
+        type: what to write: `a whole number of milliseconds`.
+        default: as TOML; empty if the setting is required or optional.
+        required: whether a table without it is refused.
+        bounds: which values are valid; empty if the type says it.
+        description: meaning, unit and reason for the default.
+        fixed_by_checkpoint: whether another value changes results, so that an existing checkpoint
+            refuses to start with it.
+    """
+
+    section: str
+    name: str
+    type: str
+    default: str
+    required: bool
+    bounds: str
+    description: str
+    fixed_by_checkpoint: bool
+
+
+def settings_reference() -> Iterator[SettingReference]:
+    """Every setting of `dlx.toml`, in the order of the file."""
+    for table, setting in settings_of(JobConfig).items():
+        assert setting.kind.section_class is not None
+        yield from _section_reference(setting.kind.section_class, setting.kind.header(table))
+
+
+def _section_reference(section_class: type[Section], header: str) -> Iterator[SettingReference]:
+    inner: list[tuple[type[Section], str]] = []
+    for field in attrs.fields(section_class):
+        setting: Setting = field.metadata["setting"]
+        required = field.default is attrs.NOTHING
+        factory = getattr(field.default, "factory", None)
+        default = factory() if factory else field.default
+        if setting.kind.section_class is not None:
+            inner.append((setting.kind.section_class, f"[{header.strip('[]')}.{field.name}]"))
+        yield SettingReference(
+            section=header,
+            name=field.name,
+            type=setting.kind.takes,
+            default="" if required or default is None else _toml(default),
+            required=required,
+            bounds=setting.kind.bounds,
+            description=setting.description,
+            fixed_by_checkpoint=setting.outcome,
+        )
+    for inner_class, inner_header in inner:
+        yield from _section_reference(inner_class, inner_header)
+
+
 def show_config(config: JobConfig) -> str:
     """The configuration as the text of a `dlx.toml`."""
-    return "\n".join(_Writer().document(config)).rstrip("\n") + "\n"
+    return "\n".join(_document(config, set())).rstrip("\n") + "\n"
 
 
-class _Writer:
-    """Writes one document; a setting's comment stands where the setting is shown first."""
+def _document(config: JobConfig, explained: set[Setting]) -> Iterator[str]:
+    for name, setting in settings_of(JobConfig).items():
+        yield from _description(setting, explained)
+        for path, member in setting.kind.members(getattr(config, name), name):
+            is_list = setting.kind.form == "list of tables"
+            yield from _table(member, name if is_list else path, explained, is_list=is_list)
 
-    def __init__(self) -> None:
-        self.explained: set[tuple[type[Section], str]] = set()
 
-    def document(self, config: JobConfig) -> Iterator[str]:
-        for name, setting in settings_of(JobConfig).items():
-            value = getattr(config, name)
-            yield from _comment(setting.comment)
-            if isinstance(setting.kind, Table):
-                yield from self.section(value, name, f"[{name}]")
-            elif isinstance(setting.kind, NamedTables):
-                for key, member in value.items():
-                    path = join_key(name, key)
-                    yield from self.section(member, path, f"[{path}]")
-            else:
-                assert isinstance(setting.kind, TableList)
-                for member in value:
-                    yield from self.section(member, name, f"[[{name}]]")
-
-    def section(self, section: Section, path: str, header: str) -> Iterator[str]:
-        """A header, the settings with a value behind the `=`, then the tables below it."""
-        yield header
-        below: list[tuple[str, object]] = []
-        for name, setting in settings_of(type(section)).items():
-            value = getattr(section, name)
-            if isinstance(setting.kind, Table | Properties):
-                below.append((name, value))
-                continue
-            yield from self.explanation(section, name)
-            assert isinstance(setting.kind, Inline)
-            if value is None:
-                yield f"# {name} = {setting.example}"
-            else:
-                yield f"{name} = {setting.kind.write(value)}"
-        yield ""
-        for name, value in below:
-            member_path = join_key(path, name)
-            yield from self.explanation(section, name)
-            if isinstance(value, Section):
-                yield from self.section(value, member_path, f"[{member_path}]")
-            elif value is None:
-                yield from self.example(section, name, member_path)
-            else:
-                assert isinstance(value, dict)
-                yield from _properties(value, member_path)
-
-    def example(self, section: Section, name: str, path: str) -> Iterator[str]:
-        """A table that is not set, as a comment, the first time."""
-        kind = settings_of(type(section))[name].kind
-        assert isinstance(kind, Table)
-        section_class: type[Section] = kind.section_class
-        if (section_class, "") not in self.explained:
-            self.explained.add((section_class, ""))
-            yield f"# [{path}]"
-            for member, setting in settings_of(section_class).items():
-                yield from _comment(setting.comment)
-                yield f"# {member} = {setting.example}"
+def _table(
+    section: Section, path: str, explained: set[Setting], *, is_list: bool = False
+) -> Iterator[str]:
+    """A header, the settings with a value after the `=`, then the tables below it."""
+    yield f"[[{path}]]" if is_list else f"[{path}]"
+    below: list[tuple[str, Setting]] = []
+    for name, setting in settings_of(type(section)).items():
+        if setting.kind.form in {"table", "properties"}:
+            below.append((name, setting))
+            continue
+        value = getattr(section, name)
+        yield from _description(setting, explained)
+        yield f"# {name} = {setting.example}" if value is None else f"{name} = {_toml(value)}"
+    yield ""
+    for name, setting in below:
+        value, inner_path = getattr(section, name), join_key(path, name)
+        is_new = setting not in explained
+        yield from _description(setting, explained)
+        if isinstance(value, Section):
+            yield from _table(value, inner_path, explained)
+        elif setting.kind.form == "properties":
+            yield f"[{inner_path}]"
+            yield from (f"{join_key('', key)} = {_toml(member)}" for key, member in value.items())
+            yield ""
+        elif is_new:
+            assert setting.kind.section_class is not None
+            yield f"# [{inner_path}]"
+            for inner_name, inner in settings_of(setting.kind.section_class).items():
+                yield from _description(inner, set())
+                yield f"# {inner_name} = {inner.example}"
             yield ""
 
-    def explanation(self, section: Section, name: str) -> Iterator[str]:
-        """The setting's comment, the first time."""
-        if (type(section), name) not in self.explained:
-            self.explained.add((type(section), name))
-            yield from _comment(settings_of(type(section))[name].comment)
 
-
-def _properties(properties: Mapping[str, Property], path: str) -> Iterator[str]:
-    yield f"[{path}]"
-    for name, value in properties.items():
-        yield f"{write_key(name)} = {write_property(value)}"
-    yield ""
-
-
-def _comment(text: str) -> list[str]:
+def _description(setting: Setting, explained: set[Setting]) -> list[str]:
+    """The setting's description as a comment, the first time."""
+    if setting in explained:
+        return []
+    explained.add(setting)
     return textwrap.wrap(
-        text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+        setting.description,
+        _WIDTH,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
     )
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML."""
+    import tomlkit  # noqa: PLC0415 - most commands that have a configuration write none
+
+    plain = value.toml() if hasattr(value, "toml") else value
+    if isinstance(plain, int) and not isinstance(plain, bool):
+        return write_whole(plain)
+    if isinstance(plain, dict):
+        table = tomlkit.inline_table()
+        table.update(plain)
+        return table.as_string()
+    return str(tomlkit.item(plain).as_string())

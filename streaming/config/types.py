@@ -1,172 +1,377 @@
-"""The kinds of simple values: flags, numbers, words, names, paths."""
+"""What a setting is: the values it takes, its description, and the tables that hold settings.
 
+Each table of `dlx.toml` is a `Section`, a frozen attrs class whose fields are made by `setting`:
+
+    trigger_ms: int = setting(100, "Pause between ...", milliseconds(most=HOUR_MS))
+
+A field's metadata holds its `Setting`, so that reading, showing, hashing and documenting a
+configuration need no other list of fields. A setting whose default is None is optional: the file
+leaves it out, since TOML has no null.
+"""
+
+import json
 import math
 import re
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote
 
-import msgspec
+import attrs
 
-from streaming.config.errors import Place
-from streaming.config.toml import kind_of, write_scalar, write_string, write_whole
+from topology.errors import DlxError, Problem
 from topology.suggestions import did_you_mean
 
 HOUR_MS: Final = 3_600_000
 TEN_YEARS_MS: Final = 315_360_000_000
-"""RabbitMQ's own limit of a time to live, and ours of any duration."""
+"""RabbitMQ's limit for a time to live, used here for every duration."""
 
 MAX_NAME_BYTES: Final = 255
 """Names and keys are AMQP short strings."""
 
+MAX_PARTITIONS: Final = 10_000
+MAX_TOPIC_CHARACTERS: Final = 249
+
+STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss")
+"""URL schemes of shared storage that both deltalake and pyarrow support."""
+
+_GROUPED_FROM: Final = 10_000
+"""Numbers with more digits than a year are written in groups of three."""
+
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 _URL: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<rest>.*)"
 )
-
-STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss")
-"""Of shared storage that both deltalake and pyarrow reach, as they spell them."""
-
 _SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
 _FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(?P<path>/[^/?#][^?#]*)", re.IGNORECASE)
 
+T = TypeVar("T")
 
-class Scalar(msgspec.Struct, frozen=True):
-    """A kind whose values are the same in the file and in the section.
 
-    Attributes:
-        fault: what is wrong with a value, in words; None if nothing is.
-        names: `local` for a path on this machine, `storage` for a path or a URL, else `nothing`.
+class InvalidConfigError(DlxError):
+    """The configuration cannot be used; carries every problem found, not only the first.
+
+    No problem quotes the value of a secret, or of a key that might be one.
     """
 
-    fault: Callable[[object], str | None]
-    names: Literal["nothing", "local", "storage"] = "nothing"
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keep the problems; all arguments go to the base, so that the error survives pickling."""
+        super().__init__(problems)
+        self.problems = tuple(problems)
 
-    def read(self, raw: object, place: Place) -> object | None:
-        """The value, or None if it was reported."""
-        fault = self.fault(raw)
-        if fault is None:
-            return raw
-        place.report(fault)
-        return None
+    def __str__(self) -> str:
+        """One problem per line."""
+        return "\n".join(str(problem) for problem in self.problems)
 
-    def check(self, value: object, place: Place) -> None:
-        """Report what is wrong with a value."""
-        self.read(value, place)
-
-    def plain(self, value: str) -> str:
-        """A text as the section has it: of a path on this machine without `file://`."""
-        return local_path(value) if self.names == "local" else value
-
-    def write(self, value: object) -> str:
-        """The value as TOML."""
-        return write_scalar(value)
+    def within(self, path: str) -> list[Problem]:
+        """The problems of a part of the file, whose own path is given."""
+        return [Problem(join_path(path, each.where), each.what) for each in self.problems]
 
 
-def flag() -> Scalar:
+def invalid(what: str, where: str = "") -> InvalidConfigError:
+    """One problem; its path starts at the value that is being read."""
+    return InvalidConfigError([Problem(where, what)])
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raise `InvalidConfigError` if there is any problem."""
+    found = tuple(problems)
+    if found:
+        raise InvalidConfigError(found)
+
+
+# --- Paths inside a TOML document ---
+
+
+def write_string(text: str) -> str:
+    """A TOML basic string: quoted, with control characters escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def write_whole(number: int) -> str:
+    """An integer; a long one is grouped: `1_048_576`."""
+    return f"{number:_}" if abs(number) >= _GROUPED_FROM else str(number)
+
+
+def join_key(path: str, name: str) -> str:
+    """The path of a member: `vhosts` and `/` give `vhosts."/"`."""
+    return join_path(path, name if _BARE_KEY.fullmatch(name) else write_string(name))
+
+
+def join_index(path: str, position: int) -> str:
+    """The path of an array element: `inputs[2]`."""
+    return f"{path}[{position}]"
+
+
+def join_path(path: str, inner: str) -> str:
+    """A path that continues inside another one; either may be empty."""
+    return f"{path}.{inner}" if path and inner and not inner.startswith("[") else path + inner
+
+
+def kind_of(raw: object) -> str:
+    """The TOML type of a parsed value; never the value itself, which may be a secret."""
+    match raw:
+        case bool():
+            return "a boolean"
+        case int():
+            return "a whole number"
+        case float():
+            return "a float"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "an array"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+# --- Settings and the tables that hold them ---
+
+Form = Literal["value", "path", "storage", "properties", "table", "named tables", "list of tables"]
+
+
+@attrs.frozen(eq=False)
+class Kind:
+    """The values that a setting takes.
+
+    Attributes:
+        takes: what to write in the file: `a whole number of bytes`.
+        read: turns a TOML value into the setting's value, and leaves such a value as it is. It
+            raises `InvalidConfigError`, with paths that start at the setting.
+        bounds: the valid values, for the reference; empty if `takes` says it.
+        form: `path` is a path on this machine, `storage` a path or a URL, `properties` a
+            pass-through table; tables are `[kafka]`, `[vhosts.NAME]` or `[[inputs]]`.
+        section_class: the class of each table.
+    """
+
+    takes: str
+    read: Callable[[Any], Any]
+    bounds: str = ""
+    form: Form = "value"
+    section_class: "type[Section] | None" = None
+
+    def header(self, name: str) -> str:
+        """How a table begins in the file."""
+        templates = {"named tables": "[{}.NAME]", "list of tables": "[[{}]]"}
+        return templates.get(self.form, "[{}]").format(name)
+
+    def members(self, value: Any, path: str) -> "Iterator[tuple[str, Any]]":
+        """Path -> section, for each table that is set."""
+        match self.form:
+            case "named tables":
+                yield from ((join_key(path, name), member) for name, member in value.items())
+            case "list of tables":
+                yield from ((join_index(path, n), member) for n, member in enumerate(value))
+            case _ if value is not None:
+                yield path, value
+            case _:
+                pass
+
+
+@attrs.frozen(eq=False)
+class Setting:
+    """What a field's metadata says beyond its type and default.
+
+    Attributes:
+        description: unit, meaning, and the reason for the default.
+        kind: the values it takes.
+        outcome: whether another value can change the results for the same records (outcome.py).
+        example: the TOML value to show while an optional setting is not set.
+        stand_in: value to continue with if a required setting is unreadable, so that one run
+            reports the problems of the whole file.
+    """
+
+    description: str
+    kind: Kind
+    outcome: bool = False
+    example: str = ""
+    stand_in: object = None
+
+
+def described(description: str, kind: Kind, **details: Any) -> dict[str, Setting]:
+    """The metadata of a field; for a required one: `attrs.field(metadata=described(...))`."""
+    return {"setting": Setting(description, kind, **details)}
+
+
+def setting(
+    default: T, description: str, kind: Kind, *, outcome: bool = False, example: str = ""
+) -> T:
+    """A field with a default; a dict is copied for each section."""
+    field_default: Any = attrs.Factory(default.copy) if isinstance(default, dict) else default
+    metadata = described(description, kind, outcome=outcome, example=example)
+    field: T = attrs.field(default=field_default, metadata=metadata)
+    return field
+
+
+@attrs.frozen(kw_only=True)
+class Section:
+    """A table of settings. One that code builds is checked like one in a file.
+
+    Raises:
+        InvalidConfigError: values are out of bounds, or contradict each other.
+    """
+
+    def __attrs_post_init__(self) -> None:
+        """Check each value, then the rules between them; paths start at this section."""
+        problems: list[Problem] = []
+        for name, each in settings_of(type(self)).items():
+            value = getattr(self, name)
+            if value is not None:
+                try:
+                    object.__setattr__(self, name, each.kind.read(value))
+                except InvalidConfigError as error:
+                    problems += error.within(name)
+        refuse(problems or self.contradictions())
+
+    def contradictions(self) -> Iterator[Problem]:
+        """Values that are valid one by one, but not together."""
+        return iter(())
+
+
+def settings_of(section_class: type[Section]) -> dict[str, Setting]:
+    """Field name -> setting, in the order of the fields."""
+    return {field.name: field.metadata["setting"] for field in attrs.fields(section_class)}
+
+
+def table(
+    section_class: type[Section],
+    form: Literal["table", "named tables", "list of tables"] = "table",
+) -> Kind:
+    """A table of settings, or several. Its sections check themselves."""
+    takes, types = (
+        ("an array of tables", (list, tuple)) if "list" in form else ("a table", (dict, Section))
+    )
+
+    return Kind(takes, _typed(takes, types), form=form, section_class=section_class)
+
+
+# --- Kinds of simple values ---
+
+
+def _typed(
+    takes: str,
+    types: type | tuple[type, ...],
+    fault: Callable[[Any], str | None] = lambda _value: None,
+) -> Callable[[Any], Any]:
+    """Read a value of certain types that has no fault."""
+
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, types) or (isinstance(raw, bool) and types is not bool):
+            raise invalid(f"expected {takes}, got {kind_of(raw)}")
+        what = fault(raw)
+        if what is not None:
+            raise invalid(what)
+        return raw
+
+    return read
+
+
+def flag() -> Kind:
     """True or false."""
-
-    def fault(raw: object) -> str | None:
-        return None if isinstance(raw, bool) else f"expected true or false, got {kind_of(raw)}"
-
-    return Scalar(fault)
+    return Kind("true or false", _typed("true or false", bool))
 
 
-def whole(least: int, most: int, unit: str = "") -> Scalar:
-    """An integer within bounds, both included; `unit` is for messages, such as `bytes`."""
+def whole(least: int, most: int, unit: str = "") -> Kind:
+    """An integer within inclusive bounds; `unit` is for messages, such as `bytes`."""
+    bounds = f"{write_whole(least)} to {write_whole(most)}"
+    takes = f"a whole number of {unit}" if unit else "a whole number"
 
-    def fault(raw: object) -> str | None:
-        if isinstance(raw, bool) or not isinstance(raw, int):
-            of_unit = f" of {unit}" if unit else ""
-            return f"expected a whole number{of_unit}, got {kind_of(raw)}"
-        if not least <= raw <= most:
-            return f"must be from {write_whole(least)} to {write_whole(most)}"
-        return None
+    def fault(number: int) -> str | None:
+        return None if least <= number <= most else f"must be from {bounds}"
 
-    return Scalar(fault)
+    return Kind(takes, _typed(takes, int, fault), bounds)
 
 
-def milliseconds(least: int = 0, most: int = TEN_YEARS_MS) -> Scalar:
+def milliseconds(least: int = 0, most: int = TEN_YEARS_MS) -> Kind:
     """A duration."""
     return whole(least, most, "milliseconds")
 
 
-def size(least: int, most: int) -> Scalar:
+def size(least: int, most: int) -> Kind:
     """A number of bytes."""
     return whole(least, most, "bytes")
 
 
-def fraction() -> Scalar:
-    """A number between 0 and 1, neither included."""
+def fraction() -> Kind:
+    """A number between 0 and 1, both excluded."""
+    bounds = "above 0 and below 1"
 
-    def fault(raw: object) -> str | None:
-        if isinstance(raw, bool) or not isinstance(raw, int | float):
-            return f"expected a number, got {kind_of(raw)}"
-        return None if math.isfinite(raw) and 0 < raw < 1 else "must be above 0 and below 1"
+    def fault(raw: float) -> str | None:
+        return None if math.isfinite(raw) and 0 < raw < 1 else f"must be {bounds}"
 
-    return Scalar(fault)
+    return Kind("a number", _typed("a number", (int, float), fault), bounds)
 
 
-def choice(*words: str) -> Scalar:
+def choice(*words: str) -> Kind:
     """One of a few words."""
     listed = " or ".join(write_string(word) for word in words)
 
-    def fault(raw: object) -> str | None:
-        if not isinstance(raw, str):
-            return f"expected {listed}, in quotes, got {kind_of(raw)}"
-        if raw not in words:
-            return f"must be {listed}, not {write_string(raw)}{did_you_mean(raw, words)}"
-        return None
+    def fault(raw: str) -> str | None:
+        if raw in words:
+            return None
+        return f"must be {listed}, not {write_string(raw)}{did_you_mean(raw, words)}"
 
-    return Scalar(fault)
+    return Kind(listed, _typed(f"{listed}, in quotes", str, fault))
 
 
-def text(
-    text_fault: Callable[[str], str | None],
-    names: Literal["nothing", "local", "storage"] = "nothing",
-) -> Scalar:
-    """A string; `text_fault` says what is wrong with it, or None."""
-
-    def fault(raw: object) -> str | None:
-        if not isinstance(raw, str):
-            return f"expected a string, got {kind_of(raw)}"
-        return text_fault(raw)
-
-    return Scalar(fault, names)
+def text(fault: Callable[[str], str | None], bounds: str = "", form: Form = "value") -> Kind:
+    """A string; `fault` says what is wrong with it, or None."""
+    return Kind("a string", _typed("a string", str, fault), bounds, form)
 
 
-def matching(pattern: str, words: str) -> Scalar:
+def matching(pattern: str, words: str) -> Kind:
     """A string that a pattern matches as a whole; `words` completes the sentence `must be ...`."""
     compiled = re.compile(pattern)
-    return text(lambda raw: None if compiled.fullmatch(raw) else f"must be {words}")
+    return text(lambda raw: None if compiled.fullmatch(raw) else f"must be {words}", words)
 
 
-def local(what: str, why: str = "") -> Scalar:
+def local(what: str, why: str = "") -> Kind:
     """A path on this machine, or the same as a `file://` URL; no other URL.
 
     Args:
-        what: the path names, such as `folder`.
+        what: the path leads to, such as `folder`.
         why: it cannot be elsewhere; ends the message.
     """
+    bounds = f"a {what} on this machine, as a path or as file:///PATH"
 
     def fault(location: str) -> str | None:
         if not location:
             return "is empty"
-        if _SCHEME.match(location) and not _FILE_URL.fullmatch(location):
-            return f"must be a {what} of this machine, as a path or as file:///PATH{why}"
-        return None
+        is_other_url = _SCHEME.match(location) and not _FILE_URL.fullmatch(location)
+        return f"must be {bounds}{why}" if is_other_url else None
 
-    return text(fault, names="local")
+    read = _typed("a string", str, fault)
+
+    def read_path(raw: Any) -> str:
+        url = _FILE_URL.fullmatch(read(raw))
+        return str(raw) if url is None else unquote(url["path"])
+
+    return Kind("a string", read_path, bounds, "path")
 
 
-def local_path(location: str) -> str:
-    """The path that a `file://` URL names; anything else as it is."""
-    url = _FILE_URL.fullmatch(location)
-    return location if url is None else unquote(url["path"])
-
-
-def storage() -> Scalar:
+def storage() -> Kind:
     """A path on this machine, or the URL of shared storage."""
-    return text(storage_fault, names="storage")
+    schemes = ", ".join(STORAGE_SCHEMES)
+    return text(_storage_fault, f"a path, or a URL that begins with one of {schemes}", "storage")
+
+
+def is_url(location: str) -> bool:
+    """Whether a location is shared storage rather than a path on this machine."""
+    return _URL.fullmatch(location) is not None
+
+
+def _storage_fault(location: str) -> str | None:
+    """What is wrong with a location; never quotes it, since it may contain a password."""
+    if not location:
+        return "is empty"
+    url = _URL.fullmatch(location)
+    if url is not None and (":" in url["authority"].rpartition("@")[0] or url["rest"]):
+        return "must contain no password and no query: put credentials in tables.storage_options"
+    if url is not None and url["scheme"] not in STORAGE_SCHEMES:
+        return f"must be a path, or a URL that begins with one of {', '.join(STORAGE_SCHEMES)}"
+    return None
 
 
 def name_fault(name: str) -> str | None:
@@ -180,18 +385,12 @@ def short_string_fault(name: str) -> str | None:
     return f"is longer than {MAX_NAME_BYTES} bytes" if too_long else None
 
 
-def is_url(location: str) -> bool:
-    """Whether a location is shared storage rather than a path on this machine."""
-    return _URL.fullmatch(location) is not None
-
-
-def storage_fault(location: str) -> str | None:
-    """What is wrong with a location; it is not repeated, for it may hold a password."""
-    if not location:
-        return "is empty"
-    url = _URL.fullmatch(location)
-    if url is not None and (":" in url["authority"].rpartition("@")[0] or url["rest"]):
-        return "must hold no password and no query: credentials go into tables.storage_options"
-    if url is not None and url["scheme"] not in STORAGE_SCHEMES:
-        return f"must be a path, or a URL that begins with one of {', '.join(STORAGE_SCHEMES)}"
+def topic_fault(name: str) -> str | None:
+    """Why Kafka would refuse a topic with this name, or None."""
+    if name in {"", ".", ".."}:
+        return "is not a valid name for a Kafka topic"
+    if not _TOPIC.fullmatch(name):
+        return "must consist of letters, digits, '.', '_' and '-', as Kafka requires"
+    if len(name) > MAX_TOPIC_CHARACTERS:
+        return f"is longer than {MAX_TOPIC_CHARACTERS} characters, Kafka's limit"
     return None

@@ -1,71 +1,63 @@
 """`[vhosts.NAME]` and `[users.NAME]`: RabbitMQ's tenants, as this job serves them."""
 
-from typing import Annotated, Final
+from typing import Final
 
-from streaming.config.sections import Section
-from streaming.config.settings import Setting
-from streaming.config.types import flag, local, milliseconds, whole
+import attrs
+
+from streaming.config.types import Section, flag, local, milliseconds, setting, whole
 
 UNLIMITED: Final = -1
-"""RabbitMQ's way of saying that there is no limit."""
+"""RabbitMQ's value for no limit."""
 
 MAX_LANES: Final = 1_024
 
 
-class VhostSettings(Section, frozen=True, kw_only=True):
+@attrs.frozen(kw_only=True)
+class VhostSettings(Section):
     """One vhost. A record for a vhost that is not listed is quarantined."""
 
-    lanes: Annotated[
-        int,
-        Setting(
-            whole(1, MAX_LANES),
-            "Slices that work in parallel, each with the whole topology and its own share of the "
-            "messages and of the length limits. 1 behaves exactly as RabbitMQ; more let one vhost "
-            "outgrow a core and keep order within a Kafka partition only.",
-            outcome=True,
-        ),
-    ] = 1
-    definitions: Annotated[
-        str | None,
-        Setting(
-            local("file"),
-            "A definitions.json as RabbitMQ exports it. What of it is meant for this vhost is "
-            "imported when the job starts for the first time, before it reads any message; later "
-            "changes are made by command (`dlx definitions import`).",
-            example='"definitions.json"',
-        ),
-    ] = None
-    default_delivery_limit: Annotated[
-        int | None,
-        Setting(
-            whole(UNLIMITED, 1_000_000),
-            "The delivery limit of quorum queues that are given none; -1: no limit. Not set: that "
-            "of the RabbitMQ version in job.compat, 20 for 4.0 and none for 3.10.",
-            outcome=True,
-            example="20",
-        ),
-    ] = None
-    consumer_timeout_ms: Annotated[
-        int,
-        Setting(
-            milliseconds(),
-            "A channel that leaves a delivery unsettled for so long is closed and its messages "
-            "are requeued. RabbitMQ's default, 30 minutes; 0: never.",
-            outcome=True,
-        ),
-    ] = 1_800_000
+    lanes: int = setting(
+        1,
+        "Slices of the vhost that work in parallel. Each has the whole topology and its own share "
+        "of the messages and of the length limits. 1 behaves exactly as RabbitMQ. With more, one "
+        "vhost can use several cores, but only records of the same Kafka partition stay in order.",
+        whole(1, MAX_LANES),
+        outcome=True,
+    )
+    definitions: str | None = setting(
+        None,
+        "A definitions.json exported from RabbitMQ. The job imports the part for this vhost when "
+        "it starts for the first time, before it reads any message. Make later changes by command "
+        "(`dlx definitions import`).",
+        local("file"),
+        example='"definitions.json"',
+    )
+    default_delivery_limit: int | None = setting(
+        None,
+        "The delivery limit of quorum queues that set none; -1: no limit. Not set: the default of "
+        "the RabbitMQ version in job.compat, which is 20 for 4.0 and no limit for 3.10.",
+        whole(UNLIMITED, 1_000_000),
+        outcome=True,
+        example="20",
+    )
+    consumer_timeout_ms: int = setting(
+        1_800_000,
+        "A channel that leaves a delivery unsettled for longer is closed, and its messages are "
+        "requeued. 30 minutes is RabbitMQ's default. 0: never.",
+        milliseconds(),
+        outcome=True,
+    )
 
 
-class UserSettings(Section, frozen=True, kw_only=True):
-    """A user whom an input's records act for; permissions come with definitions."""
+@attrs.frozen(kw_only=True)
+class UserSettings(Section):
+    """A user that the records of an input act for; definitions set the permissions."""
 
-    administrator: Annotated[
-        bool,
-        Setting(
-            flag(),
-            "An administrator may set policies and permissions and import definitions; and may use "
-            "everything in a vhost where no permissions are recorded for it, as RabbitMQ's guest "
-            "may at first. Others may do what the recorded permissions say and nothing else.",
-            outcome=True,
-        ),
-    ] = False
+    administrator: bool = setting(
+        False,  # noqa: FBT003 - the default, as in any other setting
+        "An administrator may set policies and permissions and import definitions. In a vhost that "
+        "records no permissions for it, it may also use everything, as RabbitMQ's guest can at "
+        "first. Other users have only the recorded permissions.",
+        flag(),
+        outcome=True,
+    )

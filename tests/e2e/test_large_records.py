@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from pyspark.errors import StreamingQueryException
 
 from streaming.config import FlowSettings, KafkaSettings
-from streaming.config.record_sizes import outbound_topic_bytes
+from streaming.config.outbound import outbound_topic_bytes
 from tests.fixtures.pipeline import Pipeline
 
 SMALL_TOPIC_BYTES = 20_000

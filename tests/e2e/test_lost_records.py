@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from streaming.config import FlowSettings, InputSettings, TopicMapping
-from streaming.config.watermark import Absolute
+from streaming.config.flow import Absolute
 from streaming.pipeline.topics.offset_gaps import LostRecordsError
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import wait_until

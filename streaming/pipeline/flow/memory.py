@@ -20,8 +20,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.config.flow import FlowSettings
-from streaming.config.watermark import Absolute
+from streaming.config.flow import Absolute, FlowSettings
 
 MEGABYTE: Final = 1_048_576
 """The guide's: it calls 40 % of 1 GB 410 MB, and 3 times 1024 MB 3 GB."""

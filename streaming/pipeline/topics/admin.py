@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
 )
 
 from streaming.config import alive_topic
-from streaming.config.record_sizes import outbound_topic_bytes
+from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import Complaints
 from streaming.pipeline.topics.record_limits import outbound_record_bytes
 from topology.errors import DlxError

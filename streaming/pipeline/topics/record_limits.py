@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
     ResourceType,
 )
 
-from streaming.config.record_sizes import least_outbound_bytes, outbound_topic_bytes
+from streaming.config.outbound import least_outbound_bytes, outbound_topic_bytes
 from topology.errors import DlxError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import attrs
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
@@ -64,7 +64,7 @@ def cluster_job(tmp_path: Path, embedded_kafka: Any, new_topic: Any) -> Iterator
     job = RunningJob(tmp_path, embedded_kafka.bootstrap_servers)
     assert file.stat().st_size > job.config.kafka.max_message_bytes
     own = job.config.inputs[0].topic.replace("publishes", "app")
-    job.config = msgspec.structs.replace(
+    job.config = attrs.evolve(
         job.config,
         vhosts={name: VhostSettings(definitions=str(file)) for name in ("/", "shop")},
         users={

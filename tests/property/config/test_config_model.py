@@ -24,8 +24,8 @@ from streaming.config import (
     parse_config,
     show_config,
 )
-from streaming.config.loading import config_from
-from streaming.config.sections import NamedTables, TableList, settings_of
+from streaming.config.reading import config_from
+from streaming.config.types import settings_of
 from tests.unit.config.changes import section_class_of
 from topology.errors import Problem
 
@@ -107,9 +107,9 @@ def every_setting() -> list[tuple[str, ...]]:
     for table, setting in settings_of(JobConfig).items():
         paths.append((table,))
         inner: tuple[str, ...] = ()
-        if isinstance(setting.kind, NamedTables):
+        if setting.kind.form == "named tables":
             inner = ("name",)
-        elif isinstance(setting.kind, TableList):
+        elif setting.kind.form == "list of tables":
             inner = ("[]",)
         paths += [(table, *inner, name) for name in settings_of(section_class_of(setting.kind))]
     paths += [("inputs", "[]", "mapping", name) for name in settings_of(TopicMapping)]

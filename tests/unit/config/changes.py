@@ -1,6 +1,6 @@
 """One change to every setting there is, for tests that ask what a change does."""
 
-from msgspec.structs import replace
+from attrs import evolve
 
 from streaming.config import (
     Absolute,
@@ -11,8 +11,7 @@ from streaming.config import (
     UserSettings,
     VhostSettings,
 )
-from streaming.config.sections import NamedTables, Section, Table, TableList
-from streaming.config.settings import Kind
+from streaming.config.types import Kind, Section
 
 BASE = JobConfig(
     vhosts={"/": VhostSettings(), "shop": VhostSettings()},
@@ -97,11 +96,10 @@ def _changed(value: object, path: list[str], new: object) -> object:
             return (*value[:at], _changed(value[at], rest, new), *value[at + 1 :])
         case _:
             assert isinstance(value, Section)
-            return replace(value, **{first: _changed(getattr(value, first), rest, new)})
+            return evolve(value, **{first: _changed(getattr(value, first), rest, new)})
 
 
 def section_class_of(kind: Kind) -> type[Section]:
     """The table behind a setting that is one."""
-    assert isinstance(kind, Table | NamedTables | TableList)
-    section_class: type[Section] = kind.section_class
-    return section_class
+    assert kind.section_class is not None
+    return kind.section_class

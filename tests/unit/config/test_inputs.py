@@ -68,7 +68,7 @@ def test_an_exchange_is_a_text_the_record_key_or_a_header(written, selector):
         ('{ exchange = { header = "" } }', [".exchange.header: is empty"]),
         (
             '{ exchange = { header = "a", record_key = true } }',
-            [".exchange: names both record_key and header: it comes from one of them"],
+            [".exchange: names both record_key and header: use only one of them"],
         ),
         (
             "{ exchange = { record_key = true, otherwise = 1 } }",
@@ -111,7 +111,7 @@ def test_a_foreign_topic_carries_no_commands():
         InputSettings(topic="orders", source="commands", mapping=TopicMapping(exchange="a"))
 
     assert str(caught.value) == (
-        'mapping: needs source = "publishes": the records of a foreign topic are no commands'
+        'mapping: needs source = "publishes": a mapped topic has no commands'
     )
 
 
@@ -119,16 +119,19 @@ def test_a_foreign_topic_is_never_made_and_has_no_partitions_to_say():
     with pytest.raises(InvalidConfigError) as caught:
         InputSettings(topic="orders", partitions=3, mapping=TopicMapping(exchange="a"))
 
-    assert str(caught.value) == "partitions: is for topics that the job makes, and this is mapped"
+    assert (
+        str(caught.value)
+        == "partitions: cannot be set with a mapping: the job creates no such topic"
+    )
 
 
 @pytest.mark.parametrize(
     ("topic", "fault"),
     [
-        ("", "is no name of a Kafka topic"),
-        ("..", "is no name of a Kafka topic"),
-        ("a b", "must consist of letters, digits, '.', '_' and '-', as Kafka asks of topics"),
-        ("é", "must consist of letters, digits, '.', '_' and '-', as Kafka asks of topics"),
+        ("", "is not a valid name for a Kafka topic"),
+        ("..", "is not a valid name for a Kafka topic"),
+        ("a b", "must consist of letters, digits, '.', '_' and '-', as Kafka requires"),
+        ("é", "must consist of letters, digits, '.', '_' and '-', as Kafka requires"),
         ("x" * 250, "is longer than 249 characters, Kafka's limit"),
     ],
 )

@@ -37,8 +37,8 @@ def test_a_server_is_a_host_and_a_port(address):
         ("localhost:", "must be HOST:PORT"),
         ("::1:9092", "must be HOST:PORT"),
         ("PLAINTEXT://localhost:9092", "must be HOST:PORT"),
-        ("localhost:0", "has no port from 1 to 65535"),
-        ("localhost:65536", "has no port from 1 to 65535"),
+        ("localhost:0", "needs a port from 1 to 65535"),
+        ("localhost:65536", "needs a port from 1 to 65535"),
     ],
 )
 def test_another_address_is_refused(address, fault):
@@ -207,7 +207,7 @@ def test_what_the_jvm_cannot_be_given_is_named(tmp_path: Path):
         jvm_properties(settings, {})
 
     assert [str(problem) for problem in caught.value.problems] == [
-        'kafka.security."sasl.mechanism": must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 where '
+        'kafka.security."sasl.mechanism": must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 if '
         "a user name or password is given",
         f'kafka.security."ssl.certificate.location": cannot read {tmp_path}/missing: '
         "No such file or directory",
@@ -292,5 +292,5 @@ def test_properties_of_which_no_client_can_be_made_are_refused_without_their_sec
     with pytest.raises(InvalidConfigError) as refused:
         librdkafka_properties(settings, {"KEY": "top secret"})
 
-    assert "kafka.security: librdkafka makes no client with it: " in str(refused.value)
+    assert "kafka.security: librdkafka cannot create a client: " in str(refused.value)
     assert "top secret" not in str(refused.value)

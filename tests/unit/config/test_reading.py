@@ -139,8 +139,8 @@ def test_every_problem_is_found_in_one_run():
     """) == [
         "clock: unknown key (it belongs in [job])",
         "tabels: unknown key (did you mean 'tables'?)",
-        "job.trigger: unknown key (did you mean 'trigger_ms'?)",
         "job.lanes: unknown key (it belongs in [vhosts.NAME])",
+        "job.trigger: unknown key (did you mean 'trigger_ms'?)",
         'job.compat: expected "4.0" or "3.10", in quotes, got a float',
         f"{NO_MILLISECONDS}, got a string",
         "kafka.bootstrap_servers[1]: must be HOST:PORT",
@@ -245,9 +245,9 @@ def test_a_value_of_the_wrong_kind_is_refused_at_its_path(text, problem):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[vhosts]", "vhosts: is empty: name at least one vhost"),
-        ("[users]", "users: is empty: name at least one user"),
-        ("inputs = []", "inputs: is empty: there must be at least one input"),
+        ("[vhosts]", "vhosts: is empty: add at least one vhost"),
+        ("[users]", "users: is empty: add at least one user"),
+        ("inputs = []", "inputs: is empty: add at least one input"),
         ('[vhosts.""]', 'vhosts."": the name of this vhost is empty'),
         (
             f"[users.{'x' * 256}]",

@@ -2,7 +2,7 @@
 
 import random
 
-import msgspec
+import attrs
 import pytest
 
 from streaming.config import JobConfig
@@ -12,7 +12,7 @@ from streaming.protocol.definitions_packing import MAX_UNPACKED_BYTES
 from topology.declarations import Definitions, Queue
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": "100000"}
-CONFIG = msgspec.structs.replace(
+CONFIG = attrs.evolve(
     JobConfig(),
     inputs=(
         InputSettings(topic="publishes", source="publishes"),

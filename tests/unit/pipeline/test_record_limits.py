@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.config import FlowSettings, JobConfig, KafkaSettings
-from streaming.config.record_sizes import least_outbound_bytes, outbound_topic_bytes
+from streaming.config.outbound import least_outbound_bytes, outbound_topic_bytes
 from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 
 CONFIG = JobConfig(

@@ -9,10 +9,10 @@ from streaming.config import (
     Relative,
     parse_config,
 )
-from streaming.config.watermark import parse_information, write_information
+from streaming.config.flow import parse_size, write_size
 
 NO_FORM = ': expected a fraction (0.4), a size ("2GB") or {absolute = "2GB"}'
-NO_SIZE = ': is no size: write a number and a unit, such as "2GB" or "512MiB"'
+NO_SIZE = ': is not a valid size: write a number and a unit, such as "2GB" or "512MiB"'
 NO_FRACTION = ': must be a fraction of memory, 0 or more; for a number of bytes write "2GB"'
 TOO_LARGE = ": must be from 0 to 1_152_921_504_606_846_976 bytes"
 
@@ -112,7 +112,7 @@ def test_a_mark_made_by_code_is_held_to_the_same_bounds():
     ],
 )
 def test_sizes_are_read_as_rabbitmq_reads_them(text, size_bytes):
-    assert parse_information(text) == size_bytes
+    assert parse_size(text) == size_bytes
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_sizes_are_read_as_rabbitmq_reads_them(text, size_bytes):
     ],
 )
 def test_sizes_are_written_in_the_largest_unit_that_is_exact(size_bytes, text):
-    assert write_information(size_bytes) == text
+    assert write_size(size_bytes) == text

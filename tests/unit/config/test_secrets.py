@@ -92,7 +92,7 @@ def test_values_become_the_strings_that_clients_take():
         ),
         (
             'sasl.password = { env = "A", file = "b" }',
-            ['."sasl.password": expected {env = "NAME"} or {file = "path"} and nothing beside it'],
+            ['."sasl.password": expected only {env = "NAME"} or {file = "path"}'],
         ),
         (
             "sasl.kerberos = [1]",
@@ -121,8 +121,8 @@ def test_values_become_the_strings_that_clients_take():
         (
             'sasl.jaas.config = { env = "J" }',
             [
-                '."sasl.jaas.config": is the JVM client\'s: write sasl.username and sasl.password '
-                "here, or put it in kafka.jvm_properties"
+                '."sasl.jaas.config": is a property of the JVM client: write sasl.username '
+                "and sasl.password here, or put it in kafka.jvm_properties"
             ],
         ),
     ],
@@ -140,7 +140,7 @@ def test_properties_made_by_code_are_held_to_the_same_rules():
 
     assert [str(problem) for problem in caught.value.problems] == [
         f'security."sasl.password": {NO_LITERAL}',
-        'security."ssl.key.password": is not the name of an environment variable',
+        'security."ssl.key.password".env: is not the name of an environment variable',
         'jvm_properties."group.id": is set by the job',
     ]
 

@@ -19,7 +19,7 @@ def test_without_a_topic_for_commands_nothing_could_be_declared():
     assert problems_of(PUBLISHES) == [
         (
             'inputs: no input has source = "commands": add one, such as topic = "dlx.commands", '
-            "or nothing can be declared or settled"
+            "or clients cannot declare or settle anything"
         ),
     ]
 
@@ -41,14 +41,14 @@ def test_an_input_acts_for_a_user_that_is_listed():
 
 def test_a_topic_is_read_once():
     assert problems_of(PUBLISHES + COMMANDS + PUBLISHES) == [
-        "inputs[2].topic: is the topic of inputs[0].topic already"
+        "inputs[2].topic: is already the topic of inputs[0].topic"
     ]
 
 
 def test_topics_that_kafka_cannot_tell_apart_in_its_metrics_are_refused():
     text = PUBLISHES + COMMANDS + '[[inputs]]\ntopic = "dlx_publishes"\n'
 
-    assert problems_of(text) == ["inputs[2].topic: is the topic of inputs[0].topic already"]
+    assert problems_of(text) == ["inputs[2].topic: is already the topic of inputs[0].topic"]
 
 
 def test_what_is_written_is_not_read_again():
@@ -56,8 +56,8 @@ def test_what_is_written_is_not_read_again():
 
     assert problems_of(text) == [
         (
-            "outbound.topic: dlx.out._2f.guest, for vhost '/' and user 'guest', is the topic of "
-            "inputs[1].topic already"
+            "outbound.topic: dlx.out._2f.guest, for vhost '/' and user 'guest', is already the "
+            "topic of inputs[1].topic"
         ),
     ]
 
@@ -67,8 +67,8 @@ def test_the_heartbeats_topic_is_nobody_elses():
 
     assert problems_of(text) == [
         (
-            "outbound.topic: dlx.out._2f.guest.alive, for vhost '/' and user 'guest', is the topic "
-            "of inputs[1].topic already"
+            "outbound.topic: dlx.out._2f.guest.alive, for vhost '/' and user 'guest', is already "
+            "the topic of inputs[1].topic"
         ),
     ]
 
@@ -87,8 +87,8 @@ def test_two_pairs_of_vhost_and_user_never_share_a_topic():
 
     assert problems_of(text) == [
         (
-            "outbound.topic: abguest, for vhost 'ab' and user 'guest', is the topic of vhost 'a' "
-            "and user 'bguest' already"
+            "outbound.topic: abguest, for vhost 'ab' and user 'guest', is already the topic of "
+            "vhost 'a' and user 'bguest'"
         ),
     ]
 
@@ -143,8 +143,8 @@ def test_one_lane_gets_one_partition_whose_order_is_the_order():
 def test_lanes_that_share_no_reasonable_number_of_partitions_are_refused():
     assert problems_of("vhosts.a.lanes = 1024\nvhosts.b.lanes = 1023") == [
         (
-            "vhosts: their lanes share no number of partitions below 1_047_552: "
-            "let the larger be multiples of the smaller"
+            "vhosts: an even share for all their lanes needs 1_047_552 partitions, and 10_000 is "
+            "the limit: make larger lane counts multiples of smaller ones"
         ),
     ]
 
@@ -165,10 +165,7 @@ def test_rules_leave_alone_what_could_not_be_read():
     text = PUBLISHES + 'mapping = { exchange = "x" }\nsource = "commands"\n' + COMMANDS
 
     assert problems_of(text) == [
-        (
-            'inputs[0].mapping: needs source = "publishes": '
-            "the records of a foreign topic are no commands"
-        ),
+        'inputs[0].mapping: needs source = "publishes": a mapped topic has no commands',
     ]
 
 

@@ -47,7 +47,7 @@ def test_every_vhost_has_a_topic_for_every_user():
         ),
         (
             "{vhost}.{user}.{channel}",
-            "must consist of letters, digits, '.', '_' and '-', as Kafka asks of topics",
+            "must consist of letters, digits, '.', '_' and '-', as Kafka requires",
         ),
     ],
 )

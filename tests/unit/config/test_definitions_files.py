@@ -1,20 +1,26 @@
-"""What a configuration points at is looked at before anything runs."""
+"""Definitions files and secrets are checked before anything runs."""
 
 import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
+from attrs import evolve
 
 from streaming.config import (
+    InputSettings,
     InvalidConfigError,
     JobConfig,
     JobSettings,
+    UserSettings,
     VhostSettings,
     parse_config,
 )
-from streaming.config.definitions_files import check_secrets, load_vhost_definitions
-from topology.declarations import Definitions, Queue
+from streaming.config.definitions_files import (
+    check_secrets,
+    import_problems,
+    load_vhost_definitions,
+)
+from topology.declarations import Definitions, Policy, Queue
 from topology.values import Table
 
 
@@ -121,7 +127,7 @@ def test_what_is_right_for_one_rabbitmq_can_be_wrong_for_another(tmp_path: Path)
     assert load_vhost_definitions(config) == {
         "shop": Definitions(queues=(Queue(name="q", arguments=quorum),))
     }
-    assert problems_of(replace(config, job=JobSettings(compat="3.10"))) == [
+    assert problems_of(evolve(config, job=JobSettings(compat="3.10"))) == [
         "vhosts.shop.definitions: queues[0].arguments.x-delivery-limit: must not be negative, "
         "but is -1"
     ]
@@ -188,3 +194,40 @@ def test_secrets_that_are_there_are_no_news():
     config = parse_config('kafka.security."ssl.key.password" = { env = "A" }')
 
     check_secrets(config, {"A": "a"})
+
+
+LIMITED = Queue("q", arguments={"x-max-length": 1})
+
+
+def problems(definitions: Definitions, lanes: int = 2, *, administrator: bool = True) -> list[str]:
+    config = JobConfig(
+        vhosts={"/": VhostSettings(lanes=lanes)},
+        users={"ops": UserSettings(administrator=administrator)},
+        inputs=(
+            InputSettings(topic="p", source="publishes", user="ops"),
+            InputSettings(topic="c", source="commands", user="ops"),
+        ),
+    )
+    return list(import_problems(config, "/", definitions))
+
+
+def test_who_imports_must_be_an_administrator():
+    [problem] = problems(Definitions(), administrator=False)
+
+    assert problem.startswith("are imported by 'ops', the user of the first commands input")
+
+
+@pytest.mark.parametrize(
+    ("definitions", "what"),
+    [
+        (Definitions(queues=(Queue("q", auto_delete=True),)), "queue 'q': "),
+        (Definitions(queues=(LIMITED,)), "queue 'q': "),
+        (Definitions(policies=(Policy("p", ".*", {"expires": 5}),)), "policy 'p': "),
+        (Definitions(operator_policies=(Policy("o", ".*", {"max-length": 1}),)), "policy 'o': "),
+    ],
+)
+def test_what_several_lanes_do_not_offer_is_named(definitions, what):
+    [problem] = problems(definitions)
+
+    assert problem.startswith(f"{what}NOT_IMPLEMENTED - ")
+    assert problems(definitions, lanes=1) == []

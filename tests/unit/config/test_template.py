@@ -23,7 +23,7 @@ from streaming.config import (
     parse_config,
     show_config,
 )
-from streaming.config.sections import settings_of
+from streaming.config.types import settings_of
 from tests.unit.config.changes import section_class_of
 
 EVERYTHING_CHANGED = JobConfig(
@@ -125,9 +125,12 @@ def test_every_setting_is_shown_under_its_comment():
     text = " ".join(line.removeprefix("# ") for line in lines)
 
     for table, setting in settings_of(JobConfig).items():
-        assert f"{setting.comment} [" in text
+        assert f"{setting.description} [" in text
         for name, member in settings_of(section_class_of(setting.kind)).items():
-            inline, headed = f"{member.comment} {name} = ", f"{member.comment} [{table}.{name}]"
+            inline, headed = (
+                f"{member.description} {name} = ",
+                f"{member.description} [{table}.{name}]",
+            )
             assert inline in text or headed in text, name
 
 
@@ -135,7 +138,7 @@ def test_comments_are_given_once():
     shown = show_config(EVERYTHING_CHANGED)
 
     assert shown.count("# The Kafka topic.") == 1
-    assert shown.count("# Slices that work in parallel") == 1
+    assert shown.count("# Slices of the vhost that work in parallel") == 1
 
 
 def test_a_setting_that_is_not_set_is_shown_as_an_example():
@@ -172,8 +175,8 @@ def test_no_line_is_wider_than_a_hundred_characters():
 def test_of_secrets_it_shows_where_they_are():
     shown = show_config(EVERYTHING_CHANGED)
 
-    assert '"sasl.password" = { file = "secrets/kafka" }' in shown
-    assert 'AWS_SESSION_TOKEN = { env = "TOKEN" }' in shown
+    assert '"sasl.password" = {file = "secrets/kafka"}' in shown
+    assert 'AWS_SESSION_TOKEN = {env = "TOKEN"}' in shown
 
 
 def test_what_is_shown_by_default_is_this():

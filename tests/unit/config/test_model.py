@@ -39,9 +39,11 @@ def test_a_configuration_made_by_code_is_held_to_the_same_rules():
             inputs=(InputSettings(topic="dlx.publishes"),),
         )
 
-    assert [str(problem) for problem in caught.value.problems] == [
-        "vhosts: is empty: name at least one vhost",
-        'users."": the name of this user is empty',
+    assert [problem.where for problem in caught.value.problems] == [
+        "vhosts",
+        'users.""',
+        "inputs[0].user",
+        "inputs",
     ]
 
 
