@@ -86,10 +86,10 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
         from pyspark.errors import PySparkException
         from rich.console import Console
 
+        from streaming.cache_folder import user_cache_folder
         from streaming.demo.show import Show
-        from streaming.embedded.cache import user_cache_dir
 
-        folder = (directory or user_cache_dir() / "demo").expanduser().absolute()
+        folder = (directory or user_cache_folder() / "demo").expanduser().absolute()
         show = Show(
             folder,
             seconds,

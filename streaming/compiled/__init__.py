@@ -19,6 +19,8 @@ from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 
+from streaming.cache_folder import user_cache_folder
+
 VARIABLE = "DLX_COMPILED"
 SOURCES = "sources"
 """The file of a build that holds the digest of what it was built from; written last."""
@@ -75,10 +77,7 @@ def sources(root: Path = ROOT) -> list[Path]:
 
 def default_folder() -> Path:
     """Where `dlx compile` puts the build of these sources."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():
-        base = Path("~/.cache").expanduser()
-    return base / "dlx-stream" / "compiled" / sources_digest()
+    return user_cache_folder() / "compiled" / sources_digest()
 
 
 def use_if_asked() -> None:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streaming.embedded.cache import user_cache_dir
+from streaming.cache_folder import user_cache_folder
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.download import Download, download_with_jgo, progress_bar
 from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
@@ -49,7 +49,7 @@ def resolve_jars(
     Raises:
         EmbeddedError: a jar could not be had, or is not the file that the lock names.
     """
-    folder = (cache_dir or user_cache_dir()).absolute() / "jars"
+    folder = (cache_dir or user_cache_folder()).absolute() / "jars"
     return ensure_jars(read_lock(lock_file(which)), folder, TITLES[which], progress)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.embedded.cache import user_cache_dir
+from streaming.cache_folder import user_cache_folder
 from streaming.embedded.errors import EmbeddedError
 
 LEAST_MAJOR = 17
@@ -88,7 +88,7 @@ def spark_java_home(java: Java, cache_dir: Path | None = None) -> Path:
         return java.home
     mark = hashlib.sha256(os.fsencode(java.executable)).hexdigest()[:8]  # one for each runtime
     name = f"{java.origin}-{java.major}-{mark}"
-    home = (cache_dir or user_cache_dir()).absolute() / "java" / name
+    home = (cache_dir or user_cache_folder()).absolute() / "java" / name
     program = home / "bin" / "java"
     text = SHIM.format(java=java.executable)
     try:

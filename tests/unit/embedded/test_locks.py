@@ -3,7 +3,6 @@ import re
 import pytest
 from jgo.env import LockFile
 
-from streaming.embedded.cache import user_cache_dir
 from streaming.embedded.jvm.jar_lock import lock_file, read_lock
 
 BOTH = pytest.mark.parametrize("which", ["kafka", "spark"])
@@ -40,11 +39,3 @@ def test_the_versions_are_those_that_belong_together():
     assert ours == {"4.3.1"}
     assert (spark["spark-sql-kafka-0-10_2.13"], spark["kafka-clients"]) == ("4.2.0", "3.9.2")
     assert {version for name, version in spark.items() if name.startswith("delta")} == {"4.4.0"}
-
-
-def test_the_cache_is_where_xdg_says_if_that_is_absolute(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    assert user_cache_dir({"XDG_CACHE_HOME": "/var/c"}).as_posix() == "/var/c/dlx-stream"
-    assert user_cache_dir({"XDG_CACHE_HOME": "c"}) == tmp_path / ".cache" / "dlx-stream"
-    assert user_cache_dir({}) == tmp_path / ".cache" / "dlx-stream"

@@ -1,0 +1,25 @@
+"""The user's cache folder."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from streaming.cache_folder import user_cache_folder
+from streaming.compiled import default_folder
+
+
+def test_an_absolute_xdg_folder_holds_the_cache(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/c")
+
+    assert user_cache_folder() == Path("/var/c/dlx-stream")
+    assert default_folder().parent == Path("/var/c/dlx-stream/compiled")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for caches")
+@pytest.mark.parametrize("xdg", ["c", ""])
+def test_otherwise_the_cache_is_in_the_home_folder(tmp_path, monkeypatch, xdg):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", xdg)
+
+    assert user_cache_folder() == tmp_path / ".cache" / "dlx-stream"
