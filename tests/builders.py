@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.broker import commands
-from streaming.broker.batch import Batch
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event, Kind
@@ -28,8 +27,8 @@ from streaming.broker.outbound import (
     ReturnOut,
 )
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
-from streaming.broker.shard import Shard
-from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.shard import Batch, Shard
+from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost import VhostCache
 from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
@@ -146,7 +145,7 @@ class Broker:
         *,
         size: int | None = None,
         headers: dict[str, Any] | None = None,
-        foreign: dict[str, Any] | None = None,
+        kafka_headers: dict[str, Any] | None = None,
         mandatory: bool = False,
         immediate: bool = False,
         confirm: bool = False,
@@ -161,8 +160,8 @@ class Broker:
         self.bodies.append(body)
         message = Message(0, 0, offset, 0, offset, len(body) if size is None else size)
         publication = self._publications.setdefault(
-            repr((exchange, routing_key, properties, headers, foreign)),
-            Publication(exchange, routing_key, properties, headers, foreign),
+            repr((exchange, routing_key, properties, headers, kafka_headers)),
+            Publication(exchange, routing_key, properties, headers, kafka_headers),
         )
         before = len(self.shard.outbound)
         actor = self.actor(user, channel)
@@ -226,9 +225,9 @@ class Broker:
 
     def depth(self, queue: str) -> int | None:
         """How many copies are ready; None without that queue. Does not use the queue."""
-        if queue not in self.shard.topology.queues:
+        if queue not in self.shard.vhost.queues:
             return None
-        return self.shard.queues.named(queue).ready
+        return self.shard.state.queues.named(queue).ready
 
     def body(self, out: DeliveryOut | ConfirmOut | ReturnOut) -> str:
         """The body of what came out."""

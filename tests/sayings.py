@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streaming.broker.batch import Batch
-from streaming.broker.dead_letters.dead_lettering import DeathPlan
+from streaming.broker.events import DeathOutcome
 from streaming.broker.outbound import ConfirmOut, Outbound, PublishErrorOut, ReturnOut
+from streaming.broker.shard import Batch
 from topology.refusals import Refusal
 
 
@@ -31,7 +31,7 @@ def sayings(bodies: list[str], batch: Batch) -> Iterator[str]:
         yield what
 
 
-def died(plan: DeathPlan, outcome: str, targets: tuple[str, ...]) -> str:
+def died(plan: DeathOutcome, outcome: str, targets: tuple[str, ...]) -> str:
     """The end of a sentence about a death."""
     return f", {plan.reason}, to {', '.join(targets) or f'nowhere: {outcome}'}"
 

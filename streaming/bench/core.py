@@ -23,7 +23,7 @@ from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.shard import Shard
-from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost import VhostCache
 
 if TYPE_CHECKING:

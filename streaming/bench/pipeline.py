@@ -32,7 +32,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
 from streaming.broker.shard import Shard
-from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost import VhostCache
 from streaming.config.job import JobSettings
 from streaming.protocol.commands import parse_command

@@ -1,14 +1,18 @@
-"""The time of a shard: a clock that only records move, and the timers that it passes.
+"""The clock of a shard, moved only by its records, and the timers that it passes.
 
-With `clock = wall` the clock follows the records' timestamps up to the batch's instant, and goes to
-that instant when the batch ends; with `event` only records move it. It never goes back. Timers due
-up to where it goes fire on the way, each at its own time.
+With `clock = wall` the clock follows the records' timestamps up to the batch's instant, and moves
+to that instant when the batch ends; with `event` only records move it. It never goes back. Timers
+that are due on the way fire at their own time, in order of deadline, then of kind, then of number,
+wherever the log was cut.
+
+A timer on the heap may be stale: the object it is for knows which deadline counts.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from heapq import heapify, heappop
+from collections.abc import Iterator
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from streaming.broker.message import NEVER
@@ -16,22 +20,38 @@ from streaming.broker.message import NEVER
 if TYPE_CHECKING:
     from streaming.broker.config import ShardConfig
     from streaming.broker.events import Events
-    from streaming.broker.timers import Timer
 
 
-class ShardTime(ABC):
-    """What a shard knows of time.
+class TimerKind(IntEnum):
+    """What a timer is for; timers of one instant fire in this order."""
+
+    WAKE_QUEUES = 0  # some queue of a group at rest has a timer then
+    WAKE_CHANNELS = 1
+    SWEEP_CLASSIC = 2  # expired messages; quorum queues take longer (R-QUEUE-5, R-TTL-12)
+    SWEEP_QUORUM = 3
+    RETRY_HELD = 4
+    CONSUMER_TIMEOUT = 5
+    LEASE = 6
+    EXPIRE_QUEUE = 7
+    CONTINUE = 8  # unfinished work on very many copies
+
+
+Timer = tuple[int, int, int]
+"""Deadline in epoch milliseconds, TimerKind, number of the queue, channel or group."""
+
+
+class Clock:
+    """The time of one shard during one batch.
 
     Args:
-        now_ms: where the clock stood after the last batch, epoch milliseconds.
+        now_ms: the time after the last batch, epoch milliseconds.
         batch_ms: with `clock = wall` the batch's instant; with `event` ignored.
-        timers: to start with; put in order here.
+        timers: the initial timers, in any order.
 
     Attributes:
         second: of the clock, as death records have it (R-DEATH-1).
-        heading_ms: where time is moving to.
+        heading_ms: the time that the clock is moving to.
         publish_base_ms: when the time to live of a message published now begins (D4).
-        late_ms: how late a shard that was away is called (D4); 0 if it was not.
     """
 
     def __init__(
@@ -43,60 +63,56 @@ class ShardTime(ABC):
         now_ms: int,
         batch_ms: int,
     ) -> None:
-        self.config = config
-        self.events = events
-        self.timers = timers
+        self._events = events
+        self._timers = timers
         heapify(timers)
+        self._wall = config.clock == "wall"
         self.now_ms = now_ms
         self.second = now_ms // 1000
         self.heading_ms = now_ms
         self.batch_ms = batch_ms
-        wall = config.clock == "wall"
-        self.publish_base_ms = max(batch_ms, now_ms) if wall else now_ms
-        late_ms = batch_ms - timers[0][0] if wall and timers else 0
-        self.late_ms = late_ms if late_ms > config.away_ms else 0
+        self.publish_base_ms = max(batch_ms, now_ms) if self._wall else now_ms
+        late_ms = batch_ms - timers[0][0] if self._wall and timers else 0
+        self._late_ms = late_ms if late_ms > config.away_ms else 0
         events.times.append((0, now_ms))
 
-    @abstractmethod
-    def fire(self, due_ms: int, kind: int, number: int) -> None:
-        """Let a timer act, unless it is stale; the clock is there."""
+    def arm(self, due_ms: int, kind: int, number: int) -> None:
+        """Set a timer."""
+        heappush(self._timers, (due_ms, kind, number))
 
-    @abstractmethod
-    def second_passed(self) -> None:
-        """The clock is in another second: death records made from now on differ."""
-
-    def advance(self, at_ms: int) -> None:
-        """Let time pass up to an instant, as a record at that time would."""
+    def advance(self, at_ms: int) -> Iterator[Timer]:
+        """Move to an instant as a record at that time would; yield each timer when it is due."""
+        if self._wall and at_ms > self.batch_ms:
+            at_ms = self.batch_ms
         if at_ms <= self.now_ms:
             return
-        if self.config.clock == "wall" and at_ms > self.batch_ms:
-            at_ms = self.batch_ms
         self.heading_ms = at_ms
-        timers = self.timers
+        timers = self._timers
         while timers and timers[0][0] <= at_ms:
-            due_ms, kind, number = heappop(timers)
-            if due_ms > self.now_ms:
-                self._set_clock(due_ms)
-            self.fire(due_ms, kind, number)
+            timer = heappop(timers)
+            if timer[0] > self.now_ms:
+                self._set(timer[0])
+            yield timer
         if at_ms > self.now_ms:
-            self._set_clock(at_ms)
+            self._set(at_ms)
 
-    def _set_clock(self, now_ms: int) -> None:
+    def finish(self) -> Iterator[Timer]:
+        """With `clock = wall`, move to the batch's instant."""
+        return self.advance(self.batch_ms if self._wall else self.now_ms)
+
+    def _set(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        second = now_ms // 1000
-        if second != self.second:
-            self.second = second
-            self.second_passed()
-        if self.config.clock == "event":
+        self.second = now_ms // 1000
+        if not self._wall:
             self.publish_base_ms = now_ms
-        self.events.times.append((len(self.events), now_ms))
+        self._events.times.append((len(self._events), now_ms))
 
-    def moved_on(self, due_ms: int) -> int:
-        """When a lease that was due at this time is due, lateness considered."""
-        if self.late_ms and due_ms <= self.batch_ms:
-            return due_ms + self.late_ms
+    def postponed(self, due_ms: int) -> int:
+        """When a lease due at this time really ends: leases stop while a shard is away (D4)."""
+        if self._late_ms and due_ms <= self.batch_ms:
+            return due_ms + self._late_ms
         return due_ms
 
     def next_deadline_ms(self) -> int:
-        """The earliest timer, perhaps a stale one; NEVER for none."""
-        return self.timers[0][0] if self.timers else NEVER
+        """The earliest timer, possibly a stale one; NEVER if there is none."""
+        return self._timers[0][0] if self._timers else NEVER

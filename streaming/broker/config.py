@@ -1,4 +1,4 @@
-"""What a shard is told besides its log."""
+"""The configuration of a shard."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from topology.values import Compat
 
 
 class ShardConfig(msgspec.Struct, frozen=True):
-    """What a shard is told besides its log; all of it can change outcomes.
+    """Everything besides the log that can change a shard's outcomes.
 
     Attributes:
         lane, lanes: which slice of the vhost this is, of how many (limits are divided).
-        clock: `event`: only records move time; `wall`: see the module's text.
-        enforce_permissions: whether users need permissions (a user of None never does).
-        administrators: users who may do everything where no permissions are recorded for them, and
-            alone may set policies and permissions and import definitions.
-        default_delivery_limit: of quorum queues that are given none; -1: no limit; None: the
-            compat's (R-DLV-5).
+        clock: `event`: only records move time; `wall`: see `clock.py`.
+        enforce_permissions: whether users need permissions (the operator, None, never does).
+        administrators: users who may do everything unless permissions are recorded for them; only
+            they may set policies and permissions and import definitions.
+        default_delivery_limit: for quorum queues without one; -1: no limit; None: the compat's
+            default (R-DLV-5).
         consumer_timeout_ms: a channel with a delivery unacked for this long is closed; None: never.
-        dead_letter_retry_ms: when at-least-once dead-lettering tries again (R-ALO-3).
-        away_ms: with `clock = wall`, a shard called this late was away, and leases do not run (D4).
-        reroute_once: R-QPID-5; False follows the C++ broker, where every rejection reroutes.
+        dead_letter_retry_ms: how often at-least-once dead-lettering retries (R-ALO-3).
+        away_ms: with `clock = wall`, a shard called later than this after its earliest deadline was
+            away, and leases did not run (D4).
+        reroute_once: whether a message is rerouted at most once (R-QPID-5); a queue's argument or
+            policy `x-reroute-once` overrides it.
     """
 
     vhost: str = "/"

@@ -1,25 +1,24 @@
-"""Everything that can happen, and the columns it is written to.
+"""Everything that can happen, and the columns it is recorded in.
 
-A batch's events are kept as columns: one list append a column and event is what the fold can
-afford, and it is what Arrow wants. The sequence number of an event is `first_seq` plus its row.
+The events of a batch are kept as columns: one list append per column and event is what the fold can
+afford, and columns are what Arrow needs. The sequence number of an event is `first_seq` plus its
+row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from streaming.broker.dead_letters.dead_lettering import DeathPlan
-    from streaming.broker.message import Copy, Envelope, Message
+from streaming.broker.message import Copy, Envelope, Message
 
 
 class Kind(IntEnum):
-    """What an event says. Numbers are stored in tables of users: append only."""
+    """What an event says. The numbers are stored in users' tables: append only."""
 
     ENQUEUED = 1  # a copy was born: by a publish, or by the death of its parent
-    DELIVERED = 2  # ready -> unacked; number: earlier returns
+    DELIVERED = 2  # ready -> unacked; number: earlier requeues
     CONSUMED = 3  # handed out with automatic ack, gone
     ACKED = 4
     REQUEUED = 5  # unacked -> ready; number: its position now
@@ -36,14 +35,14 @@ class Kind(IntEnum):
     TOPOLOGY = 16  # declared, deleted, bound, unbound, policy or permission changed
     CHANNEL = 17  # opened, closed, consumer started or cancelled
     WARNING = 18
-    SETTLE_MISSED = 19  # a settlement of something not unacked: changes nothing
+    SETTLE_MISSED = 19  # a settlement of something that is not unacked: changes nothing
 
 
 ENQUEUED: Final = 1
 DELIVERED: Final = 2
 CONSUMED: Final = 3
 DIED: Final = 6
-"""What nearly all events are, as plain integers: members of an enum take longer to get at."""
+"""The kinds of nearly all events as plain integers: enum members take longer to access."""
 
 ENDINGS = frozenset(
     {Kind.CONSUMED, Kind.ACKED, Kind.DIED, Kind.PURGED, Kind.DELETED, Kind.REROUTED}
@@ -66,14 +65,50 @@ class Event(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """Who caused what follows: the user of the input (None: the operator) and the channel."""
+    """Who caused an event: the user of the input (None: the operator) and the channel."""
 
     user: str | None
     channel: str
 
 
 CLOCK = Actor(None, "")
-"""Caused by time alone."""
+"""The actor of everything that time alone causes."""
+
+
+class DeathOutcome:
+    """What became of a death; deaths that are alike share one.
+
+    Attributes:
+        reason: why the copy died; `rejected` or `orphaned` if it was rerouted.
+        envelope: the message as its dead letters carry it.
+        targets: names of the queues that accepted a dead letter.
+        outcome: why there is none or not every one: `no_exchange`, `no_route`, `cycle`,
+            `rerouted_before`, `cascade_limit` or `refused`; else empty.
+        cycles: targets that the cycle rule excluded (R-CYC-1).
+        refused: targets that were full and refused it.
+    """
+
+    __slots__ = ("cycles", "envelope", "outcome", "reason", "refused", "targets")
+
+    def __init__(
+        self,
+        reason: str,
+        envelope: Envelope,
+        targets: tuple[str, ...],
+        outcome: str,
+        cycles: tuple[str, ...],
+        refused: tuple[str, ...] = (),
+    ) -> None:
+        self.reason = reason
+        self.envelope = envelope
+        self.targets = targets
+        self.outcome = outcome
+        self.cycles = cycles
+        self.refused = refused
+
+
+PENDING: Final = DeathOutcome("", Envelope("", ("",)), (), "", ())
+"""The outcome of a death that is not planned yet; no event keeps it beyond its step."""
 
 
 class Events:
@@ -82,8 +117,7 @@ class Events:
     __slots__ = (
         "actors",
         "copies",
-        "cut_deaths",
-        "death_plans",
+        "death_outcomes",
         "death_rows",
         "details",
         "first_seq",
@@ -92,7 +126,6 @@ class Events:
         "numbers",
         "queues",
         "receivers",
-        "refused_deaths",
         "times",
     )
 
@@ -108,14 +141,15 @@ class Events:
         self.details: dict[int, dict[str, Any]] = {}
         self.messages: dict[int, tuple[Message, Envelope | None]] = {}  # rows without a copy
         self.death_rows: list[int] = []
-        self.death_plans: list[DeathPlan] = []
-        self.refused_deaths: dict[int, list[str]] = {}  # row of a death -> targets that were full
-        self.cut_deaths: dict[
-            int, tuple[DeathPlan, str]
-        ] = {}  # row -> what was left of its plan, why
+        self.death_outcomes: list[DeathOutcome] = []  # one per row in `death_rows`
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    @property
+    def next_seq(self) -> int:
+        """The sequence number of the next event."""
+        return self.first_seq + len(self.kinds)
 
     def add(
         self,
@@ -125,7 +159,7 @@ class Events:
         number: int = 0,
         detail: dict[str, Any] | None = None,
     ) -> int:
-        """Append one event; returns its row."""
+        """Append one event; return its row."""
         row = len(self.kinds)
         self.kinds.append(kind)
         self.queues.append(queue)
@@ -135,24 +169,31 @@ class Events:
             self.details[row] = detail
         return row
 
-    def replace_plan(self, row: int, plan: DeathPlan, why: str) -> None:
-        """Note that a death could not be carried out as planned."""
-        self.cut_deaths[row] = (plan, why)
+    def add_death(self, kind: int, queue: str, copy: Copy, outcome: DeathOutcome = PENDING) -> int:
+        """Append a death; return its index in `death_outcomes`, to set the outcome later."""
+        kinds = self.kinds
+        self.death_rows.append(len(kinds))
+        kinds.append(kind)
+        self.queues.append(queue)
+        self.copies.append(copy)
+        self.numbers.append(0)
+        outcomes = self.death_outcomes
+        outcomes.append(outcome)
+        return len(outcomes) - 1
 
-    def deaths(self) -> Iterator[tuple[int, Copy, str, DeathPlan, str, tuple[str, ...]]]:
-        """The deaths: row, copy, queue, plan, outcome (empty if it went well), where it arrived."""
-        for row, planned in zip(self.death_rows, self.death_plans, strict=True):
-            plan, outcome = self.cut_deaths.get(row, (planned, planned.outcome))
-            refused = self.refused_deaths.get(row, ())
-            targets = tuple(queue.name for queue in plan.targets if queue.name not in refused)
-            if refused and not targets:
-                outcome = "refused"
+    def add_refused(self, queue: str, message: Message, envelope: Envelope) -> None:
+        """Record that a full queue refused a message."""
+        self.messages[self.add(Kind.REFUSED, queue)] = (message, envelope)
+
+    def deaths(self) -> Iterator[tuple[int, Copy, str, DeathOutcome, str, tuple[str, ...]]]:
+        """Yield the deaths: row, copy, queue, outcome, and the outcome's text and targets."""
+        for row, outcome in zip(self.death_rows, self.death_outcomes, strict=True):
             copy = self.copies[row]
             assert copy is not None
-            yield row, copy, self.queues[row], plan, outcome, targets
+            yield row, copy, self.queues[row], outcome, outcome.outcome, outcome.targets
 
     def rows(self) -> Iterator[Event]:
-        """The events one by one (for tests, stories and small batches)."""
+        """Yield the events one by one (for tests, stories and small batches)."""
         times = dict(self.times)
         actors = dict(self.actors)
         at_ms, actor = 0, CLOCK

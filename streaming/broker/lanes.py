@@ -1,4 +1,4 @@
-"""What a vhost of several lanes does not offer yet (D2): refused, saying so."""
+"""What a vhost with several lanes does not support yet; it is refused with 540 (D2)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ BROADCAST_OPS = frozenset(
         "tick",
     }
 )
-"""Commands that go to every lane of a vhost (D2)."""
+"""Commands that are sent to every lane of a vhost (D2)."""
 
 NOT_IMPLEMENTED = 540
 
 
 def refuse_on_lanes(settings: QueueSettings, queue: Queue, config: ShardConfig) -> Refusal | None:
-    """Why a queue cannot be in a vhost with this number of lanes; None if it can."""
+    """540 if the queue cannot be in a vhost with this number of lanes."""
     if config.lanes == 1:
         return None
     if settings.expires_ms is not None:
@@ -52,7 +52,7 @@ def refuse_on_lanes(settings: QueueSettings, queue: Queue, config: ShardConfig) 
 
 
 def refuse_policy_on_lanes(policy: Policy, config: ShardConfig) -> Refusal | None:
-    """Why a policy cannot be in a vhost with this number of lanes, whatever it may match."""
+    """540 if the policy cannot be in a vhost with this number of lanes, whatever it matches."""
     if config.lanes == 1:
         return None
     if "expires" in policy.definition:
@@ -69,7 +69,7 @@ def _refuse_limits(limits: Mapping[str, object], config: ShardConfig) -> Refusal
 
 
 def not_on_lanes(config: ShardConfig, what: str) -> Refusal:
-    """540: not with several lanes."""
+    """540: this does not work with several lanes."""
     return Refusal(
         NOT_IMPLEMENTED,
         f"NOT_IMPLEMENTED - {what} cannot be used in vhost '{config.vhost}', which has "

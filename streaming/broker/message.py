@@ -1,12 +1,14 @@
-"""What a message is inside the broker.
+"""A message inside the broker, as four values.
 
-    Publication  what a publisher sent: exchange, routing key, properties, headers; shared by
-    equal publishes Message      the body's identity, size and place; one a Kafka record, never
-    changed Envelope     where the message was last published to, its properties and its deaths;
-    shared by alike copies Copy         one message in one queue
+    Publication   what a publisher sent: exchange, routing key, properties, headers; equal publishes
+                  share one
+    Message       the identity, size and location of a body; one per Kafka record, never changed
+    Envelope      where the message was last published to, its properties and its deaths; copies
+                  that are alike share one
+    Copy          one message in one queue
 
-A hop to a dead-letter exchange makes a new envelope and new copies; the message stays. Bodies never
-come here: `body_file` and `body_row` say where to look one up.
+A hop to a dead-letter exchange makes a new envelope and new copies; the message stays the same.
+Bodies never enter the broker: `body_file` and `body_row` locate them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ NEVER: Final = 1 << 62
 """The deadline of a copy that does not expire, epoch milliseconds."""
 
 NO_COPY: Final = -1
-"""The parent of a copy that a publish made."""
+"""The parent of a copy that came from a publish."""
 
 
 class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
@@ -39,21 +41,21 @@ class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
 class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
     """What a publisher asked for, before validation. Compared by identity: intern equal ones.
 
-    `foreign` are headers of the Kafka record that are not ours: headers exchanges see them, and
-    they stay with the body.
+    `kafka_headers` are the headers of the Kafka record that are not ours: headers exchanges match
+    on them, and they stay with the body.
     """
 
     exchange: str
     routing_key: str
     properties: dict[str, Any] = {}
     headers: dict[str, Any] | None = None
-    foreign: dict[str, Any] | None = None
+    kafka_headers: dict[str, Any] | None = None
 
 
 class Death(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """One entry of `x-death` (R-DEATH-1). `time_s` is in epoch seconds, of the first such death.
 
-    `given` holds an entry that a client supplied and compat 3.10 trusts, whole (R-DEATH-8).
+    `given` holds the whole entry if a client supplied it and compat 3.10 trusts it (R-DEATH-8).
     """
 
     count: int
@@ -67,7 +69,7 @@ class Death(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class DeathNote(NamedTuple):
-    """What the `x-first-death-*` and `x-last-death-*` headers say (R-DEATH-7)."""
+    """The values of the `x-first-death-*` or `x-last-death-*` headers (R-DEATH-7)."""
 
     reason: str
     queue: str
@@ -75,21 +77,23 @@ class DeathNote(NamedTuple):
 
 
 class Envelope:
-    """All that routing and dead-lettering look at. Never changed once made; compared by identity.
+    """Everything that routing and dead-lettering look at. Immutable; compared by identity.
+
+    It is not a msgspec struct, because pages store each envelope once (`encoding.py`).
 
     Attributes:
         exchange: the exchange last published (or dead-lettered) to.
         routing_keys: the key, then CC, then BCC keys (R-MSG-1).
-        bcc: the BCC keys again, to leave them out of death records (R-DEATH-2).
-        properties: AMQP basic properties but for `expiration` and the headers.
+        bcc: the BCC keys again, to exclude them from death records (R-DEATH-2).
+        properties: AMQP basic properties without `expiration` and headers.
         headers: the client's, without BCC; None (absent) and empty differ.
         expiration: the property as it will be delivered, canonical decimal text.
         ttl_ms: the same as a number.
         priority: the property, 0 when missing.
         deaths: newest first.
-        rerouted: went to a queue's alternate exchange once (R-QPID-5).
-        foreign: headers of the Kafka record that are not ours, for matching only.
-        at_rest: its bytes in the state, once it was written there (`encoding.py`).
+        rerouted: whether it went to a queue's alternate exchange before (R-QPID-5).
+        kafka_headers: headers of the Kafka record that are not ours, only for matching.
+        at_rest: its encoded form, once it was encoded (`encoding.py`).
     """
 
     __slots__ = (
@@ -99,8 +103,8 @@ class Envelope:
         "exchange",
         "expiration",
         "first_death",
-        "foreign",
         "headers",
+        "kafka_headers",
         "last_death",
         "priority",
         "properties",
@@ -122,8 +126,8 @@ class Envelope:
         deaths: tuple[Death, ...] = (),
         first_death: DeathNote | None = None,
         last_death: DeathNote | None = None,
-        rerouted: bool = False,  # noqa: FBT001, FBT002 - as its field
-        foreign: dict[str, Any] | None = None,
+        rerouted: bool = False,  # noqa: FBT001, FBT002 - like the field
+        kafka_headers: dict[str, Any] | None = None,
     ) -> None:
         self.exchange = exchange
         self.routing_keys = routing_keys
@@ -137,17 +141,26 @@ class Envelope:
         self.first_death = first_death
         self.last_death = last_death
         self.rerouted = rerouted
-        self.foreign = foreign
+        self.kafka_headers = kafka_headers
         self.at_rest: bytes | None = None
+
+    def replace(self, **changes: Any) -> Envelope:
+        """Return a copy of the envelope with these fields changed."""
+        fields = {name: getattr(self, name) for name in _ENVELOPE_FIELDS}
+        fields.update(changes)
+        return Envelope(**fields)
+
+
+_ENVELOPE_FIELDS = tuple(name for name in Envelope.__slots__ if name != "at_rest")
 
 
 class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):
     """One message in one queue.
 
-    `copy_id` is the sequence number of the event that enqueued it; `parent_copy_id` the copy whose
-    death made it. `position` orders it in its queue. `returns` counts how often it came back.
-    `failures` counts, on 4.0, the rejections and lost channels in quorum queues that it and the
-    copies before it went through; a quorum queue shows it until the first return (R-DLV-7).
+    `copy_id` is the sequence number of the event that enqueued it; `parent_copy_id` is the copy
+    whose death made it. `position` orders it in its queue. `requeue_count` counts its requeues.
+    `failures` counts, on 4.0, the rejections and lost channels in quorum queues that this copy and
+    its parents went through; a quorum queue shows it until the first requeue (R-DLV-7).
     """
 
     copy_id: int
@@ -156,5 +169,5 @@ class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):
     position: int
     deadline_ms: int
     parent_copy_id: int
-    returns: int = 0
+    requeue_count: int = 0
     failures: int = 0

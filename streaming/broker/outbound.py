@@ -1,7 +1,7 @@
 """What the broker tells its clients: deliveries, confirms, returns, answers.
 
-Each names the row of the event it follows, so that (vhost, lane, seq) is a stable id (D3b). A
-body is not here: `copy.message` says where it is.
+Each names the row of the event it follows, so that (vhost, lane, seq) is a stable id (D3b). Bodies
+are not included: `copy.message` or `message` locates them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from topology.refusals import Refusal
 class DeliveryOut(msgspec.Struct, gc=False):
     """A message handed to a consumer or a get.
 
-    There is one for nearly every message, so its texts are put together when they are read.
+    Nearly every message makes one, so its texts are composed only when they are read.
 
     Attributes:
         label, label_number: the parts of `ref`.
-        stream, number: the parts of `delivery_id`.
-        returns: how often the copy came back before; `redelivered` follows from it.
+        consumer_id, number: the parts of `delivery_id`.
+        requeue_count: how often the copy was requeued before; `redelivered` follows from it.
         failures: of the copy (R-DLV-7).
         got: by a get, not by a consumer.
     """
@@ -32,19 +32,19 @@ class DeliveryOut(msgspec.Struct, gc=False):
     actor: Actor
     label: str
     label_number: int
-    stream: str
+    consumer_id: str
     number: int
     queue: str
     copy: Copy
-    returns: int
+    requeue_count: int
     failures: int
     quorum: bool
     got: bool
 
     @property
     def delivery_count(self) -> int:
-        """How often it was handed out before, as the broker says; above 0 means redelivered."""
-        return self.returns or (self.failures if self.quorum else 0)
+        """How often it was handed out before, as RabbitMQ counts; above 0 means redelivered."""
+        return self.requeue_count or (self.failures if self.quorum else 0)
 
     @property
     def ref(self) -> str:
@@ -54,7 +54,7 @@ class DeliveryOut(msgspec.Struct, gc=False):
     @property
     def delivery_id(self) -> str:
         """What settlements may name instead of the ref; empty with automatic ack."""
-        return f"{self.stream}.{self.number}" if self.stream else ""
+        return f"{self.consumer_id}.{self.number}" if self.consumer_id else ""
 
 
 class ConfirmOut(NamedTuple):
@@ -67,7 +67,7 @@ class ConfirmOut(NamedTuple):
 
 
 class ReturnOut(NamedTuple):
-    """A message that came back to its publisher: 312 NO_ROUTE or 313 NO_CONSUMERS (R-ROUTE-9)."""
+    """A message returned to its publisher: 312 NO_ROUTE or 313 NO_CONSUMERS (R-ROUTE-9)."""
 
     row: int
     actor: Actor
@@ -98,7 +98,7 @@ class AnswerOut(NamedTuple):
 
 
 class CancelOut(NamedTuple):
-    """A consumer ended with its queue (R-GONE); it has not asked for that."""
+    """The broker cancelled a consumer because its queue was deleted (R-GONE)."""
 
     row: int
     actor: Actor

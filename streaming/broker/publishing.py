@@ -1,7 +1,7 @@
 """Publishing: from what a publisher sent to copies in queues, confirms and returns.
 
-What becomes of a publish depends on the publication (shared by alike publishes) and the publisher
-alone, until the topology changes; so it is worked out once and remembered as a `PublishPlan`.
+What becomes of a publish depends only on the publication (publishes that are alike share one) and
+the publisher, until the vhost changes. So it is planned once, and the `PublishPlan` is cached.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from streaming.broker.dead_letters.x_death import matching_headers
-from streaming.broker.events import Kind
+from streaming.broker.events import Actor, Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED
@@ -18,8 +18,10 @@ from topology.refusals import Refusal, internal_exchange, no_exchange, precondit
 from topology.values import amqp_type
 
 if TYPE_CHECKING:
+    from streaming.broker.context import ShardContext
     from streaming.broker.queues.queue import Queue
-    from streaming.broker.shard import Shard
+    from streaming.broker.queues.registry import QueueRegistry
+    from streaming.broker.vhost import MissingAlternate
 
 MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4
 """Flags of a publish."""
@@ -39,10 +41,10 @@ _LINE = 80
 
 
 class PublishPlan:
-    """What becomes of alike publishes.
+    """What becomes of publishes that are alike.
 
     Attributes:
-        plain: nothing but to let the message arrive in the queues, of which there is one at least.
+        plain: the message only has to arrive in its queues, of which there is at least one.
     """
 
     __slots__ = ("envelope", "missing_alternates", "plain", "queues", "refusal")
@@ -52,7 +54,7 @@ class PublishPlan:
         refusal: Refusal | None,
         envelope: Envelope,
         queues: tuple[Queue, ...] = (),
-        missing_alternates: tuple[tuple[str, str], ...] = (),
+        missing_alternates: tuple[MissingAlternate, ...] = (),
     ) -> None:
         self.refusal = refusal
         self.envelope = envelope
@@ -62,79 +64,87 @@ class PublishPlan:
 
 
 class Publishing:
-    """The publishes of one shard.
+    """Carries out the publishes of one shard."""
 
-    Attributes:
-        plans: those of the user who acts now.
-    """
-
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
-        self.plans: dict[Publication, PublishPlan] = {}
+    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+        self._context = context
+        self._clock = context.clock
+        self._queues = queues
+        self._plans: dict[Publication, PublishPlan] = {}  # of `_actor`'s user
         self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
         self._routes: dict[tuple[str, tuple[str, ...]], Any] = {}
-        self.act(shard.actor.user)
+        self._actor: Actor | None = None
+        self._version = -1
 
-    def act(self, user: str | None) -> None:
-        """From now on this user publishes."""
-        self.plans = self._plans_of.setdefault(user, {})
+    def _refresh(self) -> None:
+        """Switch to the plans of the current user; invalidate all if the vhost changed."""
+        context = self._context
+        if self._version != context.vhost.version:
+            self._version = context.vhost.version
+            self._plans_of = {}
+            self._routes = {}
+        self._actor = context.actor
+        self._plans = self._plans_of.setdefault(context.actor.user, {})
 
-    def forget_plans(self) -> None:
-        """The topology changed."""
-        self._plans_of = {}
-        self._routes = {}
-        self.act(self._shard.actor.user)
+    def publish(self, message: Message, publication: Publication, flags: int) -> Refusal | None:
+        """Publish a message, without delivering the dead letters that this causes.
 
-    def publish(self, message: Message, publication: Publication, flags: int) -> None:
-        """Carry one publish out, but for the dead letters it causes."""
-        shard = self._shard
-        plan = self.plans.get(publication)
+        Returns:
+            Why it was refused; the caller closes the channel.
+        """
+        context = self._context
+        if context.actor is not self._actor or context.vhost.version != self._version:
+            self._refresh()
+        plan = self._plans.get(publication)
         if plan is None:
-            if len(self.plans) >= MAX_PLANS:
-                self.plans.clear()
-            plan = self.plans[publication] = self._plan(publication, shard.actor.user)
-        if flags or not plan.queues:
-            self._publish_with_care(message, plan, flags)
-            return
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[publication] = self._plan(publication, context.actor.user)
+        if flags or not plan.plain:
+            return self._publish_specially(message, plan, flags)
+        envelope = plan.envelope
+        base_ms = self._clock.publish_base_ms
         for queue in plan.queues:
-            if queue.arrive(message, plan.envelope, NO_COPY, shard.publish_base_ms) == REFUSED:
-                shard.note_refused(queue, message, plan.envelope)
-        if plan.missing_alternates:
-            shard.alternate_warnings.warn(plan.missing_alternates)
+            if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
+                context.events.add_refused(queue.name, message, envelope)
+        return None
 
-    def _publish_with_care(self, message: Message, plan: PublishPlan, flags: int) -> None:
-        """Everything that is not a plain publish to some queue."""
-        shard = self._shard
-        events = shard.events
+    def _publish_specially(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
+        """Publish with flags, without a queue, with a refusal or with a warning."""
+        context = self._context
+        events = context.events
         if plan.refusal is not None:
             detail = {"code": plan.refusal.code, "text": plan.refusal.text}
             row = events.add(Kind.PUBLISH_ERROR, detail=detail)
             events.messages[row] = (message, plan.envelope)
-            shard.outbound.append(PublishErrorOut(row, shard.actor, message, plan.refusal))
-            shard.sessions.close_after_error(shard.actor)
-            return
-        shard.alternate_warnings.warn(plan.missing_alternates)
+            context.outbound.append(PublishErrorOut(row, context.actor, message, plan.refusal))
+            return plan.refusal
+        context.alternate_warnings.warn(plan.missing_alternates)
         queues = plan.queues
         if flags & IMMEDIATE:
             queues = self._immediate_queues(plan)
         if not queues:
             self._unroutable(message, plan, flags)
-            return
+            return None
         row = len(events)
         accepted = True
         for queue in queues:
-            result = queue.arrive(message, plan.envelope, NO_COPY, shard.publish_base_ms)
-            if result != ACCEPTED:
+            answer = queue.arrive(message, plan.envelope, NO_COPY, self._clock.publish_base_ms)
+            if answer != ACCEPTED:
                 accepted = False
-                if result == REFUSED:
-                    shard.note_refused(queue, message, plan.envelope)
+                if answer == REFUSED:
+                    events.add_refused(queue.name, message, plan.envelope)
         if flags & CONFIRM:
-            shard.outbound.append(ConfirmOut(row, shard.actor, message, accepted))
+            context.outbound.append(ConfirmOut(row, context.actor, message, accepted))
+        return None
 
     def _unroutable(self, message: Message, plan: PublishPlan, flags: int) -> None:
-        """R-ROUTE-9: returned if mandatory (or immediate), else dropped; confirmed either way."""
-        shard = self._shard
-        events = shard.events
+        """Return the message if it is mandatory or immediate, else drop it; confirm both ways.
+
+        See R-ROUTE-9.
+        """
+        context = self._context
+        events = context.events
         envelope = plan.envelope
         code, text = 0, ""
         if flags & MANDATORY and not plan.queues:
@@ -143,72 +153,70 @@ class Publishing:
             code, text = NO_CONSUMERS, "NO_CONSUMERS"
         if code:
             row = events.add(Kind.RETURNED, number=code)
-            shard.outbound.append(ReturnOut(row, shard.actor, message, envelope, code, text))
+            context.outbound.append(ReturnOut(row, context.actor, message, envelope, code, text))
         else:
             row = events.add(Kind.UNROUTABLE)
         events.messages[row] = (message, envelope)
         if flags & CONFIRM:
-            shard.outbound.append(ConfirmOut(row, shard.actor, message, ack=True))
+            context.outbound.append(ConfirmOut(row, context.actor, message, ack=True))
 
     def _immediate_queues(self, plan: PublishPlan) -> tuple[Queue, ...]:
         """The queues that can deliver at once; along the alternate exchanges until some can."""
-        shard = self._shard
-        router = shard.topology.router
+        router = self._context.vhost.router
         envelope = plan.envelope
         queues = plan.queues
         exchange: str | None = envelope.exchange
         seen = set()
         while True:
-            ready = tuple(queue for queue in queues if shard.consumers.can_take(queue))
+            ready = tuple([queue for queue in queues if queue.can_deliver()])
             seen.add(exchange)
             exchange = router.alternate_of(exchange) if exchange else None
             if ready or exchange is None or exchange in seen:
                 return ready
             route = router.route(exchange, envelope.routing_keys, matching_headers(envelope))
-            queues = tuple(shard.queues.named(name) for name in route.queues)
+            queues = tuple([self._queues.named(name) for name in route.queues])
 
     def refuse(self, publication: Publication, user: str | None) -> Refusal | None:
-        """Why a publish by this user would be refused; None if it would not."""
-        _, malformed = _envelope(publication, self._shard.config.compat)
+        """Why a publish by this user would be refused; None if it would be accepted."""
+        _, malformed = _envelope(publication, self._context.config.compat)
         return self._refuse(publication.exchange, user, malformed)
 
     def _refuse(self, name: str, user: str | None, malformed: Refusal | None) -> Refusal | None:
-        """The checks, in RabbitMQ's order.
+        """Check a publish in RabbitMQ's order.
 
         Args:
             malformed: what is wrong with the message itself.
         """
-        topology = self._shard.topology
-        vhost = self._shard.config.vhost
-        forbidden = topology.refuse_access(user, [("write", "exchange", name)], vhost)
+        vhost = self._context.vhost
+        vhost_name = self._context.config.vhost
+        forbidden = vhost.refuse_access(user, [("write", "exchange", name)], vhost_name)
         if forbidden is not None:
             return forbidden
-        exchange = topology.router.exchanges.get(name)
+        exchange = vhost.router.exchanges.get(name)
         if exchange is None:
-            return no_exchange(name, vhost)
-        return internal_exchange(name, vhost) if exchange.internal else malformed
+            return no_exchange(name, vhost_name)
+        return internal_exchange(name, vhost_name) if exchange.internal else malformed
 
     def _plan(self, publication: Publication, user: str | None) -> PublishPlan:
-        """The checks, then the route."""
-        shard = self._shard
-        topology = shard.topology
+        """Check and route a publication."""
         name = publication.exchange
-        envelope, malformed = _envelope(publication, shard.config.compat)
+        envelope, malformed = _envelope(publication, self._context.config.compat)
         refusal = self._refuse(name, user, malformed)
         if refusal is not None:
             return PublishPlan(refusal, envelope)
         known = self._routes.get((name, envelope.routing_keys))
         if known is not None:
             return PublishPlan(None, envelope, *known)
-        route = topology.router.route(name, envelope.routing_keys, matching_headers(envelope))
-        queues = tuple(shard.queues.named(queue) for queue in route.queues)
+        router = self._context.vhost.router
+        route = router.route(name, envelope.routing_keys, matching_headers(envelope))
+        queues = tuple([self._queues.named(queue) for queue in route.queues])
         if route.keyed_only and len(self._routes) < MAX_PLANS:
             self._routes[(name, envelope.routing_keys)] = (queues, route.missing_alternates)
         return PublishPlan(None, envelope, queues, route.missing_alternates)
 
 
 def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:
-    """The envelope of a publication, and what is wrong with it (R-TTL-6, R-CC-4)."""
+    """The envelope of a publication, and why it is malformed (R-TTL-6, R-CC-4)."""
     properties = publication.properties
     refusal = None
     expiration = properties.get("expiration")
@@ -246,13 +254,13 @@ def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal 
         expiration,
         ttl_ms,
         min(max(int(priority), 0), MAX_PRIORITY) if isinstance(priority, int) else 0,
-        foreign=publication.foreign,
+        kafka_headers=publication.kafka_headers,
     )
     return envelope, refusal
 
 
 def _expiration(text: str) -> tuple[int | None, str]:
-    """Milliseconds, or why not, in RabbitMQ's words (R-TTL-6)."""
+    """Parse an expiration: milliseconds, or the reason in RabbitMQ's words (R-TTL-6)."""
     match = _INTEGER.match(text)
     if match is None:
         return None, "no_integer"

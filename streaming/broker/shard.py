@@ -9,13 +9,12 @@ state, records and instants give equal events and equal state, wherever the log 
 batches.
 
 Time. The clock never goes back, and only records (and `finish`) move it. A record takes effect at
-max(clock, its time); timers due up to that instant fire first, in order of deadline
-(`timers.py`). `publish_base_ms` is when a published message's time to live begins: the clock, or
-with `clock = wall` the batch's `now`, because until then the message waited in Kafka and not in a
-queue.
+max(clock, its time); timers due up to that instant fire first, in order of deadline (`clock.py`).
+A published message's time to live begins at the clock, or with `clock = wall` at the batch's `now`,
+because until then the message waited in Kafka and not in a queue.
 
-What one record causes happens at once: the record itself, then the dead letters it causes, hop by
-hop (`dead_lettering.py`), before the next record.
+What one record causes happens at once: first the record itself, then the dead letters it causes,
+hop by hop (`dead_lettering.py`), before the next record.
 
 Rule 1: nothing in this package reads a clock, a file, Spark or Kafka, or draws a random number.
 Rule 2: iteration order never depends on hashing or on what happens to be in memory.
@@ -26,58 +25,94 @@ Rule 4: a refused command changes nothing but the channel that RabbitMQ would cl
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
-from streaming.broker.alternate_warnings import AlternateWarnings
-from streaming.broker.batch import Batch
-from streaming.broker.channels.registry import ChannelDirectory
-from streaming.broker.clock import ShardTime
-from streaming.broker.commands import Check
-from streaming.broker.dead_letters.at_least_once import AtLeastOnce
-from streaming.broker.dead_letters.dead_lettering import DeadLettering
-from streaming.broker.dead_letters.rerouting import Rerouting
+from streaming.broker import commands
+from streaming.broker.clock import TimerKind
 from streaming.broker.events import CLOCK, Actor, Events, Kind
-from streaming.broker.handlers.administration import Administration
-from streaming.broker.handlers.channels import Sessions
-from streaming.broker.handlers.checking import Checks
-from streaming.broker.handlers.settlement import Settlements
+from streaming.broker.handlers import (
+    channels,
+    definitions,
+    exchanges,
+    lifecycle,
+    policies,
+    queues,
+    settlement,
+)
 from streaming.broker.lanes import BROADCAST_OPS
-from streaming.broker.message import NO_COPY, Envelope, Message, Publication
-from streaming.broker.outbound import AnswerOut
-from streaming.broker.publishing import Publishing
-from streaming.broker.queues.consumers import Consumers
-from streaming.broker.queues.queue import REFUSED, Queue
-from streaming.broker.queues.registry import QueueDirectory
-from streaming.broker.state.encoding import pack, unpack
-from streaming.broker.state.schema import HeaderRecord
-from streaming.broker.timers import TimerKind, wakings
-from streaming.broker.vhost import VhostCache, decode_vhost, digest_of, encode_vhost
+from streaming.broker.outbound import AnswerOut, Outbound
+from streaming.broker.overview import ShardOverview, overview_of
+from streaming.broker.shard_state import ShardState
+from streaming.broker.vhost import VhostCache
 from topology.refusals import Refusal
-from topology.vhost import Vhost
 
 if TYPE_CHECKING:
     from streaming.broker.commands import Command
     from streaming.broker.config import ShardConfig
-    from streaming.broker.dead_letters.at_least_once import Descendants
-    from streaming.broker.handlers.channels import Handler
-    from streaming.broker.outbound import Outbound
-    from streaming.broker.state.paged_fifo import StateStore
+    from streaming.broker.handlers.access import Handler, Result
+    from streaming.broker.message import Message, Publication
+    from streaming.broker.state.store import StateStore
+    from topology.vhost import Vhost
 
-_HEADER, _TOPOLOGY = "header", "topology"
-_encoder = msgspec.msgpack.Encoder()
-_header_decoder = msgspec.msgpack.Decoder(HeaderRecord)
+HANDLERS: Final[dict[type, Handler]] = {
+    commands.Get: channels.get,
+    commands.Consume: channels.consume,
+    commands.Cancel: channels.cancel,
+    commands.Ack: settlement.settle,
+    commands.Reject: settlement.settle,
+    commands.Nack: settlement.settle,
+    commands.Recover: settlement.recover,
+    commands.OpenChannel: channels.open_channel,
+    commands.Renew: channels.renew,
+    commands.CloseChannel: channels.close_channel,
+    commands.Depth: queues.depth,
+    commands.Purge: queues.purge,
+    commands.DeleteQueue: queues.delete_queue,
+    commands.DeleteExchange: exchanges.delete_exchange,
+    commands.DeclareQueue: queues.declare_queue,
+    commands.DeclareExchange: exchanges.declare_exchange,
+    commands.Bind: exchanges.bind,
+    commands.Unbind: exchanges.unbind,
+    commands.SetPolicy: policies.set_policy,
+    commands.SetOperatorPolicy: policies.set_policy,
+    commands.ClearPolicy: policies.clear_policy,
+    commands.ClearOperatorPolicy: policies.clear_policy,
+    commands.SetPermissions: policies.set_permissions,
+    commands.ClearPermissions: policies.clear_permissions,
+    commands.ImportDefinitions: definitions.import_definitions,
+    commands.ExportDefinitions: definitions.export_definitions,
+    commands.Check: settlement.check,
+}
+"""The handler of each command; only `Tick` has none, and no answer."""
 
 
-class Shard(ShardTime):
+class Batch(NamedTuple):
+    """What a batch did.
+
+    Attributes:
+        first_outbound: number of the first outbound record; the numbers are consecutive.
+        next_deadline_ms: the earliest timer; NEVER for none.
+        now_ms: the shard's clock.
+        resident_messages: ready, unacked and held copies.
+        resident_bytes: their bodies.
+    """
+
+    events: Events
+    outbound: list[Outbound]
+    first_outbound: int
+    next_deadline_ms: int
+    now_ms: int
+    resident_messages: int
+    resident_bytes: int
+
+
+class Shard:
     """One shard during one batch.
 
     Args:
         store: where the state rests.
         now_ms: with `clock = wall` the batch's instant; with `event` ignored.
-        cache: compiled topologies of this worker.
+        cache: decoded vhosts of this worker.
     """
 
     def __init__(
@@ -88,45 +123,35 @@ class Shard(ShardTime):
         now_ms: int = 0,
         cache: VhostCache | None = None,
     ) -> None:
-        self.store = store
-        self._cache = cache or VhostCache()
-        data = store.read(_HEADER)
-        header = (
-            HeaderRecord(0, 1, b"", {}, {}, 1, 0, 0, [])
-            if data is None
-            else _header_decoder.decode(unpack(data))
-        )
-        super().__init__(
-            config,
-            Events(header.next_seq),
-            wakings(header.queue_timers, header.channel_timers),
-            now_ms=header.now_ms,
-            batch_ms=now_ms,
-        )
-        self.actor: Actor = CLOCK
-        self.outbound: list[Outbound] = []
-        self._first_outbound = header.next_outbound
-        self._digest = header.topology_digest
-        self.topology = self._load_topology()
-        self._changed_topology = False
-        self.alternate_warnings = AlternateWarnings(self, header.warned)
-        self.queues = QueueDirectory(
-            self, header.queue_timers, header.resident_messages, header.resident_bytes
-        )
-        self.channels = ChannelDirectory(self, header.channel_timers)
-        self.dead_lettering = DeadLettering(self)
-        self.at_least_once = AtLeastOnce(self)
-        self.rerouting = Rerouting(self)
-        self.consumers = Consumers(self)
-        self.settlements = Settlements(self)
-        self.publishing = Publishing(self)
-        self.administration = Administration(self)
-        self.sessions = Sessions(self)
-        self._handlers: dict[type, Handler] = {
-            **self.administration.handlers(),
-            **self.sessions.handlers(),
-            Check: Checks(self).check,
-        }
+        self.state = ShardState(config, store, now_ms, cache or VhostCache())
+        self._context = self.state.context
+        self._clock = self._context.clock
+        self._publishing = self.state.publishing
+        self._outbox = self.state.queues.outbox
+
+    @property
+    def now_ms(self) -> int:
+        """The clock, epoch milliseconds."""
+        return self._clock.now_ms
+
+    @property
+    def events(self) -> Events:
+        """The events of the batch so far."""
+        return self._context.events
+
+    @property
+    def outbound(self) -> list[Outbound]:
+        """What clients are told, in order."""
+        return self._context.outbound
+
+    @property
+    def vhost(self) -> Vhost:
+        """What is declared."""
+        return self._context.vhost
+
+    def overview(self) -> ShardOverview:
+        """The numbers worth knowing; loads every queue."""
+        return overview_of(self.state)
 
     # -- the log
 
@@ -138,7 +163,7 @@ class Shard(ShardTime):
         flags: int = 0,
         actor: Actor = CLOCK,
     ) -> None:
-        """One published message.
+        """Publish a message.
 
         Args:
             at_ms: the record's timestamp, epoch milliseconds.
@@ -146,154 +171,107 @@ class Shard(ShardTime):
             flags: `publishing.MANDATORY | IMMEDIATE | CONFIRM`.
             actor: who published.
         """
-        if at_ms > self.now_ms:
+        if at_ms > self._clock.now_ms:
             self.advance(at_ms)
-        if actor is not self.actor:
+        if actor is not self._context.actor:
             self._act(actor)
-        plan = self.publishing.plans.get(publication)
-        if plan is None or flags or not plan.plain:
-            self.publishing.publish(message, publication, flags)
-        else:
-            for queue in plan.queues:
-                if queue.arrive(message, plan.envelope, NO_COPY, self.publish_base_ms) == REFUSED:
-                    self.note_refused(queue, message, plan.envelope)
-        if self.dead_lettering.outbox or self.at_least_once.dying:
-            self.cascade()
+        refusal = self._publishing.publish(message, publication, flags)
+        if refusal is not None:
+            lifecycle.close_after_error(self.state, actor)
+        outbox = self._outbox
+        if outbox.deaths or outbox.held or outbox.unserved:
+            self._finish_step()
 
     def command(self, at_ms: int, command: Command, actor: Actor = CLOCK) -> None:
-        """One command; its answer goes to `outbound`. See `publish` for the arguments."""
-        if at_ms > self.now_ms:
+        """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments."""
+        if at_ms > self._clock.now_ms:
             self.advance(at_ms)
         self._act(actor)
+        handler = HANDLERS.get(type(command))
+        if handler is None:
+            return
+        events = self._context.events
         op = str(command.__struct_config__.tag)
-        handler = self._handlers.get(type(command))
-        result: dict[str, Any] | Refusal = {}
-        row = len(self.events)
-        if handler is not None:
-            self.sessions.renew_lease(actor)
-            result = handler(actor, command)
+        row = len(events)
+        lifecycle.renew_lease(self.state, actor)
+        result: Result = handler(self.state, actor, command)
+        refusal = None
         if isinstance(result, Refusal):
-            detail = {"op": op, "code": result.code, "text": result.text}
-            row = self.events.add(Kind.COMMAND_ERROR, detail=detail)
-            if not isinstance(command, Check):
-                self.sessions.close_after_error(actor)
-        self.cascade()
-        if handler is not None and (self.config.lane == 0 or op not in BROADCAST_OPS):
-            refusal = result if isinstance(result, Refusal) else None
-            answer = {} if isinstance(result, Refusal) else result
-            self.outbound.append(AnswerOut(row, actor, op, command.reply_id, answer, refusal))
+            refusal, result = result, {}
+            detail = {"op": op, "code": refusal.code, "text": refusal.text}
+            row = events.add(Kind.COMMAND_ERROR, detail=detail)
+            if not isinstance(command, commands.Check):
+                lifecycle.close_after_error(self.state, actor)
+        self._finish_step()
+        if self._context.config.lane == 0 or op not in BROADCAST_OPS:
+            answer = AnswerOut(row, actor, op, command.reply_id, result, refusal)
+            self._context.outbound.append(answer)
 
     def finish(self) -> Batch:
         """End the batch: with `clock = wall` time moves to its instant; the state is written."""
-        if self.config.clock == "wall" and self.batch_ms > self.now_ms:
-            self.advance(self.batch_ms)
-        next_deadline_ms = self.next_deadline_ms()
-        self._save()
+        for due_ms, kind, number in self._clock.finish():
+            self._fire(due_ms, kind, number)
+        self.state.unfinished.finish()
+        next_deadline_ms = self._clock.next_deadline_ms()
+        messages, size = self.state.queues.resident()
+        self.state.save()
         return Batch(
-            self.events,
-            self.outbound,
-            self._first_outbound,
+            self._context.events,
+            self._context.outbound,
+            self.state.first_outbound,
             next_deadline_ms,
-            self.now_ms,
-            self.queues.resident_messages,
-            self.queues.resident_bytes,
+            self._clock.now_ms,
+            messages,
+            size,
         )
+
+    def take_outbound(self) -> list[Outbound]:
+        """Remove and return what clients are told, before the batch ends."""
+        taken = list(self._context.outbound)
+        self._context.outbound.clear()
+        self.state.first_outbound += len(taken)
+        return taken
 
     # -- time
 
-    def fire(self, due_ms: int, kind: int, number: int) -> None:
+    def advance(self, at_ms: int) -> None:
+        """Let time pass up to an instant, as a record at that time would."""
+        for due_ms, kind, number in self._clock.advance(at_ms):
+            self._fire(due_ms, kind, number)
+
+    def _fire(self, due_ms: int, kind: int, number: int) -> None:
         """Let a timer act, unless it is stale."""
+        state = self.state
         self._act(CLOCK)
         match kind:
             case TimerKind.SWEEP_CLASSIC | TimerKind.SWEEP_QUORUM:
-                queue = self.queues.by_number(number)
+                queue = state.queues.by_number(number)
                 if queue is not None and queue.timer_ms == due_ms:
                     queue.on_timer()
             case TimerKind.WAKE_QUEUES:
-                self.queues.wake(number)
+                state.queues.wake(number)
             case TimerKind.WAKE_CHANNELS:
-                self.channels.wake(number)
+                state.channels.wake(number)
             case TimerKind.RETRY_HELD:
-                queue = self.queues.by_number(number)
+                queue = state.queues.by_number(number)
                 if queue is not None and queue.retry_timer_ms == due_ms:
-                    self.at_least_once.retry(queue)
+                    state.dead_lettering.at_least_once.retry(queue)
             case TimerKind.EXPIRE_QUEUE:
-                self.administration.queues.queue_expiry_due(number, due_ms)
+                lifecycle.queue_expiry_due(state, number, due_ms)
+            case TimerKind.CONTINUE:
+                lifecycle.continue_unfinished(state)
             case _:
-                self.sessions.timer_due(kind, number, due_ms)
-        self.cascade()
+                lifecycle.channel_timer_due(state, kind, number, due_ms)
+        self._finish_step()
 
-    def second_passed(self) -> None:
-        """Death plans hold the second."""
-        self.dead_lettering.epoch += 1
-
-    # -- what causes what
-
-    def cascade(self) -> None:
-        """Deliver the dead letters that wait, and those they cause."""
-        dead_lettering = self.dead_lettering
-        if dead_lettering.outbox:
-            dead_lettering.deliver()
-        if self.at_least_once.dying:
-            descendants: Descendants = Counter()
-            while self.at_least_once.dying:
-                self.at_least_once.deliver(descendants)
-                dead_lettering.deliver_counted(descendants)
+    def _finish_step(self) -> None:
+        """Deliver the dead letters that the step caused; note the queues that paused."""
+        self.state.dead_lettering.cascade()
+        if self._outbox.unserved:
+            self.state.unfinished.add_paused()
 
     def _act(self, actor: Actor) -> None:
-        if actor is not self.actor:
-            self.actor = actor
-            self.events.actors.append((len(self.events), actor))
-            self.publishing.act(actor.user)
-
-    def note_requeued(self, queue: Queue, copy: Any) -> None:
-        """Say that a copy is ready again."""
-        self.events.add(Kind.REQUEUED, queue.name, copy, copy.position)
-
-    def note_refused(self, queue: Queue, message: Message, envelope: Envelope) -> None:
-        """Say that a full queue refused a message."""
-        row = self.events.add(Kind.REFUSED, queue.name)
-        self.events.messages[row] = (message, envelope)
-
-    # -- topology and rest
-
-    def topology_changed(self) -> None:
-        """What was worked out from the topology is void."""
-        self.topology.version += 1
-        self._changed_topology = True
-        self.dead_lettering.epoch += 1
-        self.publishing.forget_plans()
-
-    def _load_topology(self) -> Vhost:
-        vhost = self._cache.take(self.config.compat, self._digest)
-        if vhost is None:
-            data = self.store.read(_TOPOLOGY)
-            if data is None:
-                vhost = Vhost(self.config.compat)
-            else:
-                vhost = decode_vhost(data, self.config.compat)
-        vhost.enforce_permissions = self.config.enforce_permissions
-        vhost.administrators = self.config.administrators
-        vhost.default_delivery_limit = self.config.default_delivery_limit
-        return vhost
-
-    def _save(self) -> None:
-        self.channels.save()
-        self.queues.save()
-        if self._changed_topology:
-            data = encode_vhost(self.topology)
-            self._digest = digest_of(data)
-            self.store.write(_TOPOLOGY, data)
-        header = HeaderRecord(
-            self.now_ms,
-            self.events.first_seq + len(self.events),
-            self._digest,
-            self.queues.records.timers,
-            self.channels.records.timers,
-            self._first_outbound + len(self.outbound),
-            self.queues.resident_messages,
-            self.queues.resident_bytes,
-            self.alternate_warnings.record(),
-        )
-        self.store.write(_HEADER, pack(_encoder.encode(header)))
-        self._cache.put(self.config.compat, self._digest, self.topology)
+        context = self._context
+        if actor is not context.actor:
+            context.actor = actor
+            context.events.actors.append((len(context.events), actor))

@@ -1,4 +1,4 @@
-"""The stored form of a vhost, and a worker's cache of decoded vhosts.
+"""The stored form of a vhost, a worker's cache of decoded vhosts, and warnings about a vhost.
 
 Decoding a vhost takes milliseconds, so a worker keeps decoded ones by content hash. A vhost is
 taken out of the cache while it is in use: a failed batch leaves nothing half-changed behind.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from streaming.broker.events import Events, Kind
 from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
 from topology.declarations import (
     Binding,
@@ -133,3 +134,34 @@ class VhostCache:
 def digest_of(data: bytes) -> bytes:
     """The content hash of an encoded vhost."""
     return hashlib.sha256(data).digest()
+
+
+MissingAlternate = tuple[str, str]
+"""The name of an exchange or queue, and of its alternate exchange, which does not exist."""
+
+
+class AlternateWarnings:
+    """Warnings about missing alternate exchanges: one per pair and version of the vhost.
+
+    Args:
+        given: name, missing alternate exchange, version of the vhost at the warning.
+    """
+
+    def __init__(self, events: Events, vhost: Vhost, given: list[tuple[str, str, int]]) -> None:
+        self._events = events
+        self._vhost = vhost
+        self._given = {(name, alternate): version for name, alternate, version in given}
+
+    def warn(self, missing: tuple[MissingAlternate, ...]) -> None:
+        """Warn about each pair, unless that was done for this version of the vhost."""
+        version = self._vhost.version
+        for exchange, alternate in missing:
+            if self._given.get((exchange, alternate)) != version:
+                self._given[(exchange, alternate)] = version
+                detail = {"exchange": exchange, "missing_alternate_exchange": alternate}
+                self._events.add(Kind.WARNING, detail=detail)
+
+    def record(self) -> list[tuple[str, str, int]]:
+        """The warnings that are still current, as `given`."""
+        current = self._vhost.version
+        return [(*pair, version) for pair, version in self._given.items() if version == current]

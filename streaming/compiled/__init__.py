@@ -25,35 +25,17 @@ VARIABLE = "DLX_COMPILED"
 SOURCES = "sources"
 """The file of a build that holds the digest of what it was built from; written last."""
 
-MODULES = (
-    "alternate_warnings",
-    "channels.channel",
-    "channels.delivery_refs",
-    "channels.registry",
-    "channels.streams",
-    "clock",
-    "dead_letters.at_least_once",
-    "dead_letters.dead_lettering",
-    "dead_letters.rerouting",
-    "dead_letters.x_death",
-    "events",
-    "handlers.channels",
-    "handlers.settlement",
-    "publishing",
-    "queues.classic",
-    "queues.consumers",
-    "queues.order",
-    "queues.queue",
-    "queues.queue_use",
-    "queues.quorum",
-    "queues.registry",
-    "queues.requeued",
-    "shard",
-    "state.paged_fifo",
-    "state.record_groups",
-    "timers",
-)
-"""Modules of `streaming.broker` that are compiled: the fold, without the msgspec records."""
+UNCOMPILED = {
+    "__init__": "empty",
+    "commands": "msgspec structs",
+    "config": "msgspec structs",
+    "message": "msgspec structs",
+    "outbound": "msgspec structs",
+    "state.encoding": "msgspec structs",
+    "state.schema": "msgspec structs",
+    "vhost": "msgspec structs",
+}
+"""Modules of `streaming.broker` that stay plain Python, and why; mypyc cannot compile structs."""
 
 PACKAGES = ("streaming", "topology")
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +54,17 @@ def sources(root: Path = ROOT) -> list[Path]:
     """The files that the compiler reads, sorted."""
     return sorted(
         [*(root / "streaming" / "broker").rglob("*.py"), *(root / "topology").rglob("*.py")]
+    )
+
+
+def modules(root: Path = ROOT) -> list[str]:
+    """The modules of `streaming.broker` to compile, sorted: all but `UNCOMPILED`."""
+    broker = root / "streaming" / "broker"
+    names = (
+        ".".join(path.relative_to(broker).with_suffix("").parts) for path in broker.rglob("*.py")
+    )
+    return sorted(
+        name for name in names if name not in UNCOMPILED and not name.endswith(".__init__")
     )
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streaming.compiled import MODULES, PACKAGES, ROOT, SOURCES, sources, sources_digest
+from streaming.compiled import PACKAGES, ROOT, SOURCES, modules, sources, sources_digest
 from topology.errors import DlxError
 
 _SETUP = """\
@@ -47,8 +47,8 @@ def build(folder: Path) -> None:
             shutil.copyfile(path, copy)
         (work / PACKAGES[0] / "__init__.py").touch()
         (work / "mypy.ini").write_text(_MYPY, "utf-8")
-        modules = [f"streaming/broker/{module.replace('.', '/')}.py" for module in MODULES]
-        (work / "setup.py").write_text(_SETUP.format(modules=modules), "utf-8")
+        files = [f"streaming/broker/{module.replace('.', '/')}.py" for module in modules()]
+        (work / "setup.py").write_text(_SETUP.format(modules=files), "utf-8")
         _compile(work)
         made = Path(scratch) / "made"
         for library in sorted(work.glob("*.so")) + sorted(work.glob("streaming/**/*.so")):

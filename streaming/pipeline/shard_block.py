@@ -67,7 +67,7 @@ def pack(
             publication.routing_key,
             msgspec.Raw(encode_table(publication.properties)),
             msgspec.Raw(encode_table(publication.headers)),
-            msgspec.Raw(encode_table(publication.foreign)),
+            msgspec.Raw(encode_table(publication.kafka_headers)),
         )
         for publication in publications
     ]

@@ -16,7 +16,7 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
-from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.state.store import MemoryStore
 from streaming.scenario.deliveries import delivery_record, envelope_record
 from streaming.scenario.replies import (
     START_MS,
@@ -73,15 +73,16 @@ class CoreBroker:
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
         """See `Broker`."""
-        return {each for each in delivery_ids if self.shard.channels.is_unacked(each)}
+        return {each for each in delivery_ids if self.shard.state.channels.is_unacked(each)}
 
     def _actor(self, channel: str) -> Actor:
         return self._actors.setdefault(channel, Actor(None, channel))
 
     def _replies(self) -> list[Reply]:
         """What came out since the last call."""
-        out, self.shard.outbound = self.shard.outbound, []
-        return [self._reply(one) for one in out if not isinstance(one, CancelOut)]
+        return [
+            self._reply(one) for one in self.shard.take_outbound() if not isinstance(one, CancelOut)
+        ]
 
     def _reply(
         self, out: DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut

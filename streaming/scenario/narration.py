@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from streaming.broker.dead_letters.dead_lettering import DeathPlan
 from streaming.broker.dead_letters.x_death import matching_headers
-from streaming.broker.events import Kind
+from streaming.broker.events import DeathOutcome, Kind
 from streaming.broker.message import NO_COPY, Copy, Envelope
 from streaming.broker.publishing import NO_CONSUMERS
 from streaming.scenario.core_broker import CoreBroker
@@ -74,21 +73,19 @@ class Narration:
     def _note_alternates(self) -> None:
         """Keep the alternate exchange of each queue: a queue's orphans outlive it."""
         shard = self._broker.shard
-        for name, declaration in shard.topology.queues.items():
-            alternate = shard.queues.settings_for(declaration).alternate_exchange
+        for name, declaration in shard.vhost.queues.items():
+            alternate = shard.state.queues.settings_for(declaration).alternate_exchange
             if alternate is not None:
                 self._alternates[name] = alternate
 
-    def _new_plans(self) -> dict[int, DeathPlan]:
+    def _new_plans(self) -> dict[int, DeathOutcome]:
         events = self._broker.shard.events
-        rows, plans = events.death_rows[self._deaths :], events.death_plans[self._deaths :]
+        rows = events.death_rows[self._deaths :]
+        outcomes = events.death_outcomes[self._deaths :]
         self._deaths += len(rows)
-        cut = events.cut_deaths
-        return {
-            row: cut[row][0] if row in cut else plan for row, plan in zip(rows, plans, strict=True)
-        }
+        return dict(zip(rows, outcomes, strict=True))
 
-    def _sentences(self, row: int, plans: dict[int, DeathPlan]) -> Iterator[Sentence]:
+    def _sentences(self, row: int, plans: dict[int, DeathOutcome]) -> Iterator[Sentence]:
         events = self._broker.shard.events
         kind, queue, copy = Kind(events.kinds[row]), events.queues[row], events.copies[row]
         detail = self._detail(row)
@@ -104,7 +101,7 @@ class Narration:
     # -- copies
 
     def _of_copy(
-        self, row: int, kind: Kind, queue: str, copy: Copy, plans: dict[int, DeathPlan]
+        self, row: int, kind: Kind, queue: str, copy: Copy, plans: dict[int, DeathOutcome]
     ) -> Iterator[Sentence]:
         name, there = self._names[copy.message.offset], f"queue {quoted(queue)}"
         ref = self._broker.refs.get(row, "")
@@ -113,7 +110,7 @@ class Narration:
                 self.paths.born(copy, queue, self._now_ms)
                 yield self._arrival(name, queue, copy)
             case Kind.DELIVERED:
-                again = ", redelivered" if copy.returns else ""
+                again = ", redelivered" if copy.requeue_count else ""
                 self.paths.now(copy, f"unacked as {ref}")
                 yield f"{name} is handed out of {there} as {ref}{again}, and is unacked", "plain"
             case Kind.CONSUMED:
@@ -138,14 +135,14 @@ class Narration:
                 yield f"{MORE}kept there until its dead letter is accepted (at least once)", "bad"
             case _:
                 yield from self._death(kind, queue, copy, plans[row])
-                for target in self._broker.shard.events.refused_deaths.get(row, ()):
+                for target in plans[row].refused:
                     self.paths.refused(copy, target)
 
     def _detail(self, row: int) -> dict[str, Any]:
         return self._broker.shard.events.details.get(row, {})
 
     def _arrival(self, name: str, queue: str, copy: Copy) -> Sentence:
-        router = self._broker.shard.topology.router
+        router = self._broker.shard.vhost.router
         envelope = copy.envelope
         headers = matching_headers(envelope)
         how = ways(router, envelope, headers).get(queue)
@@ -159,7 +156,7 @@ class Narration:
 
     # -- deaths
 
-    def _death(self, kind: Kind, queue: str, copy: Copy, plan: DeathPlan) -> Iterator[Sentence]:
+    def _death(self, kind: Kind, queue: str, copy: Copy, plan: DeathOutcome) -> Iterator[Sentence]:
         name, there = self._names[copy.message.offset], f"queue {quoted(queue)}"
         if not self.paths.is_known(copy):
             self.paths.born(copy, queue, self._now_ms)
@@ -173,7 +170,7 @@ class Narration:
             yield f"{name} dies in {there}: {self._why(queue, copy, plan.reason)}", "bad"
         if plan.cycles:
             yield f"{MORE}{_cycle(plan.cycles)}", "bad"
-        if plan.targets:
+        if plan.targets or plan.refused:
             envelope = plan.envelope
             keys = keys_words(envelope.routing_keys)
             letter = "it" if kind == Kind.REROUTED else "its dead letter"
@@ -202,7 +199,7 @@ class Narration:
             case _:
                 return reason
 
-    def _lost(self, kind: Kind, queue: str, plan: DeathPlan) -> str:
+    def _lost(self, kind: Kind, queue: str, plan: DeathOutcome) -> str:
         """Why a message that left its queue went nowhere."""
         settings = self._settings(queue)
         exchange = exchange_words(plan.envelope.exchange)
@@ -230,8 +227,8 @@ class Narration:
     def _settings(self, queue: str) -> QueueSettings | None:
         """The settings in force for a queue; None if it no longer exists."""
         shard = self._broker.shard
-        known = shard.topology.queues.get(queue)
-        return None if known is None else shard.queues.settings_for(known)
+        known = shard.vhost.queues.get(queue)
+        return None if known is None else shard.state.queues.settings_for(known)
 
     # -- messages that are in no queue
 

@@ -102,8 +102,8 @@ class Story:
             self._say(what, "bad")
             return
         shard = self._broker.shard
-        for name, declaration in sorted(shard.topology.queues.items()):
-            rules = queue_words(shard.queues.settings_for(declaration))
+        for name, declaration in sorted(shard.vhost.queues.items()):
+            rules = queue_words(shard.state.queues.settings_for(declaration))
             self._say(f"{MORE}queue {quoted(name)}: {rules}", "quiet")
         self._say("")
 

@@ -1,29 +1,199 @@
-"""Channels: the sessions of clients, with the consumers and the deliveries that each has.
+"""Channels: the sessions of clients, with the consumers and the unacked deliveries of each.
 
-A delivery belongs to a stream of its channel (`streams.py`): each consumer is a stream, and all
-gets of a channel share one. Across the streams of a channel, delivery tags give the order that
-`multiple`, recover and close go by (R-SET-3, R-SET-4).
+Each consumer of a channel numbers its deliveries 0, 1, 2, ...; all gets of a channel share one
+consumer, number 0. Deliveries are paged by number, and a page is read when one of its deliveries is
+settled: a channel with a million deliveries costs no more than one with ten. Across the consumers
+of a channel, delivery tags give the order for `multiple`, recover and close (R-SET-3, R-SET-4).
+
+Deleting a queue leaves a tombstone for each of its unacked deliveries, as RabbitMQ does: it settles
+nothing, but `multiple` may go up to it, and the consumer timeout counts it. Settling removes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import merge
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from streaming.broker.channels.streams import Stream
 from streaming.broker.events import Actor
-from streaming.broker.message import NEVER
-from streaming.broker.state.schema import ChannelRecord, StreamRecord
+from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
+from streaming.broker.state.encoding import PageCodec
+from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, ConsumerRecord, Delivery
 
 if TYPE_CHECKING:
-    from streaming.broker.channels.delivery_refs import Place
-    from streaming.broker.state.paged_fifo import StateStore
-    from streaming.broker.state.schema import Delivery
+    from streaming.broker.state.store import StateStore
+
+PAGE_BITS: Final = 10
+"""Deliveries 0..1023 of a consumer are on page 0, and so on."""
+
+DELIVERIES = PageCodec(Delivery)
+
+_NOTHING: Final = Copy(NO_COPY, Message(0, 0, 0, 0, 0, 0), Envelope("", ()), 0, NEVER, NO_COPY)
+"""The copy of a tombstone."""
+
+
+class Consumer:
+    """The deliveries under one label, by number: of a consumer, or of a channel's gets.
+
+    Attributes:
+        queue_number, prefetch, auto_ack: of a consumer; `active` until it is cancelled.
+        key: channel and consumer number: how queues refer to it.
+        id: the beginning of its delivery ids.
+        unacked: deliveries that are not settled, tombstones included.
+        prefetch_window: how many deliveries may be unsettled.
+        in_line: whether it waits for copies of its queue; only `Queue` changes it.
+        next_number_before: the number of its first delivery in this batch.
+        pages: the pages that hold any delivery -> how many, as of the last save.
+    """
+
+    __slots__ = (
+        "_loaded",
+        "_prefix",
+        "_store",
+        "active",
+        "auto_ack",
+        "channel",
+        "id",
+        "in_line",
+        "key",
+        "label",
+        "next_number",
+        "next_number_before",
+        "number",
+        "pages",
+        "prefetch",
+        "prefetch_window",
+        "queue_number",
+        "unacked",
+    )
+
+    def __init__(self, store: StateStore, channel: Channel, record: ConsumerRecord) -> None:
+        self._store = store
+        self.id = f"{channel.number}.{record.number}"
+        self._prefix = f"d{self.id}"
+        self._loaded: dict[int, dict[int, Delivery]] = {}
+        self.channel = channel
+        self.key = (channel.number, record.number)
+        self.number = record.number
+        self.label = record.label
+        self.next_number = self.next_number_before = record.next_number
+        self.pages: dict[int, int] = dict(record.pages)
+        self.unacked = sum(self.pages.values())
+        self.queue_number = record.queue_number
+        self.prefetch = record.prefetch
+        self.auto_ack = record.auto_ack
+        self.active = record.active
+        self.prefetch_window = record.prefetch if record.prefetch and not record.auto_ack else NEVER
+        self.in_line = self.active and self.has_room
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the prefetch limit allows one more delivery."""
+        return self.unacked < self.prefetch_window
+
+    def add(self, delivery: Delivery) -> None:
+        """Keep an unacked delivery; numbers only grow."""
+        page_number = delivery.number >> PAGE_BITS
+        page = self._loaded.get(page_number)
+        if page is None:
+            page = self._page(page_number)
+        page[delivery.number] = delivery
+        self.unacked += 1
+
+    def take(self, number: int) -> Delivery | None:
+        """Remove and return a delivery or tombstone; None if it is not here (any more)."""
+        page_number = number >> PAGE_BITS
+        page = self._loaded.get(page_number)
+        if page is None:
+            if page_number not in self.pages:
+                return None
+            page = self._page(page_number)
+        delivery = page.pop(number, None)
+        if delivery is not None:
+            self.unacked -= 1
+            if not page:
+                self._delete_page(page_number)
+        return delivery
+
+    def find(self, number: int) -> Delivery | None:
+        """A delivery or tombstone, without removing it; None if it is not here (any more)."""
+        if number >> PAGE_BITS not in self.pages:
+            return None
+        return self._page(number >> PAGE_BITS).get(number)
+
+    def take_up_to(self, tag: int) -> Iterator[tuple[Consumer, Delivery]]:
+        """Remove and yield the deliveries with a tag up to this one, in order."""
+        while self.pages:
+            page_number = min(self.pages)
+            page = self._page(page_number)
+            for number in list(page):
+                if page[number].tag > tag:
+                    return
+                delivery = self.take(number)
+                assert delivery is not None
+                yield self, delivery
+
+    def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
+        """Replace the deliveries of a queue that is being deleted by tombstones; yield them."""
+        for page_number in sorted(self.pages):
+            page = self._page(page_number)
+            for number, delivery in page.items():
+                if delivery.queue_number == queue_number:
+                    page[number] = Delivery(
+                        delivery.tag, number, NO_QUEUE, delivery.at_ms, _NOTHING
+                    )
+                    yield delivery
+
+    def oldest_ms(self) -> int:
+        """When the oldest unacked delivery was handed out; NEVER if there is none."""
+        if not self.pages:
+            return NEVER
+        page = self._page(min(self.pages))
+        return next(iter(page.values())).at_ms
+
+    def lowest_number(self) -> int:
+        """A lower bound of the delivery numbers; NEVER if there are no deliveries."""
+        return min(self.pages) << PAGE_BITS if self.pages else NEVER
+
+    def save(self) -> ConsumerRecord:
+        """Write the loaded pages and return the record. Do not use the consumer afterwards."""
+        for page_number, page in self._loaded.items():
+            self.pages[page_number] = len(page)
+            self._store.write(f"{self._prefix}/{page_number}", DELIVERIES.encode(page.values()))
+        return ConsumerRecord(
+            self.number,
+            self.label,
+            self.next_number,
+            list(self.pages.items()),
+            self.queue_number,
+            self.prefetch,
+            self.auto_ack,
+            self.active,
+        )
+
+    def _page(self, page_number: int) -> dict[int, Delivery]:
+        page = self._loaded.get(page_number)
+        if page is None:
+            page = {}
+            if self.pages.setdefault(page_number, 0):
+                data = self._store.read(f"{self._prefix}/{page_number}")
+                assert data is not None, f"page {self._prefix}/{page_number} is missing"
+                page = {delivery.number: delivery for delivery in DELIVERIES.decode(data)}
+            self._loaded[page_number] = page
+        return page
+
+    def _delete_page(self, page_number: int) -> None:
+        del self.pages[page_number]
+        del self._loaded[page_number]
+        self._store.delete(f"{self._prefix}/{page_number}")
+
+
+Candidate = tuple[Consumer, int, int]
+"""A consumer that a label may mean, the number of the label's 0 there, and how many follow."""
 
 
 class Channel:
-    """A client's session: (user, name) is its identity (D3b).
+    """A client's session: (user, name) identifies it (D3b).
 
     Attributes:
         lease_ms: how long it lives without a command; None for ever.
@@ -36,12 +206,14 @@ class Channel:
         self.name = record.name
         self.actor = Actor(record.user, record.name)
         self.next_tag = record.next_tag
-        self.next_stream = record.next_stream
-        self.streams: dict[int, Stream] = {
-            stream.number: Stream(store, self, stream) for stream in record.streams
+        self.next_consumer = record.next_consumer
+        self.consumers: dict[int, Consumer] = {
+            consumer.number: Consumer(store, self, consumer) for consumer in record.consumers
         }
         self.labels: dict[str, int] = {
-            stream.label: stream.number for stream in record.streams if stream.queue_number >= 0
+            consumer.label: consumer.number
+            for consumer in record.consumers
+            if consumer.queue_number >= 0
         }
         self.get_labels: dict[str, tuple[int, int]] = {
             label: (first, count) for label, first, count in record.get_labels
@@ -52,70 +224,77 @@ class Channel:
         self.timeout_timer_ms = record.timeout_timer_ms
 
     @classmethod
-    def fresh(cls, store: StateStore, number: int, user: str | None, name: str) -> Channel:
-        """A channel nothing has happened on."""
-        record = ChannelRecord(
-            user, name, 1, 1, [StreamRecord(0, "", 0, [])], [], None, 0, NEVER, NEVER
-        )
+    def new(cls, store: StateStore, number: int, user: str | None, name: str) -> Channel:
+        """Create a channel."""
+        gets = ConsumerRecord(0, "", 0, [])
+        record = ChannelRecord(user, name, 1, 1, [gets], [], None, 0, NEVER, NEVER)
         return cls(store, number, record)
 
     @property
-    def gets(self) -> Stream:
-        """The stream that all gets share."""
-        return self.streams[0]
+    def gets(self) -> Consumer:
+        """The deliveries of all gets."""
+        return self.consumers[0]
 
-    def consumers(self) -> list[Stream]:
-        """The active consumers, oldest first."""
-        return [stream for stream in self.streams.values() if stream.active]
+    def active_consumers(self) -> list[Consumer]:
+        """The consumers that are not cancelled, oldest first."""
+        return [consumer for consumer in self.consumers.values() if consumer.active]
+
+    def active_consumer(self, label: str) -> Consumer | None:
+        """The consumer of this label, unless it is cancelled."""
+        number = self.labels.get(label)
+        consumer = None if number is None else self.consumers[number]
+        return consumer if consumer is not None and consumer.active else None
 
     def new_consumer(
         self, label: str, queue_number: int, prefetch: int, *, auto_ack: bool
-    ) -> Stream:
-        """Start a stream for a consumer; one of that label before it can be named no more."""
-        number = self.next_stream
-        self.next_stream += 1
-        record = StreamRecord(number, label, 0, [], queue_number, prefetch, auto_ack, active=True)
-        stream = Stream(self._store, self, record)
-        self.streams[number] = stream
+    ) -> Consumer:
+        """Create a consumer; it hides a cancelled one with the same label."""
+        number = self.next_consumer
+        self.next_consumer += 1
+        record = ConsumerRecord(number, label, 0, [], queue_number, prefetch, auto_ack, active=True)
+        consumer = Consumer(self._store, self, record)
+        self.consumers[number] = consumer
         self.labels[label] = number
-        return stream
+        return consumer
 
-    def places(self, label: str) -> list[Place]:
-        """Where deliveries under a label may be: of a get, then of consumers, the newest first."""
+    def candidates(self, label: str, *, before_batch: bool = False) -> list[Candidate]:
+        """Where deliveries under a label may be: of a get, then of consumers, newest first.
+
+        Args:
+            before_batch: exclude the deliveries that consumers got in this batch.
+        """
         first, count = self.get_labels.get(label, (0, 0))
-        return [
-            (self.gets, first, count),
-            *(
-                (stream, 0, stream.next_number)
-                for stream in reversed(self.streams.values())
-                if stream.label == label and stream.number
-            ),
-        ]
+        found: list[Candidate] = [(self.gets, first, count)]
+        for consumer in reversed(self.consumers.values()):
+            if consumer.label == label and consumer.number:
+                end = consumer.next_number_before if before_batch else consumer.next_number
+                found.append((consumer, 0, end))
+        return found
 
-    def take_up_to(self, tag: int) -> Iterator[tuple[Stream, Delivery]]:
-        """Take out every delivery with a tag up to this one, in order of tag (R-SET-3)."""
-        streams = [stream for stream in self.streams.values() if stream.unacked]
-        if len(streams) == 1:
-            yield from streams[0].tagged_up_to(tag)
-            return
-        tagged = [stream.tagged_up_to(tag) for stream in streams]
-        yield from merge(*tagged, key=lambda entry: entry[1].tag)
+    def take_up_to(self, tag: int) -> Iterator[tuple[Consumer, Delivery]]:
+        """Remove and yield every delivery with a tag up to this one, in order of tag (R-SET-3)."""
+        consumers = [consumer for consumer in self.consumers.values() if consumer.unacked]
+        if len(consumers) == 1:
+            return consumers[0].take_up_to(tag)
+        return merge(
+            *[consumer.take_up_to(tag) for consumer in consumers], key=lambda entry: entry[1].tag
+        )
 
     def oldest_ms(self) -> int:
         """When its oldest unacked delivery was handed out; NEVER if there is none."""
-        return min(stream.oldest_ms() for stream in self.streams.values())
+        return min(consumer.oldest_ms() for consumer in self.consumers.values())
 
     def next_timer_ms(self) -> int:
         """The earlier of its timers."""
         return min(self.lease_timer_ms, self.timeout_timer_ms)
 
-    def forget_done(self) -> None:
-        """Drop streams of cancelled consumers and labels of gets that have nothing unacked."""
-        for number, stream in list(self.streams.items()):
-            if number and not stream.active and not stream.unacked:
-                del self.streams[number]
-                if self.labels.get(stream.label) == number:
-                    del self.labels[stream.label]
+    def drop_settled(self) -> None:
+        """Drop cancelled consumers and labels of gets that have no unacked delivery."""
+        for number, consumer in list(self.consumers.items()):
+            if number and not consumer.active and not consumer.unacked:
+                del self.consumers[number]
+                if self.labels.get(consumer.label) == number:
+                    del self.labels[consumer.label]
         if self.get_labels:
             oldest = self.gets.lowest_number()
             self.get_labels = {
@@ -124,15 +303,15 @@ class Channel:
                 if first + count > oldest
             }
 
-    def record(self) -> ChannelRecord:
-        """Write pages and give the rest; the channel is not used after this."""
-        self.forget_done()
+    def save(self) -> ChannelRecord:
+        """Write pages and return the record. Do not use the channel afterwards."""
+        self.drop_settled()
         return ChannelRecord(
             self.user,
             self.name,
             self.next_tag,
-            self.next_stream,
-            [stream.save() for stream in self.streams.values()],
+            self.next_consumer,
+            [consumer.save() for consumer in self.consumers.values()],
             [(label, first, count) for label, (first, count) in self.get_labels.items()],
             self.lease_ms,
             self.used_at_ms,

@@ -1,106 +1,133 @@
-"""What the refs of a settlement mean.
+"""Resolves the refs of a settlement.
 
     label/n               the n-th delivery under a label: of a consumer, or of a get
-    channel.stream.n      a delivery id: the n-th delivery of a stream
+    channel.consumer.n    a delivery id: the n-th delivery of a consumer
 
-Refs with the same beginning may mean deliveries in some `Place`s: a stream, the number that their 0
-has there, and how many there are. A ref means an unacked delivery, the mark of one that went with
-its queue, or nothing. Without a channel named, a label is looked for on all channels of the user,
-the newest first.
+A ref has several candidates: consumers whose n-th delivery it may mean. It resolves to an unacked
+delivery, to the tombstone of one whose queue was deleted, or to nothing. If the settlement names no
+channel, a label is looked up on all channels of the user, newest first.
+
+All refs of a settlement mean deliveries made before it, although settling the first may cause
+deliveries. So the candidates on loaded channels are determined at once. Channels at rest have had
+no delivery in this batch; they are only loaded when the ref is on no newer channel.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming.broker.channels.channel import Candidate, Consumer
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streaming.broker.channels.registry import ChannelDirectory
-    from streaming.broker.channels.streams import Stream
+    from streaming.broker.channels.registry import ChannelRegistry
     from streaming.broker.state.schema import Delivery
 
-    Place = tuple[Stream, int, int]
-    Named = tuple[list[Place], int]
-    """Where the delivery of a ref may be, and its number there."""
+MAX_DIGITS = 18
+"""No delivery has a longer number, and Python refuses to parse thousands of digits."""
 
-MOST_DIGITS = 18
-"""A longer number than any delivery has; Python reads no text of thousands of digits."""
+
+class ResolvedRef:
+    """Where the delivery of a ref may be.
+
+    Args:
+        candidates: lists of candidates, or numbers of channels at rest; most likely first. Refs
+            with the same beginning share one list, so that a channel is searched only once.
+        number: of the delivery, in each candidate.
+    """
+
+    __slots__ = ("candidates", "label", "number")
+
+    def __init__(self, label: str, candidates: list[list[Candidate] | int], number: int) -> None:
+        self.label = label
+        self.candidates = candidates
+        self.number = number
 
 
 def is_number(text: str) -> bool:
     """Whether a part of a ref is a number."""
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
-class Refs:
-    """The refs of one settlement. Alike beginnings are looked up once."""
+class DeliveryRefs:
+    """The refs of one settlement."""
 
     def __init__(
-        self, channels: ChannelDirectory, user: str | None, channel_name: str | None
+        self, channels: ChannelRegistry, user: str | None, channel_name: str | None
     ) -> None:
         self._channels = channels
         self._user = user
         self._channel_name = channel_name
-        self._labels: dict[str, list[Place]] = {}
-        self._streams: dict[str, list[Place]] = {}
+        self._by_label: dict[str, list[list[Candidate] | int]] = {}
+        self._by_id: dict[str, list[list[Candidate] | int]] = {}
 
-    def take(self, named: Named) -> list[tuple[Stream, Delivery]]:
-        """Take the delivery, or its mark, out of its stream; empty if there is none."""
-        places, number = named
-        for stream, first, deliveries in places:
-            if number < deliveries:
-                delivery = stream.take(first + number)
-                if delivery is not None:
-                    return [(stream, delivery)]
-        return []
-
-    def take_up_to(self, named: Named) -> list[tuple[Stream, Delivery]]:
-        """Take it and all before it on its channel (R-SET-3); empty if there is none."""
-        for stream, delivery in self.meant(named):
-            return list(stream.channel.take_up_to(delivery.tag))
-        return []
-
-    def meant(self, named: Named) -> Iterator[tuple[Stream, Delivery]]:
-        """The deliveries and marks that it may mean, the likeliest first."""
-        places, number = named
-        for stream, first, deliveries in places:
-            delivery = stream.find(first + number) if number < deliveries else None
-            if delivery is not None:
-                yield stream, delivery
-
-    def find(self, ref: str) -> Named:
-        """Where the delivery may be, of those made so far, and its number there."""
-        beginning, slash, text = ref.rpartition("/")
-        known = self._labels
+    def resolve(self, ref: str) -> ResolvedRef:
+        """Determine where the delivery may be, among those made so far."""
+        label, slash, text = ref.rpartition("/")
+        known = self._by_label
         if not slash:
-            beginning, _dot, text = ref.rpartition(".")
-            known = self._streams
+            label, _dot, text = ref.rpartition(".")
+            known = self._by_id
         if not is_number(text):
-            return [], 0
-        places = known.get(beginning)
-        if places is None:
-            places = self._with_label(beginning) if slash else self._with_id(beginning)
-            known[beginning] = places
-        return places, int(text)
+            return ResolvedRef("", [], 0)
+        candidates = known.get(label)
+        if candidates is None:
+            candidates = self._with_label(label) if slash else self._with_id(label)
+            known[label] = candidates
+        return ResolvedRef(label, candidates, int(text))
 
-    def _with_id(self, stream_id: str) -> list[Place]:
-        channel_text, _dot, stream_text = stream_id.partition(".")
-        if not (is_number(channel_text) and is_number(stream_text)):
+    def take(self, ref: ResolvedRef) -> list[tuple[Consumer, Delivery]]:
+        """Remove the delivery or tombstone from its consumer; empty if there is none."""
+        for consumer, number in self._places(ref):
+            delivery = consumer.take(number)
+            if delivery is not None:
+                return [(consumer, delivery)]
+        return []
+
+    def take_up_to(self, ref: ResolvedRef) -> list[tuple[Consumer, Delivery]]:
+        """Remove it and all earlier ones of its channel (R-SET-3); empty if there is none."""
+        for consumer, delivery in self.meant(ref):
+            return list(consumer.channel.take_up_to(delivery.tag))
+        return []
+
+    def meant(self, ref: ResolvedRef) -> Iterator[tuple[Consumer, Delivery]]:
+        """Yield the deliveries and tombstones that it may mean, most likely first."""
+        for consumer, number in self._places(ref):
+            delivery = consumer.find(number)
+            if delivery is not None:
+                yield consumer, delivery
+
+    def _places(self, ref: ResolvedRef) -> Iterator[tuple[Consumer, int]]:
+        candidates = ref.candidates
+        for index, known in enumerate(candidates):
+            each = known
+            if isinstance(each, int):
+                channel = self._channels.by_number(each)
+                each = candidates[index] = channel.candidates(ref.label, before_batch=True)
+            for consumer, first, deliveries in each:
+                if ref.number < deliveries:
+                    yield consumer, first + ref.number
+
+    def _with_id(self, consumer_id: str) -> list[list[Candidate] | int]:
+        channel_text, _dot, consumer_text = consumer_id.partition(".")
+        if not (is_number(channel_text) and is_number(consumer_text)):
             return []
         if not self._channels.exists(int(channel_text)):
             return []
         channel = self._channels.by_number(int(channel_text))
-        stream = channel.streams.get(int(stream_text))
-        if channel.user != self._user or stream is None:
+        consumer = channel.consumers.get(int(consumer_text))
+        if channel.user != self._user or consumer is None:
             return []
         if self._channel_name not in {None, channel.name}:
             return []
-        return [(stream, 0, stream.next_number)]
+        return [[(consumer, 0, consumer.next_number)]]
 
-    def _with_label(self, label: str) -> list[Place]:
-        return [
-            place
-            for channel in self._channels.of_user(self._user, self._channel_name)
-            for place in channel.places(label)
-        ]
+    def _with_label(self, label: str) -> list[list[Candidate] | int]:
+        found: list[list[Candidate] | int] = []
+        for number in self._channels.numbers_of(self._user, self._channel_name):
+            if self._channels.is_loaded(number):
+                found.append(self._channels.by_number(number).candidates(label))
+            else:
+                found.append(number)
+        return found

@@ -1,57 +1,66 @@
 """The channels of a shard, by (user, name) or number.
 
-They are opened on first use, and closed by command, lease or consumer timeout.
+A channel is opened on first use, and closed by command, lease or consumer timeout. It is read from
+the state when it is first needed, and written back when the batch ends.
 """
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from streaming.broker.channels.channel import Channel
+from streaming.broker.channels.channel import Channel, Consumer
+from streaming.broker.clock import TimerKind
 from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
-from streaming.broker.state.record_groups import Records
+from streaming.broker.state.record_groups import RecordGroups
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, DirectoryRecord
-from streaming.broker.timers import TimerKind
 
 if TYPE_CHECKING:
-    from streaming.broker.channels.streams import Stream
-    from streaming.broker.shard import Shard
+    from collections.abc import Iterator
 
-_NAMES = "channels"
+    from streaming.broker.context import ShardContext
 
+_NAMES_KEY = "channels"
+_OWNERS_KEY = "owners"
 
-_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
+_directory_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 _record_decoder = msgspec.msgpack.Decoder(ChannelRecord)
+_owners_decoder = msgspec.msgpack.Decoder(dict[int, list[int]])
 _encoder = msgspec.msgpack.Encoder()
 
 
-class ChannelDirectory:
-    """Reads channels as they are needed and writes them back."""
+class ChannelRegistry:
+    """Reads channels as they are needed and writes them back.
 
-    def __init__(self, shard: Shard, timers: dict[int, int]) -> None:
-        self._shard = shard
-        self.records = Records(shard.store, "c", timers)
+    Args:
+        timers: group of records -> earliest timer in it; kept in the shard's header.
+    """
+
+    def __init__(self, context: ShardContext, timers: dict[int, int]) -> None:
+        self._context = context
+        self.records = RecordGroups(context.store, "c", timers)
         self._loaded: dict[int, Channel] = {}
+        self._consumers: dict[tuple[int, int], Consumer] = {}
         self._names: dict[tuple[str | None, str], int] | None = None
         self._next_number = 1
         self._names_changed = False
+        self._owned: dict[int, list[int]] | None = None
 
     def _numbers(self) -> dict[tuple[str | None, str], int]:
+        """The numbers of the open channels, oldest first."""
         if self._names is None:
-            data = self._shard.store.read(_NAMES)
+            data = self._context.store.read(_NAMES_KEY)
             self._names = {}
             if data is not None:
-                directory = _decoder.decode(unpack(data))
+                directory = _directory_decoder.decode(unpack(data))
                 self._next_number = directory.next_number
                 self._names = {(user, name): number for user, name, number in directory.names}
         return self._names
 
     def open(self, user: str | None, name: str) -> Channel:
-        """The channel of that identity, opened if it was not."""
+        """The channel of that identity; opened if it was not."""
         numbers = self._numbers()
         number = numbers.get((user, name))
         if number is not None:
@@ -60,7 +69,7 @@ class ChannelDirectory:
         self._next_number += 1
         self._names_changed = True
         numbers[(user, name)] = number
-        channel = Channel.fresh(self._shard.store, number, user, name)
+        channel = Channel.new(self._context.store, number, user, name)
         self._loaded[number] = channel
         return channel
 
@@ -75,24 +84,33 @@ class ChannelDirectory:
         if channel is None:
             data = self.records.read(number)
             assert data is not None, f"channel {number} is missing from the state"
-            channel = Channel(self._shard.store, number, _record_decoder.decode(unpack(data)))
+            record = _record_decoder.decode(unpack(data))
+            channel = Channel(self._context.store, number, record)
             self._loaded[number] = channel
             for due_ms, timer in (
                 (channel.lease_timer_ms, TimerKind.LEASE),
                 (channel.timeout_timer_ms, TimerKind.CONSUMER_TIMEOUT),
             ):
                 if due_ms != NEVER:
-                    heappush(self._shard.timers, (due_ms, timer, number))
+                    self._context.clock.arm(due_ms, timer, number)
         return channel
 
     def wake(self, group_number: int) -> None:
-        """Read the channels of a group, so that their own timers are in the heap."""
+        """Load the channels of a group, so that their own timers are set."""
         for number in sorted(self.records.group(group_number)):
             self.by_number(number)
 
     def exists(self, number: int) -> bool:
         """Whether a channel of that number is open."""
         return number in self._loaded or self.records.read(number) is not None
+
+    def count(self) -> int:
+        """How many channels are open."""
+        return len(self._numbers())
+
+    def is_loaded(self, number: int) -> bool:
+        """Whether a channel was used in this batch."""
+        return number in self._loaded
 
     def remove(self, channel: Channel) -> None:
         """Forget a channel; nothing may be unacked on it."""
@@ -101,54 +119,59 @@ class ChannelDirectory:
         del self._loaded[channel.number]
         self.records.delete(channel.number)
 
-    def of_user(self, user: str | None, name: str | None) -> list[Channel]:
-        """The open channels of a user: of that name, or all, the newest first."""
+    def numbers_of(self, user: str | None, name: str | None) -> Iterator[int]:
+        """The open channels of a user: the one of that name, or all, newest first."""
         numbers = self._numbers()
         if name is not None:
-            found = [numbers[(user, name)]] if (user, name) in numbers else []
-        else:
-            found = sorted(number for (owner, _), number in numbers.items() if owner == user)
-        return [self.by_number(number) for number in reversed(found)]
+            found = numbers.get((user, name))
+            return iter(()) if found is None else iter((found,))
+        return (number for (owner, _), number in reversed(numbers.items()) if owner == user)
+
+    def consumer(self, key: tuple[int, int]) -> Consumer:
+        """The consumer that a queue knows by this key."""
+        consumer = self._consumers.get(key)
+        if consumer is None:
+            channel_number, number = key
+            consumer = self._consumers[key] = self.by_number(channel_number).consumers[number]
+        return consumer
 
     def find_consumer(
         self, user: str | None, channel_name: str | None, label: str
-    ) -> Stream | None:
-        """An active consumer of this user, by label."""
-        for (owner, name), number in sorted(self._numbers().items(), key=lambda entry: -entry[1]):
-            if owner == user and channel_name in {None, name}:
-                channel = self.by_number(number)
-                stream_number = channel.labels.get(label)
-                if stream_number is not None and channel.streams[stream_number].active:
-                    return channel.streams[stream_number]
+    ) -> Consumer | None:
+        """An active consumer of this user, by label; on the newest channel that has one."""
+        for number in self.numbers_of(user, channel_name):
+            consumer = self.by_number(number).active_consumer(label)
+            if consumer is not None:
+                return consumer
         return None
 
     def is_unacked(self, delivery_id: str) -> bool:
         """Whether a delivery, by id, is not settled yet."""
-        channel_number, stream_number, number = (int(part) for part in delivery_id.split("."))
+        channel_number, consumer_number, number = (int(part) for part in delivery_id.split("."))
         if not self.exists(channel_number):
             return False
-        stream = self.by_number(channel_number).streams.get(stream_number)
-        delivery = None if stream is None else stream.find(number)
+        consumer = self.by_number(channel_number).consumers.get(consumer_number)
+        delivery = None if consumer is None else consumer.find(number)
         return delivery is not None and delivery.queue_number != NO_QUEUE
 
     def used(self, channel: Channel) -> None:
-        """A command of the channel arrived: its lease starts anew."""
-        now_ms = self._shard.now_ms
+        """Renew a channel's lease, because a command of it arrived."""
+        now_ms = self._context.clock.now_ms
         channel.used_at_ms = now_ms
         if channel.lease_ms is not None:
             due_ms = now_ms + channel.lease_ms
             if due_ms < channel.lease_timer_ms:
                 channel.lease_timer_ms = due_ms
-                heappush(self._shard.timers, (due_ms, TimerKind.LEASE, channel.number))
+                self._context.clock.arm(due_ms, TimerKind.LEASE, channel.number)
 
     def save(self) -> None:
         """Write back what was read."""
         for number, channel in sorted(self._loaded.items()):
             timer_ms = channel.next_timer_ms()
-            self.records.write(number, pack(_encoder.encode(channel.record())), timer_ms)
+            self.records.write(number, pack(_encoder.encode(channel.save())), timer_ms)
         self.records.save()
         if self._names_changed:
             names = [(user, name, number) for (user, name), number in self._numbers().items()]
             directory = DirectoryRecord(self._next_number, names)
-            self._shard.store.write(_NAMES, pack(_encoder.encode(directory)))
+            self._context.store.write(_NAMES_KEY, pack(_encoder.encode(directory)))
         self._loaded = {}

@@ -1,31 +1,33 @@
-"""What a death writes on a message: x-death, first and last death, the keys it goes on with.
+"""What a death writes on a message: x-death, first and last death, routing keys.
 
 Everything here is a function of the envelope, the queue's dead-letter settings and the second of
-the death; nothing is looked up. Two record keepers, by compat: RabbitMQ 4.x keeps its own
-records, newest first; 3.10 keeps them in the `x-death` header, trusts what clients put there, and
-reverses the rest of the array at each update (R-DEATH-5, R-DEATH-8).
+the death. The two versions differ: RabbitMQ 4.x keeps its own records, newest first; 3.10 keeps
+them in the `x-death` header, trusts what clients put there, and reverses the rest of the array at
+each update (R-DEATH-5, R-DEATH-8).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from streaming.broker.message import Death, DeathNote, Envelope
 from topology.values import Timestamp
 
 REJECTED = "rejected"
 REASONS = (REJECTED, "expired", "maxlen", "delivery_limit")
-_MOST_DEATHS = 1 << 62
-"""A client's count beyond this is no AMQP integer, or would soon be none."""
+_MAX_COUNT = 1 << 62
+"""A client's count beyond this is not an AMQP integer, or soon would not be."""
 X_DEATH = "x-death"
 FIRST_DEATH = ("x-first-death-reason", "x-first-death-queue", "x-first-death-exchange")
 LAST_DEATH = ("x-last-death-reason", "x-last-death-queue", "x-last-death-exchange")
 
 
 def keys_without_bcc(envelope: Envelope) -> tuple[str, ...]:
-    """R-DEATH-2 on 4.x: each BCC key takes one occurrence of itself away, the first.
+    """The keys of a death record on 4.x: each BCC key removes its first occurrence (R-DEATH-2).
 
-    The BCC keys are remembered after a dead-letter routing key has taken their place as keys.
+    The BCC keys are still known after a dead-letter routing key has replaced the keys.
     """
     if not envelope.bcc:
         return envelope.routing_keys
@@ -37,13 +39,13 @@ def keys_without_bcc(envelope: Envelope) -> tuple[str, ...]:
 
 
 def keys_with_cc_header(envelope: Envelope) -> tuple[str, ...]:
-    """R-DEATH-2 on 3.10: the first key, then what the `CC` header says."""
+    """The keys of a death record on 3.10: the first key, then the `CC` header's (R-DEATH-2)."""
     cc = (envelope.headers or {}).get("CC")
     more = [key for key in cc if isinstance(key, str)] if isinstance(cc, list) else []
     return (envelope.routing_keys[0], *more)
 
 
-def died(
+def envelope_after_death(
     envelope: Envelope,
     reason: str,
     queue: str,
@@ -54,8 +56,7 @@ def died(
 ) -> Envelope:
     """The envelope after a death (section 23, Die, steps 2 and 3).
 
-    Without a dead-letter exchange the exchange and keys stay as they were: nobody will see them but
-    the ledger.
+    Without a dead-letter exchange the exchange and keys stay: only the ledger will see them.
     """
     note = DeathNote(reason, queue, envelope.exchange)
     headers = envelope.headers
@@ -73,26 +74,20 @@ def died(
         known = envelope.deaths
         first = envelope.first_death or note
         last = note
-    deaths = _recorded(known, reason, queue, time_s, envelope, keys)
     routing_keys = envelope.routing_keys
     if dead_letter_routing_key is not None and dead_letter_exchange is not None:
         routing_keys = (dead_letter_routing_key,)
         if compat == "3.10" and headers is not None and "CC" in headers:
             headers = {name: value for name, value in headers.items() if name != "CC"}
-    return Envelope(
-        envelope.exchange if dead_letter_exchange is None else dead_letter_exchange,
-        routing_keys,
-        envelope.bcc,
-        envelope.properties,
-        headers,
-        None,
-        None,
-        envelope.priority,
-        deaths,
-        first,
-        last,
-        envelope.rerouted,
-        envelope.foreign,
+    return envelope.replace(
+        exchange=envelope.exchange if dead_letter_exchange is None else dead_letter_exchange,
+        routing_keys=routing_keys,
+        headers=headers,
+        expiration=None,
+        ttl_ms=None,
+        deaths=_recorded(known, reason, queue, time_s, envelope, keys),
+        first_death=first,
+        last_death=last,
     )
 
 
@@ -104,33 +99,24 @@ def _recorded(
     envelope: Envelope,
     keys: tuple[str, ...],
 ) -> tuple[Death, ...]:
-    """R-DEATH-3, R-DEATH-4: count the entry of this queue and reason, at the front."""
+    """Increment the entry of this queue and reason, or add one; at the front (R-DEATH-3, 4)."""
     for index, death in enumerate(known):
         if death.queue == queue and death.reason == reason:
-            again = Death(
-                death.count + 1,
-                death.reason,
-                death.queue,
-                death.time_s,
-                death.exchange,
-                death.routing_keys,
-                death.original_expiration,
-                death.given,
-            )
+            again = msgspec.structs.replace(death, count=death.count + 1)
             return (again, *known[:index], *known[index + 1 :])
     new = Death(1, reason, queue, time_s, envelope.exchange, keys, envelope.expiration)
     return (new, *known)
 
 
 def _known_3_10(envelope: Envelope) -> tuple[tuple[Death, ...], bool]:
-    """The entries before this death, misordered as 3.10 does, and whether a client gave them."""
+    """The entries before this death, in the order of 3.10, and whether a client supplied them."""
     deaths, trusted = envelope.deaths, False
     if not deaths and X_DEATH in (envelope.headers or {}):
         trusted = True
         given = (envelope.headers or {})[X_DEATH]
         if isinstance(given, list):
             deaths = tuple(_given(entry) for entry in given if isinstance(entry, dict))
-    if len(deaths) < 2:  # noqa: PLR2004 - a single entry is not touched
+    if len(deaths) < 2:  # noqa: PLR2004 - a single entry stays as it is
         return deaths, trusted
     reversed_once: dict[tuple[str, str], Death] = {}
     for death in deaths:
@@ -139,10 +125,10 @@ def _known_3_10(envelope: Envelope) -> tuple[tuple[Death, ...], bool]:
 
 
 def _given(entry: dict[str, Any]) -> Death:
-    """An x-death entry from a client, kept whole."""
+    """An x-death entry that a client supplied, kept whole."""
     count = entry.get("count")
     return Death(
-        count if type(count) is int and abs(count) <= _MOST_DEATHS else 0,
+        count if type(count) is int and abs(count) <= _MAX_COUNT else 0,
         str(entry.get("reason", "")),
         str(entry.get("queue", "")),
         0,
@@ -154,7 +140,7 @@ def _given(entry: dict[str, Any]) -> Death:
 
 
 def is_cycle(deaths: tuple[Death, ...], target: str) -> bool:
-    """R-CYC-3: the target died before, and nothing was rejected since then."""
+    """Whether the copy died in the target before and was not rejected since (R-CYC-3)."""
     for death in deaths:
         if death.reason == REJECTED:
             return False
@@ -185,15 +171,15 @@ def x_death(deaths: tuple[Death, ...]) -> list[Any]:
 
 
 def matching_headers(envelope: Envelope) -> dict[str, Any] | None:
-    """The headers that a headers exchange looks at: AMQP's win over the Kafka record's own."""
+    """The headers that headers exchanges match on: AMQP's take precedence over Kafka's."""
     headers = headers_of(envelope)
-    if not envelope.foreign:
+    if not envelope.kafka_headers:
         return headers
-    return {**envelope.foreign, **(headers or {})}
+    return {**envelope.kafka_headers, **(headers or {})}
 
 
 def headers_of(envelope: Envelope) -> dict[str, Any] | None:
-    """The headers as a consumer (or a headers exchange) sees them (R-DEATH-7, R-HDR-9)."""
+    """The headers that a consumer (or a headers exchange) sees (R-DEATH-7, R-HDR-9)."""
     if not envelope.deaths:
         return envelope.headers
     headers = dict(envelope.headers or {})

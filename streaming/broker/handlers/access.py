@@ -1,4 +1,4 @@
-"""What the commands that change the topology have in common: who may, and what to say of it."""
+"""What all handlers share: access checks, and the events of changes."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streaming.broker.events import Actor, Kind
+from streaming.broker.shard_state import ShardState
 from topology.refusals import Refusal
 
 if TYPE_CHECKING:
-    from streaming.broker.shard import Shard
+    from topology.permissions import Need
 
 Result = dict[str, Any] | Refusal
-Handler = Callable[[Actor, Any], Result]
+Handler = Callable[[ShardState, Actor, Any], Result]
+"""Carries out a command: the shard, who sent it, the command."""
 
 
-class TopologyCommands:
-    """Commands about one kind of thing."""
+def vhost_name(shard: ShardState) -> str:
+    """The name of the shard's vhost, for error messages."""
+    return shard.context.config.vhost
 
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
 
-    @property
-    def _vhost(self) -> str:
-        return self._shard.config.vhost
+def refuse_access(shard: ShardState, actor: Actor, needs: list[Need]) -> Refusal | None:
+    """403 if the user lacks a permission."""
+    return shard.context.vhost.refuse_access(actor.user, needs, vhost_name(shard))
 
-    def _forbidden(self, actor: Actor, needs: list[Any]) -> Refusal | None:
-        return self._shard.topology.refuse_access(actor.user, needs, self._vhost)
 
-    def _not_administrator(self, actor: Actor) -> Refusal | None:
-        return self._shard.topology.refuse_administration(actor.user, self._vhost)
+def refuse_administration(shard: ShardState, actor: Actor) -> Refusal | None:
+    """403 if the user may not change policies and permissions."""
+    return shard.context.vhost.refuse_administration(actor.user, vhost_name(shard))
 
-    def _changed(self, what: str, name: str, detail: dict[str, Any]) -> None:
-        self._shard.topology_changed()
-        self._note(what, name, detail)
 
-    def _note(self, what: str, name: str, detail: dict[str, Any]) -> None:
-        self._shard.events.add(Kind.TOPOLOGY, detail={"what": what, "name": name, **detail})
+def record_change(shard: ShardState, what: str, name: str, detail: dict[str, Any]) -> None:
+    """Record that the vhost changed; caches that depend on it become invalid."""
+    shard.context.vhost.version += 1
+    shard.context.events.add(Kind.TOPOLOGY, detail={"what": what, "name": name, **detail})
+
+
+def record_channel(shard: ShardState, what: str, queue: str, detail: dict[str, Any]) -> int:
+    """Record what happened to a channel or consumer; return the row of the event."""
+    return shard.context.events.add(Kind.CHANNEL, queue, detail={"what": what, **detail})

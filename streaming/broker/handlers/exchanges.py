@@ -1,12 +1,13 @@
-"""Commands about exchanges and bindings; an auto-delete exchange goes with its last binding."""
+"""Commands about exchanges and bindings."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streaming.broker import commands
-from streaming.broker.events import Actor
-from streaming.broker.handlers.access import Handler, Result, TopologyCommands
+from streaming.broker.handlers import lifecycle
+from streaming.broker.handlers.access import Result, record_change, refuse_access, vhost_name
+from streaming.broker.handlers.queues import usable_queue
 from topology.declarations import Binding, Exchange
 from topology.permissions import needs_to_bind, needs_to_declare_exchange
 from topology.refusals import (
@@ -16,144 +17,129 @@ from topology.refusals import (
     no_exchange,
     refuse_exchange_deletion,
 )
-from topology.validation.refuse import inequivalent_exchange, refuse_binding, refuse_exchange
+from topology.validation import refuse
+
+if TYPE_CHECKING:
+    from streaming.broker.events import Actor
+    from streaming.broker.shard_state import ShardState
+
+# -- exchanges
 
 
-class ExchangeCommands(TopologyCommands):
-    """Those of one shard."""
+def declare_exchange(shard: ShardState, actor: Actor, command: commands.DeclareExchange) -> Result:
+    """Declare an exchange, or check that it exists (`passive`)."""
+    exchange = command.exchange
+    if command.passive:
+        known = exchange.name in shard.context.vhost.router.exchanges
+        return {} if known else no_exchange(exchange.name, vhost_name(shard))
+    refusal = refuse_exchange(shard, actor, exchange)
+    if refusal is not None:
+        return refusal
+    add_exchange(shard, exchange)
+    return {}
 
-    def handlers(self) -> dict[type, Handler]:
-        """Which method carries out which command."""
-        return {
-            commands.DeclareExchange: self._declare_exchange,
-            commands.DeleteExchange: self._delete_exchange,
-            commands.Bind: self._bind,
-            commands.Unbind: self._unbind,
-        }
 
-    # -- exchanges
+def refuse_exchange(shard: ShardState, actor: Actor, exchange: Exchange) -> Refusal | None:
+    """Why this user may not declare the exchange; None if allowed, or if it is declared already."""
+    vhost = vhost_name(shard)
+    known = shard.context.vhost.router.exchanges.get(exchange.name)
+    if known is not None:
+        forbidden = refuse_access(shard, actor, [("configure", "exchange", exchange.name)])
+        return forbidden or refuse.inequivalent_exchange(known, exchange, vhost)
+    return refuse.refuse_exchange(exchange, vhost) or refuse_access(
+        shard, actor, needs_to_declare_exchange(exchange)
+    )
 
-    def _declare_exchange(self, actor: Actor, command: commands.DeclareExchange) -> Result:
-        router = self._shard.topology.router
-        exchange = command.exchange
-        if command.passive:
-            known = exchange.name in router.exchanges
-            return {} if known else no_exchange(exchange.name, self._vhost)
-        refusal = self.refuse_exchange(actor, exchange)
-        if refusal is not None:
-            return refusal
-        self.declare_exchange(exchange)
+
+def add_exchange(shard: ShardState, exchange: Exchange) -> None:
+    """Declare an exchange that is not refused; an existing one stays as it is."""
+    vhost = shard.context.vhost
+    if exchange.name not in vhost.router.exchanges:
+        vhost.router.declare_exchange(exchange, vhost.policies.exchange_alternate(exchange))
+        record_change(shard, "exchange_declared", exchange.name, {"type": exchange.type})
+
+
+def delete_exchange(shard: ShardState, actor: Actor, command: commands.DeleteExchange) -> Result:
+    """Delete an exchange; a missing one is not an error."""
+    name = command.exchange
+    router = shard.context.vhost.router
+    refusal = refuse_exchange_deletion(name, vhost_name(shard)) or refuse_access(
+        shard, actor, [("configure", "exchange", name)]
+    )
+    if refusal is not None:
+        return refusal
+    if name not in router.exchanges:
         return {}
+    in_use = command.if_unused and router.has_bindings_from(name)
+    if in_use or _is_queue_alternate(shard, name):
+        return exchange_in_use(name, vhost_name(shard))
+    lifecycle.delete_exchange(shard, name)
+    return {}
 
-    def refuse_exchange(self, actor: Actor, exchange: Exchange) -> Refusal | None:
-        """Why the exchange may not be declared by this user; None if it may, or is declared so."""
-        known = self._shard.topology.router.exchanges.get(exchange.name)
-        if known is not None:
-            return self._forbidden(
-                actor, [("configure", "exchange", exchange.name)]
-            ) or inequivalent_exchange(known, exchange, self._vhost)
-        return refuse_exchange(exchange, self._vhost) or self._forbidden(
-            actor, needs_to_declare_exchange(exchange)
-        )
 
-    def declare_exchange(self, exchange: Exchange) -> None:
-        """Declare an exchange that is not refused; one that exists stays."""
-        topology = self._shard.topology
-        if exchange.name in topology.router.exchanges:
-            return
-        topology.router.declare_exchange(exchange, topology.policies.exchange_alternate(exchange))
-        self._changed("exchange_declared", exchange.name, {"type": exchange.type})
+def _is_queue_alternate(shard: ShardState, name: str) -> bool:
+    """Whether a queue names the exchange as its alternate (R-QPID-9)."""
+    settings = shard.context.vhost.all_settings()
+    return any(of_queue.alternate_exchange == name for of_queue in settings.values())
 
-    def _delete_exchange(self, actor: Actor, command: commands.DeleteExchange) -> Result:
-        name = command.exchange
-        topology = self._shard.topology
-        refusal = refuse_exchange_deletion(name, self._vhost) or self._forbidden(
-            actor, [("configure", "exchange", name)]
-        )
-        if refusal is not None:
-            return refusal
-        if name not in topology.router.exchanges:
-            return {}
-        in_use = command.if_unused and topology.router.has_bindings_from(name)
-        if in_use or self._is_queue_alternate(name):
-            return exchange_in_use(name, self._vhost)
-        self._remove_exchange(name)
-        return {}
 
-    def _is_queue_alternate(self, name: str) -> bool:
-        """R-QPID-9."""
-        topology = self._shard.topology
-        return any(
-            topology.settings(declaration).alternate_exchange == name
-            for declaration in topology.queues.values()
-        )
+# -- bindings
 
-    def _remove_exchange(self, name: str) -> None:
-        removed = self._shard.topology.router.delete_exchange(name)
-        self._changed("exchange_deleted", name, {})
-        self.auto_delete_sources(removed)
 
-    def auto_delete_sources(self, removed: list[Binding]) -> None:
-        """An auto-delete exchange goes with the last binding from it."""
-        router = self._shard.topology.router
-        for source in sorted({binding.source for binding in removed}):
-            exchange = router.exchanges.get(source)
-            if (
-                exchange is not None
-                and exchange.auto_delete
-                and not router.has_bindings_from(source)
-            ):
-                self._remove_exchange(source)
+def bind(shard: ShardState, actor: Actor, command: commands.Bind) -> Result:
+    """Add a binding."""
+    refusal = _refuse_binding(shard, actor, command.binding)
+    if refusal is not None:
+        return refusal
+    add_binding(shard, command.binding)
+    return {}
 
-    # -- bindings
 
-    def _bind(self, actor: Actor, command: commands.Bind) -> Result:
-        refusal = self.refuse_binding(actor, command.binding)
-        if refusal is not None:
-            return refusal
-        self.bind(command.binding)
-        return {}
+def _refuse_binding(shard: ShardState, actor: Actor, binding: Binding) -> Refusal | None:
+    vhost = vhost_name(shard)
+    router = shard.context.vhost.router
+    refusal = refuse_access(shard, actor, needs_to_bind(binding))
+    if refusal is not None:
+        return refusal
+    if _touches_default_exchange(binding):
+        return default_exchange()
+    if binding.source not in router.exchanges:
+        return no_exchange(binding.source, vhost)
+    if binding.destination_type == "queue":
+        queue = usable_queue(shard, actor, binding.destination, None)
+        if isinstance(queue, Refusal):
+            return queue
+    elif binding.destination not in router.exchanges:
+        return no_exchange(binding.destination, vhost)
+    return refuse_binding_key(shard, binding)
 
-    def refuse_binding(self, actor: Actor, binding: Binding) -> Refusal | None:
-        """Why the binding may not be made by this user."""
-        router = self._shard.topology.router
-        refusal = self._forbidden(actor, needs_to_bind(binding))
-        if refusal is not None:
-            return refusal
-        if _touches_default_exchange(binding):
-            return default_exchange()
-        source = router.exchanges.get(binding.source)
-        if source is None:
-            return no_exchange(binding.source, self._vhost)
-        if binding.destination_type == "queue":
-            queue = self._shard.administration.queues.usable_queue(actor, binding.destination, None)
-            if isinstance(queue, Refusal):
-                return queue
-        elif binding.destination not in router.exchanges:
-            return no_exchange(binding.destination, self._vhost)
-        return refuse_binding(binding, source.type)
 
-    def refuse_key(self, binding: Binding) -> Refusal | None:
-        """Why the exchange it leaves, if it exists, may not have a binding of that key."""
-        source = self._shard.topology.router.exchanges.get(binding.source)
-        return None if source is None else refuse_binding(binding, source.type)
+def refuse_binding_key(shard: ShardState, binding: Binding) -> Refusal | None:
+    """Why the source exchange, if it exists, may not have a binding with that key."""
+    source = shard.context.vhost.router.exchanges.get(binding.source)
+    if source is None:
+        return None
+    return refuse.refuse_binding(binding, source.type)
 
-    def bind(self, binding: Binding) -> None:
-        """Make a binding that is not refused; one that exists stays (R-ROUTE-12)."""
-        if self._shard.topology.router.bind(binding):
-            self._changed("bound", binding.destination, _binding_detail(binding))
 
-    def _unbind(self, actor: Actor, command: commands.Unbind) -> Result:
-        binding = command.binding
-        refusal = self._forbidden(actor, needs_to_bind(binding))
-        if refusal is not None:
-            return refusal
-        if _touches_default_exchange(binding):
-            return default_exchange()
-        if self._shard.topology.router.unbind(binding):
-            self._changed("unbound", binding.destination, _binding_detail(binding))
-            self.auto_delete_sources([binding])
-        return {}
+def add_binding(shard: ShardState, binding: Binding) -> None:
+    """Add a binding that is not refused; an existing one stays (R-ROUTE-12)."""
+    if shard.context.vhost.router.bind(binding):
+        record_change(shard, "bound", binding.destination, _binding_detail(binding))
+
+
+def unbind(shard: ShardState, actor: Actor, command: commands.Unbind) -> Result:
+    """Remove a binding; a missing one is not an error."""
+    binding = command.binding
+    refusal = refuse_access(shard, actor, needs_to_bind(binding))
+    if refusal is not None:
+        return refusal
+    if _touches_default_exchange(binding):
+        return default_exchange()
+    if shard.context.vhost.router.unbind(binding):
+        record_change(shard, "unbound", binding.destination, _binding_detail(binding))
+        lifecycle.auto_delete_sources(shard, [binding])
+    return {}
 
 
 def _binding_detail(binding: Binding) -> dict[str, Any]:

@@ -1,129 +1,135 @@
-"""Commands about policies and permissions: whom they need, and what changes at once."""
+"""Commands about policies and permissions, and what policies change at once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streaming.broker import commands
-from streaming.broker.events import Actor
-from streaming.broker.handlers.access import Handler, Result, TopologyCommands
+from streaming.broker.handlers.access import (
+    Result,
+    record_change,
+    refuse_administration,
+)
 from streaming.broker.lanes import refuse_policy_on_lanes
 from topology.declarations import Permission, Policy
 from topology.errors import UnsupportedPatternError
 from topology.refusals import Refusal, precondition_failed
-from topology.validation.refuse import refuse_policy
+from topology.validation import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streaming.broker.events import Actor
+    from streaming.broker.shard_state import ShardState
+    from topology.policies import QueueSettings
 
-class PolicyCommands(TopologyCommands):
-    """Those of one shard."""
+# -- policies
 
-    def handlers(self) -> dict[type, Handler]:
-        """Which method carries out which command."""
-        return {
-            commands.SetPolicy: lambda actor, command: self._set_policy(
-                actor, command.policy, operator=False
-            ),
-            commands.SetOperatorPolicy: lambda actor, command: self._set_policy(
-                actor, command.policy, operator=True
-            ),
-            commands.ClearPolicy: lambda actor, command: self._clear_policy(
-                actor, command.name, operator=False
-            ),
-            commands.ClearOperatorPolicy: lambda actor, command: self._clear_policy(
-                actor, command.name, operator=True
-            ),
-            commands.SetPermissions: self._set_permissions,
-            commands.ClearPermissions: self._clear_permissions,
-        }
 
-    # -- policies
+def set_policy(
+    shard: ShardState, actor: Actor, command: commands.SetPolicy | commands.SetOperatorPolicy
+) -> Result:
+    """Create or replace a policy or operator policy."""
+    operator = isinstance(command, commands.SetOperatorPolicy)
+    policy = command.policy
+    refusal = refuse_policy(shard, actor, policy, operator=operator)
+    if refusal is not None:
+        return refusal
+    put_in_force(shard, () if operator else (policy,), (policy,) if operator else ())
+    return {}
 
-    def _set_policy(self, actor: Actor, policy: Policy, *, operator: bool) -> Result:
-        refusal = self.refuse_policy(actor, policy, operator=operator)
-        if refusal is not None:
-            return refusal
-        self.set_policies(() if operator else (policy,), (policy,) if operator else ())
-        return {}
 
-    def refuse_policy(self, actor: Actor, policy: Policy, *, operator: bool) -> Refusal | None:
-        """Why the policy may not be set."""
-        config = self._shard.config
-        return (
-            self._not_administrator(actor)
-            or refuse_policy(policy, config.compat, operator=operator)
-            or refuse_policy_on_lanes(policy, config)
-        )
+def refuse_policy(
+    shard: ShardState, actor: Actor, policy: Policy, *, operator: bool
+) -> Refusal | None:
+    """Why this user may not set the policy."""
+    config = shard.context.config
+    return (
+        refuse_administration(shard, actor)
+        or refuse.refuse_policy(policy, config.compat, operator=operator)
+        or refuse_policy_on_lanes(policy, config)
+    )
 
-    def set_policies(self, ordinary: Sequence[Policy], operator: Sequence[Policy]) -> None:
-        """Put policies that are not refused in force, together and at once (R-POL-8).
 
-        All queues are looked at once, however many policies there are.
-        """
-        policies = self._shard.topology.policies
-        before = self._all_settings()
-        policies.load(ordinary)
-        for policy in ordinary:
-            self._changed("policy_set", "", {"policy": policy.name})
-        policies.load(operator, operator=True)
-        for policy in operator:
-            self._changed("operator_policy_set", "", {"policy": policy.name})
-        self._apply_changed_settings(before)
+def put_in_force(shard: ShardState, ordinary: Sequence[Policy], operator: Sequence[Policy]) -> None:
+    """Put policies that are not refused in force, together and at once (R-POL-8).
 
-    def _clear_policy(self, actor: Actor, name: str, *, operator: bool) -> Result:
-        refusal = self._not_administrator(actor)
-        if refusal is not None:
-            return refusal
-        topology = self._shard.topology
-        before = self._all_settings()
-        if topology.policies.clear(name, operator=operator):
-            kind = "operator_policy_cleared" if operator else "policy_cleared"
-            self._changed(kind, "", {"policy": name})
-            self._apply_changed_settings(before)
-        return {}
+    However many policies there are, the settings of all queues are computed once.
+    """
+    policies = shard.context.vhost.policies
+    before = _all_settings(shard)
+    policies.load(ordinary)
+    for policy in ordinary:
+        record_change(shard, "policy_set", "", {"policy": policy.name})
+    policies.load(operator, operator=True)
+    for policy in operator:
+        record_change(shard, "operator_policy_set", "", {"policy": policy.name})
+    _apply_changed_settings(shard, before)
 
-    def _all_settings(self) -> dict[str, Any]:
-        shard = self._shard
-        return {
-            name: shard.queues.settings_for(declaration)
-            for name, declaration in shard.topology.queues.items()
-        }
 
-    def _apply_changed_settings(self, before: dict[str, Any]) -> None:
-        shard = self._shard
-        shard.topology.update_alternates()
-        after = self._all_settings()
-        changed = [name for name in sorted(after) if after[name] != before[name]]
-        for name in changed:
-            shard.queues.named(name).apply_settings(after[name])
-        for name in changed:
-            shard.queues.named(name).settings_changed()
-            shard.cascade()
+def clear_policy(
+    shard: ShardState, actor: Actor, command: commands.ClearPolicy | commands.ClearOperatorPolicy
+) -> Result:
+    """Remove a policy or operator policy; a missing one is not an error."""
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    operator = isinstance(command, commands.ClearOperatorPolicy)
+    before = _all_settings(shard)
+    if shard.context.vhost.policies.clear(command.name, operator=operator):
+        what = "operator_policy_cleared" if operator else "policy_cleared"
+        record_change(shard, what, "", {"policy": command.name})
+        _apply_changed_settings(shard, before)
+    return {}
 
-    # -- permissions
 
-    def _set_permissions(self, actor: Actor, command: commands.SetPermissions) -> Result:
-        refusal = self._not_administrator(actor)
-        if refusal is not None:
-            return refusal
-        permission = Permission(command.user, command.configure, command.write, command.read)
-        try:
-            self.set_permission(permission)
-        except UnsupportedPatternError as error:
-            return precondition_failed(str(error))
-        return {}
+def _all_settings(shard: ShardState) -> dict[str, QueueSettings]:
+    return {
+        name: shard.queues.settings_for(declaration)
+        for name, declaration in shard.context.vhost.queues.items()
+    }
 
-    def set_permission(self, permission: Permission) -> None:
-        """Give a user permissions; UnsupportedPatternError if a pattern cannot be used."""
-        self._shard.topology.permissions.set(permission)
-        self._changed("permissions_set", "", {"user": permission.user})
 
-    def _clear_permissions(self, actor: Actor, command: commands.ClearPermissions) -> Result:
-        refusal = self._not_administrator(actor)
-        if refusal is not None:
-            return refusal
-        if self._shard.topology.permissions.clear(command.user):
-            self._changed("permissions_cleared", "", {"user": command.user})
-        return {}
+def _apply_changed_settings(shard: ShardState, before: dict[str, QueueSettings]) -> None:
+    shard.context.vhost.update_alternates()
+    after = _all_settings(shard)
+    changed = [name for name in sorted(after) if after[name] != before[name]]
+    for name in changed:
+        shard.queues.named(name).apply_settings(after[name])
+    for name in changed:
+        shard.queues.named(name).settings_changed()
+        shard.dead_lettering.cascade()
+
+
+# -- permissions
+
+
+def set_permissions(shard: ShardState, actor: Actor, command: commands.SetPermissions) -> Result:
+    """Set a user's permissions."""
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    permission = Permission(command.user, command.configure, command.write, command.read)
+    try:
+        add_permission(shard, permission)
+    except UnsupportedPatternError as error:
+        return precondition_failed(str(error))
+    return {}
+
+
+def add_permission(shard: ShardState, permission: Permission) -> None:
+    """Set permissions; UnsupportedPatternError if a pattern cannot be used."""
+    shard.context.vhost.permissions.set(permission)
+    record_change(shard, "permissions_set", "", {"user": permission.user})
+
+
+def clear_permissions(
+    shard: ShardState, actor: Actor, command: commands.ClearPermissions
+) -> Result:
+    """Remove a user's permissions."""
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    if shard.context.vhost.permissions.clear(command.user):
+        record_change(shard, "permissions_cleared", "", {"user": command.user})
+    return {}

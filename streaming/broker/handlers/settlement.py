@@ -1,127 +1,187 @@
-"""Settling deliveries: ack, reject, nack, recover; and requeueing when a channel is lost.
+"""Settling deliveries: ack, reject, nack, recover; requeueing; and the check of a transaction.
 
-A settlement names deliveries by ref (`label/n`) or delivery id. What is not unacked (any more),
-or is somebody else's, is reported as missing: it changes nothing and closes nothing. So is what
-went with its queue; but `multiple` up to it settles what is older (R-SET-3).
+A settlement names deliveries by ref (`label/n`) or delivery id. If a delivery is settled already or
+belongs to another user, it is reported as missing: that changes nothing and closes nothing. The
+same holds if its queue was deleted; but `multiple` up to it settles the older ones (R-SET-3).
+
+A transaction is checked before it is committed, because afterwards each step would be refused
+alone. RabbitMQ checks each step when it is issued; here the steps are checked in their order, each
+as if those before it had been taken, and none had taken effect yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streaming.broker.channels.delivery_refs import Refs
-from streaming.broker.commands import Ack, Reject, Settlement
+from streaming.broker.channels.delivery_refs import DeliveryRefs
+from streaming.broker.commands import Ack, CheckedPublish, Reject, Settlement
 from streaming.broker.events import Kind
-from streaming.broker.message import NEVER
+from streaming.broker.message import NEVER, Publication
 from streaming.broker.state.schema import NO_QUEUE
+from topology.refusals import unknown_delivery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.broker.channels.channel import Channel
-    from streaming.broker.channels.streams import Stream
+    from streaming.broker.channels.channel import Channel, Consumer
+    from streaming.broker.commands import Check, Recover
     from streaming.broker.events import Actor
+    from streaming.broker.handlers.access import Result
     from streaming.broker.message import Copy
-    from streaming.broker.shard import Shard
+    from streaming.broker.shard_state import ShardState
     from streaming.broker.state.schema import Delivery
+    from topology.refusals import Refusal
 
-Taken = tuple["Stream", "Delivery"]
-
-
-class Settlements:
-    """The settling of one shard."""
-
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
-
-    def settle(self, actor: Actor, command: Settlement) -> dict[str, object]:
-        """Carry a settlement out, one ref after the other (R-SET-3)."""
-        shard = self._shard
-        refs = Refs(shard.channels, actor.user, command.channel)
-        multiple = not isinstance(command, Reject) and command.multiple
-        ack = isinstance(command, Ack)
-        requeue = not isinstance(command, Ack) and command.requeue
-        missing: list[str] = []
-        named = [refs.find(ref) for ref in command.refs]  # before any of them causes a delivery
-        for ref, place in zip(command.refs, named, strict=True):
-            taken = refs.take_up_to(place) if multiple else refs.take(place)
-            if not taken or taken[-1][1].queue_number == NO_QUEUE:
-                missing.append(ref)
-                shard.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
-            if multiple or missing:
-                taken = _unacked(taken)
-            if ack:
-                self._ack(taken)
-            elif requeue:
-                self.requeue(taken, explicitly=True)
-            else:
-                self._reject(taken)
-            if shard.dead_lettering.outbox or shard.at_least_once.dying:
-                shard.cascade()
-        return {"missing": missing} if missing else {}
-
-    def requeue_all(self, channel: Channel, *, explicitly: bool) -> int:
-        """R-SET-4: requeue everything unacked on a channel; returns how many copies."""
-        taken = _unacked(channel.take_up_to(NEVER))
-        self.requeue(taken, explicitly=explicitly)
-        return len(taken)
-
-    def requeue(self, taken: Iterable[Taken], *, explicitly: bool) -> None:
-        """Put deliveries back, queue by queue in order of name, in delivery order within each."""
-        by_queue: dict[int, list[Copy]] = {}
-        streams: dict[tuple[int, int], Stream] = {}
-        for stream, delivery in taken:
-            streams[stream.key] = stream
-            by_queue.setdefault(delivery.queue_number, []).append(delivery.copy)
-        shard = self._shard
-        channel_number = next(iter(streams))[0] if streams else -1
-        queues = [shard.queues.in_use(number) for number in by_queue]
-        for stream in streams.values():
-            shard.consumers.join_line(stream)
-        for queue in sorted(queues, key=lambda queue: queue.name):
-            copies = by_queue[queue.number]
-            for copy in copies:
-                queue.reclaim(channel_number, copy)
-                copy.returns += 1
-            queue.put_back(copies, explicitly=explicitly)
-        for stream in streams.values():
-            shard.consumers.serve_stream(stream)
-
-    def _ack(self, taken: list[Taken]) -> None:
-        shard = self._shard
-        for stream, delivery in taken:
-            queue = shard.queues.in_use(delivery.queue_number)
-            queue.reclaim(stream.channel.number, delivery.copy)
-            shard.events.add(Kind.ACKED, queue.name, delivery.copy)
-        self._room(taken)
-
-    def _reject(self, taken: list[Taken]) -> None:
-        """R-SET-1; several are dead-lettered queue by queue, in delivery order (R-SET-3)."""
-        shard = self._shard
-        if len(taken) > 1:
-            taken = sorted(taken, key=lambda entry: shard.queues.in_use(entry[1].queue_number).name)
-        for stream, delivery in taken:
-            queue = shard.queues.in_use(delivery.queue_number)
-            queue.reclaim(stream.channel.number, delivery.copy)
-            if queue.quorum and shard.config.compat != "3.10":
-                delivery.copy.failures += 1
-            settings = queue.settings
-            if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:
-                shard.rerouting.reroute(queue, delivery.copy, "rejected")
-            else:
-                shard.dead_lettering.die(queue, delivery.copy, "rejected")
-        self._room(taken)
-
-    def _room(self, taken: list[Taken]) -> None:
-        if len(taken) == 1:
-            stream = taken[0][0]
-            if stream.unacked + 1 >= stream.room:  # else it is in line, and nothing is ready
-                self._shard.consumers.gained_room(stream)
-            return
-        for stream in {stream.key: stream for stream, _delivery in taken}.values():
-            self._shard.consumers.gained_room(stream)
+Taken = tuple["Consumer", "Delivery"]
 
 
-def _unacked(taken: Iterable[Taken]) -> list[Taken]:
-    """Without the marks of what went with its queue."""
+def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
+    """Carry out a settlement, one ref after the other (R-SET-3)."""
+    refs = DeliveryRefs(shard.channels, actor.user, command.channel)
+    multiple = not isinstance(command, Reject) and command.multiple
+    ack = isinstance(command, Ack)
+    requeued = not isinstance(command, Ack) and command.requeue
+    outbox = shard.queues.outbox
+    missing: list[str] = []
+    resolved = [refs.resolve(ref) for ref in command.refs]  # before any of them causes a delivery
+    for ref, where in zip(command.refs, resolved, strict=True):
+        taken = refs.take_up_to(where) if multiple else refs.take(where)
+        if not taken or taken[-1][1].queue_number == NO_QUEUE:
+            missing.append(ref)
+            shard.context.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
+        if multiple or missing:
+            taken = _without_tombstones(taken)
+        if ack:
+            _ack(shard, taken)
+        elif requeued:
+            requeue(shard, taken, explicitly=True)
+        else:
+            _reject(shard, taken)
+        if outbox.deaths or outbox.held:
+            shard.dead_lettering.cascade()
+    return {"missing": missing} if missing else {}
+
+
+def recover(shard: ShardState, actor: Actor, command: Recover) -> Result:
+    """Requeue everything unacked on a channel."""
+    channel = shard.channels.get(actor.user, command.channel)
+    if channel is None:
+        return {"requeued": 0}
+    return {"requeued": requeue_all(shard, channel, explicitly=True)}
+
+
+def requeue_all(shard: ShardState, channel: Channel, *, explicitly: bool) -> int:
+    """Requeue everything unacked on a channel (R-SET-4); return how many copies."""
+    taken = _without_tombstones(channel.take_up_to(NEVER))
+    requeue(shard, taken, explicitly=explicitly)
+    return len(taken)
+
+
+def requeue(shard: ShardState, taken: Iterable[Taken], *, explicitly: bool) -> None:
+    """Put deliveries back, queue by queue in order of name, in delivery order within each."""
+    by_queue: dict[int, list[Copy]] = {}
+    consumers: dict[tuple[int, int], Consumer] = {}
+    for consumer, delivery in taken:
+        consumers[consumer.key] = consumer
+        by_queue.setdefault(delivery.queue_number, []).append(delivery.copy)
+    channel_number = next(iter(consumers))[0] if consumers else -1
+    queues = [shard.queues.in_use(number) for number in by_queue]
+    active = [consumer for consumer in consumers.values() if consumer.active]
+    for consumer in active:
+        shard.queues.in_use(consumer.queue_number).rejoin(consumer)
+    for queue in sorted(queues, key=lambda queue: queue.name):
+        copies = by_queue[queue.number]
+        for copy in copies:
+            queue.reclaim(channel_number, copy)
+            copy.requeue_count += 1
+        queue.put_back(copies, explicitly=explicitly)
+    for consumer in active:
+        shard.queues.in_use(consumer.queue_number).serve()
+
+
+def _ack(shard: ShardState, taken: list[Taken]) -> None:
+    for consumer, delivery in taken:
+        queue = shard.queues.in_use(delivery.queue_number)
+        queue.ack(consumer.channel.number, delivery.copy)
+    _give_room(shard, taken)
+
+
+def _reject(shard: ShardState, taken: list[Taken]) -> None:
+    """Dead-letter or reroute copies; queue by queue in delivery order (R-SET-1, R-SET-3)."""
+    if len(taken) > 1:
+        taken = sorted(taken, key=lambda entry: shard.queues.in_use(entry[1].queue_number).name)
+    for consumer, delivery in taken:
+        copy = delivery.copy
+        queue = shard.queues.in_use(delivery.queue_number)
+        queue.reclaim(consumer.channel.number, copy)
+        if queue.quorum and shard.context.config.compat != "3.10":
+            copy.failures += 1
+        settings = queue.settings
+        if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:
+            shard.dead_lettering.reroute(queue, copy, "rejected")
+        else:
+            queue.die(copy, "rejected")
+    _give_room(shard, taken)
+
+
+def _give_room(shard: ShardState, taken: list[Taken]) -> None:
+    """Serve the consumers whose deliveries were settled, if that gave them room."""
+    for consumer, _delivery in taken:
+        if consumer.active and not consumer.in_line:
+            queue = shard.queues.in_use(consumer.queue_number)
+            queue.rejoin(consumer)
+            queue.serve()
+
+
+def _without_tombstones(taken: Iterable[Taken]) -> list[Taken]:
     return [entry for entry in taken if entry[1].queue_number != NO_QUEUE]
+
+
+# -- checking
+
+
+def check(shard: ShardState, actor: Actor, command: Check) -> Result:
+    """Answer with nothing, or with the first refusal there would be."""
+    transaction = _TransactionCheck()
+    for step in command.steps:
+        if isinstance(step, CheckedPublish):
+            refusal = _refuse_publish(shard, actor, step)
+        else:
+            refusal = transaction.refuse(shard, actor, step)
+        if refusal is not None:
+            return refusal
+    return {}
+
+
+def _refuse_publish(shard: ShardState, actor: Actor, step: CheckedPublish) -> Refusal | None:
+    properties = {} if step.expiration is None else {"expiration": step.expiration}
+    publication = Publication(step.exchange, "", properties, step.headers)
+    return shard.publishing.refuse(publication, actor.user)
+
+
+class _TransactionCheck:
+    """The deliveries that the steps so far would settle."""
+
+    def __init__(self) -> None:
+        self._tags: set[tuple[int, int]] = set()  # channel, tag
+        self._up_to: dict[int, int] = {}  # channel -> tag
+
+    def refuse(self, shard: ShardState, actor: Actor, step: Settlement) -> Refusal | None:
+        """406 if the step names a delivery that would not be unacked any more."""
+        refs = DeliveryRefs(shard.channels, actor.user, step.channel)
+        multiple = not isinstance(step, Reject) and step.multiple
+        for ref in step.refs:
+            meant = (each for each in refs.meant(refs.resolve(ref)) if not self._has(*each))
+            consumer, delivery = next(meant, (None, None))
+            if consumer is None or delivery is None or delivery.queue_number == NO_QUEUE:
+                return unknown_delivery(ref)
+            number = consumer.channel.number
+            if multiple:
+                self._up_to[number] = delivery.tag
+            else:
+                self._tags.add((number, delivery.tag))
+        return None
+
+    def _has(self, consumer: Consumer, delivery: Delivery) -> bool:
+        number, tag = consumer.channel.number, delivery.tag
+        return tag <= self._up_to.get(number, 0) or (number, tag) in self._tags

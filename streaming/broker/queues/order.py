@@ -1,11 +1,11 @@
-"""In which order a queue hands its ready copies out: three orders behind one shape.
+"""The order in which a queue hands out its ready copies: three orders with one interface.
 
-    ClassicOrder    by arrival; a returned copy goes back to its place (R-SET-2)
+    ClassicOrder    by arrival; a requeued copy returns to its place (R-SET-2)
     PriorityOrder   the highest priority first, each like a classic queue (R-PRI-1..3)
-    QuorumOrder     returned copies first, in order of return (R-SET-7), then by arrival, on two
+    QuorumOrder     requeued copies first, in order of return (R-SET-7), then by arrival, on two
                     priority levels served two to one (R-PRI-7)
 
-Counting is the queue's business; an order only knows what comes next.
+The queue counts its copies; an order only knows which is next.
 """
 
 from __future__ import annotations
@@ -14,92 +14,107 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from streaming.broker.message import Copy
-from streaming.broker.queues.requeued import Returned
-from streaming.broker.state.paged_fifo import Fifo, StateStore
+from streaming.broker.queues.requeued import RequeuedCopies
+from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import LevelRecord
+from streaming.broker.state.store import StateStore
 
-RETURNED_POSITIONS = -(1 << 40)
-"""Positions of copies returned to a quorum queue count up from here: before every other."""
+REQUEUED_POSITIONS = -(1 << 40)
+"""Positions of copies requeued to a quorum queue count up from here: before all others."""
 
 HIGH_PRIORITY = 5
-"""From this priority on a quorum queue counts a message as high (R-PRI-7)."""
+"""The lowest priority that a quorum queue treats as high (R-PRI-7)."""
 
 HIGHS_TO_ONE_NORMAL = 2
 
 
 class Order(Protocol):
-    """What comes next."""
+    """The ready copies of a queue."""
 
     def push(self, copy: Copy) -> None:
         """Add a copy that has just arrived."""
 
-    def put_back(self, copy: Copy) -> None:
-        """Add a copy that had been handed out; may renumber `copy.position`."""
+    def put_back(self, copy: Copy, run_number: int) -> None:
+        """Add a copy that had been handed out; may change `copy.position`.
+
+        Args:
+            run_number: a number never used before in this queue.
+        """
 
     def head(self) -> Copy:
         """The next copy; there must be one."""
 
     def pop(self) -> Copy:
-        """Take the next copy; there must be one."""
+        """Remove the next copy; there must be one."""
 
     def take_all(self) -> Iterator[Copy]:
-        """Take everything, in order."""
+        """Remove and yield everything, in order."""
 
     def save(self) -> list[LevelRecord]:
-        """Write pages and give the rest as records."""
+        """Write pages and return the records. Do not use the order afterwards."""
+
+
+def classic_order(
+    store: StateStore, queue_number: int, max_priority: int | None, levels: list[LevelRecord]
+) -> Order:
+    """The order of a classic queue with these ready copies."""
+    prefix = f"p{queue_number}"
+    if max_priority is not None:
+        return PriorityOrder(store, prefix, max_priority, levels)
+    return ClassicOrder(store, prefix, levels[0] if levels else None)
 
 
 class ClassicOrder:
-    """By arrival, with a place kept for what comes back."""
+    """By arrival; requeued copies return to their places."""
 
-    __slots__ = ("_prefix", "_store", "fifo", "returned")
+    __slots__ = ("_prefix", "_store", "fifo", "requeued")
 
     def __init__(self, store: StateStore, prefix: str, record: LevelRecord | None = None) -> None:
         self._store = store
         self._prefix = prefix
         self.fifo: Fifo[Copy] = Fifo(store, prefix, record.fifo if record else None)
-        self.returned: Returned | None = None
-        if record is not None and record.returned:
-            self.returned = Returned(store, prefix + "r", record.returned)
+        self.requeued: RequeuedCopies | None = None
+        if record is not None and record.requeued:
+            self.requeued = RequeuedCopies(store, prefix + "r", record.requeued)
 
     def __bool__(self) -> bool:
-        return bool(self.returned or self.fifo)
+        return bool(self.requeued or self.fifo)
 
     def push(self, copy: Copy) -> None:
         """See `Order`."""
         self.fifo.append(copy)
 
-    def put_back(self, copy: Copy) -> None:
+    def put_back(self, copy: Copy, run_number: int) -> None:
         """See `Order`."""
-        if self.returned is None:
-            self.returned = Returned(self._store, self._prefix + "r")
-        self.returned.insert(copy)
+        if self.requeued is None:
+            self.requeued = RequeuedCopies(self._store, self._prefix + "r")
+        self.requeued.insert(copy, run_number)
 
     def head(self) -> Copy:
         """See `Order`."""
-        if self.returned:
-            return self.returned.head()
+        if self.requeued:
+            return self.requeued.head()
         return (self.fifo.front or self.fifo.fill())[0]
 
     def pop(self) -> Copy:
         """See `Order`."""
-        if self.returned:
-            return self.returned.pop()
+        if self.requeued:
+            return self.requeued.pop()
         return (self.fifo.front or self.fifo.fill()).popleft()
 
     def take_all(self) -> Iterator[Copy]:
         """See `Order`."""
-        if self.returned is not None:
-            yield from self.returned.take_all()
+        if self.requeued is not None:
+            yield from self.requeued.take_all()
         yield from self.fifo.take_all()
 
     def save_level(self, level: int) -> LevelRecord | None:
-        """The record of this order as one level of a queue, None if empty."""
+        """Write pages and return the record of this level; None if there is nothing to keep."""
         fifo = self.fifo.save()
-        returned = self.returned.save() if self.returned else None
-        if fifo is None and not returned:
+        requeued = self.requeued.save() if self.requeued else None
+        if fifo is None and not requeued:
             return None
-        return LevelRecord(level, fifo, returned)
+        return LevelRecord(level, fifo, requeued)
 
     def save(self) -> list[LevelRecord]:
         """See `Order`."""
@@ -108,7 +123,7 @@ class ClassicOrder:
 
 
 class PriorityOrder:
-    """One `ClassicOrder` a priority; `_filled` has bit n set when level n is not empty."""
+    """One `ClassicOrder` per priority; bit n of `_filled` says that level n is not empty."""
 
     __slots__ = ("_filled", "_levels", "_prefix", "_store", "top")
 
@@ -121,8 +136,10 @@ class PriorityOrder:
         self._levels: dict[int, ClassicOrder] = {}
         self._filled = 0
         for record in records:
-            self._levels[record.level] = ClassicOrder(store, f"{prefix}p{record.level}", record)
-            self._filled |= 1 << record.level
+            order = ClassicOrder(store, f"{prefix}p{record.level}", record)
+            self._levels[record.level] = order
+            if order:
+                self._filled |= 1 << record.level
 
     def _level(self, copy: Copy) -> ClassicOrder:
         priority = min(copy.envelope.priority, self.top)
@@ -136,9 +153,9 @@ class PriorityOrder:
         """See `Order`."""
         self._level(copy).push(copy)
 
-    def put_back(self, copy: Copy) -> None:
+    def put_back(self, copy: Copy, run_number: int) -> None:
         """See `Order`."""
-        self._level(copy).put_back(copy)
+        self._level(copy).put_back(copy, run_number)
 
     def head(self) -> Copy:
         """See `Order`."""
@@ -165,53 +182,53 @@ class PriorityOrder:
         return [record for record in records if record is not None]
 
 
-_RETURNED, _NORMAL, _HIGH = 0, 1, 2
+_REQUEUED, _NORMAL, _HIGH = 0, 1, 2
 
 
 class QuorumOrder:
-    """Returned first, then high and normal two to one; but no normal before an older high.
+    """Requeued first, then high and normal two to one; but no normal before an older high.
 
     Attributes:
-        taken: the counter of the two-to-one service; kept with the queue.
-        next_return: the position the next returned copy gets.
+        taken: the counter of the two-to-one service; stored with the queue.
+        next_requeued: the position of the next requeued copy.
     """
 
-    __slots__ = ("_fifos", "_two_levels", "next_return", "taken")
+    __slots__ = ("_fifos", "_two_levels", "next_requeued", "taken")
 
     def __init__(
         self,
         store: StateStore,
-        prefix: str,
-        records: list[LevelRecord],
+        queue_number: int,
+        levels: list[LevelRecord],
         *,
         two_levels: bool,
         taken: int,
-        next_return: int,
+        next_requeued: int,
     ) -> None:
-        at_rest = {record.level: record.fifo for record in records}
+        at_rest = {record.level: record.fifo for record in levels}
         self._fifos: tuple[Fifo[Copy], ...] = tuple(
-            Fifo(store, f"{prefix}{name}", at_rest.get(level))
-            for level, name in ((_RETURNED, "r"), (_NORMAL, "n"), (_HIGH, "h"))
+            Fifo(store, f"p{queue_number}{name}", at_rest.get(level))
+            for level, name in ((_REQUEUED, "r"), (_NORMAL, "n"), (_HIGH, "h"))
         )
         self._two_levels = two_levels
         self.taken = taken
-        self.next_return = next_return
+        self.next_requeued = next_requeued
 
     def push(self, copy: Copy) -> None:
         """See `Order`."""
         high = self._two_levels and copy.envelope.priority >= HIGH_PRIORITY
         self._fifos[_HIGH if high else _NORMAL].append(copy)
 
-    def put_back(self, copy: Copy) -> None:
+    def put_back(self, copy: Copy, run_number: int) -> None:  # noqa: ARG002 - classic queues'
         """See `Order`."""
-        copy.position = self.next_return
-        self.next_return += 1
-        self._fifos[_RETURNED].append(copy)
+        copy.position = self.next_requeued
+        self.next_requeued += 1
+        self._fifos[_REQUEUED].append(copy)
 
     def _next(self) -> Fifo[Copy]:
-        returned, normal, high = self._fifos
-        if returned:
-            return returned
+        requeued, normal, high = self._fifos
+        if requeued:
+            return requeued
         if not high:
             return normal
         if not normal or self.taken < HIGHS_TO_ONE_NORMAL:
@@ -223,17 +240,17 @@ class QuorumOrder:
         return self._next().fill()[0]
 
     def pop(self) -> Copy:
-        """See `Order`. Every take of a copy that was not returned moves the two-to-one counter."""
+        """See `Order`. Taking a copy that was not requeued moves the two-to-one counter."""
         fifo = self._next()
-        if fifo is not self._fifos[_RETURNED]:
+        if fifo is not self._fifos[_REQUEUED]:
             self.taken = 0 if self.taken >= HIGHS_TO_ONE_NORMAL else self.taken + 1
         return fifo.popleft()
 
     def take_all(self) -> Iterator[Copy]:
-        """See `Order`. Returned, then high, then normal copies; the counter starts anew."""
+        """See `Order`. Requeued, then high, then normal copies; the counter starts again."""
         self.taken = 0
-        returned, normal, high = self._fifos
-        yield from returned.take_all()
+        requeued, normal, high = self._fifos
+        yield from requeued.take_all()
         yield from high.take_all()
         yield from normal.take_all()
 

@@ -1,78 +1,126 @@
-r"""One queue: what it holds, what is in force for it, what arriving and returning do.
+r"""One queue: the copies it holds, its consumers, and what arriving and returning do.
 
        arrive --> ready ---take---> unacked --settled--> gone (acked, or dead: rejected)
-                  ^  |  \\              |
+                  ^  |  \              |
                   |  |   +--> dead: expired (at the head only), maxlen
                   |  |                 |
                   +--+---- put back <--+--> dead: delivery_limit (quorum)
 
+Consumers wait in line. The first in line gets the next copy and goes to the end while its prefetch
+window has room; otherwise it leaves the line, and rejoins when it gains room (R-QUEUE-2).
+
 Rule 1: only methods here and in `classic.py` and `quorum.py` move copies along the arrows.
-Rule 2: every arrow appends one event; a death appends its event through `dead_lettering`.
+Rule 2: every arrow appends one event. A death also appends an entry to the outbox; dead letters are
+        planned and delivered later, by `dead_letters`.
 Rule 3: limits and expiry look at ready copies only (R-QUEUE-1, R-LEN-3, R-TTL-5).
+Rule 4: a queue never has both ready copies and a waiting consumer, unless it is `paused`: handing
+        out very many copies continues later (`unfinished.py`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from heapq import heappush
+from collections import deque
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from streaming.broker.events import ENQUEUED
+from streaming.broker.clock import TimerKind
+from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, Kind
 from streaming.broker.message import NEVER, Copy, Envelope, Message
+from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues.order import Order
-from streaming.broker.queues.queue_use import QueueUse
+from streaming.broker.state.encoding import PageCodec
 from streaming.broker.state.paged_fifo import Fifo
-from streaming.broker.state.schema import FifoRecord, Held, QueueRecord
-from streaming.broker.timers import TimerKind
+from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from streaming.broker.dead_letters.dead_lettering import DeathPlan
-    from streaming.broker.shard import Shard
+    from streaming.broker.channels.channel import Consumer
+    from streaming.broker.channels.registry import ChannelRegistry
+    from streaming.broker.context import ShardContext
     from topology.declarations import Queue as Declaration
     from topology.policies import QueueSettings
 
 REFUSED: Final = 0
 ACCEPTED: Final = 1
-TURNED_AWAY: Final = 2
-"""What `arrive` says: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
+REJECTED_TO_DLX: Final = 2
+"""Answers of `arrive`: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
 
+MAX_AT_ONCE = 20_000
+"""Copies that one step hands out, purges or deletes; the rest follow later (`unfinished.py`)."""
+
+HELD = PageCodec(Held)
 
 _make_copy: Final = Copy
-"""As a constant of this module: compiled code need not look it up by name for each message."""
+_make_delivery: Final = Delivery
+_make_delivery_out: Final = DeliveryOut
+"""Constants of this module: compiled code looks them up faster than imported names."""
 
 
-class Queue(QueueUse, ABC):
+class DeathOutbox:
+    """The deaths of a shard whose dead letters are not delivered yet.
+
+    Attributes:
+        deaths: queue (None if the plan is made), copy, reason, and the index of the death in
+            `Events.death_outcomes`.
+        held: queue and copy, for at-least-once dead-lettering.
+        unserved: queues that paused in this step (`unfinished.py`).
+    """
+
+    __slots__ = ("deaths", "held", "unserved")
+
+    def __init__(self) -> None:
+        self.deaths: deque[tuple[Queue | None, Copy, str, int]] = deque()
+        self.held: deque[tuple[Queue, Held]] = deque()
+        self.unserved: list[Queue] = []
+
+
+class Queue(ABC):
     """The common part of classic and quorum queues.
 
     Attributes:
         quorum: whether it is a quorum queue.
         ready, ready_bytes: copies that can be handed out, and their bodies' bytes.
         unacked, unacked_bytes: copies handed out and not settled.
+        unacked_on: the same by channel number.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
-        mortal: whether some copy in it may expire; always true of quorum queues.
+        may_expire: whether a copy in it may expire; always true of quorum queues.
         holds_deaths: whether it dead-letters at least once.
-        timer_ms: when the next sweep for expired copies is due; NEVER for none.
+        blocked: whether a quorum queue refuses publishes (R-LEN-15).
+        owner: the channel that declared it, if it is exclusive.
+        consumers: keys of all consumers, oldest first.
+        waiting: keys of those in line, next first.
+        paused: whether handing out ready copies continues later.
+        used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
+        timer_ms, expiry_timer_ms, retry_timer_ms: when the next sweep for expired copies, check of
+            the queue's own expiry and retry of held copies are due; NEVER for none.
     """
 
     __slots__ = (
         "blocked",
+        "channels",
+        "clock",
+        "consumer_timeout_ms",
+        "consumers",
+        "context",
         "declaration",
         "events",
+        "expires_ms",
+        "expiry_timer_ms",
         "held",
         "held_bytes",
         "held_fifo",
         "holds_deaths",
         "max_bytes",
         "max_length",
-        "mortal",
+        "may_expire",
         "name",
         "next_position",
+        "number",
         "order",
+        "outbox",
         "owner",
-        "plan_epoch",
-        "plans",
+        "paused",
         "quorum",
         "ready",
         "ready_bytes",
@@ -83,38 +131,55 @@ class Queue(QueueUse, ABC):
         "unacked",
         "unacked_bytes",
         "unacked_on",
+        "used_at_ms",
+        "waiting",
     )
 
     sweep_timer: ClassVar[TimerKind] = TimerKind.SWEEP_CLASSIC
     order: Order
 
     def __init__(
-        self, shard: Shard, number: int, declaration: Declaration, record: QueueRecord
+        self,
+        context: ShardContext,
+        channels: ChannelRegistry,
+        outbox: DeathOutbox,
+        number: int,
+        declaration: Declaration,
+        record: QueueRecord,
     ) -> None:
-        super().__init__(shard, number, record)
-        self.events = shard.events
-        self.quorum = declaration.queue_type == "quorum"
+        self.context = context
+        self.clock = context.clock
+        self.events = context.events
+        self.consumer_timeout_ms = context.config.consumer_timeout_ms
+        self.channels = channels
+        self.outbox = outbox
+        self.number = number
         self.name = declaration.name
         self.declaration = declaration
+        self.quorum = declaration.queue_type == "quorum"
         self.next_position = record.next_position
         self.ready = record.ready
         self.ready_bytes = record.ready_bytes
         self.unacked = record.unacked
         self.unacked_bytes = record.unacked_bytes
-        self.timer_ms = record.timer_ms
-        self.retry_timer_ms = record.retry_timer_ms
         self.unacked_on = dict(record.unacked_on)
         self.held = record.held
         self.held_bytes = record.held_bytes
-        self.held_fifo: Fifo[Held] | FifoRecord | None = record.held_fifo
+        self.held_fifo: Fifo[Held] = Fifo(context.store, f"h{number}", record.held_fifo, HELD)
         self.blocked = record.blocked
         self.owner = record.owner
-        self.mortal = record.mortal
-        self.plan_epoch = -1
-        self.plans: dict[str, dict[Envelope, DeathPlan]] = {}
+        self.may_expire = record.may_expire
+        self.consumers = list(record.consumers)
+        self.waiting = deque(record.waiting)
+        self.paused = False
+        self.used_at_ms = record.used_at_ms
+        self.timer_ms = record.timer_ms
+        self.expiry_timer_ms = record.expiry_timer_ms
+        self.retry_timer_ms = record.retry_timer_ms
+        self.expires_ms: int | None = None
 
     def apply_settings(self, settings: QueueSettings) -> None:
-        """Put settings in force, without acting on them (see `settings_changed`)."""
+        """Set the settings in force, without acting on them (see `settings_changed`)."""
         self.settings = settings
         self.ttl_ms = settings.message_ttl_ms
         self.max_length = NEVER if settings.max_length is None else settings.max_length
@@ -133,20 +198,20 @@ class Queue(QueueUse, ABC):
         base_ms: int,
         failures: int = 0,
     ) -> int:
-        """Take in a message, published or dead-lettered.
+        """Add a message, published or dead-lettered.
 
         Args:
-            parent_copy_id: the copy whose death made it, or NO_make_copy.
-            base_ms: when its time to live begins to count, epoch milliseconds.
+            parent_copy_id: the copy whose death made it, or NO_COPY.
+            base_ms: when its time to live begins, epoch milliseconds.
             failures: of the copy whose death made it (R-DLV-7).
 
         Returns:
-            ACCEPTED, REFUSED or TURNED_AWAY.
+            ACCEPTED, REFUSED or REJECTED_TO_DLX.
         """
 
     @abstractmethod
     def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
-        """Return copies that had been handed out, in delivery order.
+        """Requeue copies that had been handed out, in delivery order.
 
         Args:
             explicitly: by a settlement or recover, not by the loss of a channel (R-SET-7).
@@ -160,26 +225,30 @@ class Queue(QueueUse, ABC):
     def would_refuse(self, size: int) -> bool:
         """Whether a message of that size would be refused now."""
 
-    def before_get(self) -> None:
-        """What comes before a get looks at the head; a classic queue does nothing (R-TTL-11)."""
+    @abstractmethod
+    def new_order(self, levels: list[LevelRecord]) -> Order:
+        """The order of this type of queue, with these ready copies."""
 
-    def settled(self) -> None:
-        """Called when copies were settled or taken; a quorum queue may accept publishes again."""
+    def before_get(self) -> None:  # noqa: B027 - optional
+        """Prepare a get from the head; a classic queue does nothing (R-TTL-11)."""
 
-    # -- common
+    def settled(self) -> None:  # noqa: B027 - optional
+        """Act after copies were settled or taken: a quorum queue may accept publishes again."""
+
+    # -- arriving and leaving
 
     def new_copy(
         self, message: Message, envelope: Envelope, parent_copy_id: int, base_ms: int
     ) -> Copy:
-        """Give birth to a copy and say so; it is in no place yet."""
+        """Create a copy and record that it was enqueued; the caller puts it in its place."""
         ttl_ms = self.ttl_ms
         envelope_ttl_ms = envelope.ttl_ms
         if envelope_ttl_ms is not None and (ttl_ms is None or envelope_ttl_ms < ttl_ms):
             ttl_ms = envelope_ttl_ms
         deadline_ms = NEVER
         if ttl_ms is not None:
-            deadline_ms = base_ms + ttl_ms if ttl_ms else self.shard.now_ms
-            self.mortal = True
+            deadline_ms = base_ms + ttl_ms if ttl_ms else self.clock.now_ms
+            self.may_expire = True
         events = self.events
         kinds = events.kinds
         position = self.next_position
@@ -192,27 +261,31 @@ class Queue(QueueUse, ABC):
         events.numbers.append(position)
         return copy
 
-    def unborn_copy(self, message: Message, envelope: Envelope, parent_copy_id: int) -> Copy:
-        """A copy for the event that comes next; it never is in the queue."""
-        events = self.shard.events
-        return Copy(len(events) + events.first_seq, message, envelope, -1, NEVER, parent_copy_id)
-
     def take(self) -> Copy:
-        """Take the head; the caller says what becomes of it, then calls `after_take`."""
+        """Remove the head; the caller records what becomes of it, then calls `after_take`."""
         copy = self.order.pop()
         self.ready -= 1
         self.ready_bytes -= copy.message.size
         return copy
 
     def after_take(self) -> None:
-        """What follows when a head was handed out: the next may be past its deadline (R-TTL-3)."""
+        """Let the next head expire if it is past its deadline (R-TTL-3)."""
         if self.ready:
             self.sweep()
 
+    def die(self, copy: Copy, reason: str) -> None:
+        """Let a copy die that was just removed from its place."""
+        if self.holds_deaths:
+            self.held += 1
+            self.held_bytes += copy.message.size
+            self.outbox.held.append((self, Held(copy, reason, self.clock.second)))
+            return
+        index = self.events.add_death(DIED, self.name, copy)
+        self.outbox.deaths.append((self, copy, reason, index))
+
     def sweep(self) -> None:
-        """Let the head die while it is past its deadline; arm the timer for the next (R-TTL-3)."""
-        shard = self.shard
-        now_ms = shard.now_ms
+        """Let heads past their deadline die, and arm the timer for the next one (R-TTL-3)."""
+        now_ms = self.clock.now_ms
         order = self.order
         while self.ready:
             head = order.head()
@@ -220,43 +293,232 @@ class Queue(QueueUse, ABC):
             if deadline_ms > now_ms:
                 if deadline_ms < self.timer_ms:
                     self.timer_ms = deadline_ms
-                    heappush(shard.timers, (deadline_ms, self.sweep_timer, self.number))
+                    self.clock.arm(deadline_ms, self.sweep_timer, self.number)
                 return
             self.take()
-            shard.dead_lettering.die(self, head, "expired")
+            self.die(head, "expired")
 
     def on_timer(self) -> None:
-        """The sweep that was due."""
+        """Do the sweep that was due."""
         self.timer_ms = NEVER
         self.sweep()
         self.settled()
 
-    def take_everything(self) -> list[Copy]:
-        """Empty the ready part; limits and timers do not act."""
-        copies = list(self.order.take_all())
+    def empty(self) -> tuple[list[Copy], list[LevelRecord]]:
+        """Remove all ready copies; limits and timers do not act.
+
+        Returns:
+            The copies; or, if there are very many, the levels that hold them, to be continued
+            later. New pages get numbers above those of the pages in these levels.
+        """
+        copies: list[Copy] = []
+        detached: list[LevelRecord] = []
+        if self.ready > MAX_AT_ONCE:
+            detached = self.order.save()
+            self.order = self.new_order([level.emptied() for level in detached])
+        else:
+            copies.extend(self.order.take_all())
         self.ready = self.ready_bytes = 0
-        return copies
+        return copies, detached
 
     def place(self, copy: Copy) -> tuple[int, int]:
-        """What orders the copies of the queue, ready or not (R-QPID-10)."""
+        """The sort key of the copies in the queue, ready or not (R-QPID-10)."""
         return (0, copy.position)
 
-    # -- unacked copies, by the channel that has them
+    def add_requeued(self, copy: Copy) -> None:
+        """Count a copy as ready again and record it."""
+        self.ready += 1
+        self.ready_bytes += copy.message.size
+        self.events.add(Kind.REQUEUED, self.name, copy, copy.position)
 
-    def reclaim(self, channel: int, copy: Copy) -> None:
+    # -- held copies (R-ALO)
+
+    def release(self, copy: Copy) -> None:
+        """Count a copy as held no more."""
+        self.held -= 1
+        self.held_bytes -= copy.message.size
+
+    def keep_held(self, held: Held) -> None:
+        """Put a copy that could not be dead-lettered into the buffer, and arm the retry."""
+        if not held.held:
+            held.held = True
+            self.events.add(Kind.HELD, self.name, held.copy, 0, {"reason": held.reason})
+        self.held_fifo.append(held)
+        if self.retry_timer_ms == NEVER:
+            self.arm_retry(self.clock.now_ms + self.context.config.dead_letter_retry_ms)
+
+    def arm_retry(self, due_ms: int) -> None:
+        """Set the timer that retries held copies."""
+        self.retry_timer_ms = due_ms
+        self.clock.arm(due_ms, TimerKind.RETRY_HELD, self.number)
+
+    def take_held(self) -> Iterator[Copy]:
+        """Empty the buffer, because the queue is being deleted (R-ALO-6)."""
+        for held in self.held_fifo.take_all():
+            self.release(held.copy)
+            yield held.copy
+
+    # -- consumers
+
+    def can_deliver(self) -> bool:
+        """Whether a copy that arrives now would be handed out at once."""
+        return bool(self.waiting) and not self.ready
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Put a new consumer at the end of the line (R-QUEUE-2)."""
+        self.consumers.append(consumer.key)
+        self.waiting.append(consumer.key)
+        consumer.in_line = True
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Remove a cancelled consumer; without consumers the queue's expiry runs again."""
+        self.consumers.remove(consumer.key)
+        if consumer.in_line:
+            consumer.in_line = False
+            self.waiting.remove(consumer.key)
+        if not self.consumers:
+            self.touch()
+
+    def rejoin(self, consumer: Consumer) -> None:
+        """Put a consumer that has room back in line, without serving it yet."""
+        if consumer.active and not consumer.in_line and consumer.has_room:
+            consumer.in_line = True
+            self.waiting.append(consumer.key)
+
+    def serve(self) -> None:
+        """Hand out ready copies while consumers wait; very many continue later."""
+        if self.paused or not self.waiting:
+            return
+        left = MAX_AT_ONCE
+        while self.ready and self.waiting:
+            if not left:
+                self.paused = True
+                self.outbox.unserved.append(self)
+                return
+            left -= 1
+            self.hand_over(self.take())
+            if self.may_expire:
+                self.after_take()
+
+    def hand_over(self, copy: Copy) -> None:
+        """Give a copy to the first consumer in line."""
+        waiting = self.waiting
+        consumer = self.channels.consumer(waiting[0])
+        self.deliver(copy, consumer, consumer.label, consumer.next_number, consumer.auto_ack)
+        if consumer.unacked < consumer.prefetch_window:
+            waiting.rotate(-1)
+        else:
+            waiting.popleft()
+            consumer.in_line = False
+
+    def deliver(
+        self,
+        copy: Copy,
+        consumer: Consumer,
+        label: str,
+        label_number: int,
+        auto_ack: bool,  # noqa: FBT001 - by position: this is called for nearly every message
+    ) -> None:
+        """Hand out a copy: event, outbound record, and an unacked delivery unless auto-acked."""
+        context = self.context
+        channel = consumer.channel
+        actor = channel.actor
+        events = self.events
+        kinds = events.kinds
+        row = len(kinds)
+        if context.actor is not actor:
+            events.receivers[row] = actor
+        requeue_count = copy.requeue_count
+        kinds.append(CONSUMED if auto_ack else DELIVERED)
+        events.queues.append(self.name)
+        events.copies.append(copy)
+        events.numbers.append(requeue_count)
+        number = consumer.next_number
+        consumer.next_number = number + 1
+        tag = channel.next_tag
+        channel.next_tag = tag + 1
+        consumer_id = ""
+        if not auto_ack:
+            consumer_id = consumer.id
+            now_ms = self.clock.now_ms
+            consumer.add(_make_delivery(tag, number, self.number, now_ms, copy))
+            self.unacked += 1
+            self.unacked_bytes += copy.message.size
+            channel_number = channel.number
+            self.unacked_on[channel_number] = self.unacked_on.get(channel_number, 0) + 1
+            timeout_ms = self.consumer_timeout_ms
+            if timeout_ms is not None and channel.timeout_timer_ms == NEVER:
+                due_ms = channel.timeout_timer_ms = now_ms + timeout_ms
+                self.clock.arm(due_ms, TimerKind.CONSUMER_TIMEOUT, channel_number)
+        context.outbound.append(
+            _make_delivery_out(
+                row,
+                actor,
+                label,
+                label_number,
+                consumer_id,
+                number,
+                self.name,
+                copy,
+                requeue_count,
+                copy.failures,
+                self.quorum,
+                consumer.number == 0,
+            )
+        )
+
+    def get(self, consumer: Consumer, label: str, label_number: int, *, auto_ack: bool) -> bool:
+        """Hand out the head to a get (R-QUEUE-6); False if the queue is empty."""
+        if self.may_expire:
+            self.before_get()
+        if not self.ready:
+            return False
+        self.deliver(self.take(), consumer, label, label_number, auto_ack)
+        if self.may_expire:
+            self.after_take()
+        return True
+
+    # -- settling
+
+    def ack(self, channel_number: int, copy: Copy) -> None:
+        """Let an unacked copy go."""
+        self.reclaim(channel_number, copy)
+        self.events.add(Kind.ACKED, self.name, copy)
+
+    def reclaim(self, channel_number: int, copy: Copy) -> None:
         """Count a copy as unacked no more."""
         self.unacked -= 1
         self.unacked_bytes -= copy.message.size
-        left = self.unacked_on[channel] - 1
+        left = self.unacked_on[channel_number] - 1
         if left:
-            self.unacked_on[channel] = left
+            self.unacked_on[channel_number] = left
         else:
-            del self.unacked_on[channel]
+            del self.unacked_on[channel_number]
 
-    # -- rest
+    # -- expiry of the queue itself (R-QEXP-1 to R-QEXP-3)
+
+    def touch(self) -> None:
+        """Record a use: a get, a declaration, or the end of the last consumer (R-QEXP-2)."""
+        self.used_at_ms = self.clock.now_ms
+        self.arm_expiry()
+
+    def expires_at_ms(self) -> int:
+        """When it is to be deleted for lack of use; NEVER while it has a consumer (R-QEXP-3)."""
+        if self.expires_ms is None or self.consumers:
+            return NEVER
+        return self.used_at_ms + self.expires_ms
+
+    def arm_expiry(self) -> None:
+        """Make sure that a timer is set not later than `expires_at_ms`."""
+        due_ms = self.expires_at_ms()
+        if due_ms < self.expiry_timer_ms:
+            self.expiry_timer_ms = due_ms
+            self.clock.arm(due_ms, TimerKind.EXPIRE_QUEUE, self.number)
+
+    # -- at rest
 
     def resident_messages(self) -> int:
-        """Copies that are in it in any way."""
+        """Ready, unacked and held copies."""
         return self.ready + self.unacked + self.held
 
     def resident_bytes(self) -> int:
@@ -267,30 +529,26 @@ class Queue(QueueUse, ABC):
         """The earliest of its timers."""
         return min(self.timer_ms, self.expiry_timer_ms, self.retry_timer_ms)
 
-    def record(self) -> QueueRecord:
-        """Write pages and give the rest; the queue is not used after this."""
-        held = self.held_fifo.save() if isinstance(self.held_fifo, Fifo) else self.held_fifo
+    def save(self) -> QueueRecord:
+        """Write pages and return the record. Do not use the queue afterwards."""
         return QueueRecord(
-            self.next_position,
-            self.ready,
-            self.ready_bytes,
-            self.unacked,
-            self.unacked_bytes,
-            self.timer_ms,
-            self.used_at_ms,
-            self.expiry_timer_ms,
-            self.retry_timer_ms,
-            self.order.save(),
-            self.consumers,
-            list(self.waiting),
-            list(self.unacked_on.items()),
-            self.held,
-            self.held_bytes,
-            held,
-            self.blocked,
-            0,
-            0,
-            self.had_consumer,
-            self.owner,
-            self.mortal and bool(self.ready or self.unacked),
+            next_position=self.next_position,
+            ready=self.ready,
+            ready_bytes=self.ready_bytes,
+            unacked=self.unacked,
+            unacked_bytes=self.unacked_bytes,
+            timer_ms=self.timer_ms,
+            used_at_ms=self.used_at_ms,
+            expiry_timer_ms=self.expiry_timer_ms,
+            retry_timer_ms=self.retry_timer_ms,
+            levels=self.order.save(),
+            consumers=self.consumers,
+            waiting=list(self.waiting),
+            unacked_on=list(self.unacked_on.items()),
+            held=self.held,
+            held_bytes=self.held_bytes,
+            held_fifo=self.held_fifo.save(),
+            blocked=self.blocked,
+            owner=self.owner,
+            may_expire=self.may_expire and bool(self.ready or self.unacked),
         )

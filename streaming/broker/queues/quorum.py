@@ -1,20 +1,21 @@
-"""Quorum queues: what happens on arrival, on return, and when limits change."""
+"""Quorum queues: what happens on arrival, on requeue, and when limits change."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming.broker.clock import TimerKind
 from streaming.broker.message import NEVER, NO_COPY
-from streaming.broker.queues.order import RETURNED_POSITIONS, QuorumOrder
-from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
-from streaming.broker.state.schema import QueueRecord
-from streaming.broker.timers import TimerKind
+from streaming.broker.queues.order import REQUEUED_POSITIONS, QuorumOrder
+from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from streaming.broker.channels.registry import ChannelRegistry
+    from streaming.broker.context import ShardContext
     from streaming.broker.message import Copy, Envelope, Message
-    from streaming.broker.shard import Shard
+    from streaming.broker.state.schema import LevelRecord, QueueRecord
     from topology.declarations import Queue as Declaration
     from topology.policies import QueueSettings
 
@@ -23,48 +24,62 @@ SOFT_LIMIT = (4, 5)
 
 
 class QuorumQueue(Queue):
-    """A quorum queue. `blocked` says that it refuses publishes until it falls to the soft limit."""
+    """A quorum queue. While `blocked`, it refuses publishes until it falls to the soft limit."""
 
-    __slots__ = ("by_return", "explicit_returns_to_tail")
+    __slots__ = ("explicit_requeues_to_tail", "quorum_order")
 
     sweep_timer = TimerKind.SWEEP_QUORUM
 
     def __init__(
         self,
-        shard: Shard,
+        context: ShardContext,
+        channels: ChannelRegistry,
+        outbox: DeathOutbox,
         number: int,
         declaration: Declaration,
         settings: QueueSettings,
         record: QueueRecord,
     ) -> None:
-        super().__init__(shard, number, declaration, record)
-        self.mortal = True
-        self.order = self.by_return = QuorumOrder(
-            shard.store,
-            f"p{number}",
+        super().__init__(context, channels, outbox, number, declaration, record)
+        self.may_expire = True
+        self.order = self.quorum_order = QuorumOrder(
+            context.store,
+            number,
             record.levels,
-            two_levels=shard.config.compat != "3.10",
+            two_levels=context.config.compat != "3.10",
             taken=record.taken,
-            next_return=record.next_return or RETURNED_POSITIONS,
+            next_requeued=record.next_return or REQUEUED_POSITIONS,
         )
         self.apply_settings(settings)
+
+    def new_order(self, levels: list[LevelRecord]) -> QuorumOrder:
+        """See `Queue`. The two-to-one counter starts again; positions go on."""
+        self.quorum_order = QuorumOrder(
+            self.context.store,
+            self.number,
+            levels,
+            two_levels=self.context.config.compat != "3.10",
+            taken=0,
+            next_requeued=self.quorum_order.next_requeued,
+        )
+        return self.quorum_order
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """See `Queue`."""
         super().apply_settings(settings)
-        self.explicit_returns_to_tail = (
-            self.shard.config.compat == "3.10" and settings.delivery_limit is None
+        self.explicit_requeues_to_tail = (
+            self.context.config.compat == "3.10" and settings.delivery_limit is None
         )
 
     def _over_limit(self) -> bool:
-        """R-LEN-17: copies held by at-least-once dead-lettering count too."""
+        """Whether a limit is exceeded; held copies count too (R-LEN-17)."""
         return (
             self.ready + self.held > self.max_length
             or self.ready_bytes + self.held_bytes > self.max_bytes
         )
 
-    def would_refuse(self, size: int) -> bool:  # noqa: ARG002 - the soft limit looks at what is there
-        """R-LEN-15: only while blocked."""
+    def would_refuse(self, size: int) -> bool:  # noqa: ARG002 - only what is there counts
+        """Whether it is blocked (R-LEN-15)."""
         return self.blocked
 
     def arrive(
@@ -77,7 +92,7 @@ class QuorumQueue(Queue):
     ) -> int:
         """Append; expire from the head and hand out; then limits.
 
-        Only publishers are told of a full queue: dead letters sent at most once are taken in.
+        Only publishers learn of a full queue: dead letters sent at most once are accepted.
         """
         if self.blocked and parent_copy_id == NO_COPY:
             return REFUSED
@@ -86,7 +101,7 @@ class QuorumQueue(Queue):
         self.order.push(copy)
         self.ready += 1
         self.ready_bytes += message.size
-        if copy.deadline_ms > self.shard.now_ms:
+        if copy.deadline_ms > self.clock.now_ms:
             self._settle_down()
         else:
             self._settle_moribund()
@@ -95,38 +110,39 @@ class QuorumQueue(Queue):
     def _settle_down(self) -> None:
         """After a change: expired heads die, consumers are served, then the limits act."""
         self.sweep()
-        if self.waiting:
-            self.shard.consumers.serve(self)
+        self.serve()
         self.settled()
 
     def _settle_moribund(self) -> None:
         """After a message with time to live 0: consumers and limits come first, expiry next.
 
-        The broker lets such a message live to the end of the millisecond.
+        RabbitMQ lets such a message live to the end of the millisecond.
         """
-        if self.waiting:
-            self.shard.consumers.serve(self)
+        self.serve()
         self.settled()
         self.sweep()
         self.settled()
 
     def settled(self) -> None:
-        """R-LEN-15, R-LEN-16: drop heads, or block and unblock publishes."""
+        """Drop heads, or block and unblock publishes (R-LEN-15, R-LEN-16)."""
         if self.blocked and self.max_length == NEVER == self.max_bytes:
-            self.blocked = self.shard.config.compat == "3.10"  # which never looks at it again
+            self.blocked = self.context.config.compat == "3.10"  # which never unblocks then
         elif self.settings.overflow == "reject-publish":
             if self._over_limit():
                 self.blocked = True
             elif self.blocked:
                 self.blocked = not self._below_soft_limit()
         elif self._over_limit():
-            dead_lettering = self.shard.dead_lettering
-            mark = dead_lettering.mark()
-            while self.ready and self._over_limit():
-                head = self.take()
-                dead_lettering.die(self, head, "maxlen")
-            dead_lettering.reverse_since(mark)
+            self._drop_heads()
             self.sweep()
+
+    def _drop_heads(self) -> None:
+        """Let heads die until the limits hold; the last one is dead-lettered first (R-LEN-16)."""
+        deaths = self.outbox.deaths
+        before = len(deaths)
+        while self.ready and self._over_limit():
+            self.die(self.take(), "maxlen")
+        deaths.extend([deaths.pop() for _ in range(len(deaths) - before)])
 
     def _below_soft_limit(self) -> bool:
         part, whole = SOFT_LIMIT
@@ -136,7 +152,7 @@ class QuorumQueue(Queue):
         )
 
     def before_get(self) -> None:
-        """Expired heads die before one is handed out."""
+        """Let expired heads die before one is handed out."""
         self.sweep()
 
     def after_take(self) -> None:
@@ -145,36 +161,34 @@ class QuorumQueue(Queue):
         self.settled()
 
     def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
-        """R-SET-7, R-DLV-2: in front of all, in order of return; or dead if returned too often."""
+        """Put copies in front, in order of return, or let them die (R-SET-7, R-DLV-2)."""
         limit = self.settings.delivery_limit
-        lost = not explicitly and self.shard.config.compat != "3.10"
-        to_tail = explicitly and self.explicit_returns_to_tail
+        lost = not explicitly and self.context.config.compat != "3.10"
+        to_tail = explicitly and self.explicit_requeues_to_tail
         for copy in copies:
             if lost:
                 copy.failures += 1
-            if limit is not None and copy.returns > limit:
-                self.shard.dead_lettering.die(self, copy, "delivery_limit")
+            if limit is not None and copy.requeue_count > limit:
+                self.die(copy, "delivery_limit")
                 continue
             if to_tail:
                 copy.position = self.next_position
                 self.next_position += 1
                 self.order.push(copy)
             else:
-                self.order.put_back(copy)
-            self.ready += 1
-            self.ready_bytes += copy.message.size
-            self.shard.note_requeued(self, copy)
+                self.order.put_back(copy, 0)
+            self.add_requeued(copy)
         self._settle_down()
 
     def settings_changed(self) -> None:
-        """R-POL-8; the lease of `expires` starts anew."""
+        """Limits and expiry act; the queue's own expiry starts again (R-POL-8)."""
         self.settled()
         self.sweep()
         self.touch()
 
-    def record(self) -> QueueRecord:
+    def save(self) -> QueueRecord:
         """See `Queue`."""
-        record = super().record()
-        record.taken = self.by_return.taken
-        record.next_return = self.by_return.next_return
+        record = super().save()
+        record.taken = self.quorum_order.taken
+        record.next_return = self.quorum_order.next_requeued
         return record

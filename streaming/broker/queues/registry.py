@@ -1,27 +1,28 @@
 """The queues of a shard, by name or number.
 
-A queue is read from the state when it is first asked for, and written back at the end of the
-batch; a queue at rest costs nothing but the timer of its group (`records.py`).
+A queue is read from the state when it is first needed, and written back at the end of the batch; a
+queue at rest costs nothing but the timer of its group (`record_groups.py`).
 """
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from streaming.broker.clock import TimerKind
 from streaming.broker.message import NEVER
 from streaming.broker.queues.classic import ClassicQueue
+from streaming.broker.queues.queue import DeathOutbox
 from streaming.broker.queues.quorum import QuorumQueue
 from streaming.broker.state.encoding import pack, unpack
-from streaming.broker.state.record_groups import Records
-from streaming.broker.state.schema import EMPTY, QueueRecord
-from streaming.broker.timers import TimerKind
+from streaming.broker.state.record_groups import RecordGroups
+from streaming.broker.state.schema import QueueRecord
 
 if TYPE_CHECKING:
+    from streaming.broker.channels.registry import ChannelRegistry
+    from streaming.broker.context import ShardContext
     from streaming.broker.queues.queue import Queue
-    from streaming.broker.shard import Shard
     from topology.declarations import Queue as Declaration
     from topology.policies import QueueSettings
 
@@ -29,7 +30,7 @@ _decoder = msgspec.msgpack.Decoder(QueueRecord)
 _encoder = msgspec.msgpack.Encoder()
 
 
-class QueueDirectory:
+class QueueRegistry:
     """Reads queues as they are needed and writes them back.
 
     Args:
@@ -37,51 +38,67 @@ class QueueDirectory:
         resident_messages, resident_bytes: of all queues, as of the last batch.
 
     Attributes:
-        resident_messages, resident_bytes: ready, unacked and held copies, and their bodies' bytes,
-            of the queues at rest; of all queues after `save`.
+        outbox: the deaths whose dead letters are not delivered yet.
+        paused: the numbers of paused queues.
     """
 
     def __init__(
-        self, shard: Shard, timers: dict[int, int], resident_messages: int, resident_bytes: int
+        self,
+        context: ShardContext,
+        channels: ChannelRegistry,
+        timers: dict[int, int],
+        resident_messages: int,
+        resident_bytes: int,
     ) -> None:
-        self._shard = shard
-        self.records = Records(shard.store, "q", timers)
+        self._context = context
+        self._channels = channels
+        self.outbox = DeathOutbox()
+        self.paused: set[int] = set()
+        self.records = RecordGroups(context.store, "q", timers)
         self._loaded: dict[int, Queue] = {}
         self._names: dict[str, Queue] = {}
-        self.resident_messages = resident_messages
-        self.resident_bytes = resident_bytes
+        self._messages_at_rest = resident_messages
+        self._bytes_at_rest = resident_bytes
 
     def named(self, name: str) -> Queue:
         """A declared queue."""
         queue = self._names.get(name)
         if queue is None:
-            topology = self._shard.topology
-            queue = self.load(topology.queue_numbers[name], topology.queues[name])
+            vhost = self._context.vhost
+            queue = self.load(vhost.queue_numbers[name], vhost.queues[name])
         return queue
 
     def by_number(self, number: int) -> Queue | None:
-        """A declared queue; None if it is gone."""
+        """A declared queue; None if it was deleted."""
         queue = self._loaded.get(number)
         if queue is None:
-            name = self._shard.topology.queue_names.get(number)
+            name = self._context.vhost.queue_names.get(number)
             return None if name is None else self.named(name)
         return queue
 
     def in_use(self, number: int) -> Queue:
         """A queue that has a consumer or an unacked delivery, hence exists."""
         queue = self.by_number(number)
-        assert queue is not None, f"queue {number} is in use and gone"
+        assert queue is not None, f"queue {number} is in use but does not exist"
         return queue
 
     def load(self, number: int, declaration: Declaration) -> Queue:
-        """A declared queue that is not in memory: as the state has it, or new and empty."""
-        shard = self._shard
+        """A declared queue that is not in memory: from the state, or new and empty."""
         data = self.records.read(number)
-        record = EMPTY if data is None else _decoder.decode(unpack(data))
-        kind = QuorumQueue if declaration.queue_type == "quorum" else ClassicQueue
-        queue = kind(shard, number, declaration, self.settings_for(declaration), record)
-        self.resident_messages -= queue.resident_messages()
-        self.resident_bytes -= queue.resident_bytes()
+        record = QueueRecord() if data is None else _decoder.decode(unpack(data))
+        queue_type = QuorumQueue if declaration.queue_type == "quorum" else ClassicQueue
+        queue = queue_type(
+            self._context,
+            self._channels,
+            self.outbox,
+            number,
+            declaration,
+            self.settings_for(declaration),
+            record,
+        )
+        queue.paused = number in self.paused
+        self._messages_at_rest -= queue.resident_messages()
+        self._bytes_at_rest -= queue.resident_bytes()
         self._loaded[number] = queue
         self._names[declaration.name] = queue
         for due_ms, timer in (
@@ -90,11 +107,11 @@ class QueueDirectory:
             (queue.expiry_timer_ms, TimerKind.EXPIRE_QUEUE),
         ):
             if due_ms != NEVER:
-                heappush(shard.timers, (due_ms, timer, number))
+                self._context.clock.arm(due_ms, timer, number)
         return queue
 
     def wake(self, group_number: int) -> None:
-        """Read the queues of a group, so that their own timers are in the heap."""
+        """Load the queues of a group, so that their own timers are set."""
         for number in sorted(self.records.group(group_number)):
             self.by_number(number)
 
@@ -102,13 +119,13 @@ class QueueDirectory:
         """Forget a queue that is no longer declared."""
         del self._loaded[queue.number]
         del self._names[queue.name]
-        queue.record()
+        queue.save()
         self.records.delete(queue.number)
 
     def settings_for(self, declaration: Declaration) -> QueueSettings:
-        """What is in force for a queue on this lane: limits are divided among the lanes (D2)."""
-        settings = self._shard.topology.settings(declaration)
-        lanes, lane = self._shard.config.lanes, self._shard.config.lane
+        """The settings in force for a queue on this lane: limits are divided (D2)."""
+        settings = self._context.vhost.settings(declaration)
+        lanes, lane = self._context.config.lanes, self._context.config.lane
         if lanes == 1:
             return settings
 
@@ -121,11 +138,17 @@ class QueueDirectory:
             max_length_bytes=share(settings.max_length_bytes),
         )
 
+    def resident(self) -> tuple[int, int]:
+        """Ready, unacked and held copies of all queues, and their bodies' bytes."""
+        loaded = self._loaded.values()
+        return (
+            self._messages_at_rest + sum(queue.resident_messages() for queue in loaded),
+            self._bytes_at_rest + sum(queue.resident_bytes() for queue in loaded),
+        )
+
     def save(self) -> None:
         """Write back what was read."""
         for number, queue in sorted(self._loaded.items()):
             next_timer_ms = queue.next_timer_ms()
-            self.resident_messages += queue.resident_messages()
-            self.resident_bytes += queue.resident_bytes()
-            self.records.write(number, pack(_encoder.encode(queue.record())), next_timer_ms)
+            self.records.write(number, pack(_encoder.encode(queue.save())), next_timer_ms)
         self.records.save()

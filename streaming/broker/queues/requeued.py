@@ -1,26 +1,29 @@
-"""Copies that came back to a classic queue, in order of their original position (R-SET-2).
+"""Copies requeued to a classic queue, in order of their original position (R-SET-2).
 
-Whatever came back was once the head, so it stands before everything that never left; but copies may
-come back in any order. They are kept as runs, each a `Fifo` of increasing positions: a copy extends
-a run at either end where it fits, and starts one of its own where it fits none. The oldest of the
-runs' heads is the head. Coming back in order or in reverse order, the usual ways, makes one run.
+A requeued copy was once the head, so it precedes every copy that never left; but copies may come
+back in any order. They are kept as runs, each a `Fifo` of increasing positions. A copy extends a
+run at one end if it fits there, otherwise it starts a run of its own. The oldest of the runs' heads
+is the next copy. Requeueing in order or in reverse order, the usual ways, makes one run.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
-from streaming.broker.state.paged_fifo import Fifo, StateStore
+from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import FifoRecord, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streaming.broker.message import Copy
+    from streaming.broker.state.store import StateStore
 
 
 class _Run:
+    """A run; `record` until its first use in a batch, then `fifo`."""
+
     __slots__ = ("fifo", "first", "last", "number", "record")
 
     def __init__(
@@ -33,10 +36,10 @@ class _Run:
         self.record = record
 
 
-class Returned:
+class RequeuedCopies:
     """A set of copies from which the one of lowest position is taken."""
 
-    __slots__ = ("_heads", "_next_run", "_prefix", "_runs", "_store")
+    __slots__ = ("_firsts", "_lasts", "_prefix", "_runs", "_store")
 
     def __init__(
         self, store: StateStore, prefix: str, records: list[RunRecord] | None = None
@@ -44,72 +47,73 @@ class Returned:
         self._store = store
         self._prefix = prefix
         self._runs: dict[int, _Run] = {}
-        self._heads: list[tuple[int, int]] = []  # (first position, run); stale ones are skipped
-        self._next_run = 0
         for record in records or ():
             run = _Run(record.number, record.first, record.last, None, record.fifo)
             self._runs[run.number] = run
-            self._heads.append((run.first, run.number))
-            self._next_run = max(self._next_run, run.number + 1)
-        heapify(self._heads)
+        self._firsts = sorted((run.first, run.number) for run in self._runs.values())
+        self._lasts = sorted((run.last, run.number) for run in self._runs.values())
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
-    def insert(self, copy: Copy) -> None:
-        """Put a copy in its place by position."""
+    def insert(self, copy: Copy, run_number: int) -> None:
+        """Add a copy.
+
+        Args:
+            run_number: the number of the run that it may start; never used before.
+        """
         position = copy.position
-        best: _Run | None = None
-        for run in self._runs.values():
-            if run.last < position and (best is None or run.last > best.last):
-                best = run
-        if best is not None:
-            self._fifo(best).append(copy)
-            best.last = position
+        index = bisect_left(self._lasts, (position, 0)) - 1
+        if index >= 0:  # append to the run that ends closest before the position
+            run = self._runs[self._lasts.pop(index)[1]]
+            self._fifo(run).append(copy)
+            run.last = position
+            insort(self._lasts, (position, run.number))
             return
-        for run in self._runs.values():
-            if position < run.first and (best is None or run.first < best.first):
-                best = run
-        if best is None:
-            best = _Run(
-                self._next_run,
-                position,
-                position,
-                Fifo(self._store, self._key(self._next_run)),
-                None,
-            )
-            self._next_run += 1
-            self._runs[best.number] = best
-        self._fifo(best).appendleft(copy)
-        best.first = position
-        heappush(self._heads, (position, best.number))
+        index = bisect_left(self._firsts, (position, 0))
+        if index < len(self._firsts):  # prepend to the run that begins closest after it
+            run = self._runs[self._firsts.pop(index)[1]]
+            run.first = position
+        else:
+            run = _Run(run_number, position, position, self._new_fifo(run_number, None), None)
+            self._runs[run_number] = run
+            insort(self._lasts, (position, run_number))
+        self._fifo(run).appendleft(copy)
+        insort(self._firsts, (position, run.number))
 
     def head(self) -> Copy:
         """The copy of lowest position; there must be one."""
-        return self._fifo(self._head_run()).fill()[0]
+        return self._fifo(self._runs[self._firsts[0][1]]).fill()[0]
 
     def pop(self) -> Copy:
-        """Take the copy of lowest position."""
-        run = self._head_run()
+        """Remove the copy of lowest position."""
+        firsts = self._firsts
+        run = self._runs[firsts[0][1]]
         fifo = self._fifo(run)
         copy = fifo.popleft()
-        heappop(self._heads)
         front = fifo.fill()
-        if front:
-            run.first = front[0].position
-            heappush(self._heads, (run.first, run.number))
-        else:
+        if not front:
             fifo.save()
             del self._runs[run.number]
+            del firsts[0]
+            del self._lasts[bisect_left(self._lasts, (run.last, run.number))]
+            return copy
+        run.first = front[0].position
+        entry = (run.first, run.number)
+        if len(firsts) == 1 or entry < firsts[1]:
+            firsts[0] = entry
+        else:
+            del firsts[0]
+            insort(firsts, entry)
         return copy
 
     def take_all(self) -> Iterator[Copy]:
-        """Take everything in order."""
+        """Remove and yield everything in order."""
         while self._runs:
             yield self.pop()
 
     def save(self) -> list[RunRecord]:
-        """Write pages and give the rest as records."""
+        """Write pages and return the records."""
         records = []
         for run in self._runs.values():
             record = run.record if run.fifo is None else run.fifo.save()
@@ -117,20 +121,11 @@ class Returned:
             records.append(RunRecord(run.number, run.first, run.last, record))
         return records
 
-    def _head_run(self) -> _Run:
-        heads = self._heads
-        while True:
-            first, number = heads[0]
-            run = self._runs.get(number)
-            if run is not None and run.first == first:
-                return run
-            heappop(heads)
-
     def _fifo(self, run: _Run) -> Fifo[Copy]:
         if run.fifo is None:
-            run.fifo = Fifo(self._store, self._key(run.number), run.record)
+            run.fifo = self._new_fifo(run.number, run.record)
             run.record = None
         return run.fifo
 
-    def _key(self, number: int) -> str:
-        return f"{self._prefix}.{number}"
+    def _new_fifo(self, number: int, record: FifoRecord | None) -> Fifo[Copy]:
+        return Fifo(self._store, f"{self._prefix}.{number}", record)

@@ -1,18 +1,18 @@
 """State as bytes: one version byte, then msgpack.
 
-Every value in a `StateStore` goes through `pack` and `unpack`. A newer layout gets the next
-version number and an entry in `UPGRADES`; reading applies them one after the other, so that state
-written by any earlier version is read, and nothing but this file knows.
+Every value in a `StateStore` goes through `pack` and `unpack`. A new layout gets the next version
+number and an entry in `UPGRADES`; reading applies them one after the other. So state of any earlier
+version can be read, and only this file knows about versions.
 
-Pages of copies write each envelope once: inside a copy the envelope is its index in a table that
-stands before the copies.
+A page of copies stores each envelope once: a copy refers to it by its index in a table in front of
+the copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -22,9 +22,7 @@ from topology.values import Timestamp
 STATE_VERSION = 1
 
 UPGRADES: dict[int, Callable[[bytes], bytes]] = {}
-"""Version n -> a function from a payload of version n to one of version n + 1."""
-
-T = TypeVar("T")
+"""Version n -> a function that turns a payload of version n into one of version n + 1."""
 
 _PLAIN = frozenset({str, int, bool, float, type(None), bytes})
 _TIMESTAMP, _DECIMAL, _BIG_INTEGER = 1, 2, 3
@@ -42,19 +40,18 @@ class StateVersionError(Exception):
 
     def __str__(self) -> str:
         return (
-            f"the state has version {self.version}, this program knows versions up to "
-            f"{STATE_VERSION}: "
-            "run the version that wrote it, or a newer one"
+            f"the state has version {self.version}, but this program reads versions up to "
+            f"{STATE_VERSION}: run the version that wrote it, or a newer one"
         )
 
 
 def pack(payload: bytes) -> bytes:
-    """Put the version byte in front."""
+    """Prepend the version byte."""
     return bytes((STATE_VERSION,)) + payload
 
 
 def unpack(value: bytes) -> bytes:
-    """Take the version byte off, upgrading older payloads.
+    """Remove the version byte and upgrade older payloads.
 
     Raises:
         StateVersionError: the value was written by a newer program.
@@ -99,7 +96,7 @@ _table_decoder: msgspec.msgpack.Decoder[dict[str, Any] | None] = msgspec.msgpack
 
 
 def encode_table(table: dict[str, Any] | None) -> bytes:
-    """An AMQP table as msgpack; what msgpack lacks becomes an extension, so types survive."""
+    """Encode an AMQP table; types that msgpack lacks become extensions, so that they survive."""
     if table:
         for value in table.values():
             if type(value) not in _PLAIN or (type(value) is int and value not in _INT64):
@@ -108,24 +105,8 @@ def encode_table(table: dict[str, Any] | None) -> bytes:
 
 
 def decode_table(data: bytes | msgspec.Raw) -> dict[str, Any] | None:
-    """The inverse of `encode_table`."""
+    """Decode a table that `encode_table` returned."""
     return _table_decoder.decode(data)
-
-
-class _EnvelopeRecord(msgspec.Struct, array_like=True):
-    exchange: str
-    routing_keys: tuple[str, ...]
-    bcc: tuple[str, ...]
-    properties: msgspec.Raw
-    headers: msgspec.Raw
-    expiration: str | None
-    ttl_ms: int | None
-    priority: int
-    deaths: tuple[_DeathRecord, ...]
-    first_death: DeathNote | None
-    last_death: DeathNote | None
-    rerouted: bool
-    foreign: msgspec.Raw
 
 
 class _DeathRecord(msgspec.Struct, array_like=True):
@@ -139,79 +120,68 @@ class _DeathRecord(msgspec.Struct, array_like=True):
     given: msgspec.Raw
 
 
-def _at_rest(envelope: Envelope) -> bytes:
-    """An envelope's bytes; alike copies of many pages share it, so they are made once."""
+class _EnvelopeRecord(msgspec.Struct, array_like=True):
+    """An envelope whose tables are encoded apart, so that their types survive."""
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+    bcc: tuple[str, ...]
+    properties: msgspec.Raw
+    headers: msgspec.Raw
+    expiration: str | None
+    ttl_ms: int | None
+    priority: int
+    deaths: tuple[_DeathRecord, ...]
+    first_death: DeathNote | None
+    last_death: DeathNote | None
+    rerouted: bool
+    kafka_headers: msgspec.Raw
+
+
+def _raw(table: dict[str, Any] | None) -> msgspec.Raw:
+    return msgspec.Raw(encode_table(table))
+
+
+def _encode_envelope(envelope: Envelope) -> bytes:
+    """Encode an envelope once, however many pages hold copies of it."""
     data = envelope.at_rest
     if data is None:
-        data = envelope.at_rest = _encoder.encode(_record(envelope))
-    return data
-
-
-def _record(envelope: Envelope) -> _EnvelopeRecord:
-    return _EnvelopeRecord(
-        envelope.exchange,
-        envelope.routing_keys,
-        envelope.bcc,
-        msgspec.Raw(encode_table(envelope.properties)),
-        msgspec.Raw(encode_table(envelope.headers)),
-        envelope.expiration,
-        envelope.ttl_ms,
-        envelope.priority,
-        tuple(
-            _DeathRecord(
-                death.count,
-                death.reason,
-                death.queue,
-                death.time_s,
-                death.exchange,
-                death.routing_keys,
-                death.original_expiration,
-                msgspec.Raw(encode_table(death.given)),
-            )
+        deaths = tuple(
+            _DeathRecord(**msgspec.structs.asdict(death) | {"given": _raw(death.given)})
             for death in envelope.deaths
-        ),
-        envelope.first_death,
-        envelope.last_death,
-        envelope.rerouted,
-        msgspec.Raw(encode_table(envelope.foreign)),
-    )
-
-
-def _envelope(record: _EnvelopeRecord) -> Envelope:
-    return Envelope(
-        record.exchange,
-        record.routing_keys,
-        record.bcc,
-        decode_table(record.properties),
-        decode_table(record.headers),
-        record.expiration,
-        record.ttl_ms,
-        record.priority,
-        tuple(
-            Death(
-                death.count,
-                death.reason,
-                death.queue,
-                death.time_s,
-                death.exchange,
-                death.routing_keys,
-                death.original_expiration,
-                decode_table(death.given),
-            )
-            for death in record.deaths
-        ),
-        record.first_death,
-        record.last_death,
-        record.rerouted,
-        decode_table(record.foreign),
-    )
+        )
+        record = _EnvelopeRecord(
+            envelope.exchange,
+            envelope.routing_keys,
+            envelope.bcc,
+            _raw(envelope.properties),
+            _raw(envelope.headers),
+            envelope.expiration,
+            envelope.ttl_ms,
+            envelope.priority,
+            deaths,
+            envelope.first_death,
+            envelope.last_death,
+            envelope.rerouted,
+            _raw(envelope.kafka_headers),
+        )
+        data = envelope.at_rest = _encoder.encode(record)
+    return data
 
 
 _envelope_decoder = msgspec.msgpack.Decoder(_EnvelopeRecord)
 
 
-def _from_rest(data: msgspec.Raw) -> Envelope:
-    return _envelope(_envelope_decoder.decode(data))
+def _decode_envelope(data: msgspec.Raw) -> Envelope:
+    record = _envelope_decoder.decode(data)
+    fields = msgspec.structs.asdict(record)
+    for name in ("properties", "headers", "kafka_headers"):
+        fields[name] = decode_table(fields[name])
+    fields["deaths"] = tuple(
+        Death(**msgspec.structs.asdict(death) | {"given": decode_table(death.given)})
+        for death in record.deaths
+    )
+    return Envelope(**fields)
 
 
 class _Page(msgspec.Struct, array_like=True):
@@ -220,48 +190,38 @@ class _Page(msgspec.Struct, array_like=True):
 
 
 class PageCodec:
-    """Writes and reads lists of records that hold copies, envelopes interned.
+    """Encodes and decodes lists of records that hold copies, each envelope once.
 
     Args:
-        item: the record type; anything msgspec can write that holds `Copy` values.
+        item: the record type; anything msgspec can encode that holds `Copy` values.
     """
 
     def __init__(self, item: Any) -> None:
-        self._table: list[Envelope] = []
-        self._index: dict[Envelope, int] = {}
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=self._intern)
-        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-            list[item], dec_hook=self._lookup
-        )
-        self._page_decoder = msgspec.msgpack.Decoder(_Page)
-
-    def _intern(self, envelope: Envelope) -> int:
-        index = self._index.get(envelope)
-        if index is None:
-            index = self._index[envelope] = len(self._table)
-            self._table.append(envelope)
-        return index
-
-    def _lookup(self, _type: type, index: int) -> Envelope:
-        return self._table[index]
+        self._items: Any = list[item]
 
     def encode(self, items: Iterable[Any]) -> bytes:
-        """A page as bytes, version byte included."""
-        self._table, self._index = [], {}
-        body = self._encoder.encode(list(items))
-        envelopes = [msgspec.Raw(_at_rest(envelope)) for envelope in self._table]
-        page = _Page(envelopes, msgspec.Raw(body))
-        self._table, self._index = [], {}
-        return pack(_encoder.encode(page))
+        """Encode a page, version byte included."""
+        indexes: dict[Envelope, int] = {}
+
+        def intern(envelope: Envelope) -> int:
+            return indexes.setdefault(envelope, len(indexes))
+
+        body = msgspec.msgpack.encode(list(items), enc_hook=intern)
+        envelopes = [msgspec.Raw(_encode_envelope(envelope)) for envelope in indexes]
+        return pack(_encoder.encode(_Page(envelopes, msgspec.Raw(body))))
 
     def decode(self, data: bytes) -> list[Any]:
-        """The inverse of `encode`."""
-        page = self._page_decoder.decode(unpack(data))
-        self._table = [_from_rest(data) for data in page.envelopes]
-        items: list[Any] = self._decoder.decode(page.items)
-        self._table = []
+        """Decode a page that `encode` returned."""
+        page = _page_decoder.decode(unpack(data))
+        envelopes = [_decode_envelope(envelope) for envelope in page.envelopes]
+
+        def look_up(_type: type, index: int) -> Envelope:
+            return envelopes[index]
+
+        items: list[Any] = msgspec.msgpack.decode(page.items, type=self._items, dec_hook=look_up)
         return items
 
 
+_page_decoder = msgspec.msgpack.Decoder(_Page)
 COPIES = PageCodec(Copy)
 """Pages of copies."""

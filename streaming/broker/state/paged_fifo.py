@@ -1,12 +1,13 @@
-"""Queues in pages, so that the cost of a batch does not depend on how much is resident.
+"""First-in, first-out sequences in pages: a batch costs the same however much is resident.
 
 A `Fifo` keeps only its two ends in memory. Between them lie pages: immutable blobs in a
 `StateStore`, oldest first.
 
     front (a deque) <- pages[0], pages[1], ...  <- back (a deque)
 
-Rule 1: a page is written once and never changed; the front remembers how many were taken of its
-page. Rule 2: `front` may be empty while pages or `back` are not: `fill` brings the next page.
+Rule 1: a page is written once and never changed; the front remembers how many copies were taken
+        from its page.
+Rule 2: `front` may be empty while pages or `back` are not: `fill` loads the next page.
 Rule 3: without pages and without a page-backed front, `front` and `back` are the same deque.
 """
 
@@ -15,10 +16,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from streaming.broker.state.encoding import COPIES, PageCodec
 from streaming.broker.state.schema import FifoRecord, PageRef
+from streaming.broker.state.store import StateStore
 
 T = TypeVar("T")
 
@@ -26,39 +28,7 @@ PAGE_COPIES = 1024
 """Copies in a full page: about 40 kB, one state read of well under a millisecond."""
 
 MIN_PAGE_COPIES = 256
-"""A remainder of at least this many copies becomes a page of its own when the batch ends."""
-
-
-class StateStore(Protocol):
-    """Where state rests between batches: a dict in tests, Spark state in the job."""
-
-    def read(self, key: str) -> bytes | None:
-        """The value of a key, or None."""
-
-    def write(self, key: str, value: bytes) -> None:
-        """Set the value of a key."""
-
-    def delete(self, key: str) -> None:
-        """Forget a key; a missing one is no error."""
-
-
-class MemoryStore:
-    """A `StateStore` in a dict."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
-
-    def read(self, key: str) -> bytes | None:
-        """See `StateStore`."""
-        return self.values.get(key)
-
-    def write(self, key: str, value: bytes) -> None:
-        """See `StateStore`."""
-        self.values[key] = value
-
-    def delete(self, key: str) -> None:
-        """See `StateStore`."""
-        self.values.pop(key, None)
+"""When the batch ends, a remainder of at least this many copies becomes a page of its own."""
 
 
 class Fifo(Generic[T]):
@@ -91,7 +61,7 @@ class Fifo(Generic[T]):
         self._prefix = prefix
         self._codec = codec
         self.spill_copies = 2 * PAGE_COPIES
-        self._page: PageRef | None = None  # the page that `front` is what is left of
+        self._page: PageRef | None = None  # the page whose remainder is `front`
         self.back: deque[T] = deque()
         self.front: deque[T] = self.back
         self.pages: deque[PageRef] = deque()
@@ -153,7 +123,7 @@ class Fifo(Generic[T]):
         return (self.front or self.fill()).popleft()
 
     def appendleft(self, item: T) -> None:
-        """Put in front of everything."""
+        """Add at the front."""
         front = self.fill()
         if self._page is not None:
             self._drop_page()
@@ -173,10 +143,14 @@ class Fifo(Generic[T]):
         self._drop_page()
 
     def save(self) -> FifoRecord | None:
-        """Write pages; give the rest as a record, None if empty. The fifo is not used after."""
+        """Write pages and return the record. Do not use the fifo afterwards.
+
+        Returns:
+            None if it has no copies and never had a page; page numbers are not reused.
+        """
         if not self:
             self._drop_page()
-            return None
+            return FifoRecord(self.next_page, [], None, None) if self.next_page else None
         front, back = self.front, self.back
         if front is not back and not front:
             self._drop_page()
@@ -215,7 +189,7 @@ class Fifo(Generic[T]):
         ]
 
     def _drop_page(self) -> None:
-        """Forget the page behind the front: all of it left, or what is left is written anew."""
+        """Delete the page behind the front: its copies all left, or are written again elsewhere."""
         if self._page is not None:
             self._store.delete(self._key(self._page.number))
             self._page = None

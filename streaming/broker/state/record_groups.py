@@ -1,9 +1,9 @@
 """Many small records in few state entries.
 
 The records of queues (and of channels) rest in groups, so that ten thousand small active ones
-cost some hundred state calls, and idle ones none. A large record has an entry of its own. Each
-record comes with the time of its next timer, and a group with the earliest of them, so that a
-timer of a record at rest wakes its group and nothing else.
+cost a few hundred state calls, and idle ones none. A large record has an entry of its own. Each
+record is stored with the time of its next timer, and the header keeps the earliest of each group,
+so that a timer of a record at rest loads its group and nothing else.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
 
 if TYPE_CHECKING:
-    from streaming.broker.state.paged_fifo import StateStore
+    from streaming.broker.state.store import StateStore
 
 GROUP_BITS = 5
-"""32 records a group."""
+"""32 records per group."""
 
 LARGE_BYTES = 2048
 """A record above this size has an entry of its own."""
@@ -31,7 +31,7 @@ _decoder = msgspec.msgpack.Decoder(_Group)
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Records:
+class RecordGroups:
     """Records by number, in groups.
 
     Args:
@@ -73,7 +73,7 @@ class Records:
             self._changed.add(group_number)
 
     def delete(self, number: int) -> None:
-        """Forget a record."""
+        """Delete a record."""
         group_number = number >> GROUP_BITS
         before = self.group(group_number).pop(number, None)
         if before is not None:
@@ -82,7 +82,7 @@ class Records:
                 self._store.delete(f"{self._prefix}r{number}")
 
     def group(self, group_number: int) -> _Group:
-        """The records of a group at rest: number -> next timer, record."""
+        """The stored records of a group: number -> next timer, record."""
         group = self._groups.get(group_number)
         if group is None:
             data = self._store.read(f"{self._prefix}g{group_number}")
@@ -91,7 +91,7 @@ class Records:
         return group
 
     def save(self) -> None:
-        """Write what changed."""
+        """Write the groups that changed."""
         for group_number in sorted(self._changed):
             group = self._groups[group_number]
             key = f"{self._prefix}g{group_number}"

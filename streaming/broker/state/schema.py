@@ -1,12 +1,13 @@
-"""What rests between batches, beside the topology: the layout of the state.
+"""The layout of the stored state, besides the vhost.
 
     HeaderRecord      clock, numbers, timers of groups
-    QueueRecord       one a queue, in groups (`records.py`)
-    ChannelRecord     one a channel, likewise
+    QueueRecord       one per queue, in groups (`record_groups.py`)
+    ChannelRecord     one per channel, likewise
     DirectoryRecord   the names of channels
     pages             lists of Copy, Delivery or Held (`encoding.py`)
 
-A change of anything here is a new version of the state: see `encoding.py`.
+Every change here needs a new version of the state: see `encoding.py`. Fields are stored by
+position, so only their order and types count.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class FifoRecord(msgspec.Struct, array_like=True):
 
 
 class RunRecord(msgspec.Struct, array_like=True):
-    """A run at rest."""
+    """A run of requeued copies at rest (`requeued.py`)."""
 
     number: int
     first: int
@@ -45,49 +46,47 @@ class RunRecord(msgspec.Struct, array_like=True):
 
 
 class LevelRecord(msgspec.Struct, array_like=True):
-    """What rests of one priority."""
+    """One priority of a queue at rest."""
 
     level: int
     fifo: FifoRecord | None
-    returned: list[RunRecord] | None = None
+    requeued: list[RunRecord] | None = None
+
+    def emptied(self) -> LevelRecord:
+        """The same level without copies."""
+        next_page = 0 if self.fifo is None else self.fifo.next_page
+        return LevelRecord(self.level, FifoRecord(next_page, [], None, None))
 
 
 class QueueRecord(msgspec.Struct, array_like=True):
-    """A queue at rest."""
+    """A queue at rest; the defaults are those of a new queue."""
 
-    next_position: int
-    ready: int
-    ready_bytes: int
-    unacked: int
-    unacked_bytes: int
-    timer_ms: int
-    used_at_ms: int
-    expiry_timer_ms: int
-    retry_timer_ms: int
-    levels: list[LevelRecord]
-    consumers: list[tuple[int, int]]  # channel, stream; in order of service
-    waiting: list[tuple[int, int]]
-    unacked_on: list[tuple[int, int]]  # channel, unacked copies there
-    held: int
-    held_bytes: int
-    held_fifo: FifoRecord | None
-    blocked: bool
-    taken: int
-    next_return: int
-    had_consumer: bool
-    owner: int
-    mortal: bool
-
-
-EMPTY = QueueRecord(
-    *(0, 0, 0, 0, 0, NEVER, 0, NEVER, NEVER, [], [], [], []),
-    *(0, 0, None, False, 0, 0, False, -1, False),
-)
-"""A queue nothing has happened to yet; `next_return` is set by the quorum queue itself."""
+    next_position: int = 0
+    ready: int = 0
+    ready_bytes: int = 0
+    unacked: int = 0
+    unacked_bytes: int = 0
+    timer_ms: int = NEVER
+    used_at_ms: int = 0
+    expiry_timer_ms: int = NEVER
+    retry_timer_ms: int = NEVER
+    levels: list[LevelRecord] = []
+    consumers: list[tuple[int, int]] = []  # channel, consumer; in order of service
+    waiting: list[tuple[int, int]] = []
+    unacked_on: list[tuple[int, int]] = []  # channel, unacked copies there
+    held: int = 0
+    held_bytes: int = 0
+    held_fifo: FifoRecord | None = None
+    blocked: bool = False
+    taken: int = 0
+    next_return: int = 0
+    unused: bool = False  # kept for its position; earlier versions stored a flag here
+    owner: int = -1
+    may_expire: bool = False
 
 
 NO_QUEUE: Final = -1
-"""The queue of a delivery whose queue was deleted: a mark that `multiple` may go up to."""
+"""The queue number in the tombstone of a delivery whose queue was deleted."""
 
 
 class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
@@ -100,8 +99,8 @@ class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
     copy: Copy
 
 
-class StreamRecord(msgspec.Struct, array_like=True):
-    """A stream at rest."""
+class ConsumerRecord(msgspec.Struct, array_like=True):
+    """A consumer at rest, or the gets of a channel."""
 
     number: int
     label: str
@@ -119,8 +118,8 @@ class ChannelRecord(msgspec.Struct, array_like=True):
     user: str | None
     name: str
     next_tag: int
-    next_stream: int
-    streams: list[StreamRecord]
+    next_consumer: int
+    consumers: list[ConsumerRecord]
     get_labels: list[tuple[str, int, int]]  # label, first number, deliveries
     lease_ms: int | None
     used_at_ms: int
@@ -129,20 +128,43 @@ class ChannelRecord(msgspec.Struct, array_like=True):
 
 
 class DirectoryRecord(msgspec.Struct, array_like=True):
-    """Who has which channel."""
+    """The names of the open channels."""
 
     next_number: int
     names: list[tuple[str | None, str, int]]
 
 
 class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """A copy in the buffer: why and when (epoch seconds) it died, and who has accepted it."""
+    """A copy held by at-least-once dead-lettering.
+
+    `reason` and `died_at_s` (epoch seconds) are of its death; `accepted` are the targets that have
+    accepted its dead letter; `held` says that its HELD event was recorded.
+    """
 
     copy: Copy
     reason: str
     died_at_s: int
     accepted: tuple[str, ...] = ()
     held: bool = False
+
+
+class DetachedRecord(msgspec.Struct, array_like=True):
+    """Copies of a purged or deleted queue whose events follow later (`unfinished.py`)."""
+
+    queue_number: int
+    queue_name: str
+    quorum: bool
+    max_priority: int | None
+    levels: list[LevelRecord]
+    deleted: bool  # or purged
+    alternate_exchange: str | None  # of the deleted queue
+
+
+class UnfinishedRecord(msgspec.Struct, array_like=True):
+    """Work that is continued later: detached copies, and the numbers of paused queues."""
+
+    detached: list[DetachedRecord]
+    paused: list[int]
 
 
 class HeaderRecord(msgspec.Struct, array_like=True):

@@ -24,7 +24,7 @@ from streaming.pipeline.checkpoint.table_match import (
 from streaming.pipeline.checkpoint.written_batches import WrittenBatches
 from streaming.protocol.headers import WIRE_VERSION
 
-CORE_VERSION = 4
+CORE_VERSION = 5
 """Raised with every change of what the broker does with the same log."""
 
 LOCK = "dlx.lock"

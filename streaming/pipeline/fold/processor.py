@@ -19,11 +19,10 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streaming.broker.batch import Batch
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Kind
 from streaming.broker.message import Message
-from streaming.broker.shard import Shard
+from streaming.broker.shard import Batch, Shard
 from streaming.broker.vhost import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
@@ -136,8 +135,8 @@ class BrokerProcessor(StatefulProcessor):
             store.flush()
             lap("state")
         deaths: dict[str, int] = {}
-        for plan in batch.events.death_plans:
-            deaths[plan.reason] = deaths.get(plan.reason, 0) + 1
+        for outcome in batch.events.death_outcomes:
+            deaths[outcome.reason] = deaths.get(outcome.reason, 0) + 1
         return ShardReport(
             shard_key,
             config.vhost,

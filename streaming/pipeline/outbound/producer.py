@@ -14,8 +14,8 @@ from confluent_kafka import KafkaException, Producer
 from streaming.pipeline.outbound.records import OutboundRecords
 
 if TYPE_CHECKING:
-    from streaming.broker.batch import Batch
     from streaming.broker.config import ShardConfig
+    from streaming.broker.shard import Batch
     from streaming.ledger.read.body_reader import BodyReader
     from streaming.pipeline.outbound.truncation import CutRecord
     from streaming.pipeline.task.context import BatchContext, TaskSettings

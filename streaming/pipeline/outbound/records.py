@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from streaming.broker.batch import Batch
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import Message
 from streaming.broker.outbound import (
@@ -26,6 +25,7 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
+from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.pipeline.outbound.truncation import (
     CutRecord,

@@ -48,7 +48,7 @@ def dead_letter_tables(
     distinct, codes = _distinct_deaths(events)
     at_ms = times_of(events, len(events))[rows]
     texts = np.array([_text_bytes(each) for each in distinct], np.int64)
-    foreign = [max_header_bytes * bool(each.death[3].envelope.foreign) for each in distinct]
+    foreign = [max_header_bytes * bool(each.death[3].envelope.kafka_headers) for each in distinct]
     for start, end in runs_within(
         ([copy.message.size for copy in copies], MAX_BYTES),
         (texts[codes], MAX_TEXT_BYTES),
@@ -96,32 +96,18 @@ def _distinct_deaths(events: Events) -> tuple[list[_Distinct], Any]:
 
 
 def _different(events: Events) -> tuple[list[Any], Any]:
-    if not events.cut_deaths and not events.refused_deaths:  # then the plan says it all
-        numbers: dict[int, int] = {
-            plan: code for code, plan in enumerate(dict.fromkeys(map(id, events.death_plans)))
-        }
-        codes = np.fromiter(
-            map(numbers.__getitem__, map(id, events.death_plans)),
-            np.int32,
-            len(events.death_plans),
-        )
-        _codes, first = np.unique(codes, return_index=True)
-        distinct = []
-        for place in first.tolist():
-            row, plan = events.death_rows[place], events.death_plans[place]
-            targets = tuple(queue.name for queue in plan.targets)
-            distinct.append((row, None, events.queues[row], plan, plan.outcome, targets))
-        return distinct, codes
-    known: dict[Any, int] = {}
-    found = []
-    numbered = []
-    for death in events.deaths():
-        key = (id(death[3]), death[4], death[5])
-        if key not in known:
-            known[key] = len(known)
-            found.append(death)
-        numbered.append(known[key])
-    return found, np.array(numbered, np.int32)
+    outcomes = events.death_outcomes
+    numbers: dict[int, int] = {
+        outcome: code for code, outcome in enumerate(dict.fromkeys(map(id, outcomes)))
+    }
+    codes = np.fromiter(map(numbers.__getitem__, map(id, outcomes)), np.int32, len(outcomes))
+    _codes, first = np.unique(codes, return_index=True)
+    distinct = []
+    for place in first.tolist():
+        row, outcome = events.death_rows[place], outcomes[place]
+        queue = events.queues[row]
+        distinct.append((row, None, queue, outcome, outcome.outcome, outcome.targets))
+    return distinct, codes
 
 
 def _table(

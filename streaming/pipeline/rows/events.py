@@ -105,7 +105,7 @@ def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: 
     columns["routing_key"] = Coded(codes, [envelope.routing_keys[0] for envelope in names])
     positions = np.where(enqueued | requeued, numbers, _NONE)
     columns["position"] = _nullable(positions)
-    returns = _scatter(rows, places, map(attrgetter("returns"), present))
+    returns = _scatter(rows, places, map(attrgetter("requeue_count"), present))
     counted = np.where(requeued, returns, np.where(enqueued, _NONE, numbers))
     columns["number"] = _nullable(np.where(counted == 0, _NONE, counted))
     deadlines = _scatter(rows, places, map(attrgetter("deadline_ms"), present))
@@ -207,7 +207,7 @@ def _distinct_by_identity(
 
 
 def _reasons(events: Events, rows: int) -> tuple[list[str], Any]:
-    reasons = [plan.reason for plan in events.death_plans]
+    reasons = [outcome.reason for outcome in events.death_outcomes]
     numbers = {reason: code for code, reason in enumerate(dict.fromkeys(reasons))}
     codes = np.full(rows, -1, np.int32)
     codes[np.array(events.death_rows, np.int64)] = [numbers[reason] for reason in reasons]

@@ -75,8 +75,7 @@ class Balance(Watch):
                 weighed[(self.queue[copy_id], place)] += self.size[copy_id]
         held: Counter[tuple[str, str]] = Counter()
         held_bytes: Counter[tuple[str, str]] = Counter()
-        for name in shard.topology.queues:
-            queue = shard.queues.named(name)
+        for name, queue in shard.overview().queues.items():
             held.update({(name, READY): queue.ready, (name, UNACKED): queue.unacked})
             held.update({(name, HELD): queue.held})
             held_bytes.update({(name, READY): queue.ready_bytes, (name, HELD): queue.held_bytes})
@@ -87,13 +86,15 @@ class Balance(Watch):
 
 def limits_hold(shard: Shard) -> None:
     """R-LEN-1, R-QUEUE-2: no queue is over a drop-head limit or keeps a consumer waiting."""
-    for name in shard.topology.queues:
-        queue = shard.queues.named(name)
-        assert not (queue.ready and queue.waiting)
+    for name in shard.vhost.queues:
+        queue = shard.state.queues.named(name)
+        assert queue.paused or not (queue.ready and queue.waiting)
         if queue.settings.overflow == "drop-head":
             assert queue.ready <= queue.max_length
             assert queue.ready_bytes <= queue.max_bytes
-        consumers = [shard.channels.by_number(one).streams[two] for one, two in queue.consumers]
-        assert all(stream.active for stream in consumers)
-        assert set(queue.waiting) == {stream.key for stream in consumers if stream.has_room}
+        consumers = [shard.state.channels.consumer(key) for key in queue.consumers]
+        assert all(consumer.active for consumer in consumers)
+        waiting = {consumer.key for consumer in consumers if consumer.has_room}
+        assert set(queue.waiting) == waiting
+        assert {consumer.key for consumer in consumers if consumer.in_line} == waiting
         assert sum(queue.unacked_on.values()) == queue.unacked

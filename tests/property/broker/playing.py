@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker.channels import streams
+from streaming.broker.channels import channel
 from streaming.broker.config import ShardConfig
-from streaming.broker.dead_letters import at_least_once, dead_lettering
+from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.events import Actor, Event
 from streaming.broker.message import Envelope, Message, Publication
@@ -19,7 +19,7 @@ from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outboun
 from streaming.broker.shard import Shard
 from streaming.broker.state import paged_fifo as pages
 from streaming.broker.state import record_groups as records
-from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost import VhostCache
 from tests.property.broker.scripts import Publish, Step
 
@@ -35,7 +35,7 @@ def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "PAGE_COPIES", page_copies)
         patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
-        patch.setattr(streams, "PAGE_BITS", page_bits)
+        patch.setattr(channel, "PAGE_BITS", page_bits)
         patch.setattr(records, "GROUP_BITS", page_bits)
         patch.setattr(records, "LARGE_BYTES", 90)
         yield
@@ -45,8 +45,7 @@ def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
 def low_limit() -> Iterator[None]:
     """A cascade limit that small topologies can reach."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dead_lettering, "MAX_DESCENDANTS", LIMIT)
-        patch.setattr(at_least_once, "MAX_DESCENDANTS", LIMIT)
+        patch.setattr(planning, "MAX_DESCENDANTS", LIMIT)
         yield
 
 

@@ -127,7 +127,7 @@ def test_a_batch_reports_what_is_resident(script, cuts):
     with low_limit():
         played = play(script, cuts=cuts)
     shard = Shard(CONFIG, played.store)
-    queues = [shard.queues.named(name) for name in shard.topology.queues]
+    queues = shard.overview().queues.values()
     messages = sum(queue.ready + queue.unacked + queue.held for queue in queues)
     size = sum(queue.ready_bytes + queue.unacked_bytes + queue.held_bytes for queue in queues)
 

@@ -98,7 +98,7 @@ def _make(broker: Broker, model: Model, move: str, number: int, body: str) -> No
     elif move == "get":
         given = broker.get("work", body)
         expected = model.get()
-        got = [(broker.body(one), bool(one.returns)) for one in given]
+        got = [(broker.body(one), bool(one.requeue_count)) for one in given]
         assert got == ([] if expected is None else [expected])
         if expected is not None:
             model.refs[expected[0]] = f"{body}/0"

@@ -61,7 +61,7 @@ def test_a_dead_letter_without_exchange_is_held_until_a_retry_finds_one(cut):
 
     assert before == ["m1 enqueued in work", "m1 delivered in work", "m1 held in work"]
     assert broker.story() == ["m1 died in work, rejected, to dead", "m1 enqueued in dead"]
-    assert broker.shard.next_deadline_ms() == 1 << 62
+    assert broker.shard.overview().next_deadline_ms == 1 << 62
 
 
 @CUT

@@ -2,14 +2,13 @@
 
 import pytest
 
-from streaming.broker.dead_letters import at_least_once, dead_lettering
+from streaming.broker.dead_letters import planning
 from tests.builders import Broker
 
 
 @pytest.fixture(autouse=True)
 def limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_lettering, "MAX_DESCENDANTS", 5)
-    monkeypatch.setattr(at_least_once, "MAX_DESCENDANTS", 5)
+    monkeypatch.setattr(planning, "MAX_DESCENDANTS", 5)
 
 
 def fan_out(broker: Broker, exchange: str, *names: str, **arguments: object) -> None:

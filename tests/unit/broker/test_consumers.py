@@ -128,7 +128,7 @@ def test_nobody_cancels_the_consumer_of_another_user():
 
     broker.do(commands.Cancel(label="a"), user="bob")
 
-    assert len(broker.shard.queues.named("q").consumers) == 1
+    assert len(broker.shard.state.queues.named("q").consumers) == 1
 
 
 @CUT

@@ -38,7 +38,7 @@ def test_a_queue_that_rabbitmq_refuses_is_refused_and_not_there(declaration, cod
     refusal = broker.refusal(commands.DeclareQueue(queue=declaration))
 
     assert code_of(refusal) == code
-    assert broker.shard.topology.queues == {}
+    assert broker.shard.vhost.queues == {}
     assert [kind for kind, *_ in broker.of_kind(Kind.TOPOLOGY)] == []
 
 
@@ -191,13 +191,13 @@ def test_topology_events_name_the_user_who_did_it():
 def test_a_policy_that_cannot_be_used_is_refused_and_changes_nothing(policy, text):
     broker = Broker()
     broker.queue("q")
-    before = broker.shard.queues.named("q").settings
+    before = broker.shard.state.queues.named("q").settings
 
     refusal = broker.refusal(commands.SetPolicy(policy=policy))
 
     assert code_of(refusal) == 406
     assert text is None or refusal == Refusal(406, text)
-    assert broker.shard.queues.named("q").settings == before
+    assert broker.shard.state.queues.named("q").settings == before
 
 
 def test_clearing_a_policy_that_is_not_there_is_no_error():
@@ -228,17 +228,17 @@ def test_every_kind_of_declaration_is_there_again_in_the_next_batch():
     broker.policy("p", "r", {"max-length": 5})
     broker.policy("o", "r", {"max-length": 3}, operator=True)
     broker.do(commands.SetPermissions(user="ann", configure="a", write="b", read="c"))
-    before = broker.shard.topology
+    before = broker.shard.vhost
 
     broker.finish()
 
-    after = broker.shard.topology
+    after = broker.shard.vhost
     assert after is not before
     assert encode_vhost(after) == encode_vhost(before)
     assert after.queues == before.queues
     assert after.queue_names == before.queue_names
     assert after.exclusive_queues == {"q"}
-    assert broker.shard.queues.named("r").settings.max_length == 3
+    assert broker.shard.state.queues.named("r").settings.max_length == 3
 
 
 def test_an_unknown_queue_is_not_found_by_any_command():

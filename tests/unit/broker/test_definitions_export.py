@@ -3,7 +3,7 @@
 from typing import Any
 
 from streaming.broker import commands
-from streaming.broker.handlers.definitions_export import PAGE_BYTES
+from streaming.broker.handlers.definitions import PAGE_BYTES
 from tests.builders import Broker
 from topology.definitions.load import load_definitions
 from topology.refusals import Refusal
@@ -52,7 +52,7 @@ def test_a_large_topology_is_several_pages_of_the_same_version():
     assert len(found) > 2
     assert len({page["version"] for page in found}) == 1
     names = [each["name"] for each in document_of(found)["queues"]]
-    assert names == sorted(broker.shard.topology.queues)
+    assert names == sorted(broker.shard.vhost.queues)
 
 
 def test_an_object_too_large_for_a_page_is_left_out_and_said_so():

@@ -59,7 +59,7 @@ def test_an_export_is_imported_unchanged_and_what_is_not_modelled_is_named():
     assert answer["imported"] == 6
     assert [text for text in answer["left_out"] if "plugged" in text or "x-random" in text] != []
     assert broker.story() == ["m1 enqueued in q"]
-    assert broker.shard.queues.named("q").settings.max_length == 3
+    assert broker.shard.state.queues.named("q").settings.max_length == 3
 
 
 def test_importing_again_changes_nothing_but_sets_policies_and_permissions_again():
@@ -105,13 +105,13 @@ def test_a_document_that_cannot_be_imported_whole_is_not_imported_at_all(members
     broker.queue("q")
     broker.exchange("x", "topic")
     broker.finish()
-    before = encode_vhost(broker.shard.topology)
+    before = encode_vhost(broker.shard.vhost)
 
     refusal = broker.refusal(an_import(**members))
 
     assert isinstance(refusal, Refusal)
     assert refusal.code == code
-    assert encode_vhost(broker.shard.topology) == before
+    assert encode_vhost(broker.shard.vhost) == before
 
 
 def a_binding(source: str, destination: str, key: str = "", **arguments: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_a_binding_that_could_not_be_made_refuses_the_document(binding):
 
     assert refusal is not None
     assert refusal.code == 406
-    assert set(broker.shard.topology.queues) == {"q"}
+    assert set(broker.shard.vhost.queues) == {"q"}
 
 
 def test_what_is_meant_for_other_vhosts_is_not_imported():
@@ -166,7 +166,7 @@ def test_what_is_meant_for_other_vhosts_is_not_imported():
 
     assert isinstance(answer, dict)
     assert answer["imported"] == 0
-    assert broker.shard.topology.queues == {}
+    assert broker.shard.vhost.queues == {}
 
 
 def test_lanes_refuse_a_document_that_brings_them_what_they_cannot_have():
@@ -176,8 +176,8 @@ def test_lanes_refuse_a_document_that_brings_them_what_they_cannot_have():
 
     assert refusal is not None
     assert refusal.code == 540
-    assert broker.shard.topology.queues == {}
-    assert broker.shard.topology.policies.policies() == []
+    assert broker.shard.vhost.queues == {}
+    assert broker.shard.vhost.policies.policies() == []
 
 
 def test_the_policies_of_a_document_come_into_force_together():
@@ -205,7 +205,7 @@ def test_the_policies_of_a_document_come_into_force_together():
         )
     )
 
-    assert broker.shard.queues.named("q").ready == 2
+    assert broker.shard.state.queues.named("q").ready == 2
 
 
 def test_a_document_in_which_all_is_wrong_is_refused_in_few_words():
@@ -243,4 +243,4 @@ def test_an_exclusive_queue_is_left_out_because_nobody_would_own_it():
     assert isinstance(answer, dict)
     assert answer["imported"] == 0
     assert len(answer["left_out"]) == 2
-    assert broker.shard.topology.queues == {}
+    assert broker.shard.vhost.queues == {}

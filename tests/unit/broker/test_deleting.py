@@ -63,7 +63,7 @@ def test_deleting_an_exchange_takes_its_bindings_and_the_auto_delete_exchanges_b
 
     names = [detail["name"] for _, detail in broker.of_kind(Kind.TOPOLOGY)[-3:]]
     assert names == ["last", "middle", "first"]
-    assert set(broker.shard.topology.router.exchanges) == {
+    assert set(broker.shard.vhost.router.exchanges) == {
         "",
         "amq.direct",
         "amq.fanout",
@@ -82,8 +82,8 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding():
     broker.bind("x", "b")
 
     broker.do(commands.DeleteQueue(queue="a"))
-    still_there = "x" in broker.shard.topology.router.exchanges
+    still_there = "x" in broker.shard.vhost.router.exchanges
     broker.do(commands.Unbind(binding=Binding("x", "b")))
 
     assert still_there
-    assert "x" not in broker.shard.topology.router.exchanges
+    assert "x" not in broker.shard.vhost.router.exchanges

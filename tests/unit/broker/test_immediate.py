@@ -108,15 +108,14 @@ def test_a_missing_alternate_of_an_exchange_on_the_way_is_warned_of_too():
     assert len(broker.of_kind(Kind.WARNING)) == 1
 
 
-def test_a_warning_before_a_death_on_arrival_does_not_take_its_number():
-    """The copy's id is the number of the event it is born and dies with."""
+def test_a_copy_that_dies_on_arrival_has_the_number_of_its_death_even_with_a_warning():
     broker = Broker()
     broker.exchange("x", arguments={"alternate-exchange": "gone"})
     broker.queue("q", max_length=0, overflow="reject-publish-dlx", dead_letter_exchange="x")
 
     broker.publish("", "q", "m1")
 
-    warning, death = broker.everything()[-2:]
-    assert (warning.kind, death.kind) == (Kind.WARNING, Kind.DIED)
+    death, warning = broker.everything()[-2:]
+    assert (death.kind, warning.kind) == (Kind.DIED, Kind.WARNING)
     assert death.copy is not None
     assert death.copy.copy_id == death.seq

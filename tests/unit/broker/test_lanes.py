@@ -32,7 +32,7 @@ def test_a_queue_that_lanes_cannot_have_is_refused(declaration, what):
     broker = Broker(lanes=4)
 
     assert broker.refusal(commands.DeclareQueue(queue=declaration)) == refused(what)
-    assert broker.shard.topology.queues == {}
+    assert broker.shard.vhost.queues == {}
 
 
 @pytest.mark.parametrize("operator", [False, True])
@@ -48,7 +48,7 @@ def test_a_policy_that_lanes_cannot_have_is_refused_whatever_it_matches(definiti
     broker = Broker(lanes=4)
 
     assert broker.policy("p", "nothing", definition, operator=operator) == refused(what)
-    assert broker.shard.topology.policies.policies(operator=operator) == []
+    assert broker.shard.vhost.policies.policies(operator=operator) == []
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_limits_are_divided_among_the_lanes():
         broker.do(commands.DeclareQueue(queue=a_queue("q", max_length=6, max_length_bytes=100)))
         for number in range(10):
             broker.publish("", "q", f"m{number}", size=1)
-        settings = broker.shard.queues.named("q").settings
+        settings = broker.shard.state.queues.named("q").settings
         kept.append((broker.depth("q"), settings.max_length, settings.max_length_bytes))
 
     assert kept == [(2, 2, 25), (2, 2, 25), (1, 1, 25), (1, 1, 25)]
@@ -80,7 +80,7 @@ def test_a_policy_that_lanes_can_have_is_divided_too():
     broker.queue("q")
 
     assert broker.policy("p", "q", {"max-length": 4, "message-ttl": 5}) is None
-    assert broker.shard.queues.named("q").settings.max_length == 1
+    assert broker.shard.state.queues.named("q").settings.max_length == 1
 
 
 def test_a_broadcast_command_is_answered_by_lane_0_alone():

@@ -235,9 +235,13 @@ def test_headers_exchanges_see_the_records_own_headers():
     broker.queue("q")
     broker.bind("amq.headers", "q", arguments={"x-match": "all", "colour": "red"})
 
-    broker.publish("amq.headers", "", "m1", foreign={"colour": "red"})
-    broker.publish("amq.headers", "", "m2", headers={"colour": "blue"}, foreign={"colour": "red"})
-    broker.publish("amq.headers", "", "m3", headers={"colour": "red"}, foreign={"colour": b"x"})
+    broker.publish("amq.headers", "", "m1", kafka_headers={"colour": "red"})
+    broker.publish(
+        "amq.headers", "", "m2", headers={"colour": "blue"}, kafka_headers={"colour": "red"}
+    )
+    broker.publish(
+        "amq.headers", "", "m3", headers={"colour": "red"}, kafka_headers={"colour": b"x"}
+    )
 
     assert broker.drain("q") == ["m1", "m3"]
 

@@ -123,7 +123,7 @@ def test_r_dlv_2_a_message_is_delivered_at_most_one_time_more_than_its_limit(cut
     counts = []
     for _ in range(limit + 1):
         (given,) = broker.get("q", "g")
-        counts.append(given.returns)
+        counts.append(given.requeue_count)
         broker.reject("g/0", requeue=True)
 
     assert counts == list(range(limit + 1))
@@ -158,8 +158,8 @@ def test_r_dlv_7_a_rejected_message_shows_a_stale_count_in_the_next_quorum_queue
     broker.reject("h/0", requeue=True)
     (second,) = broker.get("dead", "i")
 
-    assert (first.returns, first.delivery_count) == (0, 1)
-    assert (second.returns, second.delivery_count) == (1, 1)
+    assert (first.requeue_count, first.delivery_count) == (0, 1)
+    assert (second.requeue_count, second.delivery_count) == (1, 1)
 
 
 @CUT

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.dead_letters import dead_lettering
+from streaming.broker.dead_letters import planning
 from streaming.broker.state import record_groups as records
 from streaming.broker.vhost import CACHED_VHOSTS, VhostCache
 from tests.builders import Broker
@@ -104,14 +104,14 @@ def test_a_compiled_topology_is_used_again_by_content():
     broker = Broker(cache=cache)
     broker.queue("q")
     broker.finish()
-    before = broker.shard.topology
+    before = broker.shard.vhost
     broker.finish()
-    same = broker.shard.topology
+    same = broker.shard.vhost
     broker.queue("r")
     broker.finish()
 
     assert same is before
-    assert broker.shard.topology is before
+    assert broker.shard.vhost is before
     assert set(before.queues) == {"q", "r"}
 
 
@@ -124,7 +124,7 @@ def test_a_batch_that_fails_leaves_no_half_changed_topology_behind():
 
     broker.shard = broker._open()  # noqa: SLF001 - as a worker would begin again
 
-    assert set(broker.shard.topology.queues) == {"q"}
+    assert set(broker.shard.vhost.queues) == {"q"}
 
 
 def test_only_so_many_compiled_topologies_are_kept():
@@ -136,7 +136,7 @@ def test_only_so_many_compiled_topologies_are_kept():
     for broker in brokers:
         batch = broker.shard
         batch.finish()
-        digests.append(batch._digest)  # noqa: SLF001 - what the cache goes by
+        digests.append(batch.state._digest)  # noqa: SLF001 - what the cache goes by
 
     kept = [cache.take("4.0", digest) is not None for digest in digests]
 
@@ -144,7 +144,7 @@ def test_only_so_many_compiled_topologies_are_kept():
 
 
 def test_what_is_remembered_of_deaths_is_bounded_and_makes_no_difference(monkeypatch):
-    monkeypatch.setattr(dead_lettering, "MAX_PLANS", 2)
+    monkeypatch.setattr(planning, "MAX_PLANS", 2)
     broker = Broker()
     broker.queue("q", message_ttl=0, dead_letter_exchange="amq.fanout")
     broker.queue("dead")
@@ -160,7 +160,7 @@ def test_is_unacked_says_whether_a_delivery_is_settled():
     broker.queue("q")
     broker.publish("", "q", "m1")
     (given,) = broker.get("q", "g")
-    channels = broker.shard.channels
+    channels = broker.shard.state.channels
 
     before = channels.is_unacked(given.delivery_id)
     broker.ack("g/0")
@@ -208,4 +208,4 @@ def test_r_qpid_closing_a_channel_leaves_the_exclusive_queues_of_others():
 
     assert locked is not None
     assert locked.code == 405
-    assert set(broker.shard.topology.queues) == {"of c2"}
+    assert set(broker.shard.vhost.queues) == {"of c2"}

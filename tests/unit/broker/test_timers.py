@@ -173,5 +173,5 @@ def test_timers_of_many_queues_at_rest_wake_those_queues_alone():
 
     broker.at(1_077)
 
-    assert broker.shard.queues.by_number(78) is broker.shard.queues.named("q77")
+    assert broker.shard.state.queues.by_number(78) is broker.shard.state.queues.named("q77")
     assert broker.story()[-1] == "m1 died in q77, expired, to nowhere: no_exchange"

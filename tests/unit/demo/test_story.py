@@ -28,7 +28,7 @@ def depths(broker, *names):
 def test_the_story_shows_every_queue_that_it_declares_and_no_other():
     broker = staged()
 
-    assert set(broker.shard.topology.queues) == set(QUEUES)
+    assert set(broker.shard.vhost.queues) == set(QUEUES)
 
 
 def test_twenty_messages_are_fourteen_orders_five_quotes_and_a_misspelt_one():

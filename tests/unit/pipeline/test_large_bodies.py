@@ -11,7 +11,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import Message
 from streaming.broker.shard import Shard
-from streaming.broker.state.paged_fifo import MemoryStore
+from streaming.broker.state.store import MemoryStore
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFile, DataFileName

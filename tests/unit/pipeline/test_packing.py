@@ -42,7 +42,7 @@ def test_a_blob_comes_back_as_it_went():
     assert records.columns["command"].to_pylist() == [None, None]
     assert (publication.exchange, publication.routing_key) == ("x", "k")
     assert (publication.properties, publication.headers) == ({"priority": 1}, HEADERS)
-    assert publication.foreign == {"traceparent": "00"}
+    assert publication.kafka_headers == {"traceparent": "00"}
 
 
 def test_blobs_are_merged_by_the_running_maximum_of_their_timestamps():

@@ -26,7 +26,11 @@ def test_a_record_without_our_headers_goes_to_the_default_exchange_of_the_defaul
     publication = said.publication
     assert (said.vhost, said.flags, said.channel) == ("/", 0, "pub")
     assert (publication.exchange, publication.routing_key) == ("", "")
-    assert (publication.properties, publication.headers, publication.foreign) == ({}, None, None)
+    assert (publication.properties, publication.headers, publication.kafka_headers) == (
+        {},
+        None,
+        None,
+    )
 
 
 def test_everything_a_publisher_can_say_is_read():

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.broker.batch import Batch
 from streaming.broker.events import Events
 from streaming.broker.message import Envelope, Message
+from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place

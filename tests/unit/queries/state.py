@@ -29,25 +29,25 @@ def contents_of(broker: Broker) -> list[dict[str, Any]]:
                 "expires_at_ms": None if one.deadline_ms == NEVER else one.deadline_ms,
                 "exchange": one.envelope.exchange,
                 "routing_key": one.envelope.routing_keys[0],
-                "returns": one.returns,
+                "returns": one.requeue_count,
                 "body_bytes": one.message.size,
                 "user": user,
                 "channel": channel,
             }
         )
 
-    for name in sorted(shard.topology.queues):
-        for one in shard.queues.named(name).take_everything():
+    for name in sorted(shard.vhost.queues):
+        for one in shard.state.queues.named(name).order.take_all():
             add(one, name, "ready", None, None)
-    open_channels = shard.channels._numbers()  # noqa: SLF001 - nobody else lists them
+    open_channels = shard.state.channels._numbers()  # noqa: SLF001 - nobody else lists them
     for (_user, _name), number in sorted(open_channels.items(), key=str):
-        channel = shard.channels.by_number(number)
-        for stream in channel.streams.values():
-            for page in list(stream.pages):
-                for delivery in stream._page(page).values():  # noqa: SLF001 - all there are
+        channel = shard.state.channels.by_number(number)
+        for consumer in channel.consumers.values():
+            for page in list(consumer.pages):
+                for delivery in consumer._page(page).values():  # noqa: SLF001 - all there are
                     if delivery.queue_number == NO_QUEUE:
                         continue
-                    queue = shard.queues.by_number(delivery.queue_number)
+                    queue = shard.state.queues.by_number(delivery.queue_number)
                     assert queue is not None
                     add(delivery.copy, queue.name, "unacked", channel.user, channel.name)
     return sorted(found, key=lambda row: row["copy_id"])

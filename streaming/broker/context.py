@@ -1,0 +1,55 @@
+"""What every part of a shard needs; it has no behaviour of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.broker.events import CLOCK, Actor
+
+if TYPE_CHECKING:
+    from streaming.broker.clock import Clock
+    from streaming.broker.config import ShardConfig
+    from streaming.broker.events import Events
+    from streaming.broker.outbound import Outbound
+    from streaming.broker.state.store import StateStore
+    from streaming.broker.vhost import AlternateWarnings
+    from topology.vhost import Vhost
+
+
+class ShardContext:
+    """The configuration, the state and the output of one shard during one batch.
+
+    Attributes:
+        vhost: what is declared; its `version` grows with every change.
+        outbound: what clients are told, in order.
+        actor: who causes what happens now.
+    """
+
+    __slots__ = (
+        "actor",
+        "alternate_warnings",
+        "clock",
+        "config",
+        "events",
+        "outbound",
+        "store",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        config: ShardConfig,
+        store: StateStore,
+        events: Events,
+        clock: Clock,
+        vhost: Vhost,
+        alternate_warnings: AlternateWarnings,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.events = events
+        self.clock = clock
+        self.vhost = vhost
+        self.alternate_warnings = alternate_warnings
+        self.outbound: list[Outbound] = []
+        self.actor: Actor = CLOCK

@@ -1,0 +1,183 @@
+"""Plans what becomes of a death or a rerouted copy: the new envelope and the target queues.
+
+A plan depends only on the envelope, the queue and the reason, until the vhost changes or a second
+passes (x-death holds the time). So it is made once for messages that are alike, and cached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.broker.dead_letters.x_death import (
+    REASONS,
+    REJECTED,
+    envelope_after_death,
+    is_cycle,
+    matching_headers,
+)
+from streaming.broker.events import DeathOutcome
+
+if TYPE_CHECKING:
+    from streaming.broker.context import ShardContext
+    from streaming.broker.message import Envelope, Message
+    from streaming.broker.queues.queue import Queue
+    from streaming.broker.queues.registry import QueueRegistry
+    from streaming.broker.vhost import MissingAlternate
+
+MAX_DESCENDANTS = 10_000
+"""Dead letters that one message may leave in one instant (D11)."""
+
+MAX_PLANS = 10_000
+"""Cached plans per queue and reason."""
+
+
+class DeathPlan:
+    """What is to become of a death.
+
+    Attributes:
+        outcome: what becomes of it if every target accepts.
+        targets: the queues that get a dead letter each.
+        missing_alternates: alternate exchanges that were needed and do not exist.
+    """
+
+    __slots__ = ("_refusals", "missing_alternates", "outcome", "targets")
+
+    def __init__(
+        self,
+        reason: str,
+        envelope: Envelope,
+        targets: tuple[Queue, ...],
+        outcome: str = "",
+        cycles: tuple[str, ...] = (),
+        missing_alternates: tuple[MissingAlternate, ...] = (),
+    ) -> None:
+        names = tuple([queue.name for queue in targets])
+        self.outcome = DeathOutcome(reason, envelope, names, outcome, cycles)
+        self.targets = targets
+        self.missing_alternates = missing_alternates
+        self._refusals: dict[tuple[str, ...], DeathOutcome] = {}
+
+    def cut(self, count: int) -> DeathPlan:
+        """The same for the first targets only, because of the limit of descendants."""
+        planned = self.outcome
+        return DeathPlan(
+            planned.reason,
+            planned.envelope,
+            self.targets[:count],
+            "cascade_limit",
+            planned.cycles,
+            self.missing_alternates,
+        )
+
+    def refused_by(self, refused: tuple[str, ...]) -> DeathOutcome:
+        """The outcome if these targets refused their dead letters."""
+        outcome = self._refusals.get(refused)
+        if outcome is None:
+            planned = self.outcome
+            names = frozenset(refused)
+            accepted = tuple([name for name in planned.targets if name not in names])
+            outcome = self._refusals[refused] = DeathOutcome(
+                planned.reason,
+                planned.envelope,
+                accepted,
+                planned.outcome if accepted else "refused",
+                planned.cycles,
+                refused,
+            )
+        return outcome
+
+
+class DeathPlanner:
+    """Makes and caches the plans of one shard."""
+
+    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+        self._context = context
+        self._queues = queues
+        self._plans: dict[Queue, dict[str, dict[Envelope, DeathPlan]]] = {}
+        self._version = -1
+        self._second = -1
+
+    def refresh(self) -> None:
+        """Invalidate the cache if the vhost changed or a second passed."""
+        version, second = self._context.vhost.version, self._context.clock.second
+        if version != self._version or second != self._second:
+            self._version = version
+            self._second = second
+            self._plans = {}
+
+    def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
+        """What becomes of such a death now. Call `refresh` first in each step."""
+        of_queue = self._plans.get(queue)
+        if of_queue is None:
+            of_queue = self._plans[queue] = {each: {} for each in REASONS}
+        plans = of_queue[reason]
+        plan = plans.get(envelope)
+        if plan is None:
+            if len(plans) >= MAX_PLANS:
+                plans.clear()
+            plan = plans[envelope] = self.new_plan(queue, envelope, reason, self._second)
+        if plan.missing_alternates:
+            self._context.alternate_warnings.warn(plan.missing_alternates)
+        return plan
+
+    def new_plan(self, queue: Queue, envelope: Envelope, reason: str, time_s: int) -> DeathPlan:
+        """Plan a death (section 23, Die, up to the targets). `time_s`: its epoch second."""
+        settings = queue.settings
+        router = self._context.vhost.router
+        exchange = settings.dead_letter_exchange
+        if exchange is not None and exchange not in router.exchanges:
+            exchange = None
+        after = envelope_after_death(
+            envelope,
+            reason,
+            queue.name,
+            time_s,
+            exchange,
+            settings.dead_letter_routing_key,
+            self._context.config.compat,
+        )
+        if exchange is None:
+            return DeathPlan(reason, after, (), "no_exchange")
+        route = router.route(exchange, after.routing_keys, matching_headers(after))
+        names = route.queues
+        cycles: tuple[str, ...] = ()
+        if reason != REJECTED:
+            cycles = tuple(name for name in names if is_cycle(after.deaths, name))
+            if cycles:
+                excluded = frozenset(cycles)
+                names = tuple(name for name in names if name not in excluded)
+        outcome = ""
+        if not names:
+            outcome = "cycle" if cycles else "no_route"
+        targets = tuple([self._queues.named(name) for name in names])
+        return DeathPlan(reason, after, targets, outcome, cycles, route.missing_alternates)
+
+    def reroute_plan(
+        self, exchange: str | None, envelope: Envelope, reason: str, *, once: bool
+    ) -> DeathPlan:
+        """Plan a reroute to a queue's own alternate exchange (SEMANTICS section 21).
+
+        The copy keeps its keys and headers, without a death record. If nothing is bound, the
+        alternate exchanges of that exchange are tried, one after the other.
+
+        Args:
+            reason: `rejected` or `orphaned`.
+            once: whether a copy that was rerouted before is discarded (R-QPID-5).
+        """
+        if envelope.rerouted and once:
+            return DeathPlan(reason, envelope, (), "rerouted_before")
+        router = self._context.vhost.router
+        if exchange is None or exchange not in router.exchanges:
+            return DeathPlan(reason, envelope, (), "no_exchange")
+        after = envelope.replace(exchange=exchange, rerouted=True)
+        route = router.route(
+            exchange, after.routing_keys, matching_headers(after), one_alternate=True
+        )
+        targets = tuple([self._queues.named(name) for name in route.queues])
+        outcome = "" if targets else "no_route"
+        return DeathPlan(reason, after, targets, outcome, (), route.missing_alternates)
+
+
+def identity_of(message: Message) -> tuple[int, int, int]:
+    """The identity of a message."""
+    return (message.topic_number, message.partition, message.offset)

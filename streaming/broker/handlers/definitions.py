@@ -1,0 +1,147 @@
+"""Commands that import and export definitions.
+
+An import declares all of a document, or nothing. An export is split into pages, because an answer
+must fit into a Kafka record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streaming.broker import commands
+from streaming.broker.handlers import exchanges, lifecycle, policies, queues
+from streaming.broker.handlers.access import Result, refuse_administration, vhost_name
+from topology.definitions.dump import exported
+from topology.definitions.json_object import MAX_PROBLEMS
+from topology.definitions.load import load_definitions
+from topology.errors import InvalidTopologyError
+from topology.refusals import precondition_failed
+
+if TYPE_CHECKING:
+    from streaming.broker.events import Actor
+    from streaming.broker.shard_state import ShardState
+    from topology.declarations import Definitions, DestinationType
+    from topology.vhost import Vhost
+
+PAGE_BYTES = 256 * 1024
+"""A page ends with the object that makes it larger; an object larger than this is left out."""
+
+_encoder = msgspec.json.Encoder()
+
+
+def import_definitions(
+    shard: ShardState, actor: Actor, command: commands.ImportDefinitions
+) -> Result:
+    """Declare what the document holds for this vhost (R-DEF-1..4).
+
+    An object that exists with other arguments refuses the whole import; nothing has changed then.
+
+    Returns:
+        `imported`: how many objects; `left_out`: the unsupported ones, as texts.
+    """
+    name = vhost_name(shard)
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    try:
+        loaded = load_definitions(
+            command.definitions,
+            default_vhost=name,
+            existing=_existing(shard.context.vhost),
+            max_problems=MAX_PROBLEMS,
+        )
+    except InvalidTopologyError as error:
+        return precondition_failed(f"definitions cannot be imported: {error}")
+    left_out = [str(problem) for problem in loaded.left_out]
+    definitions = loaded.vhosts.get(name)
+    if definitions is None:
+        return {"imported": 0, "left_out": left_out}
+    refusals = [
+        *(
+            policies.refuse_policy(shard, actor, one, operator=False)
+            for one in definitions.policies
+        ),
+        *(
+            policies.refuse_policy(shard, actor, one, operator=True)
+            for one in definitions.operator_policies
+        ),
+        *(exchanges.refuse_exchange(shard, actor, one) for one in definitions.exchanges),
+        *(queues.refuse_declaration(shard, actor, one) for one in definitions.queues),
+        *(exchanges.refuse_binding_key(shard, one) for one in definitions.bindings),
+    ]
+    for refusal in refusals:
+        if refusal is not None:
+            return refusal
+    _declare(shard, definitions)
+    return {"imported": _count(definitions), "left_out": left_out}
+
+
+def _declare(shard: ShardState, definitions: Definitions) -> None:
+    for permission in definitions.permissions:
+        policies.add_permission(shard, permission)
+    policies.put_in_force(shard, definitions.policies, definitions.operator_policies)
+    for exchange in definitions.exchanges:
+        exchanges.add_exchange(shard, exchange)
+    for queue in definitions.queues:
+        lifecycle.declare_queue(shard, queue)
+    for binding in definitions.bindings:
+        exchanges.add_binding(shard, binding)
+
+
+def _existing(vhost: Vhost) -> list[tuple[DestinationType, str]]:
+    """All exchanges and queues."""
+    exchange_names: list[tuple[DestinationType, str]] = [
+        ("exchange", name) for name in vhost.router.exchanges
+    ]
+    return exchange_names + [("queue", name) for name in vhost.queues]
+
+
+def _count(definitions: Definitions) -> int:
+    return sum(
+        len(part)
+        for part in (
+            definitions.exchanges,
+            definitions.queues,
+            definitions.bindings,
+            definitions.policies,
+            definitions.operator_policies,
+            definitions.permissions,
+        )
+    )
+
+
+def export_definitions(
+    shard: ShardState, actor: Actor, command: commands.ExportDefinitions
+) -> Result:
+    """Export one page, from object number `first` on.
+
+    Returns:
+        `objects`: pairs of a section of definitions documents and an object of it; `version` of the
+        vhost, which must be the same on all pages; `next`, if there are more objects; `left_out`:
+        objects too large for a page, as texts.
+    """
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    vhost, name = shard.context.vhost, vhost_name(shard)
+    everything = list(exported(vhost.definitions()))
+    objects: list[tuple[str, Any]] = [] if command.first else [("vhosts", {"name": name})]
+    left_out: list[str] = []
+    size = 0
+    position = command.first
+    for section, write, item in everything[command.first :]:
+        document = {"vhost": name, **write(item)}
+        document_bytes = len(_encoder.encode(document))
+        if document_bytes > PAGE_BYTES:
+            left_out.append(f"{section}: {str(document.get('name', ''))[:255]!r} is too large")
+            size += len(left_out[-1])
+        else:
+            objects.append((section, document))
+            size += document_bytes
+        position += 1
+        if size > PAGE_BYTES:
+            break
+    page: dict[str, Any] = {"version": vhost.version, "objects": objects, "left_out": left_out}
+    return page | {"next": position} if position < len(everything) else page

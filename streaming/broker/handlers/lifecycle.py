@@ -1,0 +1,250 @@
+"""How channels, consumers, queues and exchanges begin and end, by command or by time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streaming.broker.clock import TimerKind
+from streaming.broker.events import Kind
+from streaming.broker.handlers.access import record_change, record_channel
+from streaming.broker.handlers.settlement import requeue_all
+from streaming.broker.message import NEVER
+from streaming.broker.outbound import CancelOut
+from streaming.broker.state.schema import DetachedRecord
+
+if TYPE_CHECKING:
+    from streaming.broker.channels.channel import Channel, Consumer
+    from streaming.broker.events import Actor
+    from streaming.broker.message import Copy
+    from streaming.broker.queues.queue import Queue
+    from streaming.broker.shard_state import ShardState
+    from streaming.broker.state.schema import LevelRecord
+    from topology.declarations import Binding
+    from topology.declarations import Queue as Declaration
+
+# -- channels
+
+
+def use_channel(shard: ShardState, actor: Actor, lease_ms: int | None) -> Channel:
+    """The actor's channel; opened with this lease if it was not open."""
+    channel = shard.channels.get(actor.user, actor.channel)
+    if channel is None:
+        channel = shard.channels.open(actor.user, actor.channel)
+        channel.lease_ms = lease_ms
+    channel.actor = actor
+    shard.channels.used(channel)
+    return channel
+
+
+def renew_lease(shard: ShardState, actor: Actor) -> None:
+    """Renew the lease of the actor's channel, as every command does."""
+    channel = shard.channels.get(actor.user, actor.channel)
+    if channel is not None:
+        shard.channels.used(channel)
+
+
+def close_after_error(shard: ShardState, actor: Actor) -> None:
+    """Close the channel on which a channel error happened (R-ROUTE-10 and others)."""
+    channel = shard.channels.get(actor.user, actor.channel)
+    if channel is not None:
+        close_channel(shard, channel, "channel_error")
+
+
+def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
+    """Cancel its consumers, delete its exclusive queues, requeue its deliveries (R-SET-4)."""
+    detail = {"name": channel.name, "user": channel.user, "cause": cause}
+    record_channel(shard, "channel_closed", "", detail)
+    for consumer in channel.active_consumers():
+        cancel_consumer(shard, consumer)
+    for name in sorted(shard.context.vhost.exclusive_queues):
+        queue = shard.queues.named(name)
+        if queue.owner == channel.number:
+            delete_queue(shard, queue, "exclusive")
+    requeue_all(shard, channel, explicitly=False)
+    shard.channels.remove(channel)
+
+
+def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) -> None:
+    """Close a channel if its lease or its consumer timeout has run out."""
+    if not shard.channels.exists(number):
+        return
+    channel = shard.channels.by_number(number)
+    timeout_ms = shard.context.config.consumer_timeout_ms
+    if kind == TimerKind.LEASE and channel.lease_timer_ms == due_ms:
+        channel.lease_timer_ms = NEVER
+        if channel.lease_ms is not None:
+            ends_ms = shard.context.clock.postponed(channel.used_at_ms + channel.lease_ms)
+            if ends_ms <= shard.context.clock.now_ms:
+                close_channel(shard, channel, "lease_expired")
+            else:
+                channel.lease_timer_ms = ends_ms
+                shard.context.clock.arm(ends_ms, TimerKind.LEASE, number)
+    elif kind == TimerKind.CONSUMER_TIMEOUT and channel.timeout_timer_ms == due_ms:
+        channel.timeout_timer_ms = NEVER
+        oldest_ms = channel.oldest_ms()
+        if oldest_ms != NEVER and timeout_ms is not None:
+            ends_ms = shard.context.clock.postponed(oldest_ms + timeout_ms)
+            if ends_ms <= shard.context.clock.now_ms:
+                close_channel(shard, channel, "consumer_timeout")
+            else:
+                channel.timeout_timer_ms = ends_ms
+                shard.context.clock.arm(ends_ms, TimerKind.CONSUMER_TIMEOUT, number)
+
+
+# -- consumers
+
+
+def cancel_consumer(shard: ShardState, consumer: Consumer) -> None:
+    """Cancel a consumer; an auto-delete queue is deleted with its last one (R-GONE-3)."""
+    consumer.active = False
+    queue = shard.queues.in_use(consumer.queue_number)
+    queue.remove_consumer(consumer)
+    _record_cancelled(shard, queue, consumer)
+    if queue.declaration.auto_delete and not queue.consumers:
+        delete_queue(shard, queue, "auto_delete")
+
+
+def _record_cancelled(shard: ShardState, queue: Queue, consumer: Consumer) -> int:
+    channel = consumer.channel
+    detail = {"consumer": consumer.label, "name": channel.name, "user": channel.user}
+    return record_channel(shard, "consumer_cancelled", queue.name, detail)
+
+
+# -- queues
+
+
+def declare_queue(shard: ShardState, declaration: Declaration) -> Queue:
+    """Declare a queue that is not refused; an existing one stays as it is."""
+    vhost = shard.context.vhost
+    if declaration.name in vhost.queues:
+        return shard.queues.named(declaration.name)
+    queue = shard.queues.load(vhost.add_queue(declaration), declaration)
+    queue.touch()
+    record_change(shard, "queue_declared", declaration.name, {"type": declaration.queue_type})
+    return queue
+
+
+def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
+    """Delete a queue: nothing is dead-lettered (R-GONE-2), orphans may be rerouted (R-QPID-1).
+
+    Args:
+        cause: `deleted`, `expired`, `auto_delete` or `exclusive`.
+
+    Returns:
+        How many copies were ready.
+    """
+    ready = queue.ready
+    copies, detached = queue.empty()
+    copies.extend(_take_unacked(shard, queue))
+    copies.sort(key=queue.place)
+    copies.extend(queue.take_held())
+    _cancel_all(shard, queue)
+    removed = shard.context.vhost.remove_queue(queue.name)
+    shard.context.vhost.version += 1
+    alternate = queue.settings.alternate_exchange
+    for copy in copies:
+        _lose(shard, queue.name, alternate, copy)
+    detail = {"what": "queue_deleted", "name": queue.name, "cause": cause, "ready": ready}
+    shard.context.events.add(Kind.TOPOLOGY, detail=detail)
+    shard.queues.drop(queue)
+    _detach(shard, queue, detached, deleted=True)
+    auto_delete_sources(shard, removed)
+    shard.dead_lettering.cascade()  # orphans arrive before anything else is deleted
+    return ready
+
+
+def _take_unacked(shard: ShardState, queue: Queue) -> list[Copy]:
+    """The unacked copies of a queue that is being deleted; their deliveries become tombstones."""
+    copies = []
+    for channel_number in list(queue.unacked_on):
+        for consumer in shard.channels.by_number(channel_number).consumers.values():
+            for delivery in consumer.take_of_queue(queue.number):
+                queue.reclaim(channel_number, delivery.copy)
+                copies.append(delivery.copy)
+    return copies
+
+
+def _cancel_all(shard: ShardState, queue: Queue) -> None:
+    """Cancel the consumers of a queue that is being deleted, and tell their clients."""
+    for key in queue.consumers:
+        consumer = shard.channels.consumer(key)
+        consumer.active = consumer.in_line = False
+        row = _record_cancelled(shard, queue, consumer)
+        cancelled = CancelOut(row, consumer.channel.actor, consumer.label, queue.name)
+        shard.context.outbound.append(cancelled)
+    queue.consumers.clear()
+    queue.waiting.clear()
+
+
+def _lose(shard: ShardState, queue_name: str, alternate: str | None, copy: Copy) -> None:
+    """Record a copy lost with its queue, or reroute it."""
+    if alternate is None:
+        shard.context.events.add(Kind.DELETED, queue_name, copy)
+    else:
+        shard.dead_lettering.reroute_from(queue_name, alternate, copy, "orphaned")
+
+
+def purge_queue(shard: ShardState, queue: Queue) -> int:
+    """Remove all ready copies without dead-lettering (R-GONE-1); return how many."""
+    ready = queue.ready
+    copies, detached = queue.empty()
+    for copy in copies:
+        shard.context.events.add(Kind.PURGED, queue.name, copy)
+    _detach(shard, queue, detached, deleted=False)
+    queue.settled()
+    return ready
+
+
+def _detach(shard: ShardState, queue: Queue, levels: list[LevelRecord], *, deleted: bool) -> None:
+    """Continue later with copies that were removed from a queue, if there are any."""
+    if levels:
+        alternate = queue.settings.alternate_exchange if deleted else None
+        top = queue.settings.max_priority
+        shard.unfinished.add_detached(
+            DetachedRecord(queue.number, queue.name, queue.quorum, top, levels, deleted, alternate)
+        )
+
+
+def continue_unfinished(shard: ShardState) -> None:
+    """Do the next portion of work on very many copies."""
+    for record, copy in shard.unfinished.advance():
+        if record.deleted:
+            _lose(shard, record.queue_name, record.alternate_exchange, copy)
+        else:
+            shard.context.events.add(Kind.PURGED, record.queue_name, copy)
+
+
+def queue_expiry_due(shard: ShardState, number: int, due_ms: int) -> None:
+    """Delete a queue if it was unused for too long (R-QEXP-1)."""
+    queue = shard.queues.by_number(number)
+    if queue is None or queue.expiry_timer_ms != due_ms:
+        return
+    queue.expiry_timer_ms = NEVER
+    expires_at_ms = queue.expires_at_ms()
+    if expires_at_ms == NEVER:
+        return
+    expires_at_ms = shard.context.clock.postponed(expires_at_ms)
+    if expires_at_ms <= shard.context.clock.now_ms:
+        delete_queue(shard, queue, "expired")
+    else:
+        queue.expiry_timer_ms = expires_at_ms
+        shard.context.clock.arm(expires_at_ms, TimerKind.EXPIRE_QUEUE, number)
+
+
+# -- exchanges
+
+
+def delete_exchange(shard: ShardState, name: str) -> None:
+    """Delete an exchange with its bindings."""
+    removed = shard.context.vhost.router.delete_exchange(name)
+    record_change(shard, "exchange_deleted", name, {})
+    auto_delete_sources(shard, removed)
+
+
+def auto_delete_sources(shard: ShardState, removed: list[Binding]) -> None:
+    """Delete each auto-delete exchange that lost its last binding."""
+    router = shard.context.vhost.router
+    for source in sorted({binding.source for binding in removed}):
+        exchange = router.exchanges.get(source)
+        if exchange is not None and exchange.auto_delete and not router.has_bindings_from(source):
+            delete_exchange(shard, source)

@@ -1,0 +1,90 @@
+"""The numbers worth knowing about a shard; balance, tests and metrics share them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from streaming.broker.queues.queue import Queue
+    from streaming.broker.shard_state import ShardState
+
+
+class QueueOverview(NamedTuple):
+    """One queue.
+
+    Attributes:
+        ready, unacked, held: copies by place (held by at-least-once dead-lettering); `*_bytes`:
+            their bodies.
+        consumers, waiting: all consumers, and those that can take a copy now.
+        paused: whether handing out ready copies continues later.
+    """
+
+    name: str
+    type: str
+    ready: int
+    ready_bytes: int
+    unacked: int
+    unacked_bytes: int
+    held: int
+    held_bytes: int
+    consumers: int
+    waiting: int
+    paused: bool
+
+
+class ShardOverview(NamedTuple):
+    """One shard.
+
+    Attributes:
+        now_ms: the clock, epoch milliseconds.
+        next_deadline_ms: the earliest timer; NEVER for none.
+        next_seq: the sequence number of the next event.
+        vhost_version: grows with every change of the vhost.
+        channels: how many are open.
+        resident_messages, resident_bytes: ready, unacked and held copies of all queues.
+        queues: by name.
+    """
+
+    now_ms: int
+    next_deadline_ms: int
+    next_seq: int
+    vhost_version: int
+    exchanges: int
+    channels: int
+    resident_messages: int
+    resident_bytes: int
+    queues: dict[str, QueueOverview]
+
+
+def overview_of(shard: ShardState) -> ShardOverview:
+    """The overview of a shard; loads every queue."""
+    context = shard.context
+    queues = {name: _overview(shard.queues.named(name)) for name in sorted(context.vhost.queues)}
+    messages, size = shard.queues.resident()
+    return ShardOverview(
+        context.clock.now_ms,
+        context.clock.next_deadline_ms(),
+        context.events.next_seq,
+        context.vhost.version,
+        len(context.vhost.router.exchanges),
+        shard.channels.count(),
+        messages,
+        size,
+        queues,
+    )
+
+
+def _overview(queue: Queue) -> QueueOverview:
+    return QueueOverview(
+        queue.name,
+        queue.declaration.queue_type,
+        queue.ready,
+        queue.ready_bytes,
+        queue.unacked,
+        queue.unacked_bytes,
+        queue.held,
+        queue.held_bytes,
+        len(queue.consumers),
+        len(queue.waiting),
+        queue.paused,
+    )

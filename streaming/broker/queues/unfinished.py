@@ -1,0 +1,137 @@
+"""Work on very many copies, continued in portions so that a batch needs bounded memory.
+
+A purge, a deletion or a new consumer without prefetch may concern millions of copies. One step
+handles at most `MAX_AT_ONCE` of them. The rest follows in portions of that size, one every
+`CONTINUE_AFTER_MS` of the shard's time, and at most `MAX_PER_BATCH` copies in one batch. Until then
+
+- purged or deleted copies are detached: the queue behaves as if they were gone, only their events
+  are missing;
+- a queue that hands out copies is paused: new copies wait behind the others.
+
+What happens to each copy does not depend on where the log is cut into batches. Only the order of
+events does, and only once a batch reaches `MAX_PER_BATCH`.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streaming.broker.clock import TimerKind
+from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues.order import QuorumOrder, classic_order
+from streaming.broker.state.encoding import pack, unpack
+from streaming.broker.state.schema import DetachedRecord, UnfinishedRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streaming.broker.context import ShardContext
+    from streaming.broker.message import Copy
+    from streaming.broker.queues.order import Order
+    from streaming.broker.queues.registry import QueueRegistry
+
+CONTINUE_AFTER_MS = 100
+PORTIONS_PER_BATCH = 10
+
+GROUP = -1
+"""The key of the continuation's timer among the timers of groups of queues, in the header."""
+
+_KEY = "unfinished"
+_decoder = msgspec.msgpack.Decoder(UnfinishedRecord)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class UnfinishedWork:
+    """The unfinished work of one shard."""
+
+    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+        self._context = context
+        self._queues = queues
+        self._changed = False
+        self._portions = 0
+        data = context.store.read(_KEY) if GROUP in queues.records.timers else None
+        self._work = UnfinishedRecord([], []) if data is None else _decoder.decode(unpack(data))
+        queues.paused.update(self._work.paused)
+
+    def add_detached(self, record: DetachedRecord) -> None:
+        """Continue with these copies."""
+        self._work.detached.append(record)
+        self._arm()
+
+    def add_paused(self) -> None:
+        """Continue to serve the queues that paused in this step."""
+        unserved = self._queues.outbox.unserved
+        for queue in unserved:
+            self._work.paused.append(queue.number)
+            self._queues.paused.add(queue.number)
+        unserved.clear()
+        self._arm()
+
+    def _arm(self) -> None:
+        self._changed = True
+        timers = self._queues.records.timers
+        if GROUP not in timers:
+            due_ms = timers[GROUP] = self._context.clock.now_ms + CONTINUE_AFTER_MS
+            if self._portions < PORTIONS_PER_BATCH:
+                self._context.clock.arm(due_ms, TimerKind.CONTINUE, 0)
+
+    def advance(self) -> Iterator[tuple[DetachedRecord, Copy]]:
+        """Do one portion: yield detached copies; if there are few, serve a paused queue."""
+        self._portions += 1
+        self._changed = True
+        del self._queues.records.timers[GROUP]
+        work = self._work
+        left = queue_module.MAX_AT_ONCE
+        while work.detached and left:
+            record = work.detached[0]
+            order = self._order(record)
+            taken = 0
+            for copy in islice(order.take_all(), left):
+                taken += 1
+                yield record, copy
+            left -= taken
+            record.levels = order.save()
+            if left:
+                del work.detached[0]
+        if left and work.paused:
+            number = work.paused.pop(0)
+            self._queues.paused.remove(number)
+            queue = self._queues.by_number(number)
+            if queue is not None:
+                queue.paused = False
+                queue.serve()
+        if work.detached or work.paused:
+            self._arm()
+
+    def finish(self) -> None:
+        """Make sure that the next batch continues, although this one has done its share."""
+        due_ms = self._queues.records.timers.get(GROUP)
+        if due_ms is not None and self._portions >= PORTIONS_PER_BATCH:
+            now_ms = self._context.clock.now_ms
+            due_ms = self._queues.records.timers[GROUP] = max(due_ms, now_ms + 1)
+            self._context.clock.arm(due_ms, TimerKind.CONTINUE, 0)
+
+    def _order(self, record: DetachedRecord) -> Order:
+        store = self._context.store
+        if not record.quorum:
+            return classic_order(store, record.queue_number, record.max_priority, record.levels)
+        return QuorumOrder(
+            store,
+            record.queue_number,
+            record.levels,
+            two_levels=True,
+            taken=0,
+            next_requeued=0,
+        )
+
+    def save(self) -> None:
+        """Write back what was changed."""
+        if not self._changed:
+            return
+        if self._work.detached or self._work.paused:
+            self._context.store.write(_KEY, pack(_encoder.encode(self._work)))
+        else:
+            self._context.store.delete(_KEY)

@@ -1,0 +1,134 @@
+"""Opens a shard from its stored state, and saves it when the batch ends."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streaming.broker.channels.registry import ChannelRegistry
+from streaming.broker.clock import Clock, Timer, TimerKind
+from streaming.broker.config import ShardConfig
+from streaming.broker.context import ShardContext
+from streaming.broker.dead_letters.dead_lettering import DeadLettering
+from streaming.broker.events import Events
+from streaming.broker.publishing import Publishing
+from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
+from streaming.broker.state.encoding import pack, unpack
+from streaming.broker.state.schema import HeaderRecord
+from streaming.broker.state.store import StateStore
+from streaming.broker.vhost import (
+    AlternateWarnings,
+    VhostCache,
+    decode_vhost,
+    digest_of,
+    encode_vhost,
+)
+from topology.vhost import Vhost
+
+_HEADER_KEY, _VHOST_KEY = "header", "topology"
+_encoder = msgspec.msgpack.Encoder()
+_header_decoder = msgspec.msgpack.Decoder(HeaderRecord)
+
+
+class MissingStateError(Exception):
+    """A part of the stored state is missing."""
+
+
+class ShardState:
+    """Everything that a shard consists of during one batch.
+
+    Args:
+        store: where the state rests.
+        batch_ms: with `clock = wall` the batch's instant; with `event` ignored.
+        cache: decoded vhosts of this worker.
+
+    Raises:
+        MissingStateError: the vhost is missing from the state.
+    """
+
+    def __init__(
+        self, config: ShardConfig, store: StateStore, batch_ms: int, cache: VhostCache
+    ) -> None:
+        data = store.read(_HEADER_KEY)
+        header = (
+            HeaderRecord(0, 1, b"", {}, {}, 1, 0, 0, [])
+            if data is None
+            else _header_decoder.decode(unpack(data))
+        )
+        events = Events(header.next_seq)
+        timers = _timers(header)
+        clock = Clock(config, events, timers, now_ms=header.now_ms, batch_ms=batch_ms)
+        self._cache = cache
+        self._digest = header.topology_digest
+        vhost = self._open_vhost(config, store)
+        self._saved_version = vhost.version
+        warnings = AlternateWarnings(events, vhost, header.warned)
+        self.first_outbound = header.next_outbound
+        self.context = context = ShardContext(config, store, events, clock, vhost, warnings)
+        self.channels = ChannelRegistry(context, header.channel_timers)
+        self.queues = QueueRegistry(
+            context,
+            self.channels,
+            header.queue_timers,
+            header.resident_messages,
+            header.resident_bytes,
+        )
+        self.unfinished = UnfinishedWork(context, self.queues)
+        self.dead_lettering = DeadLettering(context, self.queues)
+        self.publishing = Publishing(context, self.queues)
+
+    def _open_vhost(self, config: ShardConfig, store: StateStore) -> Vhost:
+        vhost = self._cache.take(config.compat, self._digest)
+        if vhost is None:
+            data = store.read(_VHOST_KEY)
+            if data is not None:
+                vhost = decode_vhost(data, config.compat)
+            elif self._digest:
+                raise MissingStateError(
+                    f"the declarations of vhost '{config.vhost}' (lane {config.lane}) are missing "
+                    f"from the state, entry {_VHOST_KEY!r}: restore the checkpoint from a backup"
+                )
+            else:
+                vhost = Vhost(config.compat)
+        vhost.enforce_permissions = config.enforce_permissions
+        vhost.administrators = config.administrators
+        vhost.default_delivery_limit = config.default_delivery_limit
+        return vhost
+
+    def save(self) -> None:
+        """Write everything that changed. Do not use the shard afterwards."""
+        context = self.context
+        messages, size = self.queues.resident()
+        self.channels.save()
+        self.queues.save()
+        self.unfinished.save()
+        if context.vhost.version != self._saved_version:
+            data = encode_vhost(context.vhost)
+            self._digest = digest_of(data)
+            context.store.write(_VHOST_KEY, data)
+        header = HeaderRecord(
+            context.clock.now_ms,
+            context.events.next_seq,
+            self._digest,
+            self.queues.records.timers,
+            self.channels.records.timers,
+            self.first_outbound + len(context.outbound),
+            messages,
+            size,
+            context.alternate_warnings.record(),
+        )
+        context.store.write(_HEADER_KEY, pack(_encoder.encode(header)))
+        self._cache.put(context.config.compat, self._digest, context.vhost)
+
+
+def _timers(header: HeaderRecord) -> list[Timer]:
+    """One timer for each group at rest that has any, and one for unfinished work."""
+    timers: list[Timer] = []
+    for group, due_ms in header.queue_timers.items():
+        if group == GROUP:
+            timers.append((due_ms, TimerKind.CONTINUE, 0))
+        else:
+            timers.append((due_ms, TimerKind.WAKE_QUEUES, group))
+    for group, due_ms in header.channel_timers.items():
+        timers.append((due_ms, TimerKind.WAKE_CHANNELS, group))
+    return timers
