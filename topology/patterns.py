@@ -1,9 +1,9 @@
 r"""Policy and permission patterns, matched in time linear in the name.
 
-RabbitMQ's patterns are Perl-compatible and unanchored (R-POL-5). Here they are RE2's, which cannot
-run away on any input, with one addition that policies often use: an alternative may begin with
-`^(?!...)`, as in `^(?!amq\.).*`. That needs no look-ahead at all: such an alternative matches a
-name if the part in the parentheses does not match at the name's beginning, and the rest does.
+RabbitMQ's patterns are Perl-compatible and unanchored (R-POL-5). Here they are RE2 patterns, which
+take linear time on any input. One addition, which policies often use, needs no look-ahead: an
+alternative may begin with `^(?!...)`, as in `^(?!amq\.).*`. It matches a name if the part in
+parentheses does not match at the start of the name, and the rest does.
 """
 
 import re
@@ -22,7 +22,7 @@ _QUIET.log_errors = False
 
 
 class Pattern:
-    """A compiled pattern; pickles as its text.
+    """A compiled pattern.
 
     Attributes:
         text: the pattern as it was written.
@@ -51,22 +51,9 @@ class Pattern:
         encoded = _encoded(name)
         return any(alternative.search(encoded) for alternative in self._alternatives)
 
-    def __reduce__(self) -> tuple[type["Pattern"], tuple[str]]:
-        """Compile again where it is unpickled."""
-        return (Pattern, (self.text,))
-
-
-def compile_pattern(text: str) -> Pattern:
-    """The compiled pattern.
-
-    Raises:
-        UnsupportedPatternError: malformed, or it cannot be matched in linear time.
-    """
-    return Pattern(text)
-
 
 class _Alternative:
-    """What must be found in a name, and what must not match at its beginning."""
+    """What a name must contain, and what must not match at its start."""
 
     __slots__ = ("_guards", "_wanted")
 
@@ -85,12 +72,12 @@ class _Alternative:
 
 
 def _encoded(text: str) -> bytes:
-    """Text as RE2 matches it; bytes spare its wrapper from counting characters."""
+    """Encode text for RE2; with bytes its wrapper need not count characters."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def _split(text: str) -> list[str]:
-    """The alternatives of a pattern that may have guarded ones; any other pattern whole."""
+    """Split a pattern with guards into its alternatives; any other pattern stays whole."""
     if _GUARD not in text:
         return [text]
     alternatives: list[str] = []
@@ -104,7 +91,7 @@ def _split(text: str) -> list[str]:
 
 
 def _closing(text: str) -> int | None:
-    """Where the parenthesis that a guard opens is closed; None if it never is."""
+    """The position where a guard's parenthesis is closed; None if it is not."""
     depth = 0
     for at, mark in _marks(text):
         depth += {"(": 1, ")": -1, "|": 0}[mark]
@@ -114,7 +101,7 @@ def _closing(text: str) -> int | None:
 
 
 def _marks(text: str) -> Iterator[tuple[int, str]]:
-    """The parentheses and bars of a pattern that are neither escaped nor in a class."""
+    """Yield the parentheses and bars that are neither escaped nor in a character class."""
     at = 0
     while at < len(text):
         if text[at] == "\\":
@@ -128,7 +115,7 @@ def _marks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _reason(error: re2.error) -> str:
-    """RE2's complaint in our words, with the usual cause where there is one."""
+    """Explain RE2's complaint, with the usual cause if there is one."""
     (message,) = error.args
     complaint = message.decode("utf-8", "replace")
     if "(?" in complaint or "invalid escape sequence" in complaint or "repetition op" in complaint:

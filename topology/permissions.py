@@ -8,7 +8,7 @@ nothing; an empty pattern grants nothing. The default exchange is asked for unde
 from typing import Literal
 
 from topology.declarations import Binding, Exchange, Permission, Queue
-from topology.patterns import Pattern, compile_pattern
+from topology.patterns import Pattern
 from topology.refusals import Refusal, access_refused
 
 Access = Literal["configure", "write", "read"]
@@ -24,7 +24,6 @@ class PermissionTable:
     """The permissions of one vhost."""
 
     def __init__(self) -> None:
-        """Create a table in which no user has any permission."""
         self._records: dict[str, Permission] = {}
         self._patterns: dict[str, dict[Access, Pattern]] = {}
 
@@ -35,9 +34,9 @@ class PermissionTable:
             UnsupportedPatternError: a pattern cannot be used; nothing has changed.
         """
         self._patterns[permission.user] = {
-            "configure": compile_pattern(permission.configure or _NOTHING),
-            "write": compile_pattern(permission.write or _NOTHING),
-            "read": compile_pattern(permission.read or _NOTHING),
+            "configure": Pattern(permission.configure or _NOTHING),
+            "write": Pattern(permission.write or _NOTHING),
+            "read": Pattern(permission.read or _NOTHING),
         }
         self._records[permission.user] = permission
 

@@ -1,10 +1,10 @@
-"""Policies, operator policies and arguments: what is in force for a queue (SEMANTICS section 7).
+"""Policies, operator policies and arguments: the effective settings of a queue (SEMANTICS, 7).
 
-At most one policy and one operator policy apply to an object: of those that match it, the one of
-highest priority; of equals, the first by name, where RabbitMQ leaves it open (R-POL-9). A policy
-with a key that the queue's type lacks does not match that queue (R-POL-10). The two are merged,
-the smaller number winning (R-POL-7); the result meets the queue's arguments: the smaller number
-again, or the argument (R-POL-2, R-POL-3; R-POL-12).
+At most one policy and one operator policy apply to an object: of those that match it, the one with
+the highest priority; among equals, where RabbitMQ leaves it open, the first by name (R-POL-9). A
+policy with a key that the queue's type lacks does not match that queue (R-POL-10). The two are
+merged; of two numbers the smaller counts (R-POL-7). The result is merged with the queue's
+arguments: of two numbers the smaller counts, else the argument (R-POL-2, R-POL-3; R-POL-12).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ from typing import Literal, TypeVar, cast
 import msgspec
 
 from topology.declarations import Exchange, Policy, Queue
-from topology.patterns import Pattern, compile_pattern
+from topology.patterns import Pattern
 from topology.values import AmqpValue, Compat, Table
 
 Value = TypeVar("Value")
 Overflow = Literal["drop-head", "reject-publish", "reject-publish-dlx"]
 
 DEFAULT_DELIVERY_LIMIT = 20
-"""Of quorum queues on 4.0, where neither argument nor policy sets one (R-DLV-5)."""
+"""For quorum queues on 4.0 if neither argument nor policy sets a limit (R-DLV-5)."""
 
 UNSUPPORTED_KEYS: Mapping[str, frozenset[str]] = {
     "classic": frozenset(
@@ -48,21 +48,21 @@ UNSUPPORTED_KEYS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Policy keys that keep a policy from matching a queue of that type (R-POL-10)."""
+"""A policy with one of these keys does not match queues of that type (R-POL-10)."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
-    """What is in force for one queue, arguments and policies put together.
+    """The effective settings of one queue: arguments and policies combined.
 
     Attributes:
-        at_least_once: whether dead letters wait for confirmation (R-ALO-1).
+        at_least_once: whether dead letters await confirmation (R-ALO-1).
         overflow: as the queue type understands it (R-LEN-14).
         message_ttl_ms, expires_ms: milliseconds; None for no limit.
         max_length, max_length_bytes: ready messages and their body bytes; None for no limit.
-        delivery_limit: returns a message survives; None for any number.
-        max_priority: highest effective priority; None if priorities play no part (R-PRI-6).
+        delivery_limit: how often a message may be returned; None for no limit.
+        max_priority: highest effective priority; None if priorities are ignored (R-PRI-6).
         alternate_exchange: where rejected and orphaned messages go (R-QPID-1).
-        policy, operator_policy: names of those that apply.
+        policy, operator_policy: names of the applied policies.
     """
 
     queue_type: str
@@ -99,7 +99,6 @@ class PolicyTable:
     """
 
     def __init__(self) -> None:
-        """Create an empty table."""
         self._ordinary = _Ranking()
         self._operator = _Ranking()
         self.changes = 0
@@ -126,35 +125,31 @@ class PolicyTable:
         """The policies, by name."""
         return (self._operator if operator else self._ordinary).by_name()
 
-    def policy_of_queue(self, queue: Queue, *, operator: bool = False) -> Policy | None:
-        """The policy that applies to a queue."""
-        return (self._operator if operator else self._ordinary).of_queue(queue)
-
-    def policy_of_exchange(self, exchange: Exchange, *, operator: bool = False) -> Policy | None:
-        """The policy that applies to an exchange; never one to the default exchange."""
-        return (self._operator if operator else self._ordinary).of_exchange(exchange)
+    def applying_to(self, item: Queue | Exchange, *, operator: bool = False) -> Policy | None:
+        """The policy that applies to a queue or exchange; never one to the default exchange."""
+        return (self._operator if operator else self._ordinary).applying_to(item)
 
     def exchange_alternate(self, exchange: Exchange) -> str | None:
-        """The alternate exchange in force for an exchange: argument, else policy (R-AE-5)."""
+        """The effective alternate exchange of an exchange: argument, else policy (R-AE-5)."""
         argument = exchange.arguments.get("alternate-exchange")
         if isinstance(argument, str):
             return argument
-        policy = self.policy_of_exchange(exchange)
+        policy = self.applying_to(exchange)
         return _text(policy.definition if policy else {}, "alternate-exchange")
 
     def queue_settings(
         self, queue: Queue, compat: Compat = "4.0", default_delivery_limit: int | None = None
     ) -> QueueSettings:
-        """What is in force for a queue.
+        """Compute the effective settings of a queue.
 
         Args:
             queue: as declared.
-            compat: whose defaults and exceptions count.
-            default_delivery_limit: of a quorum queue that is given none; -1: no limit; None: that
-                of `compat` (R-DLV-5).
+            compat: the RabbitMQ version to behave like.
+            default_delivery_limit: for quorum queues without a limit; -1 for no limit; None for
+                that of `compat` (R-DLV-5).
         """
-        policy = self.policy_of_queue(queue)
-        operator_policy = self.policy_of_queue(queue, operator=True)
+        policy = self.applying_to(queue)
+        operator_policy = self.applying_to(queue, operator=True)
         merged = _merge(
             policy.definition if policy else {},
             operator_policy.definition if operator_policy else {},
@@ -201,9 +196,7 @@ class _Ranking:
         self._ranked: list[tuple[Policy, Pattern]] = []
 
     def load(self, policies: Iterable[Policy]) -> None:
-        self._by_name |= {
-            policy.name: (policy, compile_pattern(policy.pattern)) for policy in policies
-        }
+        self._by_name |= {policy.name: (policy, Pattern(policy.pattern)) for policy in policies}
         self._rank()
 
     def clear(self, name: str) -> bool:
@@ -214,23 +207,20 @@ class _Ranking:
     def by_name(self) -> list[Policy]:
         return [self._by_name[name][0] for name in sorted(self._by_name)]
 
-    def of_queue(self, queue: Queue) -> Policy | None:
-        applying = {"all", "queues", f"{queue.queue_type}_queues"}
-        unsupported = UNSUPPORTED_KEYS.get(queue.queue_type, frozenset())
+    def applying_to(self, item: Queue | Exchange) -> Policy | None:
+        if not item.name:
+            return None
+        scopes = {"all", "exchanges"}
+        unsupported: frozenset[str] = frozenset()
+        if isinstance(item, Queue):
+            scopes = {"all", "queues", f"{item.queue_type}_queues"}
+            unsupported = UNSUPPORTED_KEYS.get(item.queue_type, unsupported)
         for policy, pattern in self._ranked:
             if (
-                policy.apply_to in applying
+                policy.apply_to in scopes
                 and unsupported.isdisjoint(policy.definition)
-                and pattern.search(queue.name)
+                and pattern.search(item.name)
             ):
-                return policy
-        return None
-
-    def of_exchange(self, exchange: Exchange) -> Policy | None:
-        if not exchange.name:
-            return None
-        for policy, pattern in self._ranked:
-            if policy.apply_to in {"all", "exchanges"} and pattern.search(exchange.name):
                 return policy
         return None
 
@@ -241,7 +231,7 @@ class _Ranking:
 
 
 def _merge(definition: Table, operator_definition: Table) -> Table:
-    """Both definitions as one: of two numbers the smaller, else the operator's (R-POL-7)."""
+    """Merge both definitions: of two numbers the smaller counts, else the operator's (R-POL-7)."""
     merged = definition | operator_definition
     for key in operator_definition:
         ours, theirs = _integer(definition, key), _integer(operator_definition, key)
@@ -251,7 +241,7 @@ def _merge(definition: Table, operator_definition: Table) -> Table:
 
 
 def _tighter(one: int, other: int) -> int:
-    """The smaller limit; a negative one is none at all (R-POL-3)."""
+    """The smaller limit; a negative one means no limit (R-POL-3)."""
     return max(one, other) if min(one, other) < 0 else min(one, other)
 
 
@@ -279,7 +269,7 @@ def _delivery_limit(
 
 
 def _smaller(arguments: Table, policy: Table, key: str) -> int | None:
-    """The smaller of argument and policy; one of them; or None (R-POL-3)."""
+    """The smaller of argument and policy, if any (R-POL-3)."""
     numbers = [_integer(arguments, f"x-{key}"), _integer(policy, key)]
     return min((number for number in numbers if number is not None), default=None)
 

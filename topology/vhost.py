@@ -37,7 +37,6 @@ class Vhost:
     """
 
     def __init__(self, compat: Compat = "4.0") -> None:
-        """Create a vhost that has only the predeclared exchanges (R-DEF-2)."""
         self.compat = compat
         self.router = Router(compat)
         self.policies = PolicyTable()

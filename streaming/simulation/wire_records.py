@@ -38,12 +38,7 @@ from streaming.scenario.replies import (
 )
 from streaming.scenario.steps import Publish
 from topology.declarations import Binding, Exchange, Policy, Queue
-from topology.definitions.objects import (
-    binding_document,
-    exchange_document,
-    policy_document,
-    queue_document,
-)
+from topology.definitions.objects import declaration_document
 from topology.values import table_from_json, table_to_json
 
 Header = tuple[str, bytes]
@@ -95,14 +90,8 @@ def command_document(command: Command | CheckedPublish) -> dict[str, Any]:
 
 def _member(name: str, value: Any) -> Any:
     match value:
-        case Exchange():
-            return exchange_document(value)
-        case Queue():
-            return queue_document(value)
-        case Binding():
-            return binding_document(value)
-        case Policy():
-            return policy_document(value)
+        case Exchange() | Queue() | Binding() | Policy():
+            return declaration_document(value)
         case dict() if name in {"arguments", "headers"}:
             return table_to_json(value)
         case tuple() if name == "steps":

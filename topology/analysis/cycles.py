@@ -85,7 +85,7 @@ def automatic_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
             return None
         return settings.dead_letter_exchange, settings.dead_letter_routing_key
 
-    return _find_cycles(vhost, vhost.queues, exit_of, automatic_reasons)
+    return _find_cycles(vhost, vhost.queues, exit_of, automatic_reasons, once_only=True)
 
 
 def alternate_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
@@ -109,7 +109,7 @@ def alternate_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
         for name, settings in vhost.all_settings().items()
         if settings.alternate_exchange is not None and settings.dead_letter_exchange is None
     ]
-    return _find_cycles(vhost, starts, exit_of, reasons_of)
+    return _find_cycles(vhost, starts, exit_of, reasons_of, once_only=False)
 
 
 def _find_cycles(
@@ -117,7 +117,18 @@ def _find_cycles(
     starts: Iterable[str],
     exit_of: Callable[[QueueSettings], Exit | None],
     reasons_of: Callable[[QueueSettings], tuple[str, ...]],
+    *,
+    once_only: bool,
 ) -> list[DeadLetterCycle]:
+    """Search from each of these queues.
+
+    Args:
+        vhost: where to search.
+        starts: the queues.
+        exit_of: where messages go that leave a queue with these settings; None if none do.
+        reasons_of: why they leave it.
+        once_only: the journey ends where a message meets any queue for the second time.
+    """
     settings = vhost.all_settings()
     exits = {name: exit_of(each) for name, each in settings.items()}
     graph = _Graph(vhost, {name: each for name, each in exits.items() if each is not None})
@@ -130,8 +141,8 @@ def _find_cycles(
         if kind == "exchange" or queue in covered or queue not in wanted:
             continue
         queues = _shortest_cycle(start, edges)
-        if not queues or len(queues) > len(set(queues)):
-            continue  # a way that meets another queue twice ends there: that is the other's cycle
+        if not queues or (once_only and len(queues) > len(set(queues))):
+            continue  # the journey ends at the repeated queue, which has a cycle of its own
         covered.update(queues)
         first = queues.index(min(queues))
         queues = queues[first:] + queues[:first]

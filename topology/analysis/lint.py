@@ -238,7 +238,7 @@ def _policies_of_kind(kind: _Kind, vhost: Vhost) -> Iterator[Problem]:
     in_force = {
         applied.name
         for item in objects.values()
-        if (applied := _policy_of(vhost.policies, item, operator=kind.operator)) is not None
+        if (applied := vhost.policies.applying_to(item, operator=kind.operator)) is not None
     }
     for policy in policies:
         where = f"{kind.word} {policy.name!r}"
@@ -290,13 +290,7 @@ def _matched_by(policy: Policy, objects: dict[str, Queue | Exchange]) -> list[st
     """The objects that a policy would apply to if it were the only one."""
     alone = PolicyTable()
     alone.set(policy)
-    return [name for name, item in objects.items() if _policy_of(alone, item, operator=False)]
-
-
-def _policy_of(policies: PolicyTable, item: Queue | Exchange, *, operator: bool) -> Policy | None:
-    if isinstance(item, Queue):
-        return policies.policy_of_queue(item, operator=operator)
-    return policies.policy_of_exchange(item, operator=operator)
+    return [name for name, item in objects.items() if alone.applying_to(item)]
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[Problem]], ...] = (

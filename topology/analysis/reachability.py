@@ -15,7 +15,6 @@ class Reach:
     """Possible destinations in a vhost that does not change; caches its answers."""
 
     def __init__(self, vhost: Vhost) -> None:
-        """Answer questions about this vhost."""
         self._queues = vhost.queues
         self._router = vhost.router
         self._any_hops: dict[str, tuple[BindingEnd, ...]] = {}

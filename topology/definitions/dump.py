@@ -1,20 +1,20 @@
 """Writing definitions documents as RabbitMQ exports them (SEMANTICS section 20)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from topology.declarations import RESERVED_PREFIX, Definitions, Policy
-from topology.definitions.load import User
-from topology.definitions.objects import (
-    binding_document,
-    exchange_document,
-    permission_document,
-    policy_document,
-    queue_document,
+from topology.declarations import (
+    RESERVED_PREFIX,
+    Binding,
+    Definitions,
+    Exchange,
+    Permission,
+    Policy,
+    Queue,
 )
+from topology.definitions.load import User
+from topology.definitions.objects import declaration_document
 
-Exportable = tuple[str, Callable[[Any], dict[str, object]], Any]
-"""A section of definitions documents, an object of it, and the function that writes the object."""
+Declaration = Exchange | Queue | Binding | Policy | Permission
 
 
 def dump_definitions(
@@ -36,13 +36,13 @@ def dump_definitions(
         "bindings": [],
     }
     for vhost, definitions in vhosts.items():
-        for section, write, item in exported(definitions):
-            sections[section].append({"vhost": vhost} | write(item))
+        for section, item in exported(definitions):
+            sections[section].append({"vhost": vhost} | exported_document(section, item))
     return dict(sections)
 
 
-def exported(definitions: Definitions) -> Iterator[Exportable]:
-    """Yield the objects of one vhost that are exported; the caller writes those it needs."""
+def exported(definitions: Definitions) -> Iterator[tuple[str, Declaration]]:
+    """Yield the objects of one vhost that are exported, each with the name of its section."""
     exchanges = [item for item in definitions.exchanges if not _is_reserved(item.name)]
     queues = [
         item for item in definitions.queues if not item.exclusive and not _is_reserved(item.name)
@@ -53,22 +53,22 @@ def exported(definitions: Definitions) -> Iterator[Exportable]:
         for item in definitions.bindings
         if item.source and not (item.destination_type == "queue" and item.destination in omitted)
     ]
-    kinds: tuple[tuple[str, Callable[[Any], dict[str, object]], Iterable[object]], ...] = (
-        ("permissions", permission_document, definitions.permissions),
-        ("parameters", _operator_policy_document, definitions.operator_policies),
-        ("policies", policy_document, definitions.policies),
-        ("exchanges", exchange_document, exchanges),
-        ("queues", queue_document, queues),
-        ("bindings", binding_document, bindings),
+    sections: tuple[tuple[str, Sequence[Declaration]], ...] = (
+        ("permissions", definitions.permissions),
+        ("parameters", definitions.operator_policies),
+        ("policies", definitions.policies),
+        ("exchanges", exchanges),
+        ("queues", queues),
+        ("bindings", bindings),
     )
-    for section, write, items in kinds:
-        for item in items:
-            yield section, write, item
+    return ((section, item) for section, items in sections for item in items)
 
 
-def _operator_policy_document(policy: Policy) -> dict[str, object]:
-    """Write an operator policy as RabbitMQ exports it: as a parameter."""
-    document = policy_document(policy)
+def exported_document(section: str, item: Declaration) -> dict[str, object]:
+    """Write an object of a section; RabbitMQ exports operator policies as parameters."""
+    document = declaration_document(item)
+    if section != "parameters":
+        return document
     return {"component": "operator_policy", "name": document.pop("name"), "value": document}
 
 

@@ -8,22 +8,21 @@ from typing import Literal, TypeVar
 import msgspec
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions.objects import permission_document, policy_document
+from topology.definitions.objects import declaration_document
 from topology.refusals import Refusal
 from topology.validation.refuse import inequivalent_exchange, inequivalent_queue
 
 Effect = Literal["create", "replace", "same", "conflict"]
-Rule = TypeVar("Rule", Policy, Permission)
 Declared = TypeVar("Declared", Exchange, Queue)
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What becomes of one object of the document.
+    """What importing does to one object of the document.
 
     Attributes:
         effect: `conflict`: it exists with other properties, so the whole import is refused.
         kind: such as `queue`.
-        detail: what is replaced, or RabbitMQ's words for the conflict.
+        detail: what is replaced, or RabbitMQ's reply to the conflict.
     """
 
     effect: Effect
@@ -33,78 +32,64 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def plan_import(live: Definitions, wanted: Definitions, vhost: str) -> list[Change]:
-    """Compare a document with what is declared; nothing is ever removed by an import."""
+    """Compare a document with what is declared; an import never removes anything."""
     return [
         *_rules("permission", live.permissions, wanted.permissions),
         *_rules("policy", live.policies, wanted.policies),
         *_rules("operator policy", live.operator_policies, wanted.operator_policies),
-        *_declared(
-            "exchange",
-            live.exchanges,
-            wanted.exchanges,
-            lambda old, new: inequivalent_exchange(old, new, vhost),
-        ),
-        *_declared(
-            "queue",
-            live.queues,
-            wanted.queues,
-            lambda old, new: inequivalent_queue(old, new, vhost),
-        ),
+        *_declared("exchange", live.exchanges, wanted.exchanges, inequivalent_exchange, vhost),
+        *_declared("queue", live.queues, wanted.queues, inequivalent_queue, vhost),
         *_bindings(live, wanted),
     ]
 
 
-def _rules(kind: str, live: tuple[Rule, ...], wanted: tuple[Rule, ...]) -> Iterator[Change]:
-    known = {_name_of(rule): _document_of(rule) for rule in live}
+def _rules(
+    kind: str, live: tuple[Policy | Permission, ...], wanted: tuple[Policy | Permission, ...]
+) -> Iterator[Change]:
+    """Policies and permissions replace those of the same name."""
+    known = {_name_of(rule): declaration_document(rule) for rule in live}
     for rule in wanted:
-        name, new = _name_of(rule), _document_of(rule)
-        old = known.get(name)
-        if old is None:
-            yield Change("create", kind, name)
-        elif old == new:
-            yield Change("same", kind, name)
+        old, new = known.get(_name_of(rule)), declaration_document(rule)
+        if old is None or old == new:
+            yield Change("create" if old is None else "same", kind, _name_of(rule))
         else:
             changed = [
                 f"{member} {old[member]!r} -> {value!r}"
                 for member, value in new.items()
                 if old[member] != value
             ]
-            yield Change("replace", kind, name, "; ".join(changed))
+            yield Change("replace", kind, _name_of(rule), "; ".join(changed))
 
 
 def _name_of(rule: Policy | Permission) -> str:
     return rule.name if isinstance(rule, Policy) else rule.user
 
 
-def _document_of(rule: Policy | Permission) -> dict[str, object]:
-    return policy_document(rule) if isinstance(rule, Policy) else permission_document(rule)
-
-
 def _declared(
     kind: str,
     live: tuple[Declared, ...],
     wanted: tuple[Declared, ...],
-    inequivalent: Callable[[Declared, Declared], Refusal | None],
+    inequivalent: Callable[[Declared, Declared, str], Refusal | None],
+    vhost: str,
 ) -> Iterator[Change]:
+    """Exchanges and queues stay as they are: a different declaration is a conflict."""
     known = {declared.name: declared for declared in live}
     for declared in wanted:
         old = known.get(declared.name)
-        if old is None:
-            yield Change("create", kind, declared.name)
-            continue
-        refusal = inequivalent(old, declared)
-        effect: Effect = "same" if refusal is None else "conflict"
-        yield Change(effect, kind, declared.name, "" if refusal is None else refusal.text)
+        refusal = None if old is None else inequivalent(old, declared, vhost)
+        if refusal is not None:
+            yield Change("conflict", kind, declared.name, refusal.text)
+        else:
+            yield Change("create" if old is None else "same", kind, declared.name)
 
 
 def _bindings(live: Definitions, wanted: Definitions) -> Iterator[Change]:
     known = {binding.key for binding in live.bindings}
     for binding in wanted.bindings:
-        effect: Effect = "same" if binding.key in known else "create"
-        yield Change(effect, "binding", _binding_name(binding))
+        yield Change("same" if binding.key in known else "create", "binding", _words(binding))
 
 
-def _binding_name(binding: Binding) -> str:
+def _words(binding: Binding) -> str:
     key = f" with {binding.routing_key!r}" if binding.routing_key else ""
     arguments = f" and {binding.arguments}" if binding.arguments else ""
     return (

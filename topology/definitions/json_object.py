@@ -23,7 +23,6 @@ class Report:
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        """Create an empty report."""
         self.problems: list[Problem] = []
         self.left_out: list[Problem] = []
         self.limit = limit

@@ -2,6 +2,8 @@
 
 from typing import cast
 
+import msgspec
+
 from topology.declarations import (
     Binding,
     DestinationType,
@@ -77,56 +79,16 @@ def read_permission(fields: Fields) -> Permission:
     )
 
 
-def exchange_document(exchange: Exchange) -> dict[str, object]:
-    """Write an exchange as RabbitMQ exports it."""
+def declaration_document(
+    declaration: Exchange | Queue | Binding | Policy | Permission,
+) -> dict[str, object]:
+    """Write a declaration as RabbitMQ exports it; `exclusive` only if it is true."""
+    members = msgspec.structs.asdict(declaration)
+    if isinstance(declaration, Queue) and not declaration.exclusive:
+        del members["exclusive"]
+    if isinstance(declaration, Policy):
+        members["apply-to"] = members.pop("apply_to")
     return {
-        "name": exchange.name,
-        "type": exchange.type,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": table_to_json(exchange.arguments),
-    }
-
-
-def queue_document(queue: Queue) -> dict[str, object]:
-    """Write a queue as RabbitMQ exports it, and `exclusive` if it is true."""
-    document: dict[str, object] = {
-        "name": queue.name,
-        "durable": queue.durable,
-        "auto_delete": queue.auto_delete,
-        "arguments": table_to_json(queue.arguments),
-    }
-    return document | {"exclusive": True} if queue.exclusive else document
-
-
-def binding_document(binding: Binding) -> dict[str, object]:
-    """Write a binding as RabbitMQ exports it."""
-    return {
-        "source": binding.source,
-        "destination": binding.destination,
-        "destination_type": binding.destination_type,
-        "routing_key": binding.routing_key,
-        "arguments": table_to_json(binding.arguments),
-    }
-
-
-def policy_document(policy: Policy) -> dict[str, object]:
-    """Write a policy as RabbitMQ exports it."""
-    return {
-        "name": policy.name,
-        "pattern": policy.pattern,
-        "apply-to": policy.apply_to,
-        "definition": table_to_json(policy.definition),
-        "priority": policy.priority,
-    }
-
-
-def permission_document(permission: Permission) -> dict[str, object]:
-    """Write a permission as RabbitMQ exports it."""
-    return {
-        "user": permission.user,
-        "configure": permission.configure,
-        "write": permission.write,
-        "read": permission.read,
+        name: table_to_json(value) if isinstance(value, dict) else value
+        for name, value in members.items()
     }

@@ -9,7 +9,6 @@ class BindingTable:
     """The bindings of one vhost; listed in order of source, destination type and so on."""
 
     def __init__(self) -> None:
-        """No bindings."""
         self._from: dict[str, dict[BindingKey, Binding]] = {}
         self._to: dict[BindingEnd, dict[BindingKey, Binding]] = {}
 

@@ -9,7 +9,6 @@ class Destinations:
     __slots__ = ("_sorted_queues", "exchanges", "queues")
 
     def __init__(self) -> None:
-        """No destinations yet."""
         self.queues: dict[str, int] = {}
         self.exchanges: dict[str, int] = {}
         self._sorted_queues: tuple[str, ...] | None = None

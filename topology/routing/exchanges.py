@@ -41,7 +41,6 @@ class DirectMatcher:
     reads_headers = False
 
     def __init__(self) -> None:
-        """No bindings yet."""
         self._by_key: dict[str, Destinations] = {}
 
     def add(self, binding: Binding) -> None:
@@ -74,7 +73,6 @@ class FanoutMatcher:
     reads_headers = False
 
     def __init__(self) -> None:
-        """No bindings yet."""
         self._destinations = Destinations()
 
     def add(self, binding: Binding) -> None:

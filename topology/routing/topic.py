@@ -32,7 +32,6 @@ class _Node:
     __slots__ = ("destinations", "hash", "literals", "star")
 
     def __init__(self) -> None:
-        """A leaf without destinations."""
         self.literals: dict[str, _Node] = {}
         self.star: _Node | None = None
         self.hash: _Node | None = None
@@ -85,7 +84,6 @@ class TopicMatcher:
     reads_headers = False
 
     def __init__(self) -> None:
-        """No bindings yet."""
         self._root = _Node()
 
     def add(self, binding: Binding) -> None:

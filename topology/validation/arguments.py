@@ -12,16 +12,11 @@ from topology.refusals import erlang_term
 from topology.validation.constraints import (
     ArgumentError,
     Check,
-    at_least_one,
-    at_least_zero,
     errors_in,
     flag,
     integer,
-    lease_ms,
     one_of,
-    priorities,
     text,
-    time_ms,
 )
 from topology.values import AmqpValue, Compat
 
@@ -30,25 +25,35 @@ DEAD_LETTER_STRATEGIES = ("at-most-once", "at-least-once")
 QUEUE_TYPES = ("classic", "quorum")
 APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
 
+MAX_TTL_MS = 315_360_000_000
+"""Ten years: the longest time that RabbitMQ accepts."""
+
+_any_integer = integer()
+_at_least_zero = integer(0)
+_at_least_one = integer(1)
+_time_ms = integer(0, MAX_TTL_MS, unit=" ms (ten years)")
+_lease_ms = integer(1, MAX_TTL_MS, unit=" ms (ten years)")
+_priorities = integer(0, 255, "max_value_exceeded")
+
 _QUEUE_CHECKS: Mapping[str, Check] = {
-    "x-expires": lease_ms,
-    "x-message-ttl": time_ms,
+    "x-expires": _lease_ms,
+    "x-message-ttl": _time_ms,
     "x-dead-letter-exchange": text,
     "x-dead-letter-routing-key": text,
     "x-dead-letter-strategy": one_of(DEAD_LETTER_STRATEGIES, "invalid_dlx_strategy"),
-    "x-delivery-limit": integer,
-    "x-max-length": at_least_zero,
-    "x-max-length-bytes": at_least_zero,
-    "x-max-in-memory-length": at_least_zero,
-    "x-max-in-memory-bytes": at_least_zero,
-    "x-max-priority": priorities,
+    "x-delivery-limit": _any_integer,
+    "x-max-length": _at_least_zero,
+    "x-max-length-bytes": _at_least_zero,
+    "x-max-in-memory-length": _at_least_zero,
+    "x-max-in-memory-bytes": _at_least_zero,
+    "x-max-priority": _priorities,
     "x-overflow": one_of(OVERFLOWS, "invalid_overflow"),
     "x-queue-mode": one_of(("default", "lazy"), "\"unsupported queue mode 'VALUE'\""),
-    "x-queue-version": at_least_one,
+    "x-queue-version": _at_least_one,
     "x-single-active-consumer": flag,
     "x-queue-type": one_of(QUEUE_TYPES, "\"unsupported queue type 'VALUE'\""),
-    "x-quorum-initial-group-size": at_least_one,
-    "x-quorum-target-group-size": at_least_one,
+    "x-quorum-initial-group-size": _at_least_one,
+    "x-quorum-target-group-size": _at_least_one,
     "x-queue-leader-locator": text,
     "x-queue-master-locator": text,
     "x-alternate-exchange": text,
@@ -85,11 +90,11 @@ _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
     "dead-letter-exchange": (text, "dead letter exchange name"),
     "dead-letter-routing-key": (text, "dead letter routing key"),
     "dead-letter-strategy": (one_of(DEAD_LETTER_STRATEGIES, ""), "dead letter strategy"),
-    "delivery-limit": (integer, "delivery limit"),
-    "expires": (lease_ms, "queue expiry"),
-    "max-length": (at_least_zero, "maximum length"),
-    "max-length-bytes": (at_least_zero, "maximum length in bytes"),
-    "message-ttl": (time_ms, "message TTL"),
+    "delivery-limit": (_any_integer, "delivery limit"),
+    "expires": (_lease_ms, "queue expiry"),
+    "max-length": (_at_least_zero, "maximum length"),
+    "max-length-bytes": (_at_least_zero, "maximum length in bytes"),
+    "message-ttl": (_time_ms, "message TTL"),
     "overflow": (one_of(OVERFLOWS, ""), "overflow value"),
     "queue-alternate-exchange": (text, "alternate exchange name"),
 }
@@ -141,7 +146,7 @@ def argument_errors(queue: Queue, compat: Compat = "4.0") -> list[tuple[str, Arg
     known = ARGUMENTS_OF_TYPE[queue.queue_type]
     checks = {name: check for name, check in _QUEUE_CHECKS.items() if name in known}
     if compat == "3.10" and "x-delivery-limit" in checks:
-        checks["x-delivery-limit"] = at_least_zero
+        checks["x-delivery-limit"] = _at_least_zero
     if "x-dead-letter-exchange" not in queue.arguments:
         checks["x-dead-letter-routing-key"] = _needs_exchange
     return errors_in(queue.arguments, checks)
@@ -169,7 +174,7 @@ def policy_value_errors(policy: Policy, compat: Compat = "4.0") -> list[tuple[st
     for key, value in sorted(policy.definition.items()):
         check, name = _POLICY_CHECKS.get(key, (None, ""))
         if key == "delivery-limit" and compat == "3.10":
-            check = at_least_zero
+            check = _at_least_zero
         if check is not None and check(value) is not None:
             found.append((key, f"{erlang_term(value)} is not a valid {name}"))
     return found

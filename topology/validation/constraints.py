@@ -6,11 +6,6 @@ import msgspec
 
 from topology.values import AmqpValue, amqp_type
 
-MAX_TTL_MS = 315_360_000_000
-"""Ten years: the longest time that RabbitMQ accepts."""
-
-MAX_PRIORITIES = 255
-
 
 class ArgumentError(msgspec.Struct, frozen=True):
     """One unacceptable value.
@@ -27,54 +22,37 @@ class ArgumentError(msgspec.Struct, frozen=True):
 Check = Callable[[AmqpValue], ArgumentError | None]
 
 
-def integer(value: AmqpValue) -> ArgumentError | None:
-    """Any integer, but not a boolean."""
-    if isinstance(value, int) and not isinstance(value, bool):
+def integer(
+    least: int | None = None,
+    most: int | None = None,
+    too_large: str = "value_too_large",
+    unit: str = "",
+) -> Check:
+    """An integer, but not a boolean, from `least` (0 or 1) to `most`.
+
+    Args:
+        least, most: the bounds; None for none.
+        too_large: RabbitMQ's name for the error of a larger value.
+        unit: follows the largest value in the message.
+    """
+
+    def check(value: AmqpValue) -> ArgumentError | None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            kind = amqp_type(value)
+            return ArgumentError(
+                f'"expected integer, got {kind}"', f"expected an integer, got {kind}"
+            )
+        if least is not None and value < 0:
+            words = f"must not be negative, but is {value}"
+            return ArgumentError(f"{{value_negative,{value}}}", words)
+        if least and value < least:
+            return ArgumentError("{value_zero,0}", "must not be zero")
+        if most is not None and value > most:
+            words = f"must be at most {most}{unit}, but is {value}"
+            return ArgumentError(f"{{{too_large},{value}}}", words)
         return None
-    kind = amqp_type(value)
-    return ArgumentError(f'"expected integer, got {kind}"', f"expected an integer, got {kind}")
 
-
-def at_least_zero(value: AmqpValue) -> ArgumentError | None:
-    """An integer that is not negative."""
-    error = integer(value)
-    if error is None and isinstance(value, int) and value < 0:
-        return ArgumentError(f"{{value_negative,{value}}}", f"must not be negative, but is {value}")
-    return error
-
-
-def at_least_one(value: AmqpValue) -> ArgumentError | None:
-    """A positive integer."""
-    if value == 0 and integer(value) is None:
-        return ArgumentError("{value_zero,0}", "must not be zero")
-    return at_least_zero(value)
-
-
-def time_ms(value: AmqpValue) -> ArgumentError | None:
-    """Milliseconds, zero to ten years."""
-    error = at_least_zero(value)
-    if error is None and isinstance(value, int) and value > MAX_TTL_MS:
-        return ArgumentError(
-            f"{{value_too_large,{value}}}",
-            f"must be at most {MAX_TTL_MS} ms (ten years), but is {value}",
-        )
-    return error
-
-
-def lease_ms(value: AmqpValue) -> ArgumentError | None:
-    """Milliseconds, one to ten years."""
-    return at_least_one(value) or time_ms(value)
-
-
-def priorities(value: AmqpValue) -> ArgumentError | None:
-    """A number of priorities, zero to 255."""
-    error = at_least_zero(value)
-    if error is None and isinstance(value, int) and value > MAX_PRIORITIES:
-        return ArgumentError(
-            f"{{max_value_exceeded,{value}}}",
-            f"must be at most {MAX_PRIORITIES}, but is {value}",
-        )
-    return error
+    return check
 
 
 def flag(value: AmqpValue) -> ArgumentError | None:

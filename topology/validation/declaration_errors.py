@@ -18,7 +18,7 @@ from topology.declarations import (
     too_long,
 )
 from topology.errors import UnsupportedPatternError
-from topology.patterns import compile_pattern
+from topology.patterns import Pattern
 from topology.refusals import (
     Refusal,
     command_invalid,
@@ -195,7 +195,7 @@ def permission_errors(permission: Permission) -> Iterator[DeclarationError]:
 def pattern_errors(member: str, pattern: str) -> Iterator[DeclarationError]:
     """Yield the error if a pattern cannot be used."""
     try:
-        compile_pattern(pattern)
+        Pattern(pattern)
     except UnsupportedPatternError as error:
         yield _invalid_policy(member, str(error), str(error))
 

@@ -13,7 +13,7 @@ import msgspec
 from streaming.broker import commands
 from streaming.broker.handlers import exchanges, lifecycle, policies, queues
 from streaming.broker.handlers.access import Result, refuse_administration, vhost_name
-from topology.definitions.dump import exported
+from topology.definitions.dump import exported, exported_document
 from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
@@ -132,7 +132,7 @@ def export_definitions(
     size = 0
     position = command.first
     for section, write, item in everything[command.first :]:
-        document = {"vhost": name, **write(item)}
+        document = {"vhost": name, **exported_document(section, item)}
         document_bytes = len(_encoder.encode(document))
         if document_bytes > PAGE_BYTES:
             left_out.append(f"{section}: {str(document.get('name', ''))[:255]!r} is too large")

@@ -1,9 +1,9 @@
-"""Automatic dead-letter cycles, against a search that tries every journey."""
+"""Cycles, against a search that tries every journey."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.analysis.cycles import automatic_cycles, automatic_reasons
+from topology.analysis.cycles import alternate_cycles, automatic_cycles
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.values import Table
 from topology.vhost import Vhost
@@ -24,6 +24,8 @@ def topologies(draw: st.DrawFn) -> Definitions:
             arguments["x-dead-letter-exchange"] = draw(st.sampled_from(("", "x", "y", "missing")))
             if draw(st.booleans()):
                 arguments["x-dead-letter-routing-key"] = draw(st.sampled_from(KEYS))
+        if draw(st.booleans()):
+            arguments["x-alternate-exchange"] = draw(st.sampled_from(("", "x", "y", "missing")))
         queues.append(Queue(name, arguments=arguments))
     exchanges = (Exchange("x", arguments={"alternate-exchange": "y"}), Exchange("y"))
     ends = st.tuples(*map(st.sampled_from, (("x", "y"), NAMES, KEYS)))
@@ -31,38 +33,87 @@ def topologies(draw: st.DrawFn) -> Definitions:
     return Definitions(exchanges, tuple(queues), tuple(draw(st.lists(bindings, max_size=6))))
 
 
-def comes_back(compiled: Vhost, queue: str, key: str, died_in: tuple[str, ...]) -> bool:
-    """Whether a message that always dies automatically may reach a queue it has died in."""
+def arrivals(definitions):
+    """Every queue, with every key with which a message may be published to it."""
+    named = [(name, name) for name in NAMES]
+    return named + [(each.destination, each.routing_key) for each in definitions.bindings]
+
+
+def arguments_of(definitions):
+    return {queue.name: queue.arguments for queue in definitions.queues}
+
+
+def comes_back(vhost, arguments, queue, key, died_in=()):
+    """Whether a message that always expires may reach a queue it has died in."""
     if queue in died_in:
         return True
-    settings = compiled.settings(compiled.queues[queue])
-    if settings.dead_letter_exchange is None or not automatic_reasons(settings):
+    its = arguments[queue]
+    if not {"x-dead-letter-exchange", "x-message-ttl"} <= its.keys():
         return False
-    if settings.dead_letter_routing_key is not None:
-        key = settings.dead_letter_routing_key
-    targets = compiled.router.route(settings.dead_letter_exchange, (key,)).queues
-    return any(comes_back(compiled, target, key, (*died_in, queue)) for target in targets)
+    key = its.get("x-dead-letter-routing-key", key)
+    targets = vhost.router.route(its["x-dead-letter-exchange"], (key,)).queues
+    return any(comes_back(vhost, arguments, each, key, (*died_in, queue)) for each in targets)
+
+
+def returns_over_its_alternate(vhost, arguments, queue, key):
+    """Whether a message may return to a queue that sent it to its alternate exchange."""
+    if (
+        "x-dead-letter-exchange" in arguments[queue]
+        or "x-alternate-exchange" not in arguments[queue]
+    ):
+        return False
+    work, seen = [(queue, key)], set()
+    for name, here in work:
+        its = arguments[name]
+        exchange = its.get("x-dead-letter-exchange", its.get("x-alternate-exchange"))
+        if exchange is None:
+            continue
+        onward = here
+        if "x-dead-letter-exchange" in its:
+            onward = its.get("x-dead-letter-routing-key", here)
+        for target in vhost.router.route(exchange, (onward,)).queues:
+            if target == queue:
+                return True
+            if (target, onward) not in seen:
+                seen.add((target, onward))
+                work.append((target, onward))
+    return False
 
 
 @given(topologies())
-def test_there_is_a_lap_exactly_if_some_message_comes_back_to_where_it_died(definitions):
-    compiled = Vhost.from_definitions(definitions)
-    arrivals = [(name, name) for name in NAMES]
-    arrivals += [(binding.destination, binding.routing_key) for binding in definitions.bindings]
+def test_there_is_an_automatic_cycle_exactly_if_some_message_returns_to_where_it_died(definitions):
+    vhost, arguments = Vhost.from_definitions(definitions), arguments_of(definitions)
 
-    laps = automatic_cycles(compiled)
+    cycles = automatic_cycles(vhost)
 
-    assert bool(laps) == any(comes_back(compiled, queue, key, ()) for queue, key in arrivals)
+    assert bool(cycles) == any(
+        comes_back(vhost, arguments, queue, key) for queue, key in arrivals(definitions)
+    )
 
 
 @given(topologies())
-def test_a_lap_has_every_queue_once_and_each_can_kill_by_itself(definitions):
-    compiled = Vhost.from_definitions(definitions)
+def test_there_is_an_alternate_cycle_exactly_if_a_rejected_message_may_return(definitions):
+    vhost, arguments = Vhost.from_definitions(definitions), arguments_of(definitions)
 
-    for lap in automatic_cycles(compiled):
-        assert len(set(lap.queues)) == len(lap.queues)
-        assert lap.queues[0] == min(lap.queues)
-        assert all(lap.reasons)
-        assert lap.reasons == tuple(
-            automatic_reasons(compiled.settings(compiled.queues[queue])) for queue in lap.queues
-        )
+    cycles = alternate_cycles(vhost)
+
+    returning = {
+        queue
+        for queue, key in arrivals(definitions)
+        if returns_over_its_alternate(vhost, arguments, queue, key)
+    }
+    found = {queue for cycle in cycles for queue in cycle.queues}
+    assert bool(cycles) == bool(returning)
+    assert all(set(cycle.queues) & returning for cycle in cycles)
+    assert returning <= found
+
+
+@given(topologies())
+def test_an_automatic_cycle_has_every_queue_once_and_each_lets_messages_expire(definitions):
+    arguments = arguments_of(definitions)
+
+    for cycle in automatic_cycles(Vhost.from_definitions(definitions)):
+        assert len(set(cycle.queues)) == len(cycle.queues)
+        assert cycle.queues[0] == min(cycle.queues)
+        assert cycle.reasons == (("expired",),) * len(cycle.queues)
+        assert all("x-message-ttl" in arguments[queue] for queue in cycle.queues)

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.patterns import compile_pattern
+from topology.patterns import Pattern
 
 atoms = st.sampled_from(["a", "b", r"\.", ".", "[ab]", "[^a|]", r"[\]|(]", "(a|b)", "(?:ab)", "$"])
 simple = st.lists(atoms, max_size=3).map("".join)
@@ -20,4 +20,4 @@ patterns = st.lists(st.one_of(alternatives, simple), min_size=1, max_size=3).map
 
 @given(patterns, st.text("ab.|]()", max_size=6))
 def test_a_pattern_finds_what_pythons_engine_finds(pattern, name):
-    assert compile_pattern(pattern).search(name) is (re.search(pattern, name) is not None)
+    assert Pattern(pattern).search(name) is (re.search(pattern, name) is not None)

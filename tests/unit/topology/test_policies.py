@@ -18,7 +18,7 @@ def a_table(*policies, operator=()):
 
 
 def chosen(table, queue, *, operator=False):
-    policy = table.policy_of_queue(queue, operator=operator)
+    policy = table.applying_to(queue, operator=operator)
     return policy.name if policy else None
 
 
@@ -58,7 +58,7 @@ def test_a_policy_applies_to_what_it_says(apply_to, classic, quorum, exchange):
 
     assert (chosen(table, a_queue()) is not None) is classic
     assert (chosen(table, a_quorum_queue()) is not None) is quorum
-    assert (table.policy_of_exchange(Exchange("x")) is not None) is exchange
+    assert (table.applying_to(Exchange("x")) is not None) is exchange
 
 
 @pytest.mark.parametrize(
