@@ -131,7 +131,7 @@ def export_definitions(
     left_out: list[str] = []
     size = 0
     position = command.first
-    for section, write, item in everything[command.first :]:
+    for section, item in everything[command.first :]:
         document = {"vhost": name, **exported_document(section, item)}
         document_bytes = len(_encoder.encode(document))
         if document_bytes > PAGE_BYTES:
