@@ -1,4 +1,4 @@
-"""What can go wrong with the programs that dlx brings along and starts for itself."""
+"""The error of the programs that dlx ships and starts."""
 
 from topology.errors import DlxError
 
@@ -6,5 +6,5 @@ from topology.errors import DlxError
 class EmbeddedError(DlxError):
     """Kafka, Java, Spark's JVM or their jars cannot be used.
 
-    The text names the place (file, port, folder), what is wrong there, and what to do about it.
+    The message says where (file, port, folder), what is wrong, and what to do.
     """

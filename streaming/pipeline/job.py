@@ -51,8 +51,7 @@ from streaming.pipeline.topics.definitions_import import write_imports
 from streaming.pipeline.topics.gap_watch import LogWatch
 from streaming.pipeline.upkeep.housekeeping import Upkeep, retention
 from streaming.protocol.headers import WIRE_VERSION
-from streaming.spark.job_session import session_config
-from streaming.spark.session import available_cores, make_session, stop_session
+from streaming.spark.session import available_cores, make_session, session_config, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

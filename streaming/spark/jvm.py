@@ -1,8 +1,8 @@
-"""Spark's JVM as a child process: started with its output in a file, ended without leftovers.
+"""Spark's JVM as a child process: its output goes to a file, and it ends without leftovers.
 
-pyspark tells the JVM to end by closing its stdin, which the system also does when we are killed.
-It is in a session of its own: a signal for our whole process group (of `timeout`, say, or of a
-terminal) is ours to obey, by ending Spark in good order.
+Closing its stdin ends the JVM; the system also closes it if this process is killed. The JVM has its
+own process session: a signal for our process group (from a terminal or `timeout`) reaches only this
+process, which then stops Spark cleanly.
 """
 
 import os
@@ -29,14 +29,14 @@ def launch_jvm(settings: Mapping[str, str], output: Path) -> Any:
     """Start the JVM.
 
     Args:
-        settings: what must be known at its start; every user of the machine can read them.
-        output: takes all that it and the Python workers print.
+        settings: settings that it needs at its start; every user of the machine can read them.
+        output: file for the output of the JVM and the Python workers.
 
     Returns:
-        py4j's gateway to it.
+        py4j's gateway to the JVM.
 
     Raises:
-        EmbeddedError: it ended at once; says what it printed.
+        EmbeddedError: the JVM ended at once; the message quotes its output.
     """
     with output.open("wb") as log:
         try:
@@ -48,31 +48,30 @@ def launch_jvm(settings: Mapping[str, str], output: Path) -> Any:
             raise EmbeddedError(
                 "Spark's JVM did not start:\n"
                 + "".join(f"  {line}\n" for line in said)
-                + f"All it printed is in {output}. Check the Java (JAVA_HOME) and the memory "
-                "(driver memory) it was given."
+                + f"Its output is in {output}. Check the Java (JAVA_HOME) and the driver memory."
             ) from failure
 
 
 def make_context(settings: Mapping[str, str], gateway: Any) -> SparkContext:
-    """Start Spark in the JVM; the settings travel over the gateway, so they may hold secrets.
+    """Start Spark in the JVM; settings go over the gateway, so they may hold secrets.
 
     Raises:
-        EmbeddedError: Spark refused them. The JVM still runs.
+        EmbeddedError: Spark refused the settings. The JVM still runs.
     """
     try:
         return SparkContext(conf=spark_conf(settings), gateway=gateway)
     except Py4JJavaError as failure:
-        said = failure.java_exception.toString()  # asked now: it cannot be once the JVM has ended
+        said = failure.java_exception.toString()  # must be read while the JVM runs
         raise EmbeddedError(
-            f"Spark did not start: {said}\nCheck the master and the Spark properties it was given."
+            f"Spark did not start: {said}\nCheck the configured master and Spark properties."
         ) from None
 
 
 def end_jvm(gateway: Any) -> None:
-    """End the JVM, and make pyspark forget it, so that another can be started."""
+    """End the JVM, and let pyspark forget it so that another can be started."""
     process: subprocess.Popen[bytes] = gateway.proc
     gateway.shutdown()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 (kept for ever otherwise)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 (pyspark never resets them)
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -83,7 +82,7 @@ def end_jvm(gateway: Any) -> None:
 
 
 def has_ended(gateway: Any, seconds: float) -> bool:
-    """Whether the JVM has ended by itself; waits for so long while it still ends."""
+    """Whether the JVM has ended; waits up to `seconds` for its end."""
     process: subprocess.Popen[bytes] = gateway.proc
     try:
         process.wait(seconds)
@@ -93,15 +92,15 @@ def has_ended(gateway: Any, seconds: float) -> bool:
 
 
 def spark_conf(settings: Mapping[str, str]) -> SparkConf:
-    """Settings in pyspark's form."""
+    """Settings as pyspark's configuration."""
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))
 
 
 @contextmanager
 def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Environment variables for a while, None removing one.
+    """Set environment variables temporarily; None removes one.
 
-    pyspark reads them when it starts the JVM; our other programs should not see them.
+    pyspark reads them when it starts the JVM. Other child processes must not see them.
     """
     before = {name: os.environ.get(name) for name in variables}
 
@@ -121,7 +120,7 @@ def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 @contextmanager
 def own_interrupt_handler() -> Iterator[None]:
-    """Keep the handler of Ctrl-C: pyspark puts one in its place that cancels all jobs."""
+    """Keep the handler of Ctrl-C, which pyspark replaces by one that cancels all jobs."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield

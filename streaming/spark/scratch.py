@@ -1,11 +1,11 @@
-"""Folders that live as long as one process, and that the next one cleans up if it was killed.
+"""Temporary folders of one process, which the next process removes if that one was killed.
 
-    ROOT/session-XXXX/lock      held by the process that uses the folder
+    ROOT/session-XXXX/lock      locked by the process that uses the folder
     ROOT/session-XXXX/sockets   a link to a folder with a short path: the path of a Unix domain
-                                socket may have some hundred bytes, and ROOT may be deep
+                                socket is limited to about 100 bytes, and ROOT may be longer
 
-Spark unpacks libraries, keeps RocksDB's files and opens sockets here. It removes them at a normal
-end only.
+Spark unpacks libraries, keeps RocksDB's files and opens sockets here. It removes them only if it
+ends normally.
 """
 
 import fcntl
@@ -22,11 +22,11 @@ SHORT_PREFIX = "dlx-sockets-"
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """One process's folder.
+    """The temporary folder of one process.
 
     Attributes:
-        path: absolute; only its owner may enter, since sockets without a password lie in it.
-        lock: descriptor of the file lock that says that the folder is in use.
+        path: absolute; only its owner may enter, since its sockets have no password.
+        lock: descriptor of the file lock that marks the folder as in use.
     """
 
     path: Path
@@ -34,10 +34,10 @@ class Scratch:
 
     @classmethod
     def make(cls, root: Path) -> Self:
-        """A new folder; those that killed processes left in the same place are removed.
+        """Create a folder, and remove those that killed processes left in the same root.
 
         Raises:
-            OSError: the root cannot be written.
+            OSError: the root is not writable.
         """
         root.mkdir(parents=True, exist_ok=True)
         remove_abandoned(root)
@@ -48,29 +48,29 @@ class Scratch:
         return cls(path, lock)
 
     def folder(self, name: str) -> Path:
-        """A folder inside, made if missing."""
+        """A subfolder, created if missing."""
         folder = self.path / name
         folder.mkdir(exist_ok=True)
         return folder
 
     @property
     def sockets(self) -> Path:
-        """The folder for sockets, by its short path."""
+        """The short path of the folder for sockets."""
         return (self.path / "sockets").readlink()
 
     def remove(self) -> None:
-        """Remove everything; harmless if already done by somebody."""
+        """Remove everything; harmless if it is already removed."""
         _remove(self.path)
         os.close(self.lock)
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the folders below a root whose process is gone."""
+    """Remove the folders in a root whose process has ended."""
     for path in root.glob(f"{PREFIX}*"):
         try:
             lock = os.open(path / "lock", os.O_RDWR)
         except OSError:
-            continue  # just being made or removed; a folder without a lock is empty
+            continue  # being created or removed; a folder without a lock is empty
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

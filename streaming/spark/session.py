@@ -1,15 +1,15 @@
-"""The Spark session of a job: pinned jars, a Java that works, reasoned settings, a quiet terminal.
+"""The Spark session of a job: pinned jars, a suitable Java, explained settings, a quiet terminal.
 
     make_session(config) -> SparkSession ... stop_session(spark)
 
-The JVM is started here rather than by `SparkSession.builder`, so that what it prints goes to a file
-and that settings which may hold secrets travel over the gateway, not over its command line, which
-every user of the machine can read. It ends with this process, however this process ends.
+This module starts the JVM instead of `SparkSession.builder`. Its output then goes to a file, and
+settings that may hold secrets go over the gateway instead of the command line, which every user of
+the machine can read. The JVM ends with this process, however this process ends.
 
-    WORK_DIR/session-XXXX/   RocksDB's local files, temporary files; removed by stop_session, or by
-                             the next session that uses the same folder if this one was killed
-    LOG_DIR/spark.log        what Spark says, rolled by size
-    LOG_DIR/spark.out        what its JVM and the Python workers print since the last start
+    WORK_DIR/session-XXXX/   RocksDB's local files and temporary files; removed by stop_session, or
+                             by the next session in the same folder if this one was killed
+    LOG_DIR/spark.log        Spark's log, rolled by size
+    LOG_DIR/spark.out        output of the JVM and the Python workers since the last start
 """
 
 import os
@@ -26,6 +26,7 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from streaming.config import JobConfig, reveal
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, spark_java_home
@@ -50,31 +51,31 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""The folder that `streaming` and `topology` are in: a checkout, or site-packages."""
+"""The folder of the packages `streaming` and `topology`: a checkout, or site-packages."""
 
 AT_LAUNCH = "spark.driver."
-"""What begins so is for the JVM's command line: a class path, for one. It holds no secrets."""
+"""Properties with this prefix go on the JVM's command line. They hold no secrets."""
 
 JVM_ENDS_S = 5.0
-"""Its connections break a little before it has ended."""
+"""How long to wait for the end of a JVM whose connections broke."""
 
 PANDAS_WARNING = "PySpark does not yet fully support pandas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """What a session is made from.
+    """The configuration of a session.
 
     Attributes:
-        work_dir: holds the session's temporary files; made if missing.
-        log_dir: holds spark.log and spark.out; made if missing.
+        work_dir: holds the session's temporary files; created if missing.
+        log_dir: holds spark.log and spark.out; created if missing.
         master: Spark's master: local[N], or a cluster's.
-        driver_memory: the JVM's heap, as Java writes sizes.
-        shuffle_partitions: tasks of the stateful stage; the cores of this machine if not given.
+        driver_memory: heap of the JVM, as Java writes sizes.
+        shuffle_partitions: tasks of the stateful stage; by default one per core.
         local_checkpoints: whether checkpoints are on a local disk.
-        log_level: from which level on Spark's log is kept.
-        properties: further Spark properties by name; they win. They may hold secrets.
-        cache_dir: where downloaded jars are kept; the user's cache by default.
+        log_level: the lowest level that Spark logs.
+        properties: further Spark properties, which override all others. They may hold secrets.
+        cache_dir: folder of downloaded jars; by default the user's cache.
     """
 
     work_dir: Path
@@ -90,12 +91,30 @@ class SessionConfig:
 
     @property
     def is_local(self) -> bool:
-        """Whether driver and executors are one process."""
+        """Whether driver and executors are the same process."""
         return self.master.startswith("local")
 
 
 _scratch: dict[int, Scratch] = {}
-"""The temporary folder of each session that this process started, by the process id of its JVM."""
+"""The temporary folder of each session of this process, by the process id of its JVM."""
+
+
+def session_config(config: JobConfig, environ: Mapping[str, str]) -> SessionConfig:
+    """The session of a job.
+
+    Raises:
+        InvalidConfigError: a secret cannot be read.
+    """
+    job = config.job
+    log_dir = Path(job.log_dir)
+    return SessionConfig(
+        work_dir=log_dir / "work",
+        log_dir=log_dir,
+        master=job.master,
+        driver_memory=job.driver_memory,
+        shuffle_partitions=job.shuffle_partitions,
+        properties=reveal(job.spark_properties, "job.spark_properties", environ),
+    )
 
 
 def make_session(config: SessionConfig, progress: "Console | None" = None) -> SparkSession:
@@ -103,14 +122,14 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
 
     Args:
         config: folders, master, memory, properties.
-        progress: shows a bar while jars are downloaded.
+        progress: shows a progress bar while jars are downloaded.
 
     Raises:
-        EmbeddedError: no Java, no jars, a folder that cannot be written, or the JVM did not start.
-        RuntimeError: this process has a Spark session already.
+        EmbeddedError: no Java, no jars, an unwritable folder, or the JVM did not start.
+        RuntimeError: this process already has a Spark session.
     """
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 (no public way to ask)
-        raise RuntimeError("this process has a Spark session: end it with stop_session first")
+        raise RuntimeError("this process already has a Spark session: call stop_session first")
     jars = resolve_jars("spark", config.cache_dir, progress)
     java = find_java()
     java_home = spark_java_home(java, config.cache_dir)
@@ -120,11 +139,11 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
     except OSError as failure:
         raise EmbeddedError(
             f"Spark's folders cannot be used: {failure.strerror} ({failure.filename}). Give write "
-            "access there, or name other folders."
+            "access, or configure other folders."
         ) from failure
     for name in ("spark", "tmp", "conf"):
         scratch.folder(name)
-    # pandas 3 works for what dlx uses: Arrow, and no pandas API on Spark.
+    # pandas 3 works with Arrow, which is all that dlx uses of it.
     warnings.filterwarnings("ignore", PANDAS_WARNING, FutureWarning)
     output = config.log_dir.absolute() / "spark.out"
     variables = _process_environment(config, java_home, scratch)
@@ -148,8 +167,8 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark and its JVM, and remove its temporary files.
 
-    Running queries are cut off as a crash would: stop them first. Afterwards this process can make
-    another session, with other settings.
+    Stop running queries first; they are cut off as by a crash. Afterwards this process can start
+    another session with other settings.
     """
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (pyspark keeps the JVM for ever otherwise)
     assert gateway is not None
@@ -161,21 +180,21 @@ def stop_session(spark: SparkSession) -> None:
 
 
 def explain_lost_jvm(spark: SparkSession) -> EmbeddedError | None:
-    """What to say after a call into Spark failed, if that was because its JVM has ended."""
+    """An error that says so if Spark's JVM has ended; None if it still runs."""
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (as above)
     if gateway is None or not has_ended(gateway, JVM_ENDS_S):
         return None
     status = gateway.proc.returncode
     how = f"killed by signal {-status}" if status < 0 else f"with status {status}"
     return EmbeddedError(
-        f"Spark's JVM has ended by itself ({how}): memory may have run out, or somebody killed "
-        "it. Its logs are spark.log and spark.out in the folder of logs. Nothing is lost by that: "
-        "start again with the same command to go on."
+        f"Spark's JVM ended unexpectedly ({how}): it may have run out of memory, or somebody "
+        "killed it. See spark.log and spark.out in the log folder. Nothing is lost: run the same "
+        "command again to resume."
     )
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -184,7 +203,7 @@ def available_cores() -> int:
 def _launch_settings(
     config: SessionConfig, java: Java, jars: list[Path], scratch: Scratch
 ) -> dict[str, str]:
-    """What must be known when the JVM starts; visible to the machine's other users."""
+    """The settings that the JVM needs at its start; other users of the machine can see them."""
     log_file = config.log_dir.absolute() / "spark.log"
     return {
         "spark.master": config.master,
@@ -213,7 +232,7 @@ def _settings(config: SessionConfig, scratch: Scratch) -> dict[str, str]:
 
 
 def _worker_environment(config: SessionConfig) -> dict[str, str]:
-    """What the Python workers find in their environment, as Spark settings."""
+    """The environment of the Python workers, as Spark settings."""
     said = (os.environ.get("PYTHONWARNINGS"), f"ignore:{PANDAS_WARNING}:FutureWarning")
     settings = {"spark.executorEnv.PYTHONWARNINGS": ",".join(filter(None, said))}
     installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
@@ -225,19 +244,19 @@ def _worker_environment(config: SessionConfig) -> dict[str, str]:
 def _process_environment(
     config: SessionConfig, java_home: Path, scratch: Scratch
 ) -> dict[str, str | None]:
-    """The environment variables that decide how pyspark starts its JVM; None removes one."""
+    """The environment variables with which pyspark starts its JVM; None removes one."""
     variables: dict[str, str | None] = {
         "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark of the machine's
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark of this machine
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": None,
         "PYSPARK_GATEWAY_PORT": None,
-        "SPARK_LOCAL_DIRS": None,  # it would win over spark.local.dir
+        "SPARK_LOCAL_DIRS": None,  # it would override spark.local.dir
         "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }
     if config.is_local:
-        variables["SPARK_CONF_DIR"] = str(scratch.path / "conf")  # empty: no defaults but ours
+        variables["SPARK_CONF_DIR"] = str(scratch.path / "conf")  # empty: only our defaults
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     return variables
 
@@ -249,7 +268,7 @@ def _end(gateway: Any) -> None:
 
 
 def _packages_as_zip(path: Path) -> Path:
-    """Our two packages in one file, for the Python workers of a cluster."""
+    """Pack both packages into one file for the Python workers of a cluster."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in ("streaming", "topology"):
             for file in sorted((CHECKOUT / package).rglob("*")):

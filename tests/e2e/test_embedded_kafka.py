@@ -203,7 +203,7 @@ def test_data_that_kafka_cannot_read_is_told_with_the_way_out(own_kafka):
     with pytest.raises(EmbeddedError) as failure:
         own_kafka.start()
 
-    assert str(failure.value).startswith("Kafka ended while it was starting (exit status ")
+    assert str(failure.value).startswith("Kafka ended during its start (exit status ")
     assert "move the directory away to start with an empty Kafka" in str(failure.value)
     assert not own_kafka.is_running
 

@@ -140,6 +140,6 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
         assert process.wait(WAIT_S) == 2
     finally:
         job.run.kill()
-    assert job.last_words().startswith("Spark's JVM has ended by itself (killed by signal 9)")
+    assert job.last_words().startswith("Spark's JVM ended unexpectedly (killed by signal 9)")
     kinds = [kind for (kind,) in job.pipeline.query("events", "kind", "seq") if kind != "batch"]
     assert kinds == ["topology", "enqueued", "enqueued", "enqueued"]

@@ -1,16 +1,15 @@
-"""The lock files: which jars the embedded programs use, to the byte.
+"""The lock files: the exact jars of each class path.
 
-`locks/kafka.lock.toml` and `locks/spark.lock.toml` have the form of jgo's lock files (jgo can load
-and check them), with two members more: a size, for progress bars, and a reason where one is needed.
-They list every jar of a class path. Nothing is looked up in a dependency tree, hence no POM is
-read, and nothing that is not listed here can come in. To change a version, edit the coordinates and
-run `python -m streaming.embedded.jvm.relock`.
+`locks/kafka.lock.toml` and `locks/spark.lock.toml` have the format of jgo's lock files (jgo can
+load and check them), plus a size for progress bars and an optional reason. They list every jar of a
+class path: dlx resolves no dependencies and reads no POM. To change a version, edit the coordinates
+and run `python -m streaming.embedded.jvm.relock`.
 """
 
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 JarSet = Literal["kafka", "spark"]
 
@@ -22,9 +21,9 @@ class Jar:
     Attributes:
         group: Maven's groupId, such as `org.apache.kafka`.
         artifact: Maven's artifactId, such as `kafka-clients`.
-        sha256: of the whole file, lower-case hexadecimal.
-        size_bytes: of the whole file.
-        why: the reason for it where the coordinates do not tell, or the empty string.
+        sha256: sha256 of the file, lower-case hexadecimal.
+        size_bytes: size of the file.
+        why: why it is needed, if that is not obvious; else empty.
     """
 
     group: str
@@ -41,13 +40,13 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        """Where the jar lies inside a Maven repository."""
+        """Path of the jar in a Maven repository."""
         folder = Path(*self.group.split("."), self.artifact, self.version)
         return folder / f"{self.artifact}-{self.version}.jar"
 
 
 def lock_file(which: JarSet) -> Path:
-    """The lock that is shipped for a class path."""
+    """The shipped lock of a class path."""
     return Path(__file__).parent / "locks" / f"{which}.lock.toml"
 
 
@@ -55,15 +54,14 @@ def read_lock(path: Path) -> tuple[Jar, ...]:
     """Read a lock file, in class path order."""
     with path.open("rb") as opened:
         document = tomllib.load(opened)
-    return tuple(_jar(entry) for entry in document["dependencies"])
-
-
-def _jar(entry: dict[str, Any]) -> Jar:
-    return Jar(
-        group=entry["groupId"],
-        artifact=entry["artifactId"],
-        version=entry["version"],
-        sha256=entry["sha256"],
-        size_bytes=entry["size_bytes"],
-        why=entry.get("why", ""),
+    return tuple(
+        Jar(
+            group=entry["groupId"],
+            artifact=entry["artifactId"],
+            version=entry["version"],
+            sha256=entry["sha256"],
+            size_bytes=entry["size_bytes"],
+            why=entry.get("why", ""),
+        )
+        for entry in document["dependencies"]
     )

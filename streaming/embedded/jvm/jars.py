@@ -1,29 +1,32 @@
 r"""The jars of Kafka and of Spark's connectors: pinned, downloaded once, verified at every use.
 
     lock (shipped)  -->  all there, sha256 right?  -- yes -->  paths            (about 0.03 s)
-                              | missing          \-- wrong file: refused, in words
+                              | missing          \-- wrong file: refused
                               v
          one process at a time: download beside the cache, verify, move in
 
-A file appears in the cache by one rename after its sha256 was found right, so that a killed
-download, or another process at the same moment, never shows a part of a file. A cache that holds
-everything is only read and may be read-only.
+A file appears in the cache by one rename after its sha256 was verified, so a killed download never
+leaves a partial file. A complete cache is only read and may be read-only.
+
+jgo downloads the files from the Maven repositories in its settings (`~/.config/jgo.conf`, section
+`[repositories]`), which can name a mirror. Any mirror is safe, since every file is verified.
 """
 
-import fcntl
 import hashlib
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
 from streaming.cache_folder import user_cache_folder
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jvm.download import Download, download_with_jgo, progress_bar
 from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
 
 if TYPE_CHECKING:
@@ -31,6 +34,90 @@ if TYPE_CHECKING:
 
 TITLES = {"kafka": "Apache Kafka", "spark": "Spark connectors"}
 STAGING_PREFIX = ".staging-"
+PARALLEL_DOWNLOADS = 4
+ATTEMPTS = 3
+PAUSE_S = 0.5
+TIMEOUT_S = 30
+
+Report = Callable[[int], None]
+"""Receives the number of bytes that arrived; called by several threads."""
+
+Download = Callable[[Sequence[Jar], Path, Report], None]
+"""Puts jars into a folder, at their `Jar.path`; raises EmbeddedError if a download fails."""
+
+
+def download_with_jgo(jars: Sequence[Jar], folder: Path, report: Report) -> None:
+    """Download jars, several at a time.
+
+    Raises:
+        EmbeddedError: a download failed repeatedly.
+    """
+    from jgo.config import GlobalSettings  # noqa: PLC0415 (slow to import, rarely needed)
+    from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
+    from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415
+
+    @contextmanager
+    def progress_of_one_file(_name: str, _size_bytes: int) -> Iterator[Report]:
+        yield report
+
+    maven = MavenContext(
+        resolver=PythonResolver(progress_callback=progress_of_one_file),
+        repo_cache=folder,
+        remote_repos={"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories},
+        timeout=TIMEOUT_S,
+    )
+    given_up = threading.Event()
+
+    def fetch(jar: Jar) -> None:
+        artifact = maven.project(jar.group, jar.artifact).at_version(jar.version).artifact()
+        for attempt in range(1, ATTEMPTS + 1):
+            if given_up.is_set():
+                return
+            try:
+                artifact.resolve()
+            except (OSError, RuntimeError) as failure:  # errors of requests are OSErrors
+                (folder / jar.path).unlink(
+                    missing_ok=True
+                )  # else jgo takes a partial file for complete
+                if attempt == ATTEMPTS:
+                    given_up.set()
+                    raise EmbeddedError(_cannot_download(jar, failure)) from failure
+                time.sleep(PAUSE_S * attempt)
+            else:
+                return
+
+    with ThreadPoolExecutor(PARALLEL_DOWNLOADS, "jar-download") as pool:
+        for _ in pool.map(fetch, jars):
+            pass
+
+
+def _cannot_download(jar: Jar, failure: Exception) -> str:
+    return (
+        f"{jar.coordinate} could not be downloaded: {failure}\n"
+        "Check the network and the proxy settings (HTTPS_PROXY, REQUESTS_CA_BUNDLE), or set a "
+        "mirror in the section [repositories] of ~/.config/jgo.conf. Complete files are kept, so "
+        "the next attempt resumes here."
+    )
+
+
+@contextmanager
+def progress_bar(console: "Console | None", title: str, total_bytes: int) -> Iterator[Report]:
+    """A progress bar of all downloads; none without a console."""
+    if console is None:
+        yield lambda _count: None
+        return
+    from rich import progress  # noqa: PLC0415 (only needed to show something)
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=console) as bars:
+        task = bars.add_task(title, total=total_bytes)
+        yield lambda count: bars.advance(task, count)
 
 
 def resolve_jars(
@@ -39,15 +126,15 @@ def resolve_jars(
     """The jars of a class path, downloaded if they are not in the cache.
 
     Args:
-        which: whose class path.
-        cache_dir: where dlx keeps downloads; the user's own cache if not given.
-        progress: a console to draw a progress bar on, if something must be downloaded.
+        which: the class path.
+        cache_dir: folder of downloads; by default the user's cache.
+        progress: console for a progress bar.
 
     Returns:
         Absolute paths in class path order; each file has the sha256 of the lock.
 
     Raises:
-        EmbeddedError: a jar could not be had, or is not the file that the lock names.
+        EmbeddedError: a jar could not be downloaded, or is not the file that the lock names.
     """
     folder = (cache_dir or user_cache_folder()).absolute() / "jars"
     return ensure_jars(read_lock(lock_file(which)), folder, TITLES[which], progress)
@@ -60,11 +147,11 @@ def ensure_jars(
     progress: "Console | None" = None,
     download: Download = download_with_jgo,
 ) -> list[Path]:
-    """Make a folder hold some jars; see `resolve_jars`."""
+    """Ensure that a folder holds jars; see `resolve_jars`."""
     if _missing(jars, folder):
         try:
             with _one_at_a_time(folder, progress):
-                missing = _missing(jars, folder)  # another process may have just fetched them
+                missing = _missing(jars, folder)  # another process may have fetched them meanwhile
                 if missing:
                     _fetch(missing, folder, title, progress, download)
         except OSError as failure:
@@ -73,19 +160,19 @@ def ensure_jars(
 
 
 def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
-    """Those of the jars that are not there.
+    """The jars that are missing from a folder.
 
     Raises:
-        EmbeddedError: one is there, but is another file than the lock names.
+        EmbeddedError: a file differs from the one that the lock names.
     """
-    with ThreadPoolExecutor(2, "jar-check") as pool:  # hashing leaves Python's lock
+    with ThreadPoolExecutor(2, "jar-check") as pool:  # hashing releases the GIL
         found = list(pool.map(lambda jar: _sha256(folder / jar.path), jars))
     for jar, sha256 in zip(jars, found, strict=True):
         if sha256 not in {None, jar.sha256}:
             raise EmbeddedError(
                 f"{folder / jar.path} is not the {jar.coordinate} that dlx was tested with: its "
-                f"sha256 is {sha256}, the lock names {jar.sha256}. The file was damaged or "
-                "exchanged, and is not used. Delete it, and it is downloaded again."
+                f"sha256 is {sha256}, but the lock names {jar.sha256}. The file is damaged or was "
+                "replaced. Delete it, and dlx downloads it again."
             )
     return [jar for jar, sha256 in zip(jars, found, strict=True) if sha256 is None]
 
@@ -103,11 +190,11 @@ def _sha256(path: Path) -> str | None:
 def _fetch(
     jars: Sequence[Jar], folder: Path, title: str, progress: "Console | None", download: Download
 ) -> None:
-    """Download jars, and move into the folder those that are what the lock names.
+    """Download jars, and move those that match the lock into the folder.
 
-    Those that arrived are kept even if another one fails: the next try then needs fewer.
+    Complete files are kept even if another download fails: the next attempt then needs fewer.
     """
-    for left_over in folder.glob(f"{STAGING_PREFIX}*"):  # of a process that was killed
+    for left_over in folder.glob(f"{STAGING_PREFIX}*"):  # left by a killed process
         shutil.rmtree(left_over, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=folder))
     try:
@@ -119,9 +206,9 @@ def _fetch(
         shutil.rmtree(staging, ignore_errors=True)
     if wrong:
         raise EmbeddedError(
-            f"what was downloaded as {wrong[0].coordinate} is another file than the lock names "
-            f"(sha256 {wrong[0].sha256}); it was thrown away. A proxy or mirror on the way may "
-            "have replaced it: try another network or mirror."
+            f"the downloaded {wrong[0].coordinate} is not the file that the lock names (sha256 "
+            f"{wrong[0].sha256}) and was discarded. A proxy or mirror may have replaced it: try "
+            "another network or mirror."
         )
 
 
@@ -136,23 +223,23 @@ def _move_in(jar: Jar, staging: Path, folder: Path) -> bool:
 
 @contextmanager
 def _one_at_a_time(folder: Path, progress: "Console | None") -> Iterator[None]:
-    """Hold the folder's lock, which the system frees even if the holder is killed."""
+    """Hold the folder's lock, which the system releases even if this process is killed."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+    lock = FileLock(folder / ".lock")
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if progress:
-                progress.print("waiting for another dlx that is downloading ...")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        lock.acquire(timeout=0)
+    except Timeout:
+        if progress:
+            progress.print("waiting for another dlx process that is downloading ...")
+        lock.acquire()
+    try:
         yield
     finally:
-        os.close(handle)
+        lock.release()
 
 
 def _unusable(path: Path, failure: OSError) -> str:
     return (
         f"the cache cannot be used: {failure.strerror or failure} ({failure.filename or path}). "
-        "Make room or give write access there, or set XDG_CACHE_HOME to another folder."
+        "Free some space or give write access, or set XDG_CACHE_HOME to another folder."
     )

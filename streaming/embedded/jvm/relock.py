@@ -1,6 +1,6 @@
-"""Write the lock files anew: `python -m streaming.embedded.jvm.relock`, after editing coordinates.
+"""Rewrite the lock files after editing coordinates: `python -m streaming.embedded.jvm.relock`.
 
-Each jar is downloaded again and its size and sha256 are recorded; review the difference.
+Downloads each jar again and records its size and sha256; review the difference.
 """
 
 import hashlib
@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from streaming.embedded.jvm.download import download_with_jgo
 from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
+from streaming.embedded.jvm.jars import download_with_jgo
 
 HEADER = "# The class path of {which}, to the byte. Written by streaming/embedded/jvm/relock.py.\n"
 
 
 def relock(path: Path, which: str) -> None:
-    """Download what a lock file lists, and record what came."""
+    """Download the jars of a lock file, and record their sizes and hashes."""
     with tempfile.TemporaryDirectory() as folder:
         jars = read_lock(path)
         download_with_jgo(jars, Path(folder), lambda _count: None)

@@ -1,18 +1,19 @@
 """A real Apache Kafka as a child process: one KRaft node on the loopback interface.
 
-    DIRECTORY/data               topics; the same directory continues where it was
-    DIRECTORY/ports.json         the ports of last time, used again if they are free
-    DIRECTORY/broker.properties  what the broker was told
-    LOGS/kafka.log               what it says, rolled by size
-    LOGS/kafka.out               what its JVM prints since the last start
+    DIRECTORY/data               topics; a restart in the same directory resumes with them
+    DIRECTORY/ports.json         the ports of the last start, reused if they are free
+    DIRECTORY/broker.properties  the broker's configuration
+    LOGS/kafka.log               its log, rolled by size
+    LOGS/kafka.out               output of its JVM since the last start
 
-    stopped --start()--> running --stop(), kill() or its own death--> stopped
+    stopped --start()--> running --stop(), kill() or a crash--> stopped
 
-It ends with this process, of whatever this process dies (`supervisor.py`), and Ctrl-C in a terminal
-does not reach it: whoever started it decides when it stops.
+It ends with this process, however this process ends (`supervisor.py`). Ctrl-C in a terminal does
+not reach it.
 """
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -22,10 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java
-from streaming.embedded.kafka.directory import take_directory
 from streaming.embedded.kafka.log import BrokerLog
 from streaming.embedded.kafka.ports import LOOPBACK, Ports, choose_ports
 from streaming.embedded.kafka.properties import (
@@ -35,8 +38,7 @@ from streaming.embedded.kafka.properties import (
     java_command,
     write_properties,
 )
-from streaming.embedded.kafka.readiness import answers_as
-from streaming.embedded.kafka.storage import cluster_id_of, format_storage
+from streaming.embedded.kafka.storage import cluster_id_of, format_storage, take_directory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,13 +47,15 @@ SUPERVISOR = Path(__file__).parent / "supervisor.py"
 START_TIMEOUT_S = 120.0
 STOP_GRACE_S = 20.0
 KILL_MARGIN_S = 5.0
-LOOK_EVERY_S = 0.02
+POLL_S = 0.02
+CONNECT_TIMEOUT_S = 1.0
+ANSWER_TIMEOUT_S = 2.0
 PORT_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A started broker: its supervisor, the pipe that controls it, the process id of the JVM."""
+    """A started broker: its supervisor, its control pipe, the process id of its JVM."""
 
     supervisor: "subprocess.Popen[bytes]"
     control: IO[bytes]
@@ -59,13 +63,13 @@ class _Running:
 
 
 class EmbeddedKafka:
-    """One Kafka broker in a directory of its own; use as a context manager, or start and stop.
+    """One Kafka broker in its own directory; use it as a context manager, or start and stop it.
 
-    May be used from any thread, by one thread at a time.
+    Any thread may use it, one at a time.
 
     Attributes:
         directory: absolute.
-        cluster_id: Kafka's id of the data in it; None before the first start.
+        cluster_id: Kafka's id of its data; None before the first start.
     """
 
     def __init__(
@@ -79,16 +83,16 @@ class EmbeddedKafka:
         progress: "Console | None" = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """Describe a broker; nothing is started or written.
+        """Configure a broker; nothing is started or written.
 
         Args:
-            directory: holds the data; made if missing.
-            port: the port for clients; by default that of last time, or else any free one.
+            directory: holds the data; created if missing.
+            port: the port for clients; by default that of the last start, else any free one.
             limits: memory, sizes and retention.
-            log_dir: where the logs go; `directory/logs` by default.
-            cache_dir: where downloaded jars are kept; the user's cache by default.
-            progress: shows a bar while jars are downloaded.
-            environment: where JAVA_HOME and PATH are looked up.
+            log_dir: folder of the logs; by default `directory/logs`.
+            cache_dir: folder of downloaded jars; by default the user's cache.
+            progress: shows a progress bar while jars are downloaded.
+            environment: variables in which JAVA_HOME and PATH are looked up.
         """
         self.directory = directory.absolute()
         self.cluster_id: str | None = None
@@ -102,18 +106,18 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:port`, known once the broker was started; it then never changes."""
+        """`127.0.0.1:port`, known after the first start; it never changes afterwards."""
         assert self._port is not None, "the broker was never started"
         return f"{LOOPBACK}:{self._port}"
 
     @property
     def log_file(self) -> Path:
-        """What the broker says."""
+        """The broker's log."""
         return self._log.file
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker's process lives."""
+        """Whether the broker's process runs."""
         return self._running is not None and self._running.supervisor.poll() is None
 
     @property
@@ -131,14 +135,14 @@ class EmbeddedKafka:
         self.stop()
 
     def start(self) -> None:
-        """Start the broker and return when it answers; does nothing if it runs.
+        """Start the broker and wait until it answers; do nothing if it runs.
 
-        The first start in a directory makes its storage. A broker that a killed process left
-        behind, and that is just ending, is waited for.
+        The first start in a directory formats its storage. If a broker left by a killed process is
+        still ending, wait for it.
 
         Raises:
             EmbeddedError: no Java, no jars, port taken, damaged data, directory in use, or the
-                broker ended or did not answer; nothing is left running.
+                broker ended or did not answer; nothing keeps running.
         """
         if self.is_running:
             return
@@ -153,28 +157,28 @@ class EmbeddedKafka:
             )
             self._start_on_a_port(java, jars, lock)
         finally:
-            os.close(lock)  # the supervisor has its own copy
+            os.close(lock)  # the supervisor has a copy
 
     def stop(self) -> None:
-        """Stop the broker cleanly; after 20 s it is killed. Does nothing if it does not run."""
+        """Stop the broker cleanly, or kill it after 20 s. Do nothing if it does not run."""
         if self._running is not None:
             self._running.control.close()
         self._reap()
 
     def kill(self) -> None:
-        """End the broker at once, as a crash would (SIGKILL). Does nothing if it does not run."""
+        """Kill the broker like a crash (SIGKILL). Do nothing if it does not run."""
         if self._running is not None:
-            with suppress(BrokenPipeError):  # it has just ended by itself
+            with suppress(BrokenPipeError):  # it has just ended
                 self._running.control.write(b"k")
         self._reap()
 
     def restart(self) -> None:
-        """Stop cleanly if it runs, and start again with the same data on the same port."""
+        """Stop cleanly if it runs, then start with the same data on the same port."""
         self.stop()
         self.start()
 
     def _reap(self) -> None:
-        """Wait for the end of a broker that was told to end, or has ended, and forget it."""
+        """Wait for the end of a broker that was stopped or has ended, and forget it."""
         running, self._running = self._running, None
         if running is not None:
             running.supervisor.wait()
@@ -186,7 +190,7 @@ class EmbeddedKafka:
             try:
                 self._launch(java, jars, lock, ports)
             except EmbeddedError:
-                # Somebody took a port after we looked; where any port will do, look again.
+                # Another program took a port after the check; retry if any port will do.
                 may_move = self._port is None and self._log.says_port_taken()
                 if attempt == PORT_ATTEMPTS or not may_move:
                     raise
@@ -195,7 +199,7 @@ class EmbeddedKafka:
                 return
 
     def _launch(self, java: Java, jars: list[Path], lock: int, ports: Ports) -> None:
-        """Start the supervisor, which starts the broker, and wait until that answers."""
+        """Start the supervisor, which starts the broker, and wait until the broker answers."""
         configuration = self.directory / "broker.properties"
         write_properties(
             configuration,
@@ -219,7 +223,7 @@ class EmbeddedKafka:
             bufsize=0,
             cwd=self.directory,
             pass_fds=(lock,),
-            start_new_session=True,  # Ctrl-C in the terminal is not for the broker
+            start_new_session=True,  # Ctrl-C in the terminal must not reach the broker
         )
         assert supervisor.stdin is not None
         assert supervisor.stdout is not None
@@ -235,14 +239,33 @@ class EmbeddedKafka:
     def _wait_until_ready(self, address: str) -> None:
         assert self.cluster_id is not None
         assert self._running is not None
-        patience_ends = time.monotonic() + START_TIMEOUT_S
+        deadline_s = time.monotonic() + START_TIMEOUT_S
         while not answers_as(self.cluster_id, address):
             status = self._running.supervisor.poll()
             if status is not None:
                 raise EmbeddedError(self._log.explain_end(status, self.directory))
-            if time.monotonic() > patience_ends:
+            if time.monotonic() > deadline_s:
                 raise EmbeddedError(
                     f"Kafka did not answer on {address} within {START_TIMEOUT_S:.0f} s. Its log is "
                     f"{self._log.file}."
                 )
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
+
+
+def answers_as(cluster_id: str, bootstrap_servers: str) -> bool:
+    """Whether a cluster of that id answers a metadata request and lists a broker.
+
+    A broker is listed once the controller has unfenced it; from then on topics can be created.
+    """
+    host, _, port = bootstrap_servers.rpartition(":")
+    try:
+        # Try a plain connection first: librdkafka would wait and log at each refusal.
+        socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return False
+    client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    try:
+        metadata = client.list_topics(timeout=ANSWER_TIMEOUT_S)
+    except KafkaException:
+        return False
+    return str(metadata.cluster_id) == cluster_id and bool(metadata.brokers)

@@ -1,4 +1,4 @@
-"""The broker's log files, and what they say about an end that nobody asked for."""
+"""The broker's log files, and what they tell about an unexpected end."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ class BrokerLog:
 
     Attributes:
         file: Kafka's log; appended to, and rolled by size.
-        output: what the JVM itself prints; written anew at each start.
+        output: output of the JVM; overwritten at each start.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -22,19 +22,19 @@ class BrokerLog:
         self._begin_bytes = 0
 
     def begin(self) -> None:
-        """Remember where this start begins."""
+        """Remember where the log of this start begins."""
         self._begin_bytes = self.file.stat().st_size if self.file.exists() else 0
 
     def since_begin(self) -> str:
-        """What was logged and printed since this start, or the last part of it."""
+        """The log and output since this start, or its last part."""
         return self._tail(self.file, self._begin_bytes) + self._tail(self.output, 0)
 
     def says_port_taken(self) -> bool:
-        """Whether the broker ended since a port was not free."""
+        """Whether the broker ended because a port was in use."""
         return "Address already in use" in self.since_begin()
 
     def explain_end(self, status: int, directory: Path) -> str:
-        """Why the broker ended while it was starting, in words, with what to do.
+        """Why the broker ended during its start, and what to do.
 
         Args:
             status: exit status of its process; 128 + signal if a signal ended it.
@@ -46,19 +46,19 @@ class BrokerLog:
         elif re.search(
             r"OutOfMemoryError|Could not reserve enough space|insufficient memory", said
         ):
-            remedy = "It has too little memory: give it more (heap_mb), or free some."
+            remedy = "It has too little memory: increase heap_mb, or free some memory."
         elif "No space left on device" in said:
-            remedy = f"The disk of {directory} is full: make room."
+            remedy = f"The disk of {directory} is full: free some space."
         else:
             remedy = (
-                f"If its data in {directory} was damaged, move the directory away to start with an "
-                "empty Kafka, or name another one."
+                f"If its data in {directory} is damaged, move the directory away to start with an "
+                "empty Kafka, or choose another one."
             )
         faults = [line for line in said.splitlines() if _is_fault(line)] or said.splitlines()[-2:]
         shown = "\n".join(f"  {line[:300]}" for line in faults[:SHOWN_LINES])
         return (
-            f"Kafka ended while it was starting (exit status {status}).\n{shown}\n{remedy} Its log "
-            f"is {self.file}, and what its JVM printed is in {self.output}."
+            f"Kafka ended during its start (exit status {status}).\n{shown}\n{remedy} Its log is "
+            f"{self.file}, and the output of its JVM is {self.output}."
         )
 
     @staticmethod
@@ -66,7 +66,7 @@ class BrokerLog:
         try:
             with path.open("rb") as opened:
                 size = opened.seek(0, 2)
-                # Smaller than at the beginning: the log was rolled, so all of it is new.
+                # Smaller than before: the log was rolled, so all of it is new.
                 begin = begin_bytes if begin_bytes <= size else 0
                 opened.seek(max(begin, size - READ_BYTES))
                 return opened.read().decode(errors="replace")

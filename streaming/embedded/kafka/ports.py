@@ -1,4 +1,4 @@
-"""TCP ports on the loopback interface, and the two that a Kafka node listens on."""
+"""Free TCP ports on the loopback interface, and the two ports of a Kafka node."""
 
 import random
 import socket
@@ -10,13 +10,13 @@ from streaming.embedded.errors import EmbeddedError
 
 LOOPBACK = "127.0.0.1"
 RANGE = range(20_000, 30_000)
-"""Below the ports that systems give to outgoing connections: a client that keeps trying to reach a
-stopped server on one of those can end up connected to itself, and then the port is taken."""
-TRIES = 200
+"""Below the ports of outgoing connections: a client that keeps connecting to a stopped server on
+one of those can end up connected to itself, and then occupies the port."""
+MAX_ATTEMPTS = 200
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """The ports of a node: for clients, and for its own controller."""
+    """The ports of a node: for clients and for its controller."""
 
     port: int
     controller_port: int
@@ -35,30 +35,30 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: frozenset[int] = frozenset()) -> int:
-    """A port that is free at this moment and not among those taken.
+    """A random port that is free now and not in `taken`.
 
-    Random, so that processes that look at the same moment do not choose the same.
+    It is random so that processes that start together choose different ports.
     """
     chance = random.SystemRandom()
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         port = chance.choice(RANGE)
         if port not in taken and is_free(port):
             return port
     raise EmbeddedError(
-        f"no free port was found between {RANGE.start} and {RANGE.stop - 1} on {LOOPBACK}. Name "
-        "one that is free."
+        f"found no free port from {RANGE.start} to {RANGE.stop - 1} on {LOOPBACK}. Choose a port "
+        "that is free."
     )
 
 
 def choose_ports(file: Path, wanted_port: int | None) -> Ports:
-    """The ports to listen on: the wanted one, those of last time if they are free, or free ones.
+    """Choose the ports: the wanted one, else those of the last start if free, else free ones.
 
     Args:
-        file: remembers the ports for next time.
-        wanted_port: the one for clients, if it must be that one.
+        file: stores the ports for the next start.
+        wanted_port: the required port for clients; None: any.
 
     Raises:
-        EmbeddedError: the wanted port is taken.
+        EmbeddedError: the wanted port is in use.
     """
     last = _read(file)
     if wanted_port is None:
@@ -68,7 +68,7 @@ def choose_ports(file: Path, wanted_port: int | None) -> Ports:
     else:
         raise EmbeddedError(
             f"port {wanted_port} on {LOOPBACK} is in use by another program. Stop that program, or "
-            "name another port."
+            "choose another port."
         )
     if last and last.controller_port != port and is_free(last.controller_port):
         controller_port = last.controller_port
@@ -83,4 +83,4 @@ def _read(file: Path) -> Ports | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=Ports)
     except (OSError, msgspec.DecodeError):
-        return None  # never started here, or damaged: any free ports will do
+        return None  # first start, or a damaged file: choose free ports

@@ -1,4 +1,4 @@
-"""What the embedded broker is told: one node, one user, little memory, nothing thrown away."""
+"""The configuration of the embedded broker: one node, one user, little memory, no retention."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from streaming.embedded.kafka.ports import LOOPBACK
 NODE_ID = 1
 LOG_CONFIGURATION = Path(__file__).parents[1] / "jvm" / "log4j2.properties"
 UNSAFE_WARNS_SINCE = 23
-"""The Java major version since which a JVM complains about what Kafka does to unmap files."""
+"""The Java major version since which the JVM warns about how Kafka unmaps files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLimits:
-    """How much the broker uses, takes and keeps.
+    """The broker's limits of memory, record size and retention.
 
     Attributes:
-        heap_mb: the JVM's heap; 512 carries the demo and the tests, 256 is the least that starts.
+        heap_mb: heap of the JVM; 512 is enough for the demo and the tests, 256 is the minimum.
         max_message_bytes: largest record batch, and thus record; a topic may set its own.
-        retention_ms: age at which closed segments go, -1 never. Topics that dlx makes set theirs.
-        segment_bytes: size at which a segment is closed; what is trimmed goes by whole segments.
-        properties: any broker property by its Kafka name; these win over all others.
+        retention_ms: age at which closed segments are deleted, -1: never. dlx sets its topics' own.
+        segment_bytes: size at which a segment is closed; trimming deletes whole segments.
+        properties: any broker property by its Kafka name; these override all others.
     """
 
     heap_mb: int = 512
@@ -35,7 +35,7 @@ class BrokerLimits:
 def broker_properties(
     limits: BrokerLimits, *, port: int, controller_port: int, data_dir: Path
 ) -> dict[str, str]:
-    """The broker's properties file, by name."""
+    """The properties of the broker by name."""
     return {
         "process.roles": "broker,controller",
         "node.id": str(NODE_ID),
@@ -45,7 +45,7 @@ def broker_properties(
         "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
         "log.dirs": str(data_dir),
-        # A misspelt topic should be an error, not a topic.
+        # A misspelt topic must be an error, not a new topic.
         "auto.create.topics.enable": "false",
         "default.replication.factor": "1",
         "min.insync.replicas": "1",
@@ -54,7 +54,7 @@ def broker_properties(
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # 50 partitions each serve large clusters; here they only cost files and start time.
+        # The default of 50 partitions is for large clusters; it costs files and start time.
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
         "share.coordinator.state.topic.num.partitions": "1",
@@ -64,19 +64,19 @@ def broker_properties(
         "socket.request.max.bytes": str(max(104_857_600, 2 * limits.max_message_bytes)),
         "log.retention.ms": str(limits.retention_ms),
         "log.segment.bytes": str(limits.segment_bytes),
-        # A group that was away for a holiday still knows where it was.
+        # A consumer group resumes even after months.
         "offsets.retention.minutes": str(366 * 24 * 60),
-        # After a crash the controller waits this long for the broker that is no more: else 9 s.
+        # How long the controller waits for a crashed broker; default 9 s.
         "broker.session.timeout.ms": "2000",
         "broker.heartbeat.interval.ms": "500",
-        # A consumer alone need not wait for company.
+        # A single consumer need not wait for others.
         "group.initial.rebalance.delay.ms": "0",
         "num.network.threads": "2",
         "num.io.threads": "4",
         "background.threads": "2",
-        # 128 MB of the heap otherwise.
+        # The default takes 128 MB of the heap.
         "log.cleaner.dedupe.buffer.size": str(8 * 1024 * 1024),
-        # Otherwise the idle controller writes two records a second for ever.
+        # Otherwise an idle controller writes two records per second.
         "metadata.max.idle.interval.ms": "0",
         **limits.properties,
     }
@@ -89,7 +89,7 @@ def write_properties(path: Path, properties: Mapping[str, str]) -> None:
 
 
 def _escape(value: str) -> str:
-    """A value as Java reads it back: folders may have a backslash or letters outside Latin-1."""
+    """Escape a value for Java: folders may have a backslash or letters outside Latin-1."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n")
     return "".join(
         character
@@ -104,7 +104,7 @@ def _escape(value: str) -> str:
 def java_command(
     java: Java, jars: list[Path], main_class: str, *arguments: str, options: tuple[str, ...] = ()
 ) -> list[str]:
-    """The command line that runs a class of Kafka's."""
+    """The command line that runs a class of Kafka."""
     quiet = java.major >= UNSAFE_WARNS_SINCE
     return [
         str(java.executable),
@@ -125,7 +125,7 @@ def broker_options(limits: BrokerLimits, log_file: Path) -> tuple[str, ...]:
     """The JVM options of the broker itself."""
     return (
         f"-Xmx{limits.heap_mb}m",
-        "-XX:+ExitOnOutOfMemoryError",  # a broker that half works is worse than one that ended
+        "-XX:+ExitOnOutOfMemoryError",  # after such an error a broker works unreliably
         f"-Ddlx.log.file={log_file}",
         "-Ddlx.log.level=info",
     )

@@ -1,17 +1,17 @@
-"""Run one command, and end it when the process that asked for it is gone.
+"""Run one command, and end it when the process that requested it has ended.
 
     python -I -S supervisor.py PARENT GRACE_S OUTPUT COMMAND...
 
 The parent holds the other end of our stdin. It closes that end to stop the command, and the system
-closes it when the parent dies, of whatever cause, SIGKILL included. A copy of it in a process that
-the parent forked would keep it open, so we also look whether our parent is still the one that
-started us. Should we be killed ourselves, the system kills the command (Linux only): it takes its
-signal from the death of our one thread, where a parent's thread may end at any time.
+closes it when the parent dies, even by SIGKILL. A process that the parent forked may hold a copy of
+it, so we also check that our parent is still the one that started us. If we are killed, the system
+kills the command (Linux only). That signal is tied to the thread that started the command, which is
+our only one; a thread of the parent might end at any time.
 
 stdin:  `k` kills the command at once; end of file stops it (SIGTERM, after GRACE_S SIGKILL).
 stdout: the command's process id, one line.
-Exit status: the command's; 128 + signal if a signal ended it. A file lock that we inherit is held
-until the command has ended. Standard library alone: this file is run by path, not imported.
+Exit status: the command's; 128 + signal if a signal ended it. An inherited file lock is held until
+the command has ended. This file uses only the standard library: it is run by path, not imported.
 """
 
 import ctypes
@@ -23,12 +23,12 @@ import sys
 import time
 
 PR_SET_PDEATHSIG = 1
-LOOK_EVERY_S = 2.0
+POLL_S = 2.0
 FAILED_TO_START = 127
 
 
 def main(arguments: list[str]) -> int:
-    """Start the command, then wait for its end or for an order."""
+    """Start the command, then wait for its end or an order."""
     parent, grace_s, output = int(arguments[0]), float(arguments[1]), arguments[2]
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     watched = [0, wake_read]
     kill_at = float("inf")
     while command.poll() is None:
-        wait_s = max(0.0, min(LOOK_EVERY_S, kill_at - time.monotonic()))
+        wait_s = max(0.0, min(POLL_S, kill_at - time.monotonic()))
         ready = select.select(watched, [], [], wait_s)[0]
         stop = os.getppid() != parent
         if wake_read in ready:
@@ -61,25 +61,25 @@ def main(arguments: list[str]) -> int:
             kill_at = time.monotonic() + grace_s
         elif time.monotonic() >= kill_at:
             command.kill()
-            kill_at = time.monotonic() + LOOK_EVERY_S
+            kill_at = time.monotonic() + POLL_S
     code = command.returncode
     return code if code >= 0 else 128 - code
 
 
 def start(command: list[str], output: str) -> "subprocess.Popen[bytes] | None":
-    """Start the command, all it prints going to a file."""
+    """Start the command with its output in a file."""
     supervisor = os.getpid()
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
     def die_with_supervisor() -> None:
         if prctl is not None:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != supervisor:  # it died before the line above
+        if os.getppid() != supervisor:  # it ended before the line above
             os._exit(FAILED_TO_START)
 
     with open(output, "wb") as log:  # noqa: PTH123 (saves importing pathlib at every start)
         try:
-            return subprocess.Popen(  # noqa: S603 (what our caller composed)
+            return subprocess.Popen(  # noqa: S603 (our caller composed it)
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
