@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streaming.pipeline.sources import CONSUMER
+from streaming.pipeline.query import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

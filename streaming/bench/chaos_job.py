@@ -16,7 +16,7 @@ from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
-from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
 WAIT_S = 1_800
 
@@ -75,14 +75,8 @@ class ChaosJob:
 
     def read_to(self) -> int:
         """How far the last finished batch has read the log."""
-        checkpoint = Checkpoint(self.root / "checkpoints")
-        commits = self.root / "checkpoints" / "commits"
-        if not commits.is_dir():
-            return 0
-        done = [int(file.name) for file in commits.iterdir() if file.name.isdigit()]
-        if not done:
-            return 0
-        return int(checkpoint.offsets(max(done)).ends.get(LOG, {}).get("0", 0))
+        ends = SparkLogs(self.root / "checkpoints").next_positions()
+        return ends.get(LOG, {}).get("0", 0)
 
     def wait(self, end: int, until: Callable[[], bool] | None = None) -> bool:
         """Wait until the log is read to its end; False if `until` came first."""

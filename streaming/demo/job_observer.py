@@ -82,7 +82,7 @@ class Following:
         """Records in Kafka that are in no committed batch."""
         if self._last_batch_id < 0:
             return 0
-        ends: dict[str, Any] = job.checkpoint.offsets(self._last_batch_id).ends
+        ends: dict[str, Any] = job.checkpoint.logs.offsets(self._last_batch_id).ends
         try:
             if not self._partitions:
                 known = self._consumer.list_topics(timeout=ANSWER_S).topics

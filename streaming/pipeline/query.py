@@ -1,39 +1,61 @@
-"""The streaming plan: two sources, the intake, the stateful broker."""
+"""The streaming query: two Kafka sources, the first stage, the stateful stage."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming.config import JobConfig
 from streaming.pipeline.fold import processor
 from streaming.pipeline.intake import stage
-from streaming.pipeline.sources import COMMANDS, PUBLISHES, read_source
+from streaming.pipeline.task.settings import TaskSettings
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+PUBLISHES = "publishes"
+COMMANDS = "commands"
+"""Names of the sources in the checkpoint."""
 
-    from streaming.config import JobConfig
-    from streaming.pipeline.task.context import TaskSettings
+COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "unix_millis(timestamp) as at_ms",
+    "key",
+    "value",
+    "headers",
+)
+"""SQL of the first stage's input; the stage itself parses the headers (`intake.header_columns`).
+
+Values of a batch, such as `current_timestamp()`, do not belong here: Spark writes them as literals
+into generated code, and would compile it again for every batch."""
+
+CONSUMER = {
+    "fetch.max.wait.ms": "10",
+    "max.poll.records": "1000000",
+    "max.partition.fetch.bytes": "8388608",
+}
+"""Spark's Kafka source seeks after each poll to ask for the partition's first and last offset. So a
+poll must return a whole fetch, not 500 records of it, and a fetch at the end of the log must not
+delay the next one by half a second."""
 
 
-def streaming_plan(
+def build_query(
     spark: SparkSession,
     config: JobConfig,
     settings: TaskSettings,
     properties: dict[str, str],
     publishes_rows: int,
 ) -> DataFrame:
-    """The data frame whose batches the driver commits: rows of (shard, report).
+    """Return the data frame whose batches the driver commits: rows of (shard, report).
 
     Args:
-        properties: of the JVM's Kafka clients.
-        publishes_rows: most publishes in the first batch; the gate sets those of the others.
+        properties: properties of the JVM's Kafka clients.
+        publishes_rows: the most publishes of the first batch; flow control limits later ones.
     """
     publishes = read_source(
-        spark, PUBLISHES, config.topics_of("publishes"), properties, publishes_rows
+        spark, PUBLISHES, config.topics_of(PUBLISHES), properties, publishes_rows
     )
     limit = config.job.max_batch_rows if config.job.clock == "event" else None
-    commands = read_source(spark, COMMANDS, config.topics_of("commands"), properties, limit)
+    commands = read_source(spark, COMMANDS, config.topics_of(COMMANDS), properties, limit)
     return (
         publishes.union(commands)
         .mapInArrow(partial(stage.run_intake, settings), stage.OUTPUT)
@@ -45,3 +67,32 @@ def streaming_plan(
             timeMode="None",
         )
     )
+
+
+def read_source(
+    spark: SparkSession,
+    name: str,
+    topics: Iterable[str],
+    properties: dict[str, str],
+    max_rows: int | None,
+) -> DataFrame:
+    """Return one Kafka source.
+
+    Args:
+        name: its name in the checkpoint.
+        max_rows: the most records per batch; None: no limit.
+    """
+    reader = (
+        spark.readStream.format("kafka")
+        .name(name)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+    )
+    for key, value in {**CONSUMER, **properties}.items():
+        reader = reader.option(f"kafka.{key}", value)
+    if max_rows is not None:
+        reader = reader.option("maxOffsetsPerTrigger", max_rows)
+    return reader.load().selectExpr(*COLUMNS)

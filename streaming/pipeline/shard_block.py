@@ -1,12 +1,9 @@
-"""Records on their way from the first stage to their shard: one Arrow blob a task and shard.
+"""Records on their way from the first stage to a shard: one Arrow blob per task and shard.
 
-    row: topic_number, partition, offset, at_ms | publication, actor, flags | size, file and row
-    or:  topic_number, partition, offset, at_ms | command (JSON), actor
-
-Publications and actors are few and stand once, in the blob's metadata.
+A publish has topic_number, partition, offset, at_ms, publication, actor, flags, size, file and row
+of its body. A command has its JSON in `command` and no publication. Publications and actors repeat
+often, so a blob's metadata holds each of them once, and rows refer to them by index.
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple
 
@@ -18,9 +15,15 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.broker.state.encoding import decode_table, encode_table
 
+FILES_KEY = 0
+"""Grouping key of rows that carry a task's report and belong to no shard."""
+
 NOW = b"now_ms"
 PUBLICATIONS = b"publications"
 ACTORS = b"actors"
+
+NO_PUBLICATION = -1
+"""The publication of a command."""
 
 SCHEMA = pa.schema(
     [
@@ -28,7 +31,7 @@ SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("at_ms", pa.int64()),
-        ("publication", pa.int32()),  # -1: a command
+        ("publication", pa.int32()),
         ("actor", pa.int32()),
         ("flags", pa.int8()),
         ("size", pa.int32()),
@@ -45,7 +48,7 @@ _actors = msgspec.msgpack.Decoder(list[tuple[str | None, str]])
 
 
 class Records(NamedTuple):
-    """The records of one or more blobs, merged: columns in the order in which they take effect."""
+    """The records of one or more blobs as columns, in the order in which they take effect."""
 
     now_ms: int
     columns: dict[str, Any]
@@ -53,13 +56,29 @@ class Records(NamedTuple):
     actors: list[Actor]
 
 
+def record_table(columns: dict[str, Any]) -> pa.Table:
+    """Arrange columns as SCHEMA; a missing column is 0, -1 (publication, body_file) or null."""
+    rows = len(columns["offset"])
+    arrays = []
+    for field in SCHEMA:
+        if field.name in columns:
+            array = pa.array(columns[field.name], field.type)
+        elif pa.types.is_binary(field.type):
+            array = pa.nulls(rows, field.type)
+        else:
+            missing = -1 if field.name in {"publication", "body_file"} else 0
+            array = pa.array(np.full(rows, missing), field.type)
+        arrays.append(array)
+    return pa.table(arrays, schema=SCHEMA)
+
+
 def pack(
-    columns: dict[str, Any], publications: list[Publication], actors: list[Actor], now_ms: int
+    records: pa.Table, publications: list[Publication], actors: list[Actor], now_ms: int
 ) -> bytes:
-    """One blob.
+    """Write one blob.
 
     Args:
-        columns: by name as in SCHEMA; missing ones are null or -1.
+        records: rows with the columns of SCHEMA.
     """
     written = [
         (
@@ -76,35 +95,18 @@ def pack(
         PUBLICATIONS: _encoder.encode(written),
         ACTORS: _encoder.encode([tuple(actor) for actor in actors]),
     }
-    rows = len(columns["offset"])
-    arrays = [
-        pa.array(columns[field.name], field.type)
-        if field.name in columns
-        else _missing(field, rows)
-        for field in SCHEMA
-    ]
-    batch = pa.record_batch(arrays, schema=SCHEMA.with_metadata(metadata))
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, SCHEMA.with_metadata(metadata)) as writer:
+        writer.write_table(records)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
 
 
-def _missing(field: pa.Field, rows: int) -> pa.Array:
-    if pa.types.is_binary(field.type):
-        return pa.nulls(rows, field.type)
-    return pa.array(
-        np.full(rows, -1 if field.name in {"publication", "body_file"} else 0), field.type
-    )
-
-
 def unpack(blobs: list[bytes]) -> Records:
-    """The records of all blobs of a shard, in the order of D4.
+    """Read all blobs of a shard and merge their records in the order of D4.
 
-    The partitions are merged by the running maximum of their timestamps, then by topic, partition
-    and offset; so no partition is reordered, and the order does not depend on how they came in
-    blobs.
+    Partitions are merged by the running maximum of their timestamps, then by topic, partition and
+    offset. So no partition is reordered, and the order does not depend on the blobs' order.
     """
     tables = []
     publications: list[Publication] = []
@@ -114,8 +116,8 @@ def unpack(blobs: list[bytes]) -> Records:
         table = pa.ipc.open_stream(blob).read_all()
         metadata = table.schema.metadata
         now_ms = max(now_ms, int(metadata[NOW]))
-        publication_codes = table["publication"].to_numpy()
-        shifted = np.where(publication_codes < 0, -1, publication_codes + len(publications))
+        codes = table["publication"].to_numpy()
+        shifted = np.where(codes < 0, NO_PUBLICATION, codes + len(publications))
         table = table.set_column(4, "publication", pa.array(shifted, pa.int32()))
         actor_codes = table["actor"].to_numpy() + len(actors)
         table = table.set_column(5, "actor", pa.array(actor_codes, pa.int32()))
@@ -135,10 +137,7 @@ def unpack(blobs: list[bytes]) -> Records:
         actors.extend(Actor(user, channel) for user, channel in _actors.decode(metadata[ACTORS]))
     table = pa.concat_tables(tables)
     order = effect_order(
-        table["topic_number"].to_numpy(),
-        table["partition"].to_numpy(),
-        table["offset"].to_numpy(),
-        table["at_ms"].to_numpy(),
+        *(table[name].to_numpy() for name in ("topic_number", "partition", "offset", "at_ms"))
     )
     columns = {
         name: table[name].take(pa.array(order))
@@ -150,16 +149,14 @@ def unpack(blobs: list[bytes]) -> Records:
 
 
 def effect_order(topic: Any, partition: Any, offset: Any, at_ms: Any) -> Any:
-    """Row numbers in the order in which records take effect (D4)."""
+    """Return row numbers in the order in which the records take effect (D4)."""
     by_offset = np.lexsort((offset, partition, topic))
     if not len(by_offset):
         return by_offset
     topic, partition, at_ms = topic[by_offset], partition[by_offset], at_ms[by_offset]
-    starts = np.flatnonzero(
-        np.concatenate(([True], (topic[1:] != topic[:-1]) | (partition[1:] != partition[:-1])))
-    )
+    is_start = (topic[1:] != topic[:-1]) | (partition[1:] != partition[:-1])
+    starts = np.flatnonzero(np.concatenate(([True], is_start)))
     if len(starts) == 1:
         return by_offset
     running = np.concatenate([np.maximum.accumulate(part) for part in np.split(at_ms, starts[1:])])
-    merged = np.argsort(running, kind="stable")
-    return by_offset[merged]
+    return by_offset[np.argsort(running, kind="stable")]

@@ -1,23 +1,22 @@
-"""What each shard last said of itself, kept across batches and restarts (from the batch rows)."""
+"""The latest figures of each shard, kept across batches and, through batch rows, restarts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streaming.broker.message import NEVER
+from streaming.pipeline.reports import ShardReport
 
-if TYPE_CHECKING:
-    from streaming.pipeline.fold.processor import ShardReport
-
-RECENT = 0.3
+NEWEST_WEIGHT = 0.3
 """Weight of the newest batch in the mean size of messages."""
 
 
-class ShardsSeen:
-    """Resident messages and bytes, and next deadline, of every shard; the recent mean body size."""
+class ShardStats:
+    """Resident messages, resident bytes and next deadline by shard; the recent mean body size.
 
-    def __init__(self, detail: dict[str, Any] | None) -> None:
-        detail = detail or {}
+    Args:
+        detail: the detail of the last batch row; empty for a new checkpoint.
+    """
+
+    def __init__(self, detail: dict[str, Any]) -> None:
         self.resident: dict[int, tuple[int, int]] = {
             int(shard): (messages, size)
             for shard, (messages, size) in detail.get("resident", {}).items()
@@ -27,8 +26,8 @@ class ShardsSeen:
         }
         self.mean_bytes = float(detail.get("mean_bytes", 0.0))
 
-    def learn(self, reports: list[ShardReport]) -> None:
-        """Take a batch's reports in."""
+    def update(self, reports: list[ShardReport]) -> None:
+        """Replace the figures of the shards that a batch reports."""
         published = size = 0
         for report in reports:
             self.resident[report.shard] = (
@@ -39,22 +38,22 @@ class ShardsSeen:
             published += report.publishes
             size += report.published_bytes
         if published:
-            mean = size / published
-            known = self.mean_bytes
-            self.mean_bytes = mean if not known else max(mean, known * (1 - RECENT) + mean * RECENT)
+            mean, known = size / published, self.mean_bytes
+            smoothed = known * (1 - NEWEST_WEIGHT) + mean * NEWEST_WEIGHT
+            self.mean_bytes = max(mean, smoothed) if known else mean
 
     @property
     def resident_bytes(self) -> int:
-        """Of all shards."""
+        """Bytes of the resident messages of all shards."""
         return sum(size for _messages, size in self.resident.values())
 
     @property
     def resident_messages(self) -> int:
-        """Of all shards."""
+        """Resident messages of all shards."""
         return sum(messages for messages, _size in self.resident.values())
 
     def detail(self) -> dict[str, Any]:
-        """For the batch row."""
+        """Return the figures as the batch row stores them."""
         return {
             "resident": {str(shard): list(pair) for shard, pair in sorted(self.resident.items())},
             "next_deadline_ms": {

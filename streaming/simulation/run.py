@@ -160,7 +160,9 @@ class PipelineRun:
 
     def _committed(self, job: Job, done: BatchDone) -> None:
         self._batches += 1
-        self._ends = job.checkpoint.offsets(done.batch_id).ends.get(self._log_topic, self._ends)
+        self._ends = job.checkpoint.logs.offsets(done.batch_id).ends.get(
+            self._log_topic, self._ends
+        )
 
     def _is_done(self) -> bool:
         return all(self._ends.get(partition, 0) >= end for partition, end in self._written.items())

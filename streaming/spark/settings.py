@@ -5,7 +5,7 @@ from pathlib import Path
 VFORK_DEPRECATED_SINCE = 25
 """The Java major version that deprecates VFORK; its default is as fast."""
 
-WORKER_DAEMON = "streaming.pipeline.task.worker_daemon"
+WORKER_DAEMON = "streaming.pipeline.worker_daemon"
 """The module that Python workers are forked from; their command line shows it."""
 
 STATE = "spark.sql.streaming.stateStore"

@@ -172,7 +172,7 @@ def test_a_record_that_no_mapping_fits_is_quarantined_whole(client, topics):
     )
     assert (cause, detail, value) == (
         "unmapped",
-        "routing_key comes from the record key, and there is none",
+        "routing_key comes from the record key, which is missing",
         AVRO,
     )
     assert [(header["key"], header["value"]) for header in headers] == OWN

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from streaming.config import KafkaSettings, TablesSettings
-from streaming.pipeline.checkpoint.checkpoint import CheckpointError
+from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.job import Job
 from tests.fixtures.pipeline import Pipeline
 

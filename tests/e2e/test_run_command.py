@@ -16,6 +16,7 @@ from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+from streaming.pipeline.observe.failures import PY4J_LOG
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S
@@ -100,9 +101,9 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
         job.run.kill()
 
     partitions = ("shuffle_partitions = 2", "shuffle_partitions = 3")
-    assert "was made with 2, and the state is divided by it" in refusal(partitions)
+    assert "has 2 partitions; this start has 3" in refusal(partitions)
     other = (str(checkpoint), str(tmp_path / "elsewhere"))
-    assert "is not the checkpoint they were written with" in refusal(other)
+    assert "which is not the query of the checkpoint" in refusal(other)
     foreign = tmp_path / "foreign"
     with Ledger(Place(str(foreign))) as ledger:
         ledger.commit([], BatchRow("another-query", 0, 0, {}))
@@ -119,7 +120,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
     last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     shutil.move(last, tmp_path / "commit")
     unfinished = refusal(('compat = "4.0"', 'compat = "3.10"'))
-    assert "has a batch that was begun with another configuration" in unfinished
+    assert "has an unfinished batch that was begun with another configuration" in unfinished
     assert 'job.compat: was "4.0", now "3.10"' in unfinished
 
     try:
@@ -130,7 +131,7 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
 
     assert "it is an older copy" in refusal((str(checkpoint), str(tmp_path / "copy")))
     said = refusal((f'"{job.pipeline.tables}"', f'"{tmp_path / "backup"}"'))
-    assert "the table was put back to an older state" in said
+    assert "the table was restored to an older state" in said
     try:
         job.start(1)
         process = job.run.process
@@ -138,6 +139,8 @@ def test_it_runs_refuses_what_does_not_fit_and_goes_on(
         [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
         jvm.kill()
         assert process.wait(WAIT_S) == 2
+        assert "Traceback" not in job.run.log.read_text()
+        assert "Traceback" in (Path(job.pipeline.config.job.log_dir) / PY4J_LOG).read_text()
     finally:
         job.run.kill()
     assert job.last_words().startswith("Spark's JVM ended unexpectedly (killed by signal 9)")

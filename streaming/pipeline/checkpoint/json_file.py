@@ -1,38 +1,53 @@
-"""Reading the job's own small files beside the checkpoint; a damaged one is refused in words.
+"""The job's own small files in the checkpoint's folder: written completely or not at all."""
 
-They are written whole or not at all, so what is damaged was damaged by something else.
-"""
-
-from __future__ import annotations
-
+import os
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from topology.errors import DlxError
+from streaming.pipeline.checkpoint.errors import DamagedFileError
 
 T = TypeVar("T")
 
 
-class DamagedFileError(DlxError):
-    """A file beside the checkpoint cannot be read as what the job wrote there."""
-
-
-def read_kept(path: Path, kind: type[T], remedy: str) -> T | None:
-    """What a JSON file holds; None if there is no such file.
+def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
+    """Read a JSON file; None if it does not exist.
 
     Args:
-        remedy: what to do about a damaged one, as a sentence without its full stop.
+        remedy: what to do about a damaged file, as a sentence without its full stop.
 
     Raises:
-        DamagedFileError: it is no JSON, or not of that kind.
+        DamagedFileError: it is not JSON, or not of this type.
     """
-    if not path.exists():
-        return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedFileError(
             f"job.checkpoint_location: {path} is damaged ({error}). {remedy}"
         ) from error
+
+
+def write_json_file(path: Path, value: Any) -> None:
+    """Replace a JSON file with a value; a crash leaves the old file or the new one."""
+    replace_file(path, msgspec.json.format(msgspec.json.encode(value)))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file and wait until it is on the disk; a crash leaves the old one or the new one.
+
+    The temporary file is hidden, because Spark lists the folders of its own logs.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with unfinished.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # without it, a power failure can undo the rename
+    finally:
+        os.close(folder)

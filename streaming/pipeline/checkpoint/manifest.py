@@ -1,25 +1,25 @@
-"""The numbers beside the checkpoint: topics and shards, given once and never changed (D2, D3).
+"""The manifest of a checkpoint, `dlx.json`: numbers given once and never changed (D2, D3).
 
-`dlx.json` in the checkpoint's folder holds them with what the job was first started with. It is
-written before a batch runs, whole or not at all.
+It is written before a batch runs, and holds the numbers of topics and shards with what the job was
+first started with.
 """
 
-from __future__ import annotations
-
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from streaming.pipeline.checkpoint.json_file import read_kept
-from streaming.pipeline.task.context import FILES_KEY
+from streaming.config import JobConfig
+from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.json_file import read_json_file, write_json_file
+from streaming.pipeline.shard_block import FILES_KEY
+from streaming.pipeline.shard_stats import ShardStats
 
 FILE = "dlx.json"
 FORMAT = 1
 
 _REMEDY = (
-    "Restore it from a copy. Without it the checkpoint and its tables cannot be continued: move "
+    "Restore it from a backup. Without it, the checkpoint and its tables cannot be continued: move "
     "both away, or give the job new ones"
 )
 
@@ -27,14 +27,15 @@ _C1, _C2, _MASK = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
 _SPARK_SEED = 42
 
 
-class JobFile(msgspec.Struct):
-    """What a checkpoint belongs to.
+class Manifest(msgspec.Struct):
+    """The content of `dlx.json`.
 
     Attributes:
-        topics: `CLUSTER_ID/TOPIC_ID` -> number; `topic_names` the names when they were given.
+        topics: `CLUSTER_ID/TOPIC_ID` -> number.
+        topic_names: `CLUSTER_ID/TOPIC_ID` -> the topic's name when it got its number.
         shards: `LANE VHOST` -> grouping key.
-        outcome_hash: of the configuration that the last started job had.
-        unfinished_hash: of the configuration that a batch may have been begun with.
+        outcome_hash: hash of the settings that can change a result, as of the last start.
+        outcome_settings: those settings.
     """
 
     format: int = FORMAT
@@ -47,15 +48,20 @@ class JobFile(msgspec.Struct):
     outcome_hash: str = ""
     outcome_settings: dict[str, Any] = {}
 
+    @property
+    def versions(self) -> str:
+        """The versions, for an error message."""
+        return f"format {self.format}, core {self.core_version}, wire {self.wire_version}"
+
     def topic_number(self, identity: str, name: str) -> int:
-        """The number of a topic, given now if it is new."""
+        """Return the number of a topic; a new topic gets the next number."""
         if identity not in self.topics:
             self.topics[identity] = len(self.topics) + 1
             self.topic_names[identity] = name
         return self.topics[identity]
 
     def shard_key(self, vhost: str, lane: int) -> int:
-        """The grouping key of a shard, given now if it is new.
+        """Return the grouping key of a shard; a new shard gets a new key.
 
         Keys are chosen so that shards spread evenly over the shuffle partitions.
         """
@@ -69,30 +75,49 @@ class JobFile(msgspec.Struct):
             self.shards[name] = key
         return self.shards[name]
 
+    def refuse_missing_shards(self, config: JobConfig, stats: ShardStats) -> None:
+        """Refuse a configuration that would make messages unreachable.
 
-def read_job_file(checkpoint: Path) -> JobFile | None:
-    """The file of a checkpoint; None if it has none.
+        Raises:
+            CheckpointError: a vhost has another number of lanes, or a vhost with messages is
+                missing.
+        """
+        lanes: dict[str, int] = {}
+        for name, shard in self.shards.items():
+            _lane, _space, vhost = name.partition(" ")
+            lanes[vhost] = lanes.get(vhost, 0) + 1
+            messages, _size = stats.resident.get(shard, (0, 0))
+            if messages and vhost not in config.vhosts:
+                raise CheckpointError(
+                    f"vhosts: {vhost!r} is missing, but its queues have {messages} messages in "
+                    "this checkpoint. Add it again; you can remove it once its queues are empty"
+                )
+        for vhost, settings in config.vhosts.items():
+            known = lanes.get(vhost, settings.lanes)
+            if known != settings.lanes:
+                raise CheckpointError(
+                    f"vhosts.{vhost}.lanes: the checkpoint has {known} lanes, each with a part of "
+                    f"the messages; this start has {settings.lanes}. Set it to {known}"
+                )
+
+
+def read_manifest(checkpoint: Path) -> Manifest | None:
+    """Read the manifest of a checkpoint; None if it has none.
 
     Raises:
         DamagedFileError: it cannot be read.
     """
-    return read_kept(checkpoint / FILE, JobFile, _REMEDY)
+    return read_json_file(checkpoint / FILE, Manifest, _REMEDY)
 
 
-def write_job_file(checkpoint: Path, job_file: JobFile) -> None:
-    """Put the file in place of the one before."""
+def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
+    """Replace the manifest of a checkpoint; create the checkpoint's folder."""
     checkpoint.mkdir(parents=True, exist_ok=True)
-    path = checkpoint / FILE
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(job_file)))
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    write_json_file(checkpoint / FILE, manifest)
 
 
 def spark_partition(key: int, partitions: int) -> int:
-    """The shuffle partition that Spark puts an int grouping key in: murmur3 of it, modulo."""
+    """Return the shuffle partition that Spark gives an int grouping key: murmur3, modulo."""
     mixed = key * _C1 & _MASK
     mixed = _rotated(mixed, 15) * _C2 & _MASK
     mixed = _SPARK_SEED ^ mixed

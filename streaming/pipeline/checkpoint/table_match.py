@@ -1,35 +1,59 @@
-"""Whether tables are those that a checkpoint's batches went to; others are refused, in words.
+"""Whether tables and checkpoint belong together; if not, the job refuses them.
 
-The state knows where in the tables each message is, and the tables know by the query's id which
-batches they have. Rows of another query would share keys with ours; an older copy of the checkpoint
-would make other batches of numbers that the tables have already, and skip them; an older copy of a
-table lacks what the state counts on.
+The state says where in the tables each message is, and the tables know the batches of each query.
+Rows of another query have the same keys as ours. An older checkpoint would repeat batch numbers
+that the tables have, and skip those batches. An older table lacks rows that the state needs.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from topology.errors import DlxError
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.json_file import read_json_file, write_json_file
+from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+FILE = "batches.json"
 
-    from streaming.ledger.write.ledger import Ledger
-
-
-class CheckpointError(DlxError):
-    """The checkpoint cannot be used by this job as it is configured."""
+_REMEDY = "Move it away: its only use is to detect tables that were restored to an older state"
+_READ_ONLY = (
+    "these tables can be read but not continued: give the job a new checkpoint and new tables"
+)
 
 
-class TablesSeen(NamedTuple):
-    """What the tables say of who wrote them.
+class WrittenBatches:
+    """The last batch that each table has at least; the file follows the commits.
+
+    A table restored from an older backup knows fewer batches. So the next start detects it, not the
+    first reader of a missing message.
 
     Attributes:
-        queries: Spark queries with rows there.
-        batches: by table the last batch of the checkpoint's own query; those that have one.
+        last: by table; tables without any row are not in it.
+
+    Raises:
+        DamagedFileError: the file cannot be read.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._path = checkpoint / FILE
+        self.last: dict[str, int] = read_json_file(self._path, dict[str, int], _REMEDY) or {}
+
+    def add(self, batch_id: int, tables: Iterable[str]) -> None:
+        """Store that these tables have the batch."""
+        changes = dict.fromkeys(tables, batch_id)
+        if changes:
+            self.last |= changes
+            write_json_file(self._path, self.last)
+
+
+class TableBatches(NamedTuple):
+    """The batches that the tables have.
+
+    Attributes:
+        queries: ids of the Spark queries that wrote them.
+        batches: by table, the last batch of the checkpoint's own query.
     """
 
     queries: frozenset[str] = frozenset()
@@ -37,68 +61,60 @@ class TablesSeen(NamedTuple):
 
     @property
     def last_batch(self) -> int | None:
-        """The last batch that any table has, in part or whole."""
+        """The last batch that any table has."""
         return max(self.batches.values(), default=None)
 
 
-def look_at_tables(ledger: Ledger, query_id: str | None) -> TablesSeen:
-    """Who wrote the tables; `query_id` is the checkpoint's."""
+def read_table_batches(ledger: Ledger, query_id: str | None) -> TableBatches:
+    """Read which queries wrote the tables; `query_id` is the checkpoint's."""
     batches = {} if query_id is None else ledger.last_batches(query_id)
-    return TablesSeen(frozenset(ledger.query_ids()), batches)
+    return TableBatches(frozenset(ledger.query_ids()), batches)
 
 
-def refuse_foreign_tables(
-    path: Path,
-    query_id: str | None,
-    tables: TablesSeen,
-    *,
-    last_planned: int | None,
-    last_committed: int | None,
-    written: Mapping[str, int],
+def refuse_mismatch(
+    path: Path, logs: SparkLogs, written: WrittenBatches, tables: TableBatches
 ) -> None:
     """Refuse tables that do not belong to the checkpoint at `path`.
 
-    Args:
-        written: by table the last batch that it must have (`written_batches.py`).
-
     Raises:
-        CheckpointError: with what is wrong, and what to do.
+        CheckpointError: says what is wrong, and what to do.
     """
-    foreign = sorted(tables.queries - {query_id})
-    if foreign and tables.last_batch is not None:
+    last_planned, last_committed = logs.last_planned(), logs.last_committed()
+    last_batch = tables.last_batch
+    foreign = ", ".join(sorted(tables.queries - {logs.query_id()}))
+    if foreign and last_batch is not None:
         raise CheckpointError(
-            f"job.tables_location: the tables there have batches of {path} and of another "
-            f"checkpoint (Spark query {', '.join(foreign)}): two jobs have written to them. They "
-            "can be read but not continued: give each job new tables and a new checkpoint"
+            f"job.tables_location: the tables have batches of {path} and of another checkpoint "
+            f"(Spark query {foreign}): two jobs wrote to them. They can be read but not continued: "
+            "give each job new tables and a new checkpoint"
         )
     if foreign:
         raise CheckpointError(
-            f"job.tables_location: the tables there have batches of Spark query "
-            f"{', '.join(foreign)}, and {path} is not the checkpoint they were written with. Name "
-            "that checkpoint, or name the tables that belong to this one. Without their "
-            "checkpoint tables can be read but not continued: give the job new ones"
+            f"job.tables_location: the tables have batches of Spark query {foreign}, which is not "
+            f"the query of the checkpoint {path}. Name the checkpoint of these tables, or the "
+            "tables of this checkpoint. Tables without their checkpoint can be read but not "
+            "continued: give the job new ones"
         )
-    if tables.last_batch is None and last_committed is not None and not tables.queries:
+    if last_batch is None and last_committed is not None and not tables.queries:
         raise CheckpointError(
-            f"job.tables_location: the tables there have no batch, and {path} has run "
-            f"{last_committed + 1}: its messages are in other tables. Name those; without them "
-            "this checkpoint cannot go on: give the job a new one"
+            f"job.tables_location: the tables have no batch, but {path} has run "
+            f"{last_committed + 1}: its messages are in other tables. Name those. Without them "
+            "this checkpoint cannot be continued: give the job a new one"
         )
     begun = 0 if last_planned is None else last_planned + 1
-    if tables.last_batch is not None and tables.last_batch >= begun:
+    if last_batch is not None and last_batch >= begun:
         raise CheckpointError(
-            f"job.checkpoint_location: {path} has begun {begun} batches, and the tables have "
-            f"{tables.last_batch + 1} of it: it is an older copy. Restore the newest; without it "
-            "these tables can be read but not continued: give the job a new checkpoint and new "
-            "tables"
+            f"job.checkpoint_location: {path} has begun {begun} batches, but the tables have "
+            f"{last_batch + 1} of its batches: it is an older copy. Restore the newest one; "
+            f"without it, {_READ_ONLY}"
         )
-    for table, batch_id in written.items():
+    for table, batch_id in written.last.items():
         has = tables.batches.get(table)
         if has is None or has < batch_id:
             raise CheckpointError(
                 f"job.tables_location: the last batch in the table {table} is "
-                f"{'none' if has is None else has}, and {path} has written {batch_id} to it: the "
-                "table was put back to an older state. Restore the newest, or the checkpoint of "
-                "that time with all of its tables; without it give the job a new checkpoint and "
-                "new tables"
+                f"{'none' if has is None else has}, but {path} has written batch {batch_id} to it: "
+                "the table was restored to an older state. Restore the newest table, or the "
+                "checkpoint and all tables of one time; without them, "
+                f"{_READ_ONLY}"
             )

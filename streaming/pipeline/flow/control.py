@@ -1,64 +1,65 @@
-"""Flow control of one job: the gate, the sources' limits, what clients are told (D9)."""
-
-from __future__ import annotations
+"""Flow control of one job: the gate, the sources' read limits, and what clients are told (D9)."""
 
 import logging
+import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from streaming.pipeline.flow.gate import Gate, GateState, SourceLimits, obeys, wait_for_batch
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming.config import JobConfig
+from streaming.pipeline.flow.gate import Gate, GateState
 from streaming.pipeline.flow.heartbeat import Heartbeat
+from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
+from streaming.pipeline.flow.source_limits import SourceLimits, is_supported, wait_for_batch
+from streaming.pipeline.shard_stats import ShardStats
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from streaming.config import JobConfig
-    from streaming.pipeline.flow.memory import MemoryMarks
-    from streaming.pipeline.shard_stats import ShardsSeen
+MEASURE_S = 2.0
+"""How often the memory of the job's processes is measured."""
 
 logger = logging.getLogger(__name__)
 
 
 class FlowControl:
-    """Decides after each batch, and lets the next one obey.
+    """Decides after each batch how much the next one may read.
 
     Attributes:
-        state: where the gate stands.
+        state: the state of the gate.
     """
 
-    def __init__(self, config: JobConfig, marks: MemoryMarks) -> None:
+    def __init__(
+        self, config: JobConfig, marks: MemoryMarks, detail: Mapping[str, Any], stats: ShardStats
+    ) -> None:
+        """Restore the gate from the detail of the last batch row."""
         self._marks = marks
         self._job = config.job
         self._outbound = config.outbound_topics()
         self._topics = config.topics_of("publishes")
-        self._gate = self._make_gate(is_open=True)
-        self.state: GateState = self._gate.decide(0, 0)
+        before = detail.get("gate", {})
+        self._gate = Gate(
+            marks,
+            config.job.max_batch_rows,
+            max_bytes=config.job.max_batch_bytes,
+            is_open=bool(before.get("open", True)) or before.get("cause") == "memory",
+        )
+        self._stats = stats
+        self._process_bytes: int | None = None
         self._limits: SourceLimits | None = None
         self._notices: FlowNotices | None = None
         self._heartbeat: Heartbeat | None = None
-        self._attached = threading.RLock()  # a batch may run before the query's start returns
-        self._late = False  # one did, and what it decided is to be applied yet
-        self._stopping = False
+        self._lock = threading.RLock()
+        self._is_late = False  # a batch ended before the query's start returned
+        self._stopping = threading.Event()
+        self.state: GateState = self.decide()
 
-    def _make_gate(self, *, is_open: bool) -> Gate:
-        job = self._job
-        return Gate(self._marks, job.max_batch_rows, max_bytes=job.max_batch_bytes, is_open=is_open)
-
-    def resume(self, detail: Mapping[str, Any], shards: ShardsSeen) -> None:
-        """Stand where the last batch row says, as far as the marks still say so."""
-        is_open = bool(detail.get("gate", {}).get("open", True))
-        self._gate = self._make_gate(is_open=is_open)
-        self.decide(shards)
-
-    def tell(
+    def announce(
         self, checkpoint: Path, partitions: Mapping[str, int], producer: Mapping[str, str]
     ) -> None:
-        """Say what the marks are; from now on publishers are told, and all that the job lives.
+        """Log the marks, and start to send notices and heartbeats.
 
         Args:
             checkpoint: folder of the checkpoint.
@@ -68,53 +69,81 @@ class FlowControl:
         for note in self._marks.notes:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
-        self._notices.gate_is(self.state)
+        self._notices.update(self.state)
         self._heartbeat = Heartbeat(self._notices, self._outbound, producer)
 
     def first_rows(self, spark: SparkSession, *, importing: bool) -> int:
-        """Most publishes in the first batch.
+        """Return the most publishes of the first batch.
 
         Args:
-            importing: definitions come first; what waits in the inputs is older than they.
+            importing: definitions are imported, and must come before the publishes in the inputs.
         """
-        if not obeys(spark):
-            return self._job.max_batch_rows  # nobody could let more in later
+        if not is_supported(spark):
+            return self._job.max_batch_rows  # the limit could never be raised
         return 0 if importing else self.state.max_rows
 
     def attach(self, spark: SparkSession, query: StreamingQuery) -> None:
-        """From now on, the query's sources are limited."""
-        with self._attached:
+        """Limit the sources of this query from now on, and watch the memory of its processes."""
+        with self._lock:
             self._limits = SourceLimits(spark, query)
-            if self._late:
+            if self._is_late:
                 self._limits.set_rows(self._topics, self.state.max_rows)
+        if self._marks.process_high_bytes is not None:
+            gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM's process
+            jvm = getattr(gateway, "proc", None)
+            threading.Thread(
+                target=self._watch_processes,
+                args=(None if jvm is None else jvm.pid,),
+                name="process-memory",
+                daemon=True,
+            ).start()
 
-    def decide(self, shards: ShardsSeen) -> GateState:
-        """Where the gate stands now."""
-        self.state = self._gate.decide(shards.resident_bytes, shards.mean_bytes)
-        return self.state
+    def decide(self) -> GateState:
+        """Update the state of the gate."""
+        with self._lock:
+            self.state = self._gate.decide(
+                self._stats.resident_bytes, self._stats.mean_bytes, self._process_bytes
+            )
+            return self.state
 
     def apply(self) -> None:
-        """Tell the publishes source how much the next batch may read, and publishers whether."""
-        if self._notices is not None:
-            self._notices.gate_is(self.state)
-        with self._attached:
-            self._late = self._limits is None
-            if self._limits is not None and not self._stopping:
+        """Set the read limit of the next batch, and tell publishers."""
+        with self._lock:
+            if self._notices is not None:
+                self._notices.update(self.state)
+            self._is_late = self._limits is None
+            if self._limits is not None and not self._stopping.is_set():
                 self._limits.set_rows(self._topics, self.state.max_rows)
 
-    def end_batches(self, query: StreamingQuery, seconds: float) -> None:
-        """Close all sources and wait until the batch that runs has ended."""
-        with self._attached:
-            self._stopping = True
+    def end_batches(self, query: StreamingQuery, timeout_s: float) -> None:
+        """Close all sources and wait until the running batch has ended."""
+        with self._lock:
+            self._stopping.set()
             if self._limits is not None and query.isActive:
                 self._limits.close_all()
-        wait_for_batch(query, seconds)
+        wait_for_batch(query, timeout_s)
 
     def stop(self) -> None:
-        """Tell clients nothing more."""
+        """Stop sending notices and heartbeats."""
+        self._stopping.set()
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
         if self._notices is not None:
             self._notices.stop()
             self._notices = None
+
+    def measure(self, process_bytes: int | None) -> None:
+        """Take over the memory of the job's processes; a change of the gate applies at once."""
+        with self._lock:
+            before = self.state
+            self._process_bytes = process_bytes
+            if self.decide().open != before.open:
+                self.apply()
+
+    def _watch_processes(self, jvm_pid: int | None) -> None:
+        while not self._stopping.wait(MEASURE_S):
+            try:
+                self.measure(process_tree_bytes(os.getpid(), jvm_pid))
+            except Exception:  # the next batch applies the gate, or reports the failure
+                logger.debug("the memory of the job's processes was not applied", exc_info=True)

@@ -1,86 +1,60 @@
-"""The stateful stage: a shard's blobs in, the fold, data files and outbound records out.
+"""The stateful stage: a shard's blobs in; the fold; data files and outbound records out.
 
-Spark calls it once a batch and shard (transformWithState, timeMode None). It decides nothing about
-queueing: it unpacks, calls `streaming.broker.shard`, writes what came of it, and reports.
+Spark calls it once per batch and shard (transformWithState, timeMode None). It decides nothing
+about queueing: it unpacks, runs `streaming.broker.shard`, writes the results, and reports.
 
-Replay: the same blobs and state give the same events, the same files (found there and kept) and the
+Replay: the same blobs and state give the same events, the same files (kept if they exist) and the
 same outbound records with the same numbers, which readers drop.
 """
 
-from __future__ import annotations
-
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from streaming.broker.config import ShardConfig
-from streaming.broker.events import Kind
+from streaming.broker.events import Events, Kind
 from streaming.broker.message import Message
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.vhost import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
-from streaming.pipeline import shard_block as packing
 from streaming.pipeline.fold.state_store import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.outbound.records import STORED
-from streaming.pipeline.outbound.truncation import CutRecord
+from streaming.pipeline.reports import ShardReport, encode_report
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_tables
-from streaming.pipeline.task.context import FILES_KEY, BatchContext, TaskSettings, batch_context
-from streaming.pipeline.task.gc_pause import without_collector
+from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
+from streaming.pipeline.task.context import BatchContext, batch_context, paused_gc
+from streaming.pipeline.task.settings import TaskSettings
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.commands import parse_command
 
 OUTPUT = "shard int, report binary"
 
 STATE_BYTES_PER_COPY = 64
-"""What a resident copy takes in the state; 35 to 60 bytes without headers (`dlx bench core`)."""
+"""Estimated state of a resident copy; measured: 35 to 60 bytes without headers."""
+
+MAX_WARNINGS = 100
+"""The most warnings that a shard reports per batch; the table `events` has all of them."""
+
+_FOLDED = (
+    *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),
+    *("publication", "flags", "actor"),
+)
 
 _cache = VhostCache()  # of this worker process
-_encoder = msgspec.msgpack.Encoder()
-
-
-class ShardReport(msgspec.Struct, frozen=True):
-    """What a shard tells the driver of a batch.
-
-    Attributes:
-        publishes, published_bytes: records that were published, and their bodies.
-        resident_bytes: bodies of resident copies; state_bytes: about what their entries take.
-        seconds: spent unpacking, folding, writing rows, writing outbound records, saving state.
-        cut: outbound records that went out with something left out.
-    """
-
-    shard: int
-    vhost: str
-    lane: int
-    files: list[DataFile]
-    records: int
-    publishes: int
-    published_bytes: int
-    events: int
-    deaths: dict[str, int]
-    resident_messages: int
-    resident_bytes: int
-    state_bytes: int
-    state_bytes_read: int
-    state_bytes_written: int
-    now_ms: int
-    next_deadline_ms: int
-    outbound: int
-    seconds: dict[str, float]
-    cut: list[CutRecord]
 
 
 class BrokerProcessor(StatefulProcessor):
-    """Runs the broker for whichever shard Spark calls it with."""
+    """Runs the broker for the shard that Spark calls it with."""
 
     def __init__(self, settings: TaskSettings) -> None:
         self._settings = settings
@@ -102,8 +76,7 @@ class BrokerProcessor(StatefulProcessor):
             for blob in blobs:
                 yield Row(shard=shard, report=blob)
             return
-        report = self._run(shard, blobs)
-        yield Row(shard=shard, report=_encoder.encode(report))
+        yield Row(shard=shard, report=encode_report(self._run(shard, blobs)))
 
     def close(self) -> None:
         """See `StatefulProcessor`."""
@@ -121,12 +94,12 @@ class BrokerProcessor(StatefulProcessor):
             seconds[name] = round(now - started, 6)
             started = now
 
-        with without_collector():
-            records = packing.unpack(blobs)
+        with paused_gc():
+            records = unpack(blobs)
             lap("unpack")
             batch = fold(config, store, records)
             lap("fold")
-            files = self._write(shard_key, config, context, batch)
+            files = self._write(shard_key, config, context, batch.events)
             lap("rows")
             writer = OutboundWriter(self._settings, config, context)
             with closing(BodyReader(self._settings.tables, STORED)) as bodies:
@@ -134,77 +107,61 @@ class BrokerProcessor(StatefulProcessor):
             lap("outbound")
             store.flush()
             lap("state")
-        deaths: dict[str, int] = {}
-        for outcome in batch.events.death_outcomes:
-            deaths[outcome.reason] = deaths.get(outcome.reason, 0) + 1
         return ShardReport(
-            shard_key,
-            config.vhost,
-            config.lane,
-            files,
-            len(records.columns["offset"]),
-            int((records.columns["publication"] >= 0).sum()),
-            int(records.columns["size"].sum()),
-            len(batch.events),
-            deaths,
-            batch.resident_messages,
-            batch.resident_bytes,
-            batch.resident_messages * STATE_BYTES_PER_COPY,
-            store.bytes_read,
-            store.bytes_written,
-            batch.now_ms,
-            batch.next_deadline_ms,
-            outbound,
-            seconds,
-            writer.cut,
+            shard=shard_key,
+            vhost=config.vhost,
+            lane=config.lane,
+            files=files,
+            records=len(records.columns["offset"]),
+            publishes=int((records.columns["publication"] >= 0).sum()),
+            published_bytes=int(records.columns["size"].sum()),
+            events=len(batch.events),
+            deaths=Counter(outcome.reason for outcome in batch.events.death_outcomes),
+            resident_messages=batch.resident_messages,
+            resident_bytes=batch.resident_bytes,
+            state_bytes=batch.resident_messages * STATE_BYTES_PER_COPY,
+            state_bytes_read=store.bytes_read,
+            state_bytes_written=store.bytes_written,
+            now_ms=batch.now_ms,
+            next_deadline_ms=batch.next_deadline_ms,
+            outbound=outbound,
+            seconds=seconds,
+            truncated=writer.truncated,
+            warnings=warnings_of(batch.events),
         )
 
     def _write(
-        self, shard_key: int, config: ShardConfig, context: BatchContext, batch: Batch
+        self, shard_key: int, config: ShardConfig, context: BatchContext, events: Events
     ) -> list[DataFile]:
         """Write the shard's rows of `events` and `dead_letters`."""
-        if not len(batch.events):
+        if not len(events):
             return []
-        events = batch.events
         ids = (context.query_id, context.batch_id, config.vhost, config.lane)
         files = []
 
-        def write(name: str, first: int, table: pa.Table) -> None:
-            file_name = DataFileName(context.query_id, context.batch_id, name, shard_key, first)
+        def write(name: str, tables: Iterator[tuple[int, pa.Table]]) -> None:
             storage = self._settings.tables.below(name).storage()
-            file = write_data_file(storage, TABLES[name], file_name, table)
-            if file is not None:
-                files.append(file)
+            for first, table in tables:
+                file_name = DataFileName(context.query_id, context.batch_id, name, shard_key, first)
+                file = write_data_file(storage, TABLES[name], file_name, table)
+                if file is not None:
+                    files.append(file)
 
-        for first, table in event_tables(events, *ids):
-            write("events", first, table)
+        write("events", event_tables(events, *ids))
         columns = ("body", "kafka_headers", "origin")
         with closing(BodyReader(self._settings.tables, columns)) as bodies:
             most = self._settings.max_header_bytes
-            for first, table in dead_letter_tables(events, *ids, bodies, most):
-                write("dead_letters", first, table)
+            write("dead_letters", dead_letter_tables(events, *ids, bodies, most))
         return files
 
 
-def fold(config: ShardConfig, store: SparkStateStore, records: packing.Records) -> Batch:
+def fold(config: ShardConfig, store: SparkStateStore, records: Records) -> Batch:
     """Run the broker over the records of a batch."""
     shard = Shard(config, store, now_ms=records.now_ms, cache=_cache)
     columns = records.columns
     publications, actors = records.publications, records.actors
     publish = shard.publish
-    rows = zip(
-        columns["at_ms"].tolist(),
-        columns["topic_number"].tolist(),
-        columns["partition"].tolist(),
-        columns["offset"].tolist(),
-        columns["body_file"].tolist(),
-        columns["body_row"].tolist(),
-        columns["size"].tolist(),
-        columns["publication"].tolist(),
-        columns["flags"].tolist(),
-        columns["actor"].tolist(),
-        strict=True,
-    )
+    rows = zip(*(columns[name].tolist() for name in _FOLDED), strict=True)
     commands = columns["command"]
     for row, (at_ms, topic, partition, offset, file, place, size, code, flags, actor) in enumerate(
         rows
@@ -218,4 +175,7 @@ def fold(config: ShardConfig, store: SparkStateStore, records: packing.Records) 
     return shard.finish()
 
 
-__all__ = ["OUTPUT", "BrokerProcessor", "Kind", "ShardReport", "fold"]
+def warnings_of(events: Events) -> list[dict[str, Any]]:
+    """Return the details of the WARNING events, limited to MAX_WARNINGS."""
+    rows = [row for row in events.details if events.kinds[row] == Kind.WARNING]
+    return [events.details[row] for row in rows[:MAX_WARNINGS]]

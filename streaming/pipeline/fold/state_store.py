@@ -1,25 +1,20 @@
-"""The broker's `StateStore` on Spark: one map state a shard, key to bytes (D6b).
+"""The broker's `StateStore` on Spark: one map state per shard, from key to bytes (D6b).
 
-Reads go to Spark and are remembered; writes and deletions wait until `flush`, so that a key touched
-often costs one call.
+Values that were written stay here until `flush`, so a key that changes often costs one Spark call.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import MapState
+from pyspark.sql.streaming.stateful_processor import MapState
 
 KEY_SCHEMA = "key string"
 VALUE_SCHEMA = "value binary"
 
 
 class SparkStateStore:
-    """A `StateStore` over a Spark map state of the current grouping key.
+    """A `StateStore` over Spark's map state of the current grouping key.
 
     Attributes:
-        bytes_read, bytes_written: for the log.
+        bytes_read: total size of values read from Spark.
+        bytes_written: total size of values written to Spark.
     """
 
     def __init__(self, state: MapState) -> None:
@@ -48,7 +43,7 @@ class SparkStateStore:
         self._changed[key] = None
 
     def flush(self) -> None:
-        """Give what changed to Spark."""
+        """Write all changes to Spark."""
         for key, value in self._changed.items():
             if value is None:
                 if self._state.containsKey((key,)):

@@ -1,25 +1,19 @@
-"""The first stage's reading of commands, one by one: which shards each is for, or what is wrong."""
+"""Parsing of command records in the first stage: the shards a command is for, or its fault."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
+import pyarrow as pa
 
 from streaming.broker.lanes import BROADCAST_OPS
+from streaming.pipeline.rows.quarantine import Faults
 from streaming.protocol.headers import CommandRecord, MalformedRecordError, command_record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
-
-    from streaming.pipeline.rows.quarantine import Faults
-    from streaming.pipeline.task.context import VhostTask
 
 _COLUMNS = ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
 
 
 class CommandRow(NamedTuple):
-    """A command that was understood; `keys` are the grouping keys of the shards it is for."""
+    """A valid command; `keys` are the grouping keys of the shards that execute it."""
 
     partition: int
     offset: int
@@ -30,11 +24,11 @@ class CommandRow(NamedTuple):
 
 
 def read_commands(
-    rows: pa.RecordBatch, vhosts: Mapping[str, VhostTask]
+    rows: pa.RecordBatch, vhosts: Mapping[str, tuple[int, ...]]
 ) -> tuple[list[CommandRow], Faults]:
-    """The commands among records with `dlx-op`, and the rows that are none, with what is wrong."""
-    understood: list[CommandRow] = []
-    bad: Faults = []
+    """Parse records with `dlx-op`: the valid commands, and the faulty rows with their faults."""
+    commands: list[CommandRow] = []
+    faults: Faults = []
     columns = [rows[name].to_pylist() for name in _COLUMNS]
     for index, (partition, offset, at_ms, op, vhost, value) in enumerate(
         zip(*columns, strict=True)
@@ -43,21 +37,26 @@ def read_commands(
             record = command_record(op, vhost, value)
             keys = _keys(record, partition, vhosts)
         except MalformedRecordError as error:
-            bad.append((index, error))
+            faults.append((index, error))
         else:
-            row = CommandRow(partition, offset, at_ms, record.value, record.channel, keys)
-            understood.append(row)
-    return understood, bad
+            commands.append(
+                CommandRow(partition, offset, at_ms, record.value, record.channel, keys)
+            )
+    return commands, faults
+
+
+def unlisted_vhost(vhost: str) -> MalformedRecordError:
+    """Return the fault of a record for a vhost that the job does not have."""
+    return MalformedRecordError("unlisted_vhost", f"this job has no vhost {vhost!r}")
 
 
 def _keys(
-    record: CommandRecord, partition: int, vhosts: Mapping[str, VhostTask]
+    record: CommandRecord, partition: int, vhosts: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, ...]:
-    """Every lane for a broadcast, else the lane of the partition (D2)."""
-    vhost = vhosts.get(record.vhost)
-    if vhost is None:
-        detail = f"vhost {record.vhost!r} is not one of this job's"
-        raise MalformedRecordError("unlisted_vhost", detail)
+    """Return every lane of the vhost for a broadcast, else the lane of the partition (D2)."""
+    keys = vhosts.get(record.vhost)
+    if keys is None:
+        raise unlisted_vhost(record.vhost)
     if str(record.command.__struct_config__.tag) in BROADCAST_OPS:
-        return vhost.keys
-    return (vhost.keys[partition % len(vhost.keys)],)
+        return keys
+    return (keys[partition % len(keys)],)

@@ -1,6 +1,4 @@
-"""Foreign records: vhost, exchange and routing key from literals, record key or header (D3)."""
-
-from __future__ import annotations
+"""Records of mapped topics: vhost, exchange and routing key from literals, key or headers (D3)."""
 
 from typing import Any
 
@@ -13,10 +11,9 @@ ForeignHeaders = tuple[tuple[str, bytes | None], ...]
 def mapped_headers(
     mapping: TopicMapping, record_key: bytes | None, headers: ForeignHeaders
 ) -> tuple[Any, ...]:
-    """The header values (as in `wire.INBOUND`) that a foreign record stands for, and its headers.
+    """Return the values of our headers (`protocol.headers.INBOUND`), and the record's own headers.
 
-    Where a selector finds nothing, the headers are replaced by the error that quarantines the
-    record.
+    If a selector finds no value, an error that quarantines the record replaces its own headers.
     """
     last = dict(headers)
     try:
@@ -39,6 +36,6 @@ def _select(
         value, place = headers.get(selector.name), f"the header {selector.name!r}"
     if value is None:
         if selector.otherwise is None:
-            raise MalformedRecordError("unmapped", f"{what} comes from {place}, and there is none")
+            raise MalformedRecordError("unmapped", f"{what} comes from {place}, which is missing")
         return selector.otherwise.encode()
     return bytes(value)

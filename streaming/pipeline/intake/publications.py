@@ -1,22 +1,21 @@
-"""Publishes by their headers: alike ones are understood once and share a code.
+"""Publishes by their headers: equal headers are parsed once and share a code.
 
-The header columns are dictionary-encoded, and each distinct combination of values is read by
-`wire.py`. Foreign headers and mapped topics are looked at row by row.
+Header columns are dictionary-encoded, and each distinct combination of values is parsed by
+`protocol.headers`. Records with foreign headers, and those of mapped topics, are handled row by
+row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.pipeline.intake.code_map import CodeMap
+from streaming.pipeline.intake.commands import unlisted_vhost
 from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_COLUMNS
 from streaming.pipeline.intake.mapping import mapped_headers
-from streaming.pipeline.task.context import TopicTask
+from streaming.pipeline.task.settings import TopicTask
 from streaming.protocol.headers import (
     MalformedRecordError,
     PublishHeaders,
@@ -26,30 +25,63 @@ from streaming.protocol.headers import (
 
 Combination = tuple[Any, ...]
 
-NOT_UNDERSTOOD = -1
+MALFORMED: Final = -1
+"""The code of headers that could not be parsed."""
+
+_ABSENT: Final = -1
+_FIRST_SIZE: Final = 64
+
+
+class CodeMap:
+    """A growing map from codes (0, 1, 2, ...) to numbers (0 and above), for whole columns."""
+
+    def __init__(self) -> None:
+        self._values = np.full(_FIRST_SIZE, _ABSENT, np.int32)
+
+    def __setitem__(self, code: int, number: int) -> None:
+        """Set the number of a code."""
+        self._grow(code)
+        self._values[code] = number
+
+    def of(self, codes: Any) -> Any:
+        """Return the numbers of an array of codes, as int32; each code must have one."""
+        return self._values[codes]
+
+    def missing(self, codes: Any) -> list[int]:
+        """Return the codes without a number: each once, ascending."""
+        self._grow(int(codes.max()))
+        found: list[int] = np.unique(codes[self._values[codes] == _ABSENT]).tolist()
+        return found
+
+    def _grow(self, code: int) -> None:
+        size = len(self._values)
+        if code >= size:
+            more = np.full(max(code + 1 - size, size), _ABSENT, np.int32)
+            self._values = np.concatenate((self._values, more))
 
 
 class DistinctHeaders:
-    """The headers that one task has seen.
+    """The distinct headers that one task has seen.
 
     Args:
-        vhosts: those of the job.
+        vhosts: the vhosts of the job.
 
     Attributes:
-        understood: by code.
-        flags: by code; vhosts: a number by code, vhost_numbers: which is which.
+        parsed: headers by code.
+        flags: flags by code.
+        vhosts: number of the vhost by code; `vhost_numbers` names the vhosts.
     """
 
     def __init__(self, vhosts: Collection[str]) -> None:
         self._listed = vhosts
         self._known: dict[Combination, int] = {}
-        self.understood: list[PublishHeaders] = []
+        self.parsed: list[PublishHeaders] = []
         self.flags = CodeMap()
         self.vhosts = CodeMap()
         self.vhost_numbers: dict[str, int] = {}
 
     def codes(self, rows: pa.RecordBatch, topic: TopicTask) -> Any:
-        """The code of each record's headers, or NOT_UNDERSTOOD."""
+        """Return the code of each record's headers, or MALFORMED."""
         foreign = rows[FOREIGN]
         if topic.mapping is not None or foreign.null_count < rows.num_rows:
             combinations = self._row_combinations(rows, topic)
@@ -75,8 +107,15 @@ class DistinctHeaders:
         codes = [self._code(each) for each in values]
         return np.array(codes, np.int32)[inverse]
 
+    def fault(self, row: pa.RecordBatch, topic: TopicTask) -> MalformedRecordError:
+        """Return what is wrong with the headers of a record whose code is MALFORMED."""
+        [combination] = self._row_combinations(row, topic)
+        fault = self._parse(combination)
+        assert isinstance(fault, MalformedRecordError)
+        return fault
+
     def _row_combinations(self, rows: pa.RecordBatch, topic: TopicTask) -> list[Combination]:
-        """Header values and foreign headers, row by row."""
+        """Return our header values and the foreign headers of each row."""
         foreign = [
             None
             if headers is None
@@ -95,34 +134,24 @@ class DistinctHeaders:
     def _code(self, combination: Combination) -> int:
         code = self._known.get(combination)
         if code is None:
-            understood = self._understand(combination)
-            code = NOT_UNDERSTOOD
-            if not isinstance(understood, MalformedRecordError):
-                code = len(self.understood)
-                self.understood.append(understood)
-                self.flags[code] = understood.flags
+            parsed = self._parse(combination)
+            code = MALFORMED
+            if not isinstance(parsed, MalformedRecordError):
+                code = len(self.parsed)
+                self.parsed.append(parsed)
+                self.flags[code] = parsed.flags
                 self.vhosts[code] = self.vhost_numbers.setdefault(
-                    understood.vhost, len(self.vhost_numbers)
+                    parsed.vhost, len(self.vhost_numbers)
                 )
             self._known[combination] = code
         return code
 
-    def _understand(self, combination: Combination) -> PublishHeaders | MalformedRecordError:
+    def _parse(self, combination: Combination) -> PublishHeaders | MalformedRecordError:
         *values, foreign = combination
+        if isinstance(foreign, MalformedRecordError):
+            return foreign
         try:
-            if isinstance(foreign, MalformedRecordError):
-                return foreign
-            understood = publish_headers(values, foreign_table(foreign) if foreign else None)
+            parsed = publish_headers(values, foreign_table(foreign) if foreign else None)
         except MalformedRecordError as error:
             return error
-        if understood.vhost not in self._listed:
-            detail = f"vhost {understood.vhost!r} is not one of this job's"
-            return MalformedRecordError("unlisted_vhost", detail)
-        return understood
-
-    def fault(self, row: pa.RecordBatch, topic: TopicTask) -> MalformedRecordError:
-        """What is wrong with the headers of a record that got NOT_UNDERSTOOD."""
-        [combination] = self._row_combinations(row, topic)
-        fault = self._understand(combination)
-        assert isinstance(fault, MalformedRecordError)
-        return fault
+        return parsed if parsed.vhost in self._listed else unlisted_vhost(parsed.vhost)

@@ -1,25 +1,22 @@
-"""One structured line a batch, for logs that machines read."""
-
-from __future__ import annotations
+"""One structured log line per batch, for machines to read."""
 
 import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from streaming.pipeline.flow.gate import GateState
-    from streaming.pipeline.reports import BatchDone
-    from streaming.pipeline.shard_stats import ShardsSeen
+from streaming.pipeline.flow.gate import GateState
+from streaming.pipeline.reports import BatchDone
+from streaming.pipeline.shard_stats import ShardStats
 
 
 def batch_line(
-    done: BatchDone, shards: ShardsSeen, gate: GateState, clock: Literal["wall", "event"]
+    done: BatchDone, stats: ShardStats, gate: GateState, clock: Literal["wall", "event"]
 ) -> str:
-    """The line: JSON of rows, durations, what is resident, deaths by reason, lag and gate.
+    """Return JSON with rows, durations, resident messages, deaths by reason, lag and gate.
 
-    `lag_ms` is how far the job's time is behind the wall. With `clock = event` that time is the
-    clock of the batch's shard that is furthest behind; null, if the batch had none.
+    `lag_ms` is how far the job's time is behind the wall clock. With `clock = event`, that is the
+    time of the batch's slowest shard; null if the batch had no shard.
     """
     deaths: Counter[str] = Counter()
     for report in done.reports:
@@ -35,8 +32,9 @@ def batch_line(
             "publishes": sum(report.publishes for report in done.reports),
             "events": done.events,
             "seconds": done.seconds,
-            "resident_messages": shards.resident_messages,
-            "resident_bytes": shards.resident_bytes,
+            "resident_messages": stats.resident_messages,
+            "resident_bytes": stats.resident_bytes,
+            "process_bytes": gate.process_bytes,
             "dead_letters": dict(sorted(deaths.items())),
             "lag_ms": None if at_ms is None else max(0, time.time_ns() // 1_000_000 - at_ms),
             "gate": "open" if gate.open else "closed",

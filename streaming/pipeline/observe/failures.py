@@ -1,20 +1,18 @@
-"""Waiting for a query's end, and saying why it came."""
+"""Waiting for a query's end, and explaining why it ended."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import logging
+from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # has no types
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
+from streaming.pipeline.topics.gap_watch import GapWatch
 from streaming.spark.session import explain_lost_jvm
 from topology.errors import DlxError
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from streaming.pipeline.topics.gap_watch import LogWatch
+PY4J_LOG = "py4j.log"
 
 
 class SparkLostError(DlxError):
@@ -22,24 +20,24 @@ class SparkLostError(DlxError):
 
 
 def wait_for_end(
-    query: StreamingQuery, seconds: float, watch: LogWatch | None, spark: SparkSession | None
+    query: StreamingQuery, timeout_s: float, watch: GapWatch, spark: SparkSession | None
 ) -> bool:
-    """Wait; True if the query has ended.
+    """Wait; return whether the query has ended.
 
     Args:
-        watch: knows whether Kafka has lost records.
-        spark: the job's own session; None: it is somebody else's.
+        spark: the job's own session; None: somebody else's.
 
     Raises:
-        DlxError: Kafka has lost records that were to be read, or (SparkLostError) the JVM is gone.
-        StreamingQueryException: it ended by another failure.
+        DlxError: Kafka has lost records that the job had not read, or (SparkLostError) the JVM has
+            ended.
+        StreamingQueryException: another failure.
     """
-    if watch is not None and watch.failure is not None:
+    if watch.failure is not None:
         raise watch.failure
     try:
-        return bool(query.awaitTermination(seconds))  # type: ignore[arg-type] # takes fractions
+        return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type] # takes fractions
     except StreamingQueryException:
-        lost = None if watch is None else watch.look(planned=False)
+        lost = watch.find(planned=False)
         if lost is not None:
             raise lost from None
         raise
@@ -48,3 +46,21 @@ def wait_for_end(
         if gone is None:
             raise
         raise SparkLostError(str(gone)) from None
+
+
+def divert_py4j_records(terminal: logging.Handler, log_dir: Path) -> None:
+    """Write py4j's log records to a file in `log_dir` instead of the terminal.
+
+    If Spark's JVM ends or a batch fails, py4j logs tracebacks of a hundred lines, some of them with
+    the root logger. The job explains the failure by itself.
+    """
+    file = logging.FileHandler(log_dir / PY4J_LOG, delay=True)
+    file.setFormatter(terminal.formatter)
+    file.addFilter(_is_from_py4j)
+    terminal.addFilter(lambda record: not _is_from_py4j(record))
+    logging.getLogger().addHandler(file)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+def _is_from_py4j(record: logging.LogRecord) -> bool:
+    return record.name.startswith("py4j") or "py4j" in Path(record.pathname).parts

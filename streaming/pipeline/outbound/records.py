@@ -1,15 +1,13 @@
-"""Outbound Kafka records: deliveries, confirms, returns, answers (D3b), and their wire form.
+"""Outbound Kafka records: deliveries, confirms, returns, answers (D3b), and their wire format.
 
-Every record is keyed by channel and carries `dlx-vhost`, `dlx-lane` and `dlx-seq`: a number that
-goes up by one with each record of that vhost and lane. A replayed batch sends the same records
-with the same numbers; a reader drops what is not above the highest it has seen.
+The record key is the channel. `dlx-vhost`, `dlx-lane` and `dlx-seq` identify a record: the number
+goes up by one with each record of a vhost and lane. A replayed batch sends the same records with
+the same numbers, and a reader drops those that are not above the highest it has seen.
 
-A delivery's value is the body, its AMQP attributes are headers as on publishes; every other
-record's value is a JSON object. A record that its topic would not take goes out cut
-(`outbound_fit.py`).
+The value of a delivery or return is the body; AMQP attributes are headers, as on publishes. Every
+other record's value is a JSON object. A record that is too large for its topic is truncated
+(`truncation`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -27,40 +25,13 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
-from streaming.pipeline.outbound.truncation import (
-    CutRecord,
-    Header,
-    MessageParts,
-    fit_answer,
-    fit_message,
-)
-from streaming.pipeline.rows.body_lookup import (
-    MAX_BYTES,
-    MAX_TEXT_BYTES,
-    places_of,
-    runs_within,
-)
-from streaming.pipeline.task.context import BatchContext, TaskSettings
-from streaming.protocol.headers import (
-    CHANNEL,
-    COPY_ID,
-    DELIVERY_COUNT,
-    DELIVERY_ID,
-    EXCHANGE,
-    KIND,
-    LANE,
-    OURS,
-    PLACE,
-    QUEUE,
-    REDELIVERED,
-    REF,
-    REPLY_CODE,
-    REPLY_TEXT,
-    ROUTING_KEY,
-    SEQ,
-    VHOST,
-    delivered_headers,
-)
+from streaming.pipeline.outbound.truncation import Header, MessageParts, fit_answer, fit_message
+from streaming.pipeline.reports import TruncatedRecord
+from streaming.pipeline.rows.body_lookup import body_places
+from streaming.pipeline.rows.chunks import MAX_BODY_BYTES, MAX_TEXT_BYTES, chunks
+from streaming.pipeline.task.context import BatchContext
+from streaming.pipeline.task.settings import TaskSettings
+from streaming.protocol import headers as wire
 
 KINDS: dict[type[Outbound], str] = {
     DeliveryOut: "delivery",
@@ -72,27 +43,26 @@ KINDS: dict[type[Outbound], str] = {
 }
 
 STORED = ("body", "kafka_headers")
-"""The columns of `messages` that leave with a delivery as they came: foreign headers byte for byte,
-repeats included, in their order; only those of a mapped topic that are named like ours stay."""
+"""The columns of `messages` that a delivery takes from there."""
 
 
 class _Stored(NamedTuple):
-    """How a message arrived, as far as it leaves so."""
+    """What the table `messages` has of a message."""
 
     body: bytes
     kafka_headers: list[dict[str, Any]] | None
 
 
 class OutboundRecord(NamedTuple):
-    """A record; `cut` says so if something had to be left out of it."""
+    """A record; `truncated` describes what had to be left out."""
 
     value: bytes
     headers: list[Header]
-    cut: CutRecord | None
+    truncated: TruncatedRecord | None
 
 
 class OutboundRecords:
-    """Makes the records of what one shard's batch has to say."""
+    """Makes the outbound records of one shard's batch."""
 
     def __init__(self, settings: TaskSettings, config: ShardConfig, context: BatchContext) -> None:
         self._record_bytes = settings.outbound.record_bytes
@@ -101,110 +71,97 @@ class OutboundRecords:
         self._query_id = context.query_id
 
     def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
-        """The records of a batch, in order.
+        """Yield the records of a batch, in order.
 
         Args:
-            bodies: reads STORED.
+            bodies: reads the columns STORED.
         """
-        for place, out, stored in self._with_bodies(batch.outbound, bodies):
-            seq = batch.first_outbound + place
-            yield out, self._record(out, stored, seq, batch.events.first_seq)
-
-    def _with_bodies(
-        self, outbound: list[Outbound], bodies: BodyReader
-    ) -> Iterator[tuple[int, Outbound, dict[int, _Stored]]]:
-        """Place, record, and the bodies of it and those around it, as many as memory may hold."""
-        messages = [_message(out) for out in outbound]
+        first_event = batch.events.first_seq
+        messages = [_message(out) for out in batch.outbound]
         sizes = [0 if message is None else message.size for message in messages]
         headers = [0 if message is None else self._max_header_bytes for message in messages]
-        for start, end in runs_within((sizes, MAX_BYTES), (headers, MAX_TEXT_BYTES)):
-            stored = self._stored(outbound[start:end], bodies)
-            for place in range(start, end):
-                yield place, outbound[place], stored
+        for start, end in chunks((sizes, MAX_BODY_BYTES), (headers, MAX_TEXT_BYTES)):
+            stored = self._stored([one for one in messages[start:end] if one is not None], bodies)
+            for index in range(start, end):
+                out = batch.outbound[index]
+                yield out, self._record(out, stored, batch.first_outbound + index, first_event)
 
-    def _stored(self, outbound: list[Outbound], bodies: BodyReader) -> dict[int, _Stored]:
-        """Message (by identity) -> how it arrived, of everything that carries a body."""
-        messages: dict[int, Message] = {}
-        for out in outbound:
-            message = _message(out)
-            if message is not None:
-                messages[id(message)] = message
-        if not messages:
+    def _stored(self, messages: list[Message], bodies: BodyReader) -> dict[int, _Stored]:
+        """Return what the table has of each message, by the message's identity."""
+        distinct = {id(message): message for message in messages}
+        if not distinct:
             return {}
-        found = bodies.read(places_of(list(messages.values()), self._query_id))
+        found = bodies.read(body_places(list(distinct.values()), self._query_id))
         columns = (found[name].to_pylist() for name in STORED)
-        return {name: _Stored(*one) for name, *one in zip(messages, *columns, strict=True)}
+        return {key: _Stored(*one) for key, *one in zip(distinct, *columns, strict=True)}
 
     def _record(
         self, out: Outbound, stored: dict[int, _Stored], seq: int, first_event: int
     ) -> OutboundRecord:
-        """The record, with what its topic would not take left out, and noted."""
+        """Return the record, truncated if its topic would not accept it."""
         kind = KINDS[type(out)]
         config = self._config
         key = out.actor.channel.encode()
         common: list[Header] = [
-            (KIND, kind.encode()),
-            (VHOST, config.vhost.encode()),
-            (LANE, str(config.lane).encode()),
-            (SEQ, str(seq).encode()),
-            (CHANNEL, key),
+            (wire.KIND, kind.encode()),
+            (wire.VHOST, config.vhost.encode()),
+            (wire.LANE, str(config.lane).encode()),
+            (wire.SEQ, str(seq).encode()),
+            (wire.CHANNEL, key),
         ]
-        message: tuple[int, int, int] | None = None
+        place: tuple[int, int, int] | None = None
         if isinstance(out, DeliveryOut | ReturnOut):
             parts = self._message_parts(out, stored, common)
-            one = parts.message
-            message = (one.topic_number, one.partition, one.offset)
+            place = (parts.message.topic_number, parts.message.partition, parts.message.offset)
             fitted = fit_message(parts, key, self._record_bytes)
         else:
             fitted = fit_answer(_document(out, first_event), key, common, self._record_bytes)
-        cut = None
+        truncated = None
         if fitted.left_out:
-            cut = CutRecord(
-                config.vhost,
-                config.lane,
-                seq,
-                kind,
-                out.actor.channel,
-                fitted.size,
-                fitted.left_out,
-                message,
+            truncated = TruncatedRecord(
+                vhost=config.vhost,
+                lane=config.lane,
+                seq=seq,
+                kind=kind,
+                channel=out.actor.channel,
+                bytes=fitted.size,
+                left_out=fitted.left_out,
+                message=place,
             )
-        return OutboundRecord(fitted.value, fitted.headers, cut)
+        return OutboundRecord(fitted.value, fitted.headers, truncated)
 
     def _message_parts(
         self, out: DeliveryOut | ReturnOut, stored: dict[int, _Stored], common: list[Header]
     ) -> MessageParts:
         if isinstance(out, DeliveryOut):
             message, envelope = out.copy.message, out.copy.envelope
-            headers = delivered_headers(out, self._config.compat)
+            headers = wire.delivered_headers(out, self._config.compat)
             more = _delivery_headers(out)
         else:
             message, envelope, headers = out.message, out.envelope, out.envelope.headers
-            more = [
-                (REPLY_CODE, str(out.code).encode()),
-                (REPLY_TEXT, out.text.encode()),
-                *_origin_headers(message),
-            ]
+            more = [(wire.REPLY_CODE, str(out.code).encode()), (wire.REPLY_TEXT, out.text.encode())]
+            origin = _origin(message).values()
+            more += [(name, b"%d" % value) for name, value in zip(wire.PLACE, origin, strict=True)]
         properties = dict(envelope.properties)
         if envelope.expiration is not None:
             properties["expiration"] = envelope.expiration
-        short: list[Header] = [
+        required: list[Header] = [
             *common,
-            (EXCHANGE, envelope.exchange.encode()),
-            (ROUTING_KEY, envelope.routing_keys[0].encode()),
+            (wire.EXCHANGE, envelope.exchange.encode()),
+            (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
             *more,
         ]
         arrived = stored[id(message)]
-        foreign = [
+        foreign = [  # records of mapped topics may have headers that are named like ours
             (header["key"], header["value"])
             for header in arrived.kafka_headers or ()
-            if not header["key"].startswith(OURS)  # of a mapped topic, whose records know no rules
+            if not header["key"].startswith(wire.OURS)
         ]
-        return MessageParts(message, arrived.body, short, properties, headers, foreign)
+        return MessageParts(message, arrived.body, required, properties, headers, foreign)
 
 
 def _message(out: Outbound) -> Message | None:
-    """The message whose body a record carries."""
+    """Return the message whose body a record carries."""
     match out:
         case DeliveryOut():
             return out.copy.message
@@ -217,21 +174,21 @@ def _message(out: Outbound) -> Message | None:
 def _delivery_headers(out: DeliveryOut) -> list[Header]:
     count = out.delivery_count
     headers: list[Header] = [
-        (QUEUE, out.queue.encode()),
-        (REF, out.ref.encode()),
-        (DELIVERY_ID, out.delivery_id.encode()),
-        (REDELIVERED, b"true" if count else b"false"),
-        (COPY_ID, str(out.copy.copy_id).encode()),
+        (wire.QUEUE, out.queue.encode()),
+        (wire.REF, out.ref.encode()),
+        (wire.DELIVERY_ID, out.delivery_id.encode()),
+        (wire.REDELIVERED, b"true" if count else b"false"),
+        (wire.COPY_ID, str(out.copy.copy_id).encode()),
     ]
     if count:
-        headers.append((DELIVERY_COUNT, str(count).encode()))
+        headers.append((wire.DELIVERY_COUNT, str(count).encode()))
     return headers
 
 
 def _document(
     out: ConfirmOut | PublishErrorOut | CancelOut | AnswerOut, first_event: int
 ) -> dict[str, Any]:
-    """The value of what carries no body."""
+    """Return the value of a record without a body."""
     match out:
         case ConfirmOut():
             return {"ack": out.ack, **_origin(out.message)}
@@ -256,8 +213,3 @@ def _origin(message: Message) -> dict[str, int]:
         "partition": message.partition,
         "offset": message.offset,
     }
-
-
-def _origin_headers(message: Message) -> list[Header]:
-    values = _origin(message).values()
-    return [(name, b"%d" % value) for name, value in zip(PLACE, values, strict=True)]

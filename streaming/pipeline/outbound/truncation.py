@@ -1,104 +1,77 @@
-"""What is left out of an outbound record that its topic would not take (D11).
+"""Truncation of outbound records that their topic would not accept (D11).
 
-A message takes on an entry of `x-death` with every queue it dies in, so its record has no bound
-though its body has one. A consumer must be able to settle it whatever its size; so, until it fits:
+A message gains an entry of `x-death` in every queue it dies in, so its record has no bound although
+its body has one. A consumer must be able to settle every message. So a record that is too large is
+truncated:
 
-    the oldest entries of x-death are left out     at least the latest stays
-    the body is left out
-    the body and what entries are too many
-    everything but names, ids and the channel
+1. The oldest entries of `x-death` are left out; the latest entry stays.
+2. If that is not enough, the body is left out too.
+3. If that is not enough, only names, ids and the channel are sent.
 
-The header `dlx-left-out` says so: a JSON object, from what was left out to how much of it: entries
-of `x-death`, bytes of the `body`, members of `headers` and `properties`, number of `kafka_headers`.
-`dlx-topic-number`, `dlx-partition` and `dlx-offset` name the message, which is whole in the tables.
+The header `dlx-left-out` is a JSON object with what was left out and how much of it: entries of
+`x-death`, bytes of the `body`, members of `headers` and `properties`, number of `kafka_headers`.
+`dlx-topic-number`, `dlx-partition` and `dlx-offset` name the message; the tables have all of it.
 An answer that is too large loses the ends of the longest lists in its result.
 
-Replay: what is left out follows from the record and the limit alone.
+Replay: what is left out depends on the record and the limit alone.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from streaming.broker.dead_letters.x_death import X_DEATH
-from streaming.pipeline.rows.messages import headers_json
-from streaming.protocol.headers import (
-    HEADERS,
-    LEFT_OUT,
-    OFFSET,
-    PARTITION,
-    PROPERTIES,
-    TOPIC_NUMBER,
-)
+from streaming.broker.message import Message
+from streaming.pipeline.rows.amqp_columns import headers_json
+from streaming.protocol import headers as wire
 from topology.values import to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streaming.broker.message import Message
 
 Header = tuple[str, bytes | None]
 LeftOut = dict[str, int]
 
 _RECORD_BYTES = 256
-"""Of a record, beside its key, value and headers; with LEFT_OUT and its like."""
+"""Estimated bytes of a record without key, value and headers; includes `dlx-left-out`."""
 _HEADER_BYTES = 10
-"""Of a header, beside name and value: two lengths."""
-_MOST_ERROR_CHARACTERS = 1_000
-
-
-class CutRecord(msgspec.Struct, frozen=True):
-    """A record that went out with something left out.
-
-    Attributes:
-        seq: its `dlx-seq`.
-        bytes: of the whole record.
-        message: topic number, partition and offset of the message; None for an answer.
-    """
-
-    vhost: str
-    lane: int
-    seq: int
-    kind: str
-    channel: str
-    bytes: int
-    left_out: dict[str, int]
-    message: tuple[int, int, int] | None = None
+"""Bytes of a header without name and value: two lengths."""
+_MAX_ERROR_CHARACTERS = 1_000
+_MAX_REPLY_ID_CHARACTERS = 255
 
 
 class MessageParts(NamedTuple):
-    """A delivery or a return.
+    """The parts of a delivery or a return.
 
     Attributes:
-        short: headers that always go.
+        required: headers that are always sent.
         headers: the AMQP headers.
         kafka_headers: the publisher's own.
     """
 
     message: Message
     body: bytes
-    short: list[Header]
+    required: list[Header]
     properties: dict[str, Any]
     headers: dict[str, Any] | None
     kafka_headers: list[Header]
 
     def all_headers(self) -> list[Header]:
-        """The headers of the record."""
-        found = [*self.kafka_headers, *self.short]
+        """Return the headers of the record."""
+        found = [*self.kafka_headers, *self.required]
         if self.properties:
-            found.append((PROPERTIES, json_bytes(self.properties)))
+            found.append((wire.PROPERTIES, json_bytes(self.properties)))
         text = headers_json(self.headers)
         if text is not None:
-            found.append((HEADERS, text.encode()))
+            found.append((wire.HEADERS, text.encode()))
         return found
 
 
 class Fitted(NamedTuple):
-    """A record that fits: `left_out` is empty where it is whole; `size` is that of the whole."""
+    """A record that fits its topic.
+
+    Attributes:
+        left_out: what was left out; empty for a complete record.
+        size: bytes of the complete record.
+    """
 
     value: bytes
     headers: list[Header]
@@ -107,7 +80,7 @@ class Fitted(NamedTuple):
 
 
 def record_size(key: bytes, value: bytes, headers: list[Header]) -> int:
-    """The bytes of a record in Kafka, at most."""
+    """Return an upper bound of a record's bytes in Kafka."""
     size = _RECORD_BYTES + len(key) + len(value)
     for name, text in headers:
         characters = len(name) if name.isascii() else len(name.encode())
@@ -115,99 +88,105 @@ def record_size(key: bytes, value: bytes, headers: list[Header]) -> int:
     return size
 
 
-def fit_message(parts: MessageParts, key: bytes, most: int) -> Fitted:
-    """The record of a message, of at most so many bytes."""
+def fit_message(parts: MessageParts, key: bytes, max_bytes: int) -> Fitted:
+    """Return the record of a message, truncated to at most `max_bytes`."""
     headers = parts.all_headers()
     size = record_size(key, parts.body, headers)
-    if size <= most:
+    if size <= max_bytes:
         return Fitted(parts.body, headers, {}, size)
-    form: tuple[MessageParts, LeftOut] = (parts, {})
-    for form in _smaller(parts, key, most):  # the last is taken whatever its size
-        if record_size(key, form[0].body, form[0].all_headers()) <= most:
-            break
-    smaller, left_out = form
-    message = parts.message
-    named: list[Header] = [
-        (LEFT_OUT, json_bytes(left_out)),
-        (TOPIC_NUMBER, b"%d" % message.topic_number),
-        (PARTITION, b"%d" % message.partition),
-        (OFFSET, b"%d" % message.offset),
-    ]
-    known = {name for name, _text in smaller.short}
-    headers = smaller.all_headers() + [each for each in named if each[0] not in known]
-    return Fitted(smaller.body, headers, left_out, size)
-
-
-def _smaller(parts: MessageParts, key: bytes, most: int) -> Iterator[tuple[MessageParts, LeftOut]]:
-    """Ever smaller forms of a message, with what each leaves out."""
     bodiless = parts._replace(body=b"")
-    without_body = {"body": len(parts.body)} if parts.body else {}
-    yield from _shorter_history(parts, key, most, {})
-    yield bodiless, without_body
-    yield from _shorter_history(bodiless, key, most, without_body)
-    counts = {
-        "headers": len(parts.headers or ()),
-        "kafka_headers": len(parts.kafka_headers),
-        "properties": len(parts.properties),
-    }
-    yield (
-        bodiless._replace(properties={}, headers=None, kafka_headers=[]),
-        {**without_body, **{name: count for name, count in counts.items() if count}},
-    )
+    sent = _with_shorter_history(parts, key, max_bytes)
+    sent = sent or _with_shorter_history(bodiless, key, max_bytes)
+    sent = sent or bodiless._replace(properties={}, headers=None, kafka_headers=[])
+    left_out = _left_out(parts, sent)
+    message = parts.message
+    place: list[Header] = [
+        (wire.TOPIC_NUMBER, b"%d" % message.topic_number),
+        (wire.PARTITION, b"%d" % message.partition),
+        (wire.OFFSET, b"%d" % message.offset),
+    ]
+    known = {name for name, _text in sent.required}
+    headers = [*sent.all_headers(), (wire.LEFT_OUT, json_bytes(left_out))]
+    headers += [each for each in place if each[0] not in known]
+    return Fitted(sent.body, headers, left_out, size)
 
 
-def _shorter_history(
-    parts: MessageParts, key: bytes, most: int, left_out: LeftOut
-) -> Iterator[tuple[MessageParts, LeftOut]]:
-    """With as many of the latest deaths as there is room for, if for any."""
-    deaths = (parts.headers or {}).get(X_DEATH)
-    if not isinstance(deaths, list):
-        return
-    nothing = parts._replace(headers={**(parts.headers or {}), X_DEATH: []})
-    room = most - record_size(key, parts.body, nothing.all_headers())
-    sizes = accumulate(len(json_bytes(to_json(death))) + 1 for death in deaths)
-    kept = sum(size <= room for size in sizes)
-    if 0 < kept < len(deaths):
-        headers = {**(parts.headers or {}), X_DEATH: deaths[:kept]}
-        yield parts._replace(headers=headers), {**left_out, X_DEATH: len(deaths) - kept}
+def _with_shorter_history(parts: MessageParts, key: bytes, max_bytes: int) -> MessageParts | None:
+    """Return the parts with as many of the latest deaths as fit; None if not even one does."""
+    headers = parts.headers or {}
+    deaths = _deaths(headers)
+    if not deaths:
+        fits = record_size(key, parts.body, parts.all_headers()) <= max_bytes
+        return parts if fits else None
+    without = parts._replace(headers={**headers, X_DEATH: []})
+    room = max_bytes - record_size(key, parts.body, without.all_headers())
+    kept = _how_many_fit([to_json(death) for death in deaths], room)
+    if not kept:
+        return None
+    return parts._replace(headers={**headers, X_DEATH: deaths[:kept]})
 
 
-def fit_answer(answer: dict[str, Any], key: bytes, headers: list[Header], most: int) -> Fitted:
-    """The record of an answer, of at most so many bytes."""
+def _deaths(headers: dict[str, Any] | None) -> list[Any]:
+    found = (headers or {}).get(X_DEATH)
+    return found if isinstance(found, list) else []
+
+
+def _left_out(whole: MessageParts, sent: MessageParts) -> LeftOut:
+    found = {"body": len(whole.body) - len(sent.body)}
+    if sent.headers is not None:
+        found[X_DEATH] = len(_deaths(whole.headers)) - len(_deaths(sent.headers))
+    for name in ("headers", "kafka_headers", "properties"):
+        found[name] = len(getattr(whole, name) or ()) - len(getattr(sent, name) or ())
+    return {name: count for name, count in found.items() if count}
+
+
+def fit_answer(answer: dict[str, Any], key: bytes, headers: list[Header], max_bytes: int) -> Fitted:
+    """Return the record of an answer, truncated to at most `max_bytes`."""
     value = json_bytes(answer)
     size = record_size(key, value, headers)
-    if size <= most:
+    if size <= max_bytes:
         return Fitted(value, headers, {}, size)
     left_out: LeftOut = {}
-    for smaller, also_left_out in _smaller_answers(answer, most - record_size(key, b"", headers)):
-        left_out |= {name: much for name, much in also_left_out.items() if much}
+    for smaller, also_left_out in _smaller_answers(
+        answer, max_bytes - record_size(key, b"", headers)
+    ):
+        left_out |= {name: count for name, count in also_left_out.items() if count}
         value = json_bytes(smaller)
-        if record_size(key, value, headers) <= most:
+        if record_size(key, value, headers) <= max_bytes:
             break
-    return Fitted(value, [*headers, (LEFT_OUT, json_bytes(left_out))], left_out, size)
+    return Fitted(value, [*headers, (wire.LEFT_OUT, json_bytes(left_out))], left_out, size)
 
 
 def _smaller_answers(answer: dict[str, Any], room: int) -> Iterator[tuple[dict[str, Any], LeftOut]]:
-    """Ever smaller forms of an answer, with what each leaves out beside the one before."""
+    """Yield smaller and smaller forms of an answer, with what each leaves out in addition."""
     result = dict(answer.get("result") or {})
     lists = [name for name, value in result.items() if isinstance(value, list)]
     for name in sorted(lists, key=lambda name: len(json_bytes(result[name])), reverse=True):
         whole = result[name]
         rest = len(json_bytes({**answer, "result": {**result, name: []}}))
-        sizes = accumulate(len(json_bytes(element)) + 1 for element in whole)
-        kept = sum(size <= room - rest for size in sizes)
+        kept = _how_many_fit(whole, room - rest)
         result[name] = whole[:kept]
         yield {**answer, "result": result}, {name: len(whole) - kept}
+    smallest, left_out = dict(answer), {"result": len(result)}
     if "error" in answer:
         text = answer["error"]["text"]
-        answer = {**answer, "error": {**answer["error"], "text": text[:_MOST_ERROR_CHARACTERS]}}
-        yield answer, {"error": max(len(text) - _MOST_ERROR_CHARACTERS, 0)}
+        smallest["error"] = {**answer["error"], "text": text[:_MAX_ERROR_CHARACTERS]}
+        left_out = {"error": max(len(text) - _MAX_ERROR_CHARACTERS, 0)}
     else:
-        answer = {**answer, "result": {}}
-        yield answer, {"result": len(result)}
-    yield {**answer, "reply_id": None}, {"reply_id": len(answer["reply_id"] or "")}
+        smallest["result"] = {}
+    reply_id = answer.get("reply_id") or ""
+    if len(reply_id) > _MAX_REPLY_ID_CHARACTERS:
+        smallest["reply_id"] = None
+        left_out["reply_id"] = len(reply_id)
+    yield smallest, left_out
+
+
+def _how_many_fit(elements: list[Any], room: int) -> int:
+    """Return how many of the first elements fit into so many bytes of JSON."""
+    sizes = accumulate(len(json_bytes(element)) + 1 for element in elements)
+    return sum(size <= room for size in sizes)
 
 
 def json_bytes(document: Any) -> bytes:
-    """JSON as records have it."""
+    """Return JSON as records have it."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()

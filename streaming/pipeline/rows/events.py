@@ -13,8 +13,6 @@
 | command_error, topology, channel, warning, settle_missed | | | |
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from operator import attrgetter
@@ -28,128 +26,110 @@ from streaming.broker.events import CLOCK, Events, Kind
 from streaming.broker.message import NEVER, NO_COPY, Copy
 from streaming.ledger.schema.schemas import EVENTS
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
-from streaming.pipeline.rows.body_lookup import MAX_TEXT_BYTES, runs_within
+from streaming.pipeline.rows.amqp_columns import instants
+from streaming.pipeline.rows.chunks import MAX_TEXT_BYTES, chunks
 
 KIND_NAMES = ["", *(kind.name.lower() for kind in Kind)]
-"""By number; numbers are dense from 1."""
+"""Names of kinds by number; the numbers are dense from 1."""
 
-_MICROS = 1000
 _NONE = -1 << 62
 
-
 MAX_ROWS = 1_000_000
-"""Of a file: its columns of names hold less than 2 GiB then."""
+"""The most rows of a file: then its columns of names hold less than 2 GiB."""
 
 
 def event_tables(
     events: Events, query_id: str, batch_id: int, vhost: str, lane: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """All events of a shard's batch, in tables that fit into a file: seq of the first, and rows."""
+    """Yield the events of a shard's batch in tables of a file's size: first seq, and rows."""
     table = event_table(events, query_id, batch_id, vhost, lane)
     details = pc.fill_null(pc.binary_length(table["detail"]), 0).to_numpy()
     ones = np.ones(table.num_rows, np.int64)
-    for start, end in runs_within((details, MAX_TEXT_BYTES), (ones, MAX_ROWS)):
+    for start, end in chunks((details, MAX_TEXT_BYTES), (ones, MAX_ROWS)):
         yield events.first_seq + start, table.slice(start, end - start)
 
 
 def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: int) -> pa.Table:
-    """All events of a shard's batch; there must be one."""
+    """Return the events of a shard's batch, which must have at least one."""
     rows = len(events)
     kinds = np.array(events.kinds, np.int32)
-    copies = events.copies
-    present: list[Copy] = [copy for copy in copies if copy is not None]
-    if len(present) == rows:
+    copies: list[Copy] = [copy for copy in events.copies if copy is not None]
+    if len(copies) == rows:
         places = np.arange(rows)
     else:
-        places = np.flatnonzero([copy is not None for copy in copies])
+        places = np.flatnonzero([copy is not None for copy in events.copies])
+
+    def of_copies(attribute: str, objects: list[Any] = copies) -> Any:
+        """Return a column with an attribute of each copy, and _NONE in rows without a copy."""
+        values = np.fromiter(map(attrgetter(attribute), objects), np.int64, len(places))
+        if len(places) == rows:
+            return values
+        column = np.full(rows, _NONE, np.int64)
+        column[places] = values
+        return column
+
     users, user_codes, channels, channel_codes = _actors(events, rows)
-    queue_names, queue_codes = _distinct(events.queues)
-    enqueued = kinds == Kind.ENQUEUED
-    requeued = kinds == Kind.REQUEUED
+    queue_names, queue_codes = _queues(events.queues)
+    envelopes, envelope_codes = _envelopes(copies, rows, places, events)
+    reasons, reason_codes = _reasons(events, rows)
+    messages = [copy.message for copy in copies]
+    topic = of_copies("topic_number", messages)
+    partition = of_copies("partition", messages)
+    offset = of_copies("offset", messages)
+    size = of_copies("size", messages)
+    for row, (message, _envelope) in events.messages.items():
+        topic[row], partition[row] = message.topic_number, message.partition
+        offset[row], size[row] = message.offset, message.size
+    parents = of_copies("parent_copy_id")
+    parents[parents == NO_COPY] = _NONE
+    is_enqueued, is_requeued = kinds == Kind.ENQUEUED, kinds == Kind.REQUEUED
     numbers = np.array(events.numbers, np.int64)
+    counted = np.where(
+        is_requeued, of_copies("requeue_count"), np.where(is_enqueued, _NONE, numbers)
+    )
+    deadlines = of_copies("deadline_ms")
+    deadlines = np.where(is_enqueued & (deadlines != NEVER), deadlines, _NONE)
     columns: dict[str, Any] = {
         "query_id": Constant(query_id),
         "batch_id": Constant(batch_id),
         "vhost": Constant(vhost),
         "lane": np.full(rows, lane, np.int32),
         "seq": np.arange(events.first_seq, events.first_seq + rows, dtype=np.int64),
-        "at": _instants(events, rows),
+        "at": instants(times_of(events, rows)),
         "kind": Coded(kinds, KIND_NAMES),
         "queue": Coded(queue_codes, queue_names),
         "user": Coded(user_codes, users),
         "channel": Coded(channel_codes, channels),
+        "copy_id": _nullable(of_copies("copy_id")),
+        "parent_copy_id": _nullable(parents),
+        "message_id.topic_number": _nullable(topic),
+        "message_id.partition": _nullable(partition),
+        "message_id.offset": _nullable(offset),
+        "body_bytes": _nullable(size),
+        "exchange": Coded(envelope_codes, [envelope.exchange for envelope in envelopes]),
+        "routing_key": Coded(envelope_codes, [envelope.routing_keys[0] for envelope in envelopes]),
+        "position": _nullable(np.where(is_enqueued | is_requeued, numbers, _NONE)),
+        "number": _nullable(np.where(counted == 0, _NONE, counted)),
+        "expires_at": instants(_nullable(deadlines)),
+        "reason": Coded(reason_codes, reasons),
     }
-    messages = [copy.message for copy in present]
-    envelopes = [copy.envelope for copy in present]
-    topic = _scatter(rows, places, map(attrgetter("topic_number"), messages))
-    partition = _scatter(rows, places, map(attrgetter("partition"), messages))
-    offset = _scatter(rows, places, map(attrgetter("offset"), messages))
-    size = _scatter(rows, places, map(attrgetter("size"), messages))
-    columns["copy_id"] = _nullable(_scatter(rows, places, map(attrgetter("copy_id"), present)))
-    parents = _scatter(rows, places, map(attrgetter("parent_copy_id"), present))
-    parents[parents == NO_COPY] = _NONE
-    columns["parent_copy_id"] = _nullable(parents)
-    for row, (message, _envelope) in events.messages.items():
-        topic[row], partition[row], offset[row] = (
-            message.topic_number,
-            message.partition,
-            message.offset,
-        )
-        size[row] = message.size
-    columns["message_id.topic_number"] = _nullable(topic, pa.int32())
-    columns["message_id.partition"] = _nullable(partition, pa.int32())
-    columns["message_id.offset"] = _nullable(offset)
-    columns["body_bytes"] = _nullable(size)
-    names, codes = _distinct_by_identity(envelopes, rows, places, events)
-    columns["exchange"] = Coded(codes, [envelope.exchange for envelope in names])
-    columns["routing_key"] = Coded(codes, [envelope.routing_keys[0] for envelope in names])
-    positions = np.where(enqueued | requeued, numbers, _NONE)
-    columns["position"] = _nullable(positions)
-    returns = _scatter(rows, places, map(attrgetter("requeue_count"), present))
-    counted = np.where(requeued, returns, np.where(enqueued, _NONE, numbers))
-    columns["number"] = _nullable(np.where(counted == 0, _NONE, counted))
-    deadlines = _scatter(rows, places, map(attrgetter("deadline_ms"), present))
-    deadlines = np.where(enqueued & (deadlines != NEVER), deadlines, _NONE)
-    columns["expires_at"] = _as_instants(deadlines)
-    reason_names, reason_codes = _reasons(events, rows)
-    columns["reason"] = Coded(reason_codes, reason_names)
     if events.details:
         columns["detail"] = _details(events, rows)
     return build_table(EVENTS, columns, rows)
 
 
-def _scatter(rows: int, places: Any, values: Iterator[int]) -> Any:
-    """A column with a value in each of these places, and _NONE in the others."""
-    given = np.fromiter(values, np.int64, len(places))
-    if len(places) == rows:
-        return given
-    column = np.full(rows, _NONE, np.int64)
-    column[places] = given
-    return column
-
-
-def _nullable(values: Any, kind: pa.DataType | None = None) -> pa.Array:
-    array = pa.array(values, mask=values == _NONE)
-    return array if kind is None else array.cast(kind)
-
-
-def _as_instants(at_ms: Any) -> pa.Array:
-    nothing = at_ms == _NONE
-    micros = np.where(nothing, 0, at_ms) * _MICROS
-    return pa.array(micros, mask=nothing).cast(pa.timestamp("us", tz="UTC"))
-
-
-def _instants(events: Events, rows: int) -> pa.Array:
-    return _as_instants(times_of(events, rows))
-
-
 def times_of(events: Events, rows: int) -> Any:
-    """When each event happened, epoch milliseconds."""
+    """Return when each event happened, in epoch milliseconds."""
     return _runs(events.times, rows, 0)
 
 
+def _nullable(values: Any) -> pa.Array:
+    nothing = values == _NONE
+    return pa.array(np.where(nothing, 0, values), mask=nothing)
+
+
 def _runs(runs: list[tuple[int, int]], rows: int, first: int) -> Any:
-    """A column from (row, value from this row on); of several for a row the last counts."""
+    """Return a column from runs (row, value from this row on); later runs of a row win."""
     at = dict(runs)
     starts = [row for row in at if row < rows]
     column = np.full(rows, first, np.int64)
@@ -159,42 +139,36 @@ def _runs(runs: list[tuple[int, int]], rows: int, first: int) -> Any:
     return column
 
 
-def _actors(events: Events, rows: int) -> tuple[list[str | None], Any, list[str], Any]:
+def _actors(events: Events, rows: int) -> tuple[list[str], Any, list[str], Any]:
+    """Return users, the code of each row's user, channels, the code of each row's channel."""
     numbers: dict[Any, int] = {CLOCK: 0}
     runs = [(row, numbers.setdefault(actor, len(numbers))) for row, actor in events.actors]
     codes = _runs(sorted(runs, key=lambda run: run[0]), rows, 0).astype(np.int32)
     for row, actor in events.receivers.items():
         codes[row] = numbers.setdefault(actor, len(numbers))
-    users: dict[str, int] = {}
-    channels: dict[str, int] = {}
-    user_of = np.array(
-        [
-            -1 if actor.user is None else users.setdefault(actor.user, len(users))
-            for actor in numbers
-        ],
-        np.int32,
-    )
-    channel_of = np.array(
-        [
-            channels.setdefault(actor.channel, len(channels)) if actor.channel else -1
-            for actor in numbers
-        ],
-        np.int32,
-    )
-    return list(users), user_of[codes], list(channels), channel_of[codes]
+    users, user_of = _distinct_codes([actor.user for actor in numbers])
+    channels, channel_of = _distinct_codes([actor.channel or None for actor in numbers])
+    return users, user_of[codes], channels, channel_of[codes]
 
 
-def _distinct(names: list[str]) -> tuple[list[str], Any]:
-    known = dict.fromkeys(names)
-    known.pop("", None)
-    numbers = {name: code for code, name in enumerate(known)}
+def _distinct_codes(names: list[str | None]) -> tuple[list[str], Any]:
+    """Return the distinct names, and each name's code; None has the code -1."""
+    numbers: dict[str, int] = {}
+    codes = [-1 if name is None else numbers.setdefault(name, len(numbers)) for name in names]
+    return list(numbers), np.array(codes, np.int32)
+
+
+def _queues(names: list[str]) -> tuple[list[str], Any]:
+    """Return the distinct queues, and each row's code; rows without a queue have -1."""
+    numbers = {name: code for code, name in enumerate(dict.fromkeys(filter(None, names)))}
+    distinct = list(numbers)
     numbers[""] = -1
-    return list(known), np.fromiter(map(numbers.__getitem__, names), np.int32, len(names))
+    return distinct, np.fromiter(map(numbers.__getitem__, names), np.int32, len(names))
 
 
-def _distinct_by_identity(
-    envelopes: list[Any], rows: int, places: Any, events: Events
-) -> tuple[list[Any], Any]:
+def _envelopes(copies: list[Copy], rows: int, places: Any, events: Events) -> tuple[list[Any], Any]:
+    """Return the distinct envelopes, and each row's code; rows without an envelope have -1."""
+    envelopes = [copy.envelope for copy in copies]
     numbers: dict[Any, int] = {
         envelope: code for code, envelope in enumerate(dict.fromkeys(envelopes))
     }
@@ -207,6 +181,7 @@ def _distinct_by_identity(
 
 
 def _reasons(events: Events, rows: int) -> tuple[list[str], Any]:
+    """Return the distinct reasons, and each row's code; rows without a reason have -1."""
     reasons = [outcome.reason for outcome in events.death_outcomes]
     numbers = {reason: code for code, reason in enumerate(dict.fromkeys(reasons))}
     codes = np.full(rows, -1, np.int32)

@@ -1,8 +1,5 @@
-"""Rows of `messages`: every publish as it arrived, bodies included (D6)."""
+"""Rows of `messages`: every publish as it arrived, with its body (D6)."""
 
-from __future__ import annotations
-
-import json
 from typing import Any
 
 import numpy as np
@@ -12,50 +9,52 @@ from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.data_file import DataFile
-from streaming.pipeline.rows.quarantine import instants
-from streaming.pipeline.rows.rolling_files import TaskFiles
-from streaming.pipeline.task.context import BatchContext, TaskSettings, TopicTask, body_file_number
+from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
+from streaming.pipeline.rows.body_lookup import body_file_number
+from streaming.pipeline.rows.rolling_files import RollingFiles
+from streaming.pipeline.task.context import BatchContext
+from streaming.pipeline.task.settings import TaskSettings, TopicTask
 from streaming.protocol.headers import PublishHeaders
-from streaming.protocol.properties import PROPERTIES
-from topology.values import table_to_json
 
 _SPEC = TABLES["messages"]
 
 NAMES_BYTES = 64
-"""Of a row, for its names and properties."""
+"""Estimated bytes of a row's names and properties."""
 
 
 class MessageRows:
-    """Collects and writes the bodies of one task."""
+    """Collects and writes the publishes of one task."""
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
         self._context = context
-        self._files = TaskFiles(_SPEC, settings, context)
+        self._files = RollingFiles(_SPEC, settings, context)
 
     def add(
         self,
         rows: pa.RecordBatch,
         topic_name: str,
         topic: TopicTask,
-        known: list[PublishHeaders],
-        indices: Any,
+        distinct: list[PublishHeaders],
+        codes: Any,
         lanes: Any,
         sizes: Any,
     ) -> tuple[Any, Any]:
-        """Take publishes; returns the number of the file and the row in it, for each.
+        """Add publishes; return the file number and the row in the file of each.
 
         Args:
-            known, indices: the distinct headers, and which of them each row has.
+            distinct: the distinct headers.
+            codes: the index into `distinct` of each row.
         """
         count = rows.num_rows
         context, index = self._context, self._files.index
         files = np.full(count, body_file_number(context.batch_id, context.partition, index))
         places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
-        headers = [headers_json(one.publication.headers) for one in known]
+        publications = [one.publication for one in distinct]
+        headers = [headers_json(one.headers) for one in publications]
         columns: dict[str, Any] = {
-            "query_id": Constant(self._context.query_id),
-            "batch_id": Constant(self._context.batch_id),
-            "vhost": Coded(indices, [one.vhost for one in known]),
+            "query_id": Constant(context.query_id),
+            "batch_id": Constant(context.batch_id),
+            "vhost": Coded(codes, [one.vhost for one in distinct]),
             "lane": lanes,
             "topic_number": np.full(count, topic.number, np.int32),
             "partition": rows["partition"],
@@ -67,42 +66,28 @@ class MessageRows:
             "origin.timestamp": instants(rows["at_ms"]),
             "record_key": rows["key"],
             "user": Constant(topic.user),
-            "channel": Coded(indices, [one.channel for one in known]),
-            "exchange": Coded(indices, [one.publication.exchange for one in known]),
-            "routing_key": Coded(indices, [one.publication.routing_key for one in known]),
-            "mandatory": np.array([bool(one.flags & MANDATORY) for one in known])[indices],
-            "immediate": np.array([bool(one.flags & IMMEDIATE) for one in known])[indices],
-            "confirm": np.array([bool(one.flags & CONFIRM) for one in known])[indices],
-            "headers": Coded(indices, headers),
+            "channel": Coded(codes, [one.channel for one in distinct]),
+            "exchange": Coded(codes, [one.exchange for one in publications]),
+            "routing_key": Coded(codes, [one.routing_key for one in publications]),
+            "headers": Coded(codes, headers),
             "body_bytes": sizes,
             "body": rows["value"],
+            **properties_columns([one.properties for one in publications], codes),
         }
-        columns.update(properties_columns([one.publication.properties for one in known], indices))
+        for name, flag in (
+            ("mandatory", MANDATORY),
+            ("immediate", IMMEDIATE),
+            ("confirm", CONFIRM),
+        ):
+            columns[name] = np.array([bool(one.flags & flag) for one in distinct])[codes]
         if rows["foreign"].null_count < count:
             columns["kafka_headers"] = rows["foreign"]
         texts = np.array([NAMES_BYTES + len(text or "") for text in headers], np.int64)
-        size = int(sizes.sum() + texts[indices].sum())
+        size = int(sizes.sum() + texts[codes].sum())
         size += rows["key"].nbytes + rows["foreign"].nbytes
         self._files.add(build_table(_SPEC.schema, columns, count), size)
         return files, places
 
     def close(self) -> list[DataFile]:
-        """Write what is left; the descriptions of all files."""
+        """Write the remaining rows; return the descriptions of all files."""
         return self._files.close()
-
-
-def headers_json(headers: dict[str, Any] | None) -> str | None:
-    """AMQP headers as typed JSON text."""
-    if headers is None:
-        return None
-    return json.dumps(table_to_json(headers), ensure_ascii=False, separators=(",", ":"))
-
-
-def properties_columns(distinct: list[dict[str, Any]], indices: Any) -> dict[str, Any]:
-    """The columns of the `properties` struct, from distinct properties and an index a row."""
-    present = set().union(*distinct)
-    return {
-        f"properties.{name}": Coded(indices, [properties.get(name) for properties in distinct])
-        for name in PROPERTIES
-        if name in present
-    }

@@ -1,6 +1,4 @@
-"""Rows of `quarantine`: records that could not be understood, whole."""
-
-from __future__ import annotations
+"""Rows of `quarantine`: records that could not be understood, complete."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,55 +6,49 @@ import pyarrow as pa
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.data_file import DataFile
-from streaming.pipeline.rows.rolling_files import TaskFiles
-from streaming.pipeline.task.context import BatchContext, TaskSettings, TopicTask
+from streaming.pipeline.rows.amqp_columns import instants
+from streaming.pipeline.rows.rolling_files import RollingFiles
+from streaming.pipeline.task.context import BatchContext
+from streaming.pipeline.task.settings import TaskSettings, TopicTask
 from streaming.protocol.headers import MalformedRecordError
 
 _SPEC = TABLES["quarantine"]
+
 Faults = list[tuple[int, MalformedRecordError]]
+"""Row numbers of malformed records, and the fault of each."""
 
 
 class QuarantineRows:
-    """Collects the bad records of one task."""
+    """Collects and writes the malformed records of one task."""
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
         self._context = context
-        self._files = TaskFiles(_SPEC, settings, context)
+        self._files = RollingFiles(_SPEC, settings, context)
 
     def add(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask, faults: Faults) -> None:
-        """Take bad records, named by row, each with what is wrong with it."""
+        """Add the faulty ones among some rows."""
         bad = rows.take(pa.array([index for index, _fault in faults], pa.int64()))
         count = bad.num_rows
-        self._files.add(
-            build_table(
-                _SPEC.schema,
-                {
-                    "query_id": Constant(self._context.query_id),
-                    "batch_id": Constant(self._context.batch_id),
-                    "topic_number": np.full(count, topic.number, np.int32),
-                    "partition": bad["partition"],
-                    "offset": bad["offset"],
-                    "origin.topic": Constant(topic_name),
-                    "origin.topic_number": np.full(count, topic.number, np.int32),
-                    "origin.partition": bad["partition"],
-                    "origin.offset": bad["offset"],
-                    "origin.timestamp": instants(bad["at_ms"]),
-                    "cause": [fault.cause for _index, fault in faults],
-                    "detail": [fault.detail for _index, fault in faults],
-                    "record_key": bad["key"],
-                    "record_value": bad["value"],
-                    "kafka_headers": bad["headers"],
-                },
-                count,
-            ),
-            sum(bad[name].nbytes for name in ("key", "value", "headers")),
-        )
+        columns = {
+            "query_id": Constant(self._context.query_id),
+            "batch_id": Constant(self._context.batch_id),
+            "topic_number": np.full(count, topic.number, np.int32),
+            "partition": bad["partition"],
+            "offset": bad["offset"],
+            "origin.topic": Constant(topic_name),
+            "origin.topic_number": np.full(count, topic.number, np.int32),
+            "origin.partition": bad["partition"],
+            "origin.offset": bad["offset"],
+            "origin.timestamp": instants(bad["at_ms"]),
+            "cause": [fault.cause for _index, fault in faults],
+            "detail": [fault.detail for _index, fault in faults],
+            "record_key": bad["key"],
+            "record_value": bad["value"],
+            "kafka_headers": bad["headers"],
+        }
+        size = sum(bad[name].nbytes for name in ("key", "value", "headers"))
+        self._files.add(build_table(_SPEC.schema, columns, count), size)
 
     def close(self) -> list[DataFile]:
-        """Write what is left; the descriptions of all files."""
+        """Write the remaining rows; return the descriptions of all files."""
         return self._files.close()
-
-
-def instants(at_ms: pa.Array) -> pa.Array:
-    """Epoch milliseconds as UTC microseconds."""
-    return at_ms.cast(pa.timestamp("ms")).cast(pa.timestamp("us", tz="UTC"))

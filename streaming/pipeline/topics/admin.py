@@ -1,9 +1,8 @@
-"""The job's Kafka topics: found, made, numbered (D3)."""
-
-from __future__ import annotations
+"""The job's Kafka topics: found, created, described (D3)."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
@@ -12,16 +11,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
     OffsetSpec,
 )
 
-from streaming.config import alive_topic
+from streaming.config import JobConfig, alive_topic
 from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import Complaints
 from streaming.pipeline.topics.record_limits import outbound_record_bytes
 from topology.errors import DlxError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streaming.config import JobConfig
 
 REQUEST_TIMEOUT_S = 30
 
@@ -29,16 +23,16 @@ ALIVE_RETENTION_MS = 600_000
 
 
 class KafkaUnreachableError(DlxError):
-    """No broker answered, or a topic cannot be used."""
+    """No broker answers, or a topic cannot be used."""
 
 
 class KafkaTopics:
-    """What the job needs to know of a cluster and its topics.
+    """The topics of a job, and what it needs to know about them.
 
     Attributes:
         identities: topic -> `CLUSTER_ID/TOPIC_ID`.
         partitions: topic -> number of partitions.
-        record_bytes: the largest record that every outbound topic takes.
+        record_bytes: the largest record that every outbound topic accepts.
     """
 
     def __init__(self, config: JobConfig, properties: dict[str, str]) -> None:
@@ -53,12 +47,12 @@ class KafkaTopics:
         self._brokers: list[int] = []
 
     def prepare(self) -> None:
-        """Make what is missing and learn the rest.
+        """Create missing topics and describe all of them.
 
         Raises:
-            KafkaUnreachableError: no broker answers, a foreign topic is missing, or one cannot be
-            made.
-            TopicLimitError: an outbound topic is too small for the largest message.
+            KafkaUnreachableError: no broker answers, a mapped topic is missing, or a topic cannot
+                be created.
+            TopicLimitError: an outbound topic does not accept the largest message.
         """
         known = self._known_topics()
         missing = [
@@ -71,15 +65,15 @@ class KafkaTopics:
                 missing.append(self._outbound_topic(topic))
             if alive_topic(topic) not in known:
                 missing.append(self._alive_topic(topic))
-        self._make(missing)
-        self._describe(REQUEST_TIMEOUT_S)  # hundreds that were just made take their time
+        self._create(missing)
+        self._describe(REQUEST_TIMEOUT_S)  # hundreds of new topics take time
         outbound = self._config.outbound_topics().values()
         self.record_bytes = outbound_record_bytes(
             self._admin, self._config, outbound, self._brokers
         )
 
     def _known_topics(self) -> set[str]:
-        """The names of the topics there are; one just made by others is waited for."""
+        """Return the names of existing topics; wait for mapped topics that are being created."""
         mapped = {each.topic for each in self._config.inputs if each.mapping is not None}
         deadline_s = time.monotonic() + self._timeout_s
         while True:
@@ -90,8 +84,8 @@ class KafkaTopics:
             if time.monotonic() > deadline_s:
                 names = ", ".join(map(repr, missing))
                 raise KafkaUnreachableError(
-                    f"inputs: there is no topic {names}; a mapped topic is never made by the job: "
-                    "make it, or correct its name"
+                    f"inputs: there is no topic {names}; the job does not create mapped topics. "
+                    "Create it, or correct its name"
                 )
             time.sleep(0.1)
 
@@ -103,7 +97,7 @@ class KafkaTopics:
 
     def _no_answer(self, error: KafkaException, timeout_s: float) -> KafkaUnreachableError:
         servers = ",".join(self._config.kafka.bootstrap_servers)
-        self._admin.poll(0)  # hands over the complaints
+        self._admin.poll(0)  # delivers the complaints
         why = self._complaints.explain(error.args[0].str())
         return KafkaUnreachableError(
             f"kafka.bootstrap_servers: no answer from {servers} within {timeout_s:g} s {why}"
@@ -132,7 +126,7 @@ class KafkaTopics:
         return self._new(name, outbound.partitions, properties)
 
     def _alive_topic(self, outbound: str) -> NewTopic:
-        """Only its last record is worth anything: old ones are deleted, segment by segment."""
+        """Return a topic of heartbeats: only the last record matters, old segments are deleted."""
         properties = dict.fromkeys(("retention.ms", "segment.ms"), str(ALIVE_RETENTION_MS))
         return self._new(alive_topic(outbound), 1, properties | {"cleanup.policy": "delete"})
 
@@ -142,22 +136,21 @@ class KafkaTopics:
             name, num_partitions=partitions, replication_factor=factor, config=properties
         )
 
-    def _make(self, topics: list[NewTopic]) -> None:
+    def _create(self, topics: list[NewTopic]) -> None:
         if not topics:
             return
-        for name, made in self._admin.create_topics(
-            topics, request_timeout=REQUEST_TIMEOUT_S
-        ).items():
+        created = self._admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
+        for name, future in created.items():
             try:
-                made.result()
+                future.result()
             except KafkaException as error:
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                     raise KafkaUnreachableError(
-                        f"the topic {name!r} cannot be made: {error.args[0].str()}"
+                        f"the topic {name!r} cannot be created: {error.args[0].str()}"
                     ) from error
 
     def bounds(self, topics: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
-        """(topic, partition) -> the first offset there, and the one that the next record gets.
+        """Return the first offset and the next record's offset of each (topic, partition).
 
         Raises:
             KafkaUnreachableError: no answer.
@@ -180,26 +173,26 @@ class KafkaTopics:
                 }
         except KafkaException as error:
             raise KafkaUnreachableError(
-                f"the offsets of the inputs cannot be had: {error.args[0].str()}"
+                f"Kafka did not return the offsets of the inputs: {error.args[0].str()}"
             ) from error
         return {place: (first, found["next"][place]) for place, first in found["first"].items()}
 
     def refresh(self) -> None:
-        """Learn again which topics there are under the names of the inputs, and of how many parts.
+        """Describe the topics again: they may have been recreated, or have new partitions.
 
         Raises:
-            KafkaUnreachableError: no answer, or one is gone.
+            KafkaUnreachableError: no broker answers, or a topic is missing.
         """
         self._describe(self._timeout_s)
 
-    def _describe(self, patience_s: float) -> None:
-        """Learn ids and partitions; a topic just made is not known everywhere at once."""
+    def _describe(self, timeout_s: float) -> None:
+        """Read ids and partitions; it takes time until every broker knows a new topic."""
         cluster_id = self._cluster_id()
         names = sorted(
             {each.topic for each in self._config.inputs}
             | {*self._config.outbound_topics().values()}
         )
-        deadline_s = time.monotonic() + patience_s
+        deadline_s = time.monotonic() + timeout_s
         while names:
             described = self._admin.describe_topics(
                 TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S

@@ -1,35 +1,27 @@
-"""Definitions files named in the configuration: imported by commands, before all else (D5)."""
-
-from __future__ import annotations
+"""Definitions files of the configuration: imported by commands, before everything else (D5)."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
-from confluent_kafka import KafkaException, Producer
-
+from streaming.config import JobConfig
+from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.protocol.definitions_packing import write_definitions
 from streaming.protocol.headers import OP, VHOST
+from topology.declarations import Definitions
 from topology.definitions.dump import dump_definitions
 from topology.errors import DlxError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from streaming.config import JobConfig
-    from topology.declarations import Definitions
 
 FLUSH_TIMEOUT_S = 30
 
 
 class ImportFailedError(DlxError):
-    """Kafka did not take the definitions of a vhost; the job must not start without them."""
+    """Kafka did not accept the definitions of a vhost; the job must not start without them."""
 
-    def __init__(self, vhost: str, topic: str, why: str) -> None:
-        """Say which, why, and what can be done."""
+    def __init__(self, vhost: str, topic: str, reason: str) -> None:
         super().__init__(
-            f"vhosts.{vhost}.definitions: no command to {topic!r} can import them: {why}. Where "
-            "they are too large, raise kafka.max_message_bytes, or leave a part out and import it "
-            "later (`dlx definitions import`)"
+            f"vhosts.{vhost}.definitions: they cannot be imported by a command to {topic!r}: "
+            f"{reason}. If they are too large, raise kafka.max_message_bytes, or remove a part and "
+            "import it later (`dlx definitions import`)"
         )
 
 
@@ -43,46 +35,23 @@ def write_imports(
         producer: librdkafka properties.
 
     Raises:
-        ImportFailedError: Kafka does not take one of them.
+        ImportFailedError: Kafka did not accept one of them.
     """
     topic = config.topics_of("commands")[0]
-    # Before all that may wait in the inputs; with the wall's clock Kafka itself dates the record.
+    # With `clock = event`, date the commands before every record that waits in the inputs. With
+    # `wall`, Kafka dates them.
     at_ms = 1 if config.job.clock == "event" else 0
-    sender = Producer({**producer, "log_level": 0})
-    problems: list[str] = []
-
-    def reported(error: Any, _message: Any) -> None:
-        if error is not None:
-            problems.append(str(error.str()))
-
+    sender = RecordSender(producer)
     for vhost, one in definitions.items():
-        document = dump_definitions({vhost: one})
         try:
-            value = json.dumps(
-                {"op": "import_definitions", **write_definitions(document).member}
-            ).encode()
+            packed = write_definitions(dump_definitions({vhost: one})).member
         except ValueError as error:
             raise ImportFailedError(vhost, topic, str(error)) from error
-        headers: list[tuple[str, str | bytes | None]] = [
-            (OP, b"import_definitions"),
-            (VHOST, vhost.encode()),
-        ]
+        value = json.dumps({"op": "import_definitions", **packed}).encode()
+        headers = [(OP, b"import_definitions"), (VHOST, vhost.encode())]
         try:
-            sender.produce(
-                topic,
-                value=value,
-                headers=headers,
-                partition=0,
-                timestamp=at_ms,
-                on_delivery=reported,
-            )
-        except KafkaException as error:
-            raise ImportFailedError(vhost, topic, _refused(error.args[0].str(), value)) from error
-        waiting = sender.flush(FLUSH_TIMEOUT_S)
-        if waiting or problems:
-            why = problems[0] if problems else f"not within {FLUSH_TIMEOUT_S} s"
-            raise ImportFailedError(vhost, topic, _refused(why, value))
-
-
-def _refused(why: str, value: bytes) -> str:
-    return f"Kafka did not take its {len(value)} bytes ({why})"
+            sender.send(topic, value, headers=headers, partition=0, timestamp=at_ms)
+            sender.flush(FLUSH_TIMEOUT_S)
+        except SendError as error:
+            reason = f"Kafka did not accept its {len(value)} bytes ({error})"
+            raise ImportFailedError(vhost, topic, reason) from error

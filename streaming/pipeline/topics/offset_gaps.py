@@ -1,41 +1,33 @@
-"""Holes in an input's log: records that Kafka gave up before the job had read them (D3).
+"""Gaps in an input's log: records that Kafka deleted before the job had read them (D3).
 
     what the job has read        |------------>                       the next record it wants
     what Kafka still has                          |-------------->
-    the hole                                   [..)
+    the gap                                    [..)
 
-A topic that was deleted and made anew under the same name is a hole without a known end: the rest
-of the old one. A log that ends before what was read from it (an unclean leader election) cannot be
-continued at all: its next records would have the ids of others.
+A topic that was deleted and recreated under the same name is a gap with an unknown end: the rest
+of the old topic. If a log ends before the job's position (an unclean leader election), the input
+cannot be continued: its next records would have the ids of earlier ones.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
+from streaming.pipeline.checkpoint.manifest import Manifest
+from streaming.pipeline.checkpoint.spark_logs import Positions
+from streaming.pipeline.topics.admin import KafkaTopics
 from topology.errors import DlxError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
-    from streaming.pipeline.checkpoint.manifest import JobFile
-    from streaming.pipeline.topics.admin import KafkaTopics
-
-Positions = dict[str, dict[str, int]]
-"""Topic -> partition -> the next offset wanted."""
-
-
-class Hole(msgspec.Struct, frozen=True):
-    """A range of records that are lost.
+class Gap(msgspec.Struct, frozen=True):
+    """A range of lost records.
 
     Attributes:
-        topic_number: of the topic that they were in.
-        start: the first of them.
-        end: the first that is there again; None: the topic was made anew, and how many there were
+        topic_number: number of the topic that had them.
+        start: offset of the first lost record.
+        end: offset of the first record after them; None: the topic was recreated, and their number
             is not known.
-        resume: from where on the partition of this name is read.
+        resume: the offset from which the partition of this name is read.
     """
 
     topic: str
@@ -46,82 +38,63 @@ class Hole(msgspec.Struct, frozen=True):
     resume: int
 
     def __str__(self) -> str:
-        """The range in words."""
+        """Describe the range."""
         place = f"topic {self.topic!r}, partition {self.partition}"
         if self.end is None:
-            return f"{place}: offset {self.start} and on (the topic was deleted and made anew)"
+            return f"{place}: from offset {self.start} on (the topic was deleted and recreated)"
         return f"{place}: offsets {self.start} to {self.end - 1} ({self.end - self.start} records)"
 
 
 class LostRecordsError(DlxError):
-    """Kafka has lost records that the job had not read; carries the ranges."""
+    """Kafka has lost records that the job had not read."""
 
-    def __init__(self, holes: Sequence[Hole]) -> None:
-        super().__init__(holes)
-        self.holes = tuple(holes)
+    def __init__(self, gaps: Sequence[Gap]) -> None:
+        super().__init__(gaps)
+        self.gaps = tuple(gaps)
 
     def __str__(self) -> str:
-        """Every range, and the remedy."""
-        ranges = "\n".join(f"  {hole}" for hole in self.holes)
+        """List every range, and the remedy."""
+        ranges = "\n".join(f"  {gap}" for gap in self.gaps)
         return (
-            f"inputs: records were deleted from Kafka before the job had read them:\n{ranges}\n"
-            "Restore them, or run `dlx run --accept-loss`: it goes on behind them, and writes one "
-            "row for each range into the table quarantine"
+            f"inputs: Kafka deleted records before the job had read them:\n{ranges}\n"
+            "Restore them, or run `dlx run --accept-loss`: the job continues after them, and "
+            "writes one row per range to the table quarantine"
         )
 
 
 class LogTooShortError(DlxError):
-    """A log ends before what was read from it."""
+    """A log ends before the position up to which the job has read it."""
 
 
-def find_holes(positions: Positions, topics: KafkaTopics, numbers: JobFile) -> list[Hole]:
-    """The holes in front of what is to be read next.
+def find_gaps(positions: Positions, topics: KafkaTopics, manifest: Manifest) -> list[Gap]:
+    """Find the gaps before the next records to read.
 
     Args:
-        positions: of topics that were read before.
-        numbers: as they were when that was, before topics made since got theirs.
+        positions: the next offset of each partition that was read before.
+        manifest: without numbers for topics that were recreated since.
 
     Raises:
         LogTooShortError: a log ends before its position.
     """
     watched = {name: ends for name, ends in positions.items() if name in topics.identities}
     bounds = topics.bounds(watched)
-    holes: list[Hole] = []
+    gaps: list[Gap] = []
     for name, partitions in sorted(watched.items()):
-        number = numbers.topics.get(topics.identities[name])
+        number = manifest.topics.get(topics.identities[name])
+        is_recreated = number is None
         if number is None:
-            holes += _made_anew(name, partitions, numbers, bounds)
-        else:
-            holes += _in_partitions(name, number, partitions, bounds)
-    return holes
-
-
-def _made_anew(
-    name: str,
-    partitions: Mapping[str, int],
-    numbers: JobFile,
-    bounds: Mapping[tuple[str, int], tuple[int, int]],
-) -> Iterator[Hole]:
-    known = [identity for identity, one in numbers.topic_names.items() if one == name]
-    number = numbers.topics[known[-1]]
-    for partition, position in sorted(partitions.items()):
-        earliest, _latest = bounds.get((name, int(partition)), (0, 0))
-        yield Hole(name, number, int(partition), position, None, earliest)
-
-
-def _in_partitions(
-    name: str,
-    number: int,
-    partitions: Mapping[str, int],
-    bounds: Mapping[tuple[str, int], tuple[int, int]],
-) -> Iterator[Hole]:
-    for partition, position in sorted(partitions.items()):
-        earliest, latest = bounds[(name, int(partition))]
-        if earliest > position:
-            yield Hole(name, number, int(partition), position, earliest, earliest)
-        elif latest < position:
-            raise LogTooShortError(
-                f"inputs: topic {name!r}, partition {partition} ends at offset {latest}, and the "
-                f"job has read it up to {position}: Kafka lost records that the tables have, and "
-                "new ones would get their ids. Name another topic"
-            )
+            numbers = manifest.topics
+            number = max(numbers[key] for key, one in manifest.topic_names.items() if one == name)
+        for partition, position in sorted(partitions.items()):
+            place = (name, int(partition))
+            earliest, latest = bounds.get(place, (0, 0)) if is_recreated else bounds[place]
+            if is_recreated or earliest > position:
+                end = None if is_recreated else earliest
+                gaps.append(Gap(name, number, int(partition), position, end, earliest))
+            elif latest < position:
+                raise LogTooShortError(
+                    f"inputs: topic {name!r}, partition {partition} ends at offset {latest}, but "
+                    f"the job has read it up to {position}: Kafka lost records that the tables "
+                    "have, and new records would get their ids. Name another topic"
+                )
+    return gaps

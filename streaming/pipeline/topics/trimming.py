@@ -1,27 +1,23 @@
-"""Trimming the job's own inputs: records that nobody needs any more are deleted from Kafka (D3).
+"""Trimming of the job's own inputs: records that nobody needs any more are deleted from Kafka (D3).
 
-The topics that the job makes keep everything (`retention.ms = -1`), so that an outage of any length
-loses nothing. What was read, was committed by Spark too, and is of no message in any queue is
-deleted from time to time. With `clock = event` nothing is: logs are there to be replayed.
+The topics that the job creates keep everything (`retention.ms = -1`), so an outage of any length
+loses nothing. From time to time, the job deletes records that Spark has committed and that belong
+to no message in a queue. With `clock = event` it deletes nothing: logs are there to be replayed.
 """
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
-    ConfigResource,
     ResourceType,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from streaming.config import JobConfig
-    from streaming.contents.lowest_resident import Lowest
+from streaming.config import JobConfig
+from streaming.contents.lowest_resident import Lowest
+from streaming.pipeline.checkpoint.spark_logs import Positions
+from streaming.pipeline.topics.record_limits import read_setting
 
 KEEPS_ALL = "-1"
 _TIMEOUT_S = 30
@@ -30,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Trimming:
-    """Deletes what is not needed from the inputs that nothing else deletes from.
+    """Deletes old records from the job's own inputs, unless Kafka deletes them by itself.
 
     Args:
         properties: librdkafka's; may hold secrets.
@@ -43,18 +39,18 @@ class Trimming:
         self._admin = AdminClient({**properties, "log_level": 0})
         self._numbers = numbers
         self._own = [each.topic for each in config.inputs if each.mapping is None]
-        self._kept: dict[str, bool] = {}
+        self._keeps_all: dict[str, bool] = {}
         self._done: dict[tuple[str, int], int] = {}
 
-    def trim(self, lowest: Lowest, committed: Mapping[str, Mapping[str, int]]) -> int:
-        """Delete records below both bounds; returns how many partitions were trimmed.
+    def trim(self, lowest: Lowest, committed: Positions) -> int:
+        """Delete records below both bounds; return how many partitions were trimmed.
 
         Args:
-            lowest: from where on messages may be in queues.
-            committed: topic -> partition -> end of the last batch that Spark will not run again.
+            lowest: the lowest offsets of messages that may be in queues.
+            committed: the ends of the last batch that Spark will not run again.
         """
         due = []
-        for topic in self._kept_for_ever():
+        for topic in self._topics_without_retention():
             for partition, end in committed.get(topic, {}).items():
                 place = (topic, int(partition))
                 bound = lowest.get((self._numbers[topic], int(partition)))
@@ -71,7 +67,7 @@ class Trimming:
                 future.result()
             except KafkaException as error:
                 logger.warning(
-                    "%s, partition %d: records could not be trimmed: %s",
+                    "inputs: records of topic %r, partition %d could not be trimmed: %s",
                     low.topic,
                     low.partition,
                     error.args[0].str(),
@@ -81,29 +77,19 @@ class Trimming:
             trimmed += 1
         return trimmed
 
-    def _kept_for_ever(self) -> list[str]:
-        """Own inputs without a retention; one that has its own is left to it.
+    def _topics_without_retention(self) -> list[str]:
+        """Return the job's own inputs that keep all records.
 
-        An answer is remembered; where there was none, the next time asks again.
+        Answers are cached; a topic that could not be described is tried again the next time.
         """
         for topic in self._own:
-            if topic not in self._kept:
-                retention = self._retention(topic)
-                if retention is not None:
-                    self._kept[topic] = retention == KEEPS_ALL
-        return [topic for topic in self._own if self._kept.get(topic, False)]
-
-    def _retention(self, topic: str) -> str | None:
-        """What Kafka says of a topic; None if it does not say."""
-        resource = ConfigResource(ResourceType.TOPIC, topic)
-        [future] = self._admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
-        try:
-            found = future.result().get("retention.ms")
-        except KafkaException as error:  # nothing is deleted from what may not be ours to delete
-            logger.warning(
-                "%s is not trimmed: its retention.ms is not to be had: %s",
-                topic,
-                error.args[0].str(),
-            )
-            return None
-        return None if found is None else str(found.value)
+            if topic in self._keeps_all:
+                continue
+            retention = read_setting(self._admin, ResourceType.TOPIC, topic, "retention.ms")
+            if retention is None:  # do not delete from a topic that may not be ours
+                logger.warning(
+                    "inputs: topic %r is not trimmed, because its retention.ms is unknown", topic
+                )
+            else:
+                self._keeps_all[topic] = retention == KEEPS_ALL
+        return [topic for topic in self._own if self._keeps_all.get(topic, False)]

@@ -1,109 +1,101 @@
-"""What keeps the tables healthy and `queue_contents` current, beside the batches (D8b)."""
-
-from __future__ import annotations
+"""Keeps the tables healthy and `queue_contents` current, off the path of the batches (D8b)."""
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from streaming.contents.lowest_resident import lowest_resident
+from streaming.config import JobConfig, TablesSettings
+from streaming.contents.lowest_resident import Lowest, lowest_resident
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.topics.trimming import Trimming
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import largest_queues
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from streaming.config import JobConfig, TablesSettings
-    from streaming.contents.lowest_resident import Lowest
-    from streaming.ledger.write.ledger import Ledger
-    from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-
-LOOK_S = 60.0
-"""Pause between two looks at what is resident where; a look reads one column of the contents."""
+LOWEST_INTERVAL_S = 60.0
+"""How often the lowest resident offsets are read; that reads one column of queue_contents."""
 
 NAMED_QUEUES = 3
-"""How many queues are named as filling the memory."""
+"""How many of the largest queues are logged when publishes are throttled."""
 
 logger = logging.getLogger(__name__)
 
 
 def retention(tables: TablesSettings) -> Retention:
-    """How long the tables keep what is no longer current."""
+    """Return how long the tables keep what is no longer current."""
     return Retention(log_ms=tables.log_retention_ms)
 
 
-def schedule(tables: TablesSettings) -> Schedule:
-    """When the tables are looked after."""
-    return Schedule(
-        checkpoint_commits=tables.checkpoint_interval_commits,
-        compaction_ms=tables.compaction_interval_ms,
-        target_bytes=tables.compaction_target_bytes,
-        vacuum_ms=tables.vacuum_interval_ms,
-        vacuum_grace_ms=tables.vacuum_retention_ms,
-    )
-
-
-class Upkeep:
-    """Runs the maintenance of the ledger; updates `queue_contents` when there is something new.
+class Housekeeping:
+    """Runs the maintenance of the ledger, updates `queue_contents`, and trims the inputs.
 
     Args:
         properties: librdkafka's; may hold secrets.
 
     Attributes:
-        lowest: from where on messages may be in queues, as of the last look.
+        lowest: the lowest offsets of messages that may be in queues.
     """
 
     def __init__(
         self, config: JobConfig, ledger: Ledger, checkpoint: Checkpoint, properties: dict[str, str]
     ) -> None:
-        self._config = config
+        tables = config.tables
+        manifest = checkpoint.manifest
+        self._interval_s = tables.contents_lag_ms / 1000 / 2
         self._tables = ledger.root
-        self._checkpoint = checkpoint
+        self._logs = checkpoint.logs
         self._numbers = {
-            name: checkpoint.job_file.topics[identity]
-            for identity, name in checkpoint.job_file.topic_names.items()
+            name: manifest.topics[identity] for identity, name in manifest.topic_names.items()
         }
         self.lowest: Lowest = {}
         self._changed = threading.Condition()
-        self._behind = checkpoint.query_id() is not None
-        self._held_back = False
-        self._told = False  # who fills the memory, since publishers are held back
+        self._is_behind = self._logs.query_id() is not None
+        self._is_full = False
+        self._has_named_queues = False
         self._stopping = False
-        self._contents = ContentsUpdater(self._tables, retention=retention(config.tables))
+        self._contents = ContentsUpdater(self._tables, retention=retention(tables))
         self._trimming = Trimming(config, properties, self._numbers)
         self._trim_s = config.kafka.trim_interval_ms / 1000 if config.job.clock == "wall" else 0.0
-        self._looked_s = self._trimmed_s = time.monotonic()
-        self._maintenance = Maintenance(
-            self._tables, schedule(config.tables), ledger.writers, lambda: self.lowest
+        self._read_lowest_s = self._trimmed_s = time.monotonic()
+        schedule = Schedule(
+            checkpoint_commits=tables.checkpoint_interval_commits,
+            compaction_ms=tables.compaction_interval_ms,
+            target_bytes=tables.compaction_target_bytes,
+            vacuum_ms=tables.vacuum_interval_ms,
+            vacuum_grace_ms=tables.vacuum_retention_ms,
         )
-        self._thread = threading.Thread(target=self._run, name="contents", daemon=True)
+        self._maintenance = Maintenance(self._tables, schedule, ledger.writers, lambda: self.lowest)
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         self._maintenance.start()
         self._thread.start()
 
-    def batch_done(self, *, held_back: bool = False) -> None:
-        """There are new events; publishers are held back, or not."""
+    def batch_done(self, *, is_full: bool = False) -> None:
+        """Notify that a batch has added events.
+
+        Args:
+            is_full: publishes are throttled because of resident messages.
+        """
         with self._changed:
-            self._behind = True
-            self._held_back = held_back
+            self._is_behind = True
+            self._is_full = is_full
             self._changed.notify()
 
     def lowest_detail(self) -> dict[str, int]:
-        """`lowest` for the batch row: `TOPIC NUMBER/PARTITION` -> offset."""
+        """Return `lowest` for the batch row: `TOPIC NUMBER/PARTITION` -> offset."""
         return {
             f"{topic}/{partition}": at for (topic, partition), at in sorted(self.lowest.items())
         }
 
     def stop(self) -> None:
-        """Bring the contents up to date and end."""
+        """Update the contents a last time, and end."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -111,63 +103,65 @@ class Upkeep:
         self._maintenance.stop()
 
     def _run(self) -> None:
-        interval_s = self._config.tables.contents_lag_ms / 1000 / 2
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._behind or self._stopping, self._trim_s or None)
-                behind, self._behind = self._behind, False
-                held_back = self._held_back
+                self._changed.wait_for(
+                    lambda: self._is_behind or self._stopping, self._trim_s or None
+                )
+                is_behind, self._is_behind = self._is_behind, False
+                is_full = self._is_full
                 stopping = self._stopping
-            if behind and not self._try(
+            if is_behind and not self._try(
                 "queue_contents could not be updated", self._contents.update
             ):
-                self._behind = True  # a quiet input brings no batch that would say so
+                self._is_behind = True  # without input, no batch would trigger the next attempt
             self._try(
-                "what fills the memory could not be looked up",
-                partial(self._tell_who_fills, held_back=held_back),
+                "the largest queues could not be read",
+                partial(self._name_largest_queues, is_full=is_full),
             )
             if stopping:
                 return
-            self._try("the inputs could not be trimmed", self._look_and_trim)
-            with self._changed:  # new batches do not shorten it: each update costs a merge
-                self._changed.wait_for(lambda: self._stopping, interval_s)
+            self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
+            with self._changed:  # new batches do not shorten the pause: each update costs a merge
+                self._changed.wait_for(lambda: self._stopping, self._interval_s)
 
-    def _tell_who_fills(self, *, held_back: bool) -> None:
-        """Name the largest queues, once each time publishers are held back."""
-        if not held_back or self._told:
-            self._told = held_back
+    def _name_largest_queues(self, *, is_full: bool) -> None:
+        """Log the largest queues, once each time they cause publishes to be throttled."""
+        if not is_full or self._has_named_queues:
+            self._has_named_queues = is_full
             return
         tables = Tables(self._tables.url, self._tables.options, threads=1)
         try:
             largest = largest_queues(tables, NAMED_QUEUES)
         finally:
             tables.close()
-        self._told = True
-        held = "; ".join(
+        self._has_named_queues = True
+        sizes = "; ".join(
             f"{one.queue!r} of vhost {one.vhost!r}: {one.bytes:,} bytes in {one.messages:,} "
             "messages"
             for one in largest
         )
-        logger.warning("flow control: the largest queues are %s", held)
+        logger.warning("flow control: the largest queues are %s", sizes)
 
-    def _look_and_trim(self) -> None:
-        """Learn what is still needed, once in a while, and give back what is not."""
+    def _read_lowest_and_trim(self) -> None:
+        """From time to time, read which offsets are still needed, and delete older records."""
         now_s = time.monotonic()
-        due = bool(self._trim_s) and now_s - self._trimmed_s >= self._trim_s
-        query_id = self._checkpoint.query_id()
-        if query_id is None or (not due and self.lowest and now_s - self._looked_s < LOOK_S):
+        is_due = bool(self._trim_s) and now_s - self._trimmed_s >= self._trim_s
+        query_id = self._logs.query_id()
+        is_recent = bool(self.lowest) and now_s - self._read_lowest_s < LOWEST_INTERVAL_S
+        if query_id is None or (is_recent and not is_due):
             return
         self.lowest = lowest_resident(self._tables, query_id, self._numbers) or self.lowest
-        self._looked_s = now_s
-        committed = self._checkpoint.last_committed()
-        if due and committed is not None:
-            self._trimming.trim(self.lowest, self._checkpoint.offsets(committed).ends)
+        self._read_lowest_s = now_s
+        committed = self._logs.last_committed()
+        if is_due and committed is not None:
+            self._trimming.trim(self.lowest, self._logs.offsets(committed).ends)
             self._trimmed_s = now_s
 
     def _try(self, failure: str, work: Callable[[], object]) -> bool:
         try:
             work()
-        except Exception:  # the batches go on; the next round tries again, and says so again
+        except Exception:  # batches continue; the next round tries again
             logger.exception("%s", failure)
             return False
         return True

@@ -17,18 +17,17 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
-from streaming.pipeline import shard_block as packing
 from streaming.pipeline.fold.processor import fold
 from streaming.pipeline.intake.records import Intake
 from streaming.pipeline.outbound.records import STORED, OutboundRecords
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
-from streaming.pipeline.task.context import (
-    BatchContext,
+from streaming.pipeline.shard_block import unpack
+from streaming.pipeline.task.context import BatchContext
+from streaming.pipeline.task.settings import (
     OutboundTask,
     TaskSettings,
     TopicTask,
-    VhostTask,
 )
 from streaming.protocol.headers import (
     MalformedRecordError,
@@ -100,7 +99,7 @@ def task(place, compat):
     return TaskSettings(
         tables=place,
         topics={"log": TopicTask(1, "guest")},
-        vhosts={"/": VhostTask((1,))},
+        vhosts={"/": (1,)},
         shards={1: config},
         outbound=OutboundTask({}),
         max_body_bytes=16,
@@ -146,12 +145,12 @@ def test_no_record_stops_the_stream_and_each_has_its_row(place, rows, compat):
     context = BatchContext(QUERY, first, 0, START_MS)
     intake = Intake(settings_, context)
 
-    intake.take(arrow_batch(rows, "log", first))
+    intake.add(arrow_batch(rows, "log", first))
     blobs = dict(intake.blobs())
-    files = intake.files
+    files = intake.close()
 
     written = Counter({file.table: file.rows for file in files})
-    taken = packing.unpack([blobs[1]]) if blobs else None
+    taken = unpack([blobs[1]]) if blobs else None
     understood = 0 if taken is None else len(taken.columns["offset"])
     publishes = 0 if taken is None else int((taken.columns["publication"] >= 0).sum())
     assert written["quarantine"] + understood == len(rows)

@@ -6,10 +6,9 @@ import time
 import pytest
 
 from streaming.pipeline.flow.gate import GateState
-from streaming.pipeline.fold.processor import ShardReport
 from streaming.pipeline.observe.batch_log import batch_line
-from streaming.pipeline.reports import BatchDone
-from streaming.pipeline.shard_stats import ShardsSeen
+from streaming.pipeline.reports import BatchDone, ShardReport
+from streaming.pipeline.shard_stats import ShardStats
 
 NOW_MS = 1_800_000_000_000
 OPEN = GateState(0, 100, "below", open=True)
@@ -35,13 +34,13 @@ def report(shard: int, now_ms: int) -> ShardReport:
         next_deadline_ms=0,
         outbound=0,
         seconds={},
-        cut=[],
+        truncated=[],
     )
 
 
 def line_of(reports, clock):
     done = BatchDone(7, NOW_MS - 250, reports, 6, 8, {"fold": 0.5})
-    return json.loads(batch_line(done, ShardsSeen(None), OPEN, clock))
+    return json.loads(batch_line(done, ShardStats({}), OPEN, clock))
 
 
 @pytest.fixture(autouse=True)

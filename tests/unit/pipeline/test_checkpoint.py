@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.pipeline.checkpoint.checkpoint import Checkpoint, CheckpointError
-from streaming.pipeline.checkpoint.table_match import TablesSeen
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.table_match import TableBatches
 
 OWN = "11111111-1111"
 OTHER = "22222222-2222"
@@ -17,7 +18,7 @@ def opened(
 ) -> Checkpoint:
     checkpoint = Checkpoint(path)
     batches = more if last_batch is None else {"events": last_batch, **more}
-    checkpoint.open(2, "hash", {}, TablesSeen(frozenset(queries), batches))
+    checkpoint.open(2, "hash", {}, TableBatches(frozenset(queries), batches))
     checkpoint.save()
     return checkpoint
 
@@ -32,7 +33,7 @@ def has_run(path: Path, batch: int) -> None:
 
 
 def test_a_new_checkpoint_beside_tables_with_batches_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="is not the checkpoint they were written with"):
+    with pytest.raises(CheckpointError, match="which is not the query of the checkpoint"):
         opened(tmp_path, (OTHER,))
 
 
@@ -40,7 +41,7 @@ def test_an_old_checkpoint_beside_empty_tables_is_refused(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
 
-    with pytest.raises(CheckpointError, match=r"have no batch, and .* has run 7"):
+    with pytest.raises(CheckpointError, match=r"have no batch, but .* has run 7"):
         opened(tmp_path)
 
 
@@ -48,7 +49,7 @@ def test_an_old_checkpoint_beside_tables_of_another_job_is_refused(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
 
-    with pytest.raises(CheckpointError, match=f"of Spark query {OTHER}, and .* is not the check"):
+    with pytest.raises(CheckpointError, match=f"of Spark query {OTHER}, which is not"):
         opened(tmp_path, (OTHER,))
 
 
@@ -64,7 +65,7 @@ def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
 
-    with pytest.raises(CheckpointError, match="has begun 7 batches, and the tables have 9 of it"):
+    with pytest.raises(CheckpointError, match="has begun 7 batches, but the tables have 9 of it"):
         opened(tmp_path, (OWN,), 8)
 
 
@@ -72,39 +73,41 @@ def test_a_checkpoint_goes_on_with_its_own_tables(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
 
-    assert opened(tmp_path, (OWN,), 6).job_file.shuffle_partitions == 2
-    assert opened(tmp_path, (OWN,), 4).job_file.shuffle_partitions == 2  # two had nothing to write
+    assert opened(tmp_path, (OWN,), 6).manifest.shuffle_partitions == 2
+    assert opened(tmp_path, (OWN,), 4).manifest.shuffle_partitions == 2  # two had nothing to write
 
 
 def test_a_checkpoint_whose_first_batch_never_ended_goes_on_with_empty_tables(tmp_path):
     opened(tmp_path)
 
-    assert opened(tmp_path).job_file.shuffle_partitions == 2
+    assert opened(tmp_path).manifest.shuffle_partitions == 2
 
 
 def test_a_table_that_was_put_back_to_an_older_state_is_refused(tmp_path):
     checkpoint = opened(tmp_path)
     has_run(tmp_path, 6)
-    checkpoint.written.committed(2, ("messages", "events"))
-    checkpoint.written.committed(4, ("events",))
+    checkpoint.written.add(2, ("messages", "events"))
+    checkpoint.written.add(4, ("events",))
     opened(tmp_path, (OWN,), 4, messages=2)
     opened(tmp_path, (OWN,), 5, messages=5)  # killed before it was written down
 
-    with pytest.raises(CheckpointError, match=r"table events is 3, and .* has written 4 to it"):
+    with pytest.raises(CheckpointError, match=r"table events is 3, but .* has written batch 4"):
         opened(tmp_path, (OWN,), 3, messages=2)
-    with pytest.raises(CheckpointError, match=r"table messages is none, and .* has written 2"):
+    with pytest.raises(
+        CheckpointError, match=r"table messages is none, but .* has written batch 2"
+    ):
         opened(tmp_path, (OWN,), 4)
 
 
 def test_a_checkpoint_of_which_a_part_is_gone_is_refused(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
-    assert opened(tmp_path, (OWN,), 6).job_file.shuffle_partitions == 2
+    assert opened(tmp_path, (OWN,), 6).manifest.shuffle_partitions == 2
 
     (tmp_path / "state").rmdir()
-    with pytest.raises(CheckpointError, match="has no state any more"):
+    with pytest.raises(CheckpointError, match="state is missing"):
         opened(tmp_path, (OWN,), 6)
     (tmp_path / "state").mkdir()
     (tmp_path / "dlx.json").unlink()
-    with pytest.raises(CheckpointError, match=r"has no dlx.json any more"):
+    with pytest.raises(CheckpointError, match=r"dlx\.json is missing"):
         opened(tmp_path, (OWN,), 6)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streaming.pipeline.intake.code_map import CodeMap
+from streaming.pipeline.intake.publications import CodeMap
 
 
 def test_codes_without_a_number_are_named_once_and_ascending():

@@ -8,8 +8,9 @@ import pytest
 from streaming.config.secrets import SecretText
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place
-from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.checkpoint.folders import FolderError, make_folder, open_ledger
+from streaming.pipeline.checkpoint.errors import FolderError
+from streaming.pipeline.checkpoint.folders import make_folder, open_ledger
+from streaming.pipeline.checkpoint.lock import CheckpointLock
 
 
 def test_a_folder_is_made_with_those_above_it(tmp_path):
@@ -22,21 +23,21 @@ def test_a_folder_is_made_with_those_above_it(tmp_path):
 def test_a_file_in_the_way(tmp_path, below):
     (tmp_path / "file").touch()
 
-    with pytest.raises(FolderError, match=r"^job.checkpoint_location: .*a file in its way$"):
-        Checkpoint(tmp_path / "file" / below).lock()
-    with pytest.raises(FolderError, match=r"^job.tables_location: .*a file in its way$"):
+    with pytest.raises(FolderError, match=r"^job.checkpoint_location: .*a file is in its place"):
+        CheckpointLock(tmp_path / "file" / below).acquire()
+    with pytest.raises(FolderError, match=r"^job.tables_location: .*a file is in its place"):
         open_ledger(Place(str(tmp_path / "file" / below)), Retention())
 
 
 def test_a_folder_of_somebody_else(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write everywhere
 
-    with pytest.raises(FolderError, match=r"tables_location: .*cannot be written to by this user"):
+    with pytest.raises(FolderError, match=r"tables_location: this user cannot write to"):
         open_ledger(Place(str(tmp_path)), Retention())
 
 
 def test_a_disk_that_takes_nothing():
-    with pytest.raises(FolderError, match=r"^job.log_dir: /proc/dlx cannot be made: "):
+    with pytest.raises(FolderError, match=r"^job.log_dir: /proc/dlx cannot be created: "):
         make_folder("job.log_dir", Path("/proc/dlx"))
 
 

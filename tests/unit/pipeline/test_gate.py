@@ -60,3 +60,40 @@ def test_a_batch_of_large_messages_is_below_the_mark_when_it_fits():
     gate = Gate(MARKS, 50, max_bytes=100)
 
     assert gate.decide(0, 50.0) == GateState(0, 2, "below", open=True)
+
+
+PROCESSES = MemoryMarks(1000, 800, (), process_high_bytes=100, process_low_bytes=80)
+
+
+def test_the_processes_close_the_gate_above_their_mark_and_open_it_below_the_low_one():
+    gate = Gate(PROCESSES, 50)
+
+    states = [gate.decide(0, 10.0, size) for size in (None, 100, 101, 90, 80, 79, 100)]
+
+    assert [state.open for state in states] == [True, True, False, False, False, True, True]
+    assert [state.cause for state in states[1:4]] == ["below", "memory", "memory"]
+    assert [state.process_bytes for state in states[:3]] == [None, 100, 101]
+
+
+def test_a_gate_closed_by_the_processes_lets_small_batches_in_or_they_might_wait_for_ever():
+    rows = [Gate(PROCESSES, most).decide(0, 1.0, 101).max_rows for most in (500, 50)]
+
+    assert rows == [5, 1]
+
+
+def test_both_must_be_below_their_low_marks_and_resident_messages_are_the_first_cause():
+    gate = Gate(PROCESSES, 50)
+
+    states = [
+        gate.decide(resident, 10.0, processes)
+        for resident, processes in ((1001, 101), (0, 101), (900, 79), (1001, 79), (900, 50))
+    ]
+
+    assert [(state.cause, state.open) for state in states] == [
+        ("above", False),
+        ("memory", False),
+        ("between", True),
+        ("above", False),
+        ("above", False),
+    ]
+    assert states[0].max_rows == 0

@@ -2,24 +2,24 @@
 
 import logging
 
-from streaming.pipeline.flow.heartbeat import Silence
+from streaming.pipeline.flow.heartbeat import HeartbeatFailures
 
 
 def test_topics_that_take_no_beat_are_named_once_and_again_when_they_do(caplog):
     caplog.set_level(logging.INFO)
-    silence = Silence()
+    failures = HeartbeatFailures()
 
     for topic in ("a.alive", "b.alive", "c.alive"):
-        silence.heard(topic, "timed out")
-    silence.say()
-    silence.heard("a.alive", "timed out")
-    silence.say()
-    silence.heard("b.alive", None)
-    silence.say()
-    silence.say()
+        failures.set_result(topic, "timed out")
+    failures.log_changes()
+    failures.set_result("a.alive", "timed out")
+    failures.log_changes()
+    failures.set_result("b.alive", None)
+    failures.log_changes()
+    failures.log_changes()
 
     assert [record.getMessage() for record in caplog.records] == [
-        "no heartbeat in a.alive and 2 more: clients cannot tell there whether the job lives: "
+        "the heartbeat in a.alive and 2 more fails, so clients cannot tell whether the job runs: "
         "timed out",
-        "heartbeat again in b.alive",
+        "the heartbeat in b.alive works again",
     ]

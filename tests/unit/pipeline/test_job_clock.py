@@ -70,7 +70,7 @@ def test_a_clock_put_back_by_an_hour_holds_nothing_up(tmp_path, clocks, caplog):
 
     assert instant == START_MS + SECOND_MS - SECOND_MS // 10
     assert later - instant == 9 * SECOND_MS
-    assert "was put back by 3600.0 s" in caplog.text
+    assert "was set back by 3600.0 s" in caplog.text
 
 
 def test_the_two_agree_again_after_ten_times_the_step(tmp_path, clocks):
@@ -149,7 +149,7 @@ def test_with_the_clock_of_events_instants_stay_as_spark_has_them(tmp_path, cloc
     assert clock.of_batch(0, START_MS) == START_MS
 
 
-def test_what_is_kept_is_readable(tmp_path, clocks):
+def test_the_stored_timestamp_is_readable(tmp_path, clocks):
     clock = a_clock(tmp_path)
     clocks.wall_ms -= HOUR_MS
 

@@ -5,7 +5,7 @@ import pytest
 from streaming.config import JobConfig, KafkaSettings
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.topics.admin import KafkaTopics, KafkaUnreachableError
-from streaming.pipeline.topics.gap_watch import LogWatch
+from streaming.pipeline.topics.gap_watch import GapWatch
 
 NOBODY = "127.0.0.1:1"
 
@@ -31,7 +31,7 @@ def test_each_question_is_refused_in_words(topics):
         topics.refresh()
     with pytest.raises(KafkaUnreachableError, match=no_answer):
         topics.prepare()
-    with pytest.raises(KafkaUnreachableError, match="the offsets of the inputs cannot be had"):
+    with pytest.raises(KafkaUnreachableError, match="did not return the offsets of the inputs"):
         topics.bounds(["dlx.publishes"])
 
 
@@ -40,8 +40,8 @@ def test_the_watch_says_nothing_of_the_logs_then(config, topics, tmp_path):
     (tmp_path / "offsets" / "0").write_text(
         'v1\n{"batchTimestampMs":0}\n0:{"dlx.publishes":{"0":5}}'
     )
-    watch = LogWatch(config, topics, Checkpoint(tmp_path))
+    watch = GapWatch(config, topics, Checkpoint(tmp_path))
     try:
-        assert watch.look(planned=True) is None
+        assert watch.find(planned=True) is None
     finally:
         watch.stop()

@@ -16,16 +16,15 @@ from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline import shard_block as packing
 from streaming.pipeline.intake.records import Intake
-from streaming.pipeline.rows.body_lookup import runs_within
+from streaming.pipeline.rows.chunks import chunks
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
-from streaming.pipeline.task.context import (
-    BatchContext,
+from streaming.pipeline.shard_block import unpack
+from streaming.pipeline.task.context import BatchContext
+from streaming.pipeline.task.settings import (
     OutboundTask,
     TaskSettings,
     TopicTask,
-    VhostTask,
 )
 from streaming.protocol.commands import parse_command
 
@@ -59,7 +58,7 @@ def settings_of(place: Place, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
     return TaskSettings(
         tables=place,
         topics={"publishes": TopicTask(1, "guest")},
-        vhosts={"/": VhostTask((1,))},
+        vhosts={"/": (1,)},
         shards={1: ShardConfig()},
         outbound=OutboundTask({}),
         max_body_bytes=max_body_bytes,
@@ -77,18 +76,18 @@ def settings_of(place: Place, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
     ],
 )
 def test_runs_hold_as_many_messages_as_fit(sizes, runs):
-    assert list(runs_within((sizes, 10))) == runs
+    assert list(chunks((sizes, 10))) == runs
 
 
 def test_runs_are_within_every_bound():
     sizes, headers = [1, 1, 1, 1, 9], [0, 3, 3, 0, 0]
 
-    assert list(runs_within((sizes, 4), (headers, 5))) == [(0, 2), (2, 4), (4, 5)]
+    assert list(chunks((sizes, 4), (headers, 5))) == [(0, 2), (2, 4), (4, 5)]
 
 
 def dead_letters(place: Place, blob: bytes, max_header_bytes: int) -> list[tuple[int, pa.Table]]:
     """The rows of `dead_letters` when all of a blob's messages die at once."""
-    taken = packing.unpack([blob])
+    taken = unpack([blob])
     shard = Shard(ShardConfig(), MemoryStore())
     queue = {"name": "work", "arguments": {"x-max-length": 0}}
     shard.command(NOW_MS, parse_command({"op": "declare_queue", "queue": queue}), Actor(None, "a"))
@@ -110,9 +109,9 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
     count, piece = 150, 30
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
     for first in range(0, count, piece):
-        intake.take(records(first, [body] * piece))
+        intake.add(records(first, [body] * piece))
     [(_key, blob)] = intake.blobs()
-    files = intake.files
+    files = intake.close()
 
     tables = dead_letters(place, blob, 16_384)
 
@@ -148,10 +147,10 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
     for first in range(0, 150, 30):
-        intake.take(records(first, [b"b"] * 30, more=headers))
+        intake.add(records(first, [b"b"] * 30, more=headers))
     [(_key, blob)] = intake.blobs()
 
-    files = intake.files
+    files = intake.close()
     tables = dead_letters(place, blob, 2_000)
 
     assert [file.rows for file in files] == [90, 60]
@@ -176,8 +175,8 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
     def run() -> list[DataFile]:
         intake = Intake(settings_of(place, 500), BatchContext("query", 0, 3, NOW_MS))
         for first in range(0, 150, 30):
-            intake.take(records(first, [body] * 30))
-        return intake.files
+            intake.add(records(first, [body] * 30))
+        return intake.close()
 
     files = run()
 
@@ -197,6 +196,6 @@ def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
 
     for first in range(0, 150, 30):
-        intake.take(records(first, [b""] * 30, os.urandom(1_000)))
+        intake.add(records(first, [b""] * 30, os.urandom(1_000)))
 
-    assert [file.rows for file in intake.files] == [90, 60]
+    assert [file.rows for file in intake.close()] == [90, 60]

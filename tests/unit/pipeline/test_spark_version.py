@@ -7,8 +7,8 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.pipeline.flow.control import FlowControl
-from streaming.pipeline.flow.gate import SourceLimits
 from streaming.pipeline.flow.memory import MemoryMarks
+from streaming.pipeline.flow.source_limits import SourceLimits
 
 CLOSED = {"gate": {"open": False}}
 MARKS = MemoryMarks(high_bytes=1_000, low_bytes=800, notes=())
@@ -16,9 +16,7 @@ RESIDENT = MagicMock(resident_bytes=2_000, mean_bytes=10.0)
 
 
 def flow() -> FlowControl:
-    flow = FlowControl(JobConfig(), MARKS)
-    flow.resume(CLOSED, RESIDENT)
-    return flow
+    return FlowControl(JobConfig(), MARKS, CLOSED, RESIDENT)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +40,7 @@ def test_another_version_is_warned_of_and_never_touched(caplog):
     limits.close_all()
 
     assert (
-        "flow control cannot work: it is tested with Spark 4.2.x, and this is 4.3.0" in caplog.text
+        "flow control cannot throttle publishes: it supports Spark 4.2.x, and this is 4.3.0"
+        in caplog.text
     )
     query._jsq.streamingQuery().uniqueSources.assert_not_called()  # noqa: SLF001 - as Spark has it

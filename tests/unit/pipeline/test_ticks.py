@@ -11,10 +11,11 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.message import NEVER
 from streaming.config import JobConfig
 from streaming.pipeline.clock import ticks
+from streaming.pipeline.record_sender import SendError
 
 
-class FakeKafka:
-    """Counts what is written; takes nothing at first."""
+class FakeSender:
+    """Counts what is written; the first flushes fail."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
@@ -22,26 +23,24 @@ class FakeKafka:
         self.written = threading.Event()
         self._last: Any = None
 
-    def produce(self, _topic: str, **record: Any) -> None:
+    def send(self, _topic: str, _value: bytes, **record: Any) -> None:
         self._last = record
 
-    def flush(self, _timeout_s: float) -> int:
+    def flush(self, _timeout_s: float) -> None:
         if self.failures:
             self.failures -= 1
-            return 1
+            raise SendError("timed out")
         self.vhosts.append(dict(self._last["headers"])["dlx-vhost"])
-        self._last["on_delivery"](None, None)
         self.written.set()
-        return 0
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticks, "LOOK_S", 0.01)
+    monkeypatch.setattr(ticks, "CHECK_S", 0.01)
 
 
-def started(kafka: FakeKafka, monkeypatch: Any, deadlines: dict[int, int]) -> ticks.Ticks:
-    monkeypatch.setattr(ticks, "Producer", lambda _properties: kafka)
+def started(kafka: FakeSender, monkeypatch: Any, deadlines: dict[int, int]) -> ticks.Ticks:
+    monkeypatch.setattr(ticks, "RecordSender", lambda _properties: kafka)
     settings: Any = SimpleNamespace(shards={1: ShardConfig(vhost="/")})
     config, partitions = JobConfig(), {"dlx.commands": 1}
     return ticks.Ticks(config, settings, {}, partitions, deadlines, wall_ms)
@@ -52,7 +51,7 @@ def wall_ms() -> int:
 
 
 def test_a_shard_that_is_no_longer_configured_wakes_nobody_and_harms_nobody(quick, monkeypatch):
-    kafka = FakeKafka(failures=0)
+    kafka = FakeSender(failures=0)
 
     waking = started(kafka, monkeypatch, {1: 0, 7: 0})
 
@@ -62,7 +61,7 @@ def test_a_shard_that_is_no_longer_configured_wakes_nobody_and_harms_nobody(quic
 
 
 def test_a_tick_that_kafka_did_not_take_is_written_again(quick, monkeypatch):
-    kafka = FakeKafka(failures=2)
+    kafka = FakeSender(failures=2)
 
     waking = started(kafka, monkeypatch, {1: 0})
 
@@ -72,7 +71,7 @@ def test_a_tick_that_kafka_did_not_take_is_written_again(quick, monkeypatch):
 
 
 def test_a_clock_that_is_put_forward_is_noticed(quick, monkeypatch):
-    kafka = FakeKafka(failures=0)
+    kafka = FakeSender(failures=0)
     real_ns = time.time_ns
     in_an_hour_ms = real_ns() // 1_000_000 + 3_600_000
     waking = started(kafka, monkeypatch, {1: in_an_hour_ms})

@@ -9,7 +9,7 @@ from streaming.config import JobConfig, JobSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.upkeep.housekeeping import Upkeep
+from streaming.pipeline.upkeep.housekeeping import Housekeeping
 from streaming.queries.current_contents import progress
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
@@ -54,12 +54,12 @@ def running(recording, lag_ms):
     folder = Path(f"{recording.root}.checkpoint")
     folder.mkdir()
     (folder / "metadata").write_text(f'{{"id":"{QUERY_ID}"}}')
-    upkeep = Upkeep(config, Ledger(recording.place), Checkpoint(folder), {})
-    upkeep.start()
+    housekeeping = Housekeeping(config, Ledger(recording.place), Checkpoint(folder), {})
+    housekeeping.start()
     try:
-        yield upkeep
+        yield housekeeping
     finally:
-        upkeep.stop()
+        housekeeping.stop()
 
 
 def a_recording(root):
@@ -95,12 +95,12 @@ def test_batches_in_between_do_not_cost_an_update_each_and_the_end_is_exact(tmp_
     recording = a_recording(tmp_path)
     counted = Counted(monkeypatch)
 
-    with running(recording, HALF_AN_HOUR_MS) as upkeep:
+    with running(recording, HALF_AN_HOUR_MS) as housekeeping:
         assert counted.wait_for(1)
         for _ in range(3):
             recording.brokers[0].publish("", "work", "another order")
             recording.commit()
-            upkeep.batch_done()
+            housekeeping.batch_done()
             assert not counted.wait_for(2, patience_s=0.2)
 
     assert (counted.asked, applied(tmp_path)) == (2, 3)
@@ -128,10 +128,10 @@ def test_who_fills_the_memory_is_said_once_each_time_publishers_are_held_back(
     recording.commit()
     counted = Counted(monkeypatch)
 
-    with running(recording, 100) as upkeep:
+    with running(recording, 100) as housekeeping:
         assert counted.wait_for(1)
-        for times, held_back in enumerate((True, True, False, True), start=2):
-            upkeep.batch_done(held_back=held_back)
+        for times, is_full in enumerate((True, True, False, True), start=2):
+            housekeeping.batch_done(is_full=is_full)
             assert counted.wait_for(times)
 
     assert [text for text in caplog.messages if "largest" in text] == [

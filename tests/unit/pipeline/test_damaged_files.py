@@ -3,8 +3,8 @@
 import pytest
 
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.checkpoint.json_file import DamagedFileError
-from streaming.pipeline.checkpoint.table_match import TablesSeen
+from streaming.pipeline.checkpoint.errors import DamagedFileError
+from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
@@ -14,7 +14,7 @@ MARKS = MemoryMarks(None, None, ())
 
 
 def open_checkpoint(folder):
-    Checkpoint(folder).open(1, "hash", {}, TablesSeen())
+    Checkpoint(folder).open(1, "hash", {}, TableBatches())
 
 
 def open_loss(folder):
@@ -26,9 +26,9 @@ def open_notices(folder):
 
 
 READERS = {
-    "dlx.json": (open_checkpoint, "Restore it from a copy. Without it"),
-    "lost.json": (open_loss, "Restore it from a copy, or move it away"),
-    "flow.json": (open_notices, 'Restore it from a copy, or write {"seq": N'),
+    "dlx.json": (open_checkpoint, "Restore it from a backup. Without it"),
+    "lost.json": (open_loss, "Restore it from a backup, or move it away"),
+    "flow.json": (open_notices, 'Restore it from a backup, or write {"seq": N'),
 }
 
 

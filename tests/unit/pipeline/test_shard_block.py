@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
-from streaming.pipeline.shard_block import effect_order, pack, unpack
+from streaming.pipeline.shard_block import effect_order, pack, record_table, unpack
 from topology.values import Timestamp
 
 HEADERS = {"when": Timestamp(5), "much": Decimal("1.50"), "raw": b"\xff", "n": None}
@@ -28,7 +28,7 @@ def blob(partition: int, offsets: list[int], times: list[int], key: str, channel
         "actor": np.zeros(rows),
         "size": np.full(rows, 7),
     }
-    return pack(columns, publications, [Actor("guest", channel)], 123)
+    return pack(record_table(columns), publications, [Actor("guest", channel)], 123)
 
 
 def test_a_blob_comes_back_as_it_went():
@@ -88,4 +88,4 @@ def test_the_order_of_effect_is_the_obvious_one(rows):
 
 def test_an_unknown_column_length_is_our_own_mistake():
     with pytest.raises(ValueError, match="length"):
-        pack({"offset": [1, 2], "at_ms": [1]}, [], [], 0)
+        record_table({"offset": [1, 2], "at_ms": [1]})

@@ -4,12 +4,11 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.config.vhosts import VhostSettings
-from streaming.pipeline.checkpoint.checkpoint import CheckpointError
-from streaming.pipeline.checkpoint.manifest import JobFile
-from streaming.pipeline.checkpoint.shard_keys import keep_shards
-from streaming.pipeline.shard_stats import ShardsSeen
+from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.manifest import Manifest
+from streaming.pipeline.shard_stats import ShardStats
 
-FILE = JobFile(shards={"0 /": 1, "0 shop": 2, "1 shop": 3})
+MANIFEST = Manifest(shards={"0 /": 1, "0 shop": 2, "1 shop": 3})
 
 
 def config(**lanes: int) -> JobConfig:
@@ -23,17 +22,17 @@ def test_another_number_of_lanes_is_refused_with_the_right_one(lanes):
     with pytest.raises(
         CheckpointError, match=rf"vhosts\.shop\.lanes: .* has {lanes}\. Set it to 2"
     ):
-        keep_shards(config(shop=lanes), FILE, ShardsSeen(None))
+        MANIFEST.refuse_missing_shards(config(shop=lanes), ShardStats({}))
 
 
 def test_a_vhost_with_messages_must_stay_listed():
-    seen = ShardsSeen({"resident": {"3": [5, 100]}})
+    seen = ShardStats({"resident": {"3": [5, 100]}})
 
-    with pytest.raises(CheckpointError, match=r"'shop' is not listed any more, .* have 5 messages"):
-        keep_shards(config(), FILE, seen)
+    with pytest.raises(CheckpointError, match=r"'shop' is missing, .* have 5 messages"):
+        MANIFEST.refuse_missing_shards(config(), seen)
 
 
 def test_new_vhosts_and_empty_ones_that_go_are_fine():
-    seen = ShardsSeen({"resident": {"1": [9, 9], "2": [0, 0]}})
+    seen = ShardStats({"resident": {"1": [9, 9], "2": [0, 0]}})
 
-    keep_shards(config(other=4), FILE, seen)
+    MANIFEST.refuse_missing_shards(config(other=4), seen)

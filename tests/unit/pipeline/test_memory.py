@@ -5,7 +5,7 @@ test here.
 """
 
 import logging
-import sys
+import os
 
 import pytest
 
@@ -17,11 +17,13 @@ from streaming.pipeline.flow.memory import (
     Note,
     detect_memory,
     memory_marks,
+    process_tree_bytes,
     this_machine,
 )
 
 MEGABYTE = 1024 * 1024
 GIGABYTE = 1024 * MEGABYTE
+HEAP = "2g"
 
 OFF = Note(logging.INFO, "Memory-based flow control is off: vm_memory_high_watermark is 0.")
 
@@ -31,12 +33,10 @@ def a_machine(
     *,
     address_limit_bytes: int | None = None,
     files: dict[str, str] | None = None,
-    family: str = "unix",
     system: str = "linux",
     pointer_bits: int = 64,
 ) -> Machine:
     return Machine(
-        family=family,
         system=system,
         pointer_bits=pointer_bits,
         installed_bytes=lambda: installed_bytes,
@@ -50,7 +50,7 @@ def unknown_machine() -> Machine:
 
 
 def marks(mark: Relative | Absolute, machine: Machine) -> MemoryMarks:
-    return memory_marks(FlowSettings(vm_memory_high_watermark=mark), machine)
+    return memory_marks(FlowSettings(vm_memory_high_watermark=mark), HEAP, machine)
 
 
 def lines(found: MemoryMarks) -> list[str]:
@@ -58,21 +58,22 @@ def lines(found: MemoryMarks) -> list[str]:
 
 
 def test_the_default_is_40_percent_of_installed_memory_and_a_low_mark_of_80_percent_of_that():
-    assert memory_marks(FlowSettings(), a_machine(5 * GIGABYTE)) == MemoryMarks(
+    assert memory_marks(FlowSettings(), HEAP, a_machine(5 * GIGABYTE)) == MemoryMarks(
         high_bytes=2 * GIGABYTE,
         low_bytes=1_717_986_918,
-        notes=(Note(logging.INFO, "Memory limit set to 2048MB."),),
+        process_high_bytes=int(3.5 * GIGABYTE),
+        process_low_bytes=3_006_477_107,
+        notes=(
+            Note(logging.INFO, "Memory limit set to 2048MB."),
+            Note(
+                logging.INFO,
+                "Publishes are also throttled while the processes of the job use more than 3584MB.",
+            ),
+        ),
     )
 
 
-def test_4_gb_on_32_bit_windows_are_2_gb_of_which_40_percent_are_820mb():
-    machine = a_machine(4 * GIGABYTE, family="win32", system="windows", pointer_bits=32)
-
-    assert detect_memory(machine) == Memory(2 * GIGABYTE, known=True)
-    assert lines(marks(Relative(0.4), machine)) == ["Memory limit set to 820MB."]
-
-
-def test_32_bit_elsewhere_means_4_gb():
+def test_32_bit_means_4_gb():
     assert detect_memory(a_machine(16 * GIGABYTE, pointer_bits=32)).total_bytes == 4 * GIGABYTE
 
 
@@ -109,11 +110,17 @@ def test_of_known_memory_there_is_no_more_than_the_whole():
         notes=(
             Note(
                 logging.WARNING,
-                "vm_memory_high_watermark is 3, more than all of the memory there is: the limit "
-                "is all of it, 8192MB.",
+                "vm_memory_high_watermark is 3, more than the whole memory: the limit is all of "
+                "it, 8192MB.",
             ),
             Note(logging.INFO, "Memory limit set to 8192MB."),
+            Note(
+                logging.INFO,
+                "Publishes are also throttled while the processes of the job use more than 8192MB.",
+            ),
         ),
+        process_high_bytes=8 * GIGABYTE,
+        process_low_bytes=6_871_947_673,
     )
 
 
@@ -135,7 +142,7 @@ def test_0_switches_flow_control_off_and_asks_nothing_of_the_machine(mark):
 def test_a_size_counts_as_it_is_written_whatever_the_machine_has(written, high_bytes, line):
     flow = parse_config(f"flow.vm_memory_high_watermark = {written}").flow
 
-    found = memory_marks(flow, unknown_machine())
+    found = memory_marks(flow, HEAP, unknown_machine())
 
     assert found.high_bytes == high_bytes
     assert lines(found) == [line]
@@ -144,7 +151,7 @@ def test_a_size_counts_as_it_is_written_whatever_the_machine_has(written, high_b
 def test_the_low_mark_is_a_fraction_of_the_high_mark():
     flow = FlowSettings(vm_memory_high_watermark=Absolute(1_000_000), low_mark_fraction=0.25)
 
-    assert memory_marks(flow, a_machine()).low_bytes == 250_000
+    assert memory_marks(flow, HEAP, a_machine()).low_bytes == 250_000
 
 
 def test_an_empty_broker_is_below_the_lowest_of_low_marks():
@@ -247,7 +254,55 @@ def test_a_system_that_does_not_say_is_unknown(monkeypatch):
         raise ValueError(name)
 
     monkeypatch.setattr("os.sysconf", sysconf)
-    monkeypatch.setitem(sys.modules, "resource", None)
 
     assert this_machine().installed_bytes() is None
-    assert this_machine().address_limit_bytes() is None
+
+
+@pytest.mark.parametrize(("fraction", "is_advised"), [(0.4, True), (0.5, True), (0.51, False)])
+def test_more_than_half_of_the_memory_is_advised_against(fraction, is_advised):
+    warnings = [note for note in marks(Relative(fraction), a_machine()).notes if note.level > 20]
+
+    assert len(warnings) == (0 if is_advised else 1)
+
+
+@pytest.mark.parametrize(
+    ("heap", "installed_bytes", "limit_bytes"),
+    [
+        ("2g", 64 * GIGABYTE, int(0.4 * 64 * GIGABYTE)),  # the fraction
+        ("2g", 4 * GIGABYTE, int(3.5 * GIGABYTE)),  # what idle processes may use
+        ("2048m", 4 * GIGABYTE, int(3.5 * GIGABYTE)),
+        ("2g", 2 * GIGABYTE, int(1.8 * GIGABYTE)),  # nearly the whole machine
+    ],
+)
+def test_idle_processes_are_below_their_limit(heap, installed_bytes, limit_bytes):
+    found = memory_marks(FlowSettings(), heap, a_machine(installed_bytes))
+
+    assert found.process_high_bytes == limit_bytes
+    assert found.process_low_bytes == int(limit_bytes * 0.8)
+
+
+@pytest.mark.parametrize("mark", [Absolute(1_000), Relative(0.0)])
+def test_only_a_fraction_limits_the_processes(mark):
+    assert marks(mark, a_machine()).process_high_bytes is None
+    assert marks(Relative(0.4), unknown_machine()).process_high_bytes is None
+
+
+def test_the_processes_are_this_one_and_the_tree_of_the_jvm(tmp_path):
+    for pid, parent, pages in ((10, 1, 5), (20, 10, 100), (30, 20, 7), (31, 30, 8), (40, 10, 1000)):
+        (tmp_path / str(pid)).mkdir()
+        fields = ["S", str(parent), *["0"] * 19, str(pages)]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a (b) c) {' '.join(fields)}")
+    (tmp_path / "50").mkdir()  # has just ended
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    assert process_tree_bytes(10, 20, tmp_path) == (5 + 100 + 7 + 8) * page
+    assert process_tree_bytes(10, None, tmp_path) == 5 * page
+    assert process_tree_bytes(10, 99, tmp_path) == 5 * page
+    assert process_tree_bytes(10, 20, tmp_path / "nothing") is None
+
+
+def test_this_process_has_a_size():
+    found = process_tree_bytes(os.getpid(), None)
+
+    assert found is not None
+    assert 10 * MEGABYTE < found < 64 * GIGABYTE

@@ -31,7 +31,7 @@ def test_definitions_too_large_even_when_packed_are_refused_in_words():
 
     words = str(failed.value)
     assert words.startswith(
-        "vhosts.shop.definitions: no command to 'commands' can import them: Kafka did not take its "
+        "vhosts.shop.definitions: they cannot be imported by a command to 'commands': Kafka did "
     )
     assert "Message size too large" in words
     assert "raise kafka.max_message_bytes" in words

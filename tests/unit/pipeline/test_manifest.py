@@ -1,15 +1,15 @@
 """Numbers beside the checkpoint: given once, never changed."""
 
 from streaming.pipeline.checkpoint.manifest import (
-    JobFile,
-    read_job_file,
+    Manifest,
+    read_manifest,
     spark_partition,
-    write_job_file,
+    write_manifest,
 )
 
 
 def test_a_topic_keeps_its_number_and_one_made_anew_gets_another():
-    numbers = JobFile(shuffle_partitions=2)
+    numbers = Manifest(shuffle_partitions=2)
 
     given = [numbers.topic_number(one, "t") for one in ("c/1", "c/2", "c/1", "c/3")]
 
@@ -17,7 +17,7 @@ def test_a_topic_keeps_its_number_and_one_made_anew_gets_another():
 
 
 def test_shards_spread_evenly_over_the_shuffle_partitions():
-    numbers = JobFile(shuffle_partitions=4)
+    numbers = Manifest(shuffle_partitions=4)
 
     keys = [numbers.shard_key("/", lane) for lane in range(16)]
 
@@ -28,11 +28,11 @@ def test_shards_spread_evenly_over_the_shuffle_partitions():
 
 
 def test_the_file_is_read_as_it_was_written(tmp_path):
-    numbers = JobFile(shuffle_partitions=2, outcome_hash="abc")
+    numbers = Manifest(shuffle_partitions=2, outcome_hash="abc")
     numbers.topic_number("c/1", "orders")
     numbers.shard_key("/", 0)
 
-    write_job_file(tmp_path / "new", numbers)
+    write_manifest(tmp_path / "new", numbers)
 
-    assert read_job_file(tmp_path / "new") == numbers
-    assert read_job_file(tmp_path) is None
+    assert read_manifest(tmp_path / "new") == numbers
+    assert read_manifest(tmp_path) is None

@@ -1,0 +1,15 @@
+"""The reasons why a checkpoint or its tables cannot be used."""
+
+from topology.errors import DlxError
+
+
+class CheckpointError(DlxError):
+    """This job cannot use the checkpoint as it is configured."""
+
+
+class DamagedFileError(DlxError):
+    """A file in the checkpoint's folder does not contain what the job wrote there."""
+
+
+class FolderError(DlxError):
+    """A location that the configuration names cannot be written to."""

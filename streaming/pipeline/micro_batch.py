@@ -1,0 +1,87 @@
+"""A batch, from Spark's rows to the commit of the ledger, and what follows it.
+
+Replay: Spark runs a batch again if it did not log its end. The stages write the same files and
+return the same reports, and tables that have the batch are skipped (`ledger.write.table_writer`).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.clock.job_clock import JobClock
+from streaming.pipeline.clock.ticks import Ticks
+from streaming.pipeline.clock.trigger import Trigger
+from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.observe.broker_warnings import BrokerWarnings
+from streaming.pipeline.reports import BatchDone, read_reports
+from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.task.context import set_batch_time
+from streaming.pipeline.topics.accepted_loss import AcceptedLoss
+from streaming.pipeline.topics.gap_watch import GapWatch
+from streaming.pipeline.upkeep.housekeeping import Housekeeping
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatch:
+    """The parts of a job that take part in a batch.
+
+    Attributes:
+        on_batch: called after each committed batch, on Spark's thread.
+    """
+
+    checkpoint: Checkpoint
+    ledger: Ledger
+    clock: JobClock
+    trigger: Trigger
+    watch: GapWatch
+    loss: AcceptedLoss
+    stats: ShardStats
+    flow: FlowControl
+    ticks: Ticks
+    housekeeping: Housekeeping
+    warnings: BrokerWarnings
+    on_batch: Callable[[BatchDone], None]
+
+    def run(self, frame: DataFrame, batch_id: int) -> None:
+        """Run the stages of a batch, commit their files, and prepare the next batch."""
+        started_s = time.perf_counter()
+        self.trigger.batch_began()
+        query_id = self.checkpoint.logs.query_id()
+        assert query_id is not None, "a batch without a query"
+        offsets = self.checkpoint.logs.offsets(batch_id)
+        now_ms = self.clock.of_batch(batch_id, offsets.now_ms)
+        set_batch_time(frame.sparkSession, now_ms)
+        reports = read_reports(frame.collect())
+        stages_s = time.perf_counter() - started_s
+        self.watch.check_mapped_topics()
+        files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
+        self.stats.update(reports.shards)
+        self.flow.decide()
+        detail: dict[str, Any] = {
+            "offsets": offsets.ends,
+            "configuration": self.checkpoint.manifest.outcome_hash,
+            "core_version": CORE_VERSION,
+            **self.stats.detail(),
+            "gate": msgspec.to_builtins(self.flow.state),
+            "lowest_resident": self.housekeeping.lowest_detail(),
+            **reports.truncated_detail(),
+            **totals(files),
+        }
+        committed = self.ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
+        self.loss.committed()
+        self.checkpoint.written.add(batch_id, committed.tables)
+        self.warnings.log(reports.shards)
+        self.flow.apply()
+        self.ticks.batch_done(reports.shards)
+        self.housekeeping.batch_done(is_full=self.flow.state.cause == "above")
+        seconds = {"stages": stages_s, "commit": sum(committed.seconds.values())}
+        rounded = {part: round(each, 4) for part, each in seconds.items()}
+        self.on_batch(reports.done(batch_id, now_ms, rounded))
+        self.trigger.wait()

@@ -1,0 +1,89 @@
+"""Sending records to Kafka and waiting until it has them all: the one way to produce and flush."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+_POLL_S = 0.5
+
+
+class SendError(Exception):
+    """Kafka did not accept every record."""
+
+
+class RecordSender:
+    """A Kafka producer that reports failures as one error per flush.
+
+    Args:
+        properties: librdkafka properties; may hold secrets.
+    """
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._producer = Producer({**properties, "log_level": 0})
+        self._failures: list[str] = []
+
+    def send(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        on_result: Callable[[str | None], None] | None = None,
+        timeout_s: float = 120,
+        **record: Any,
+    ) -> None:
+        """Queue a record; wait up to `timeout_s` while the producer's queue is full.
+
+        Args:
+            on_result: receives the reason of a failure, or None once Kafka has the record. By
+                default `flush` raises the first failure.
+            record: further arguments of `Producer.produce`, such as key, headers, partition.
+
+        Raises:
+            SendError: Kafka refused this record, or an earlier one without `on_result`.
+        """
+
+        def delivered(error: Any, _message: Any) -> None:
+            reason = None if error is None else str(error.str())
+            if on_result is not None:
+                on_result(reason)
+            elif reason is not None:
+                self._failures.append(reason)
+
+        waited_s = 0.0
+        while True:
+            try:
+                self._producer.produce(topic, value, on_delivery=delivered, **record)
+            except BufferError as error:
+                if waited_s >= timeout_s:
+                    raise SendError(f"the producer's queue is full ({error})") from error
+                self._producer.poll(_POLL_S)
+                waited_s += _POLL_S
+                continue
+            except KafkaException as error:
+                raise SendError(error.args[0].str()) from error
+            break
+        self._producer.poll(0)
+        self._raise_failure()
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until Kafka has every record that was sent.
+
+        Raises:
+            SendError: Kafka refused a record, or did not confirm all of them in time.
+        """
+        unsent = self._producer.flush(timeout_s)
+        self._raise_failure()
+        if unsent:
+            raise SendError(f"{unsent} records were not confirmed within {timeout_s:g} s")
+
+    def discard(self) -> None:
+        """Drop every record that Kafka has not confirmed yet."""
+        self._producer.purge()
+        self._failures.clear()
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            first = self._failures[0]
+            self._failures.clear()
+            raise SendError(first)
