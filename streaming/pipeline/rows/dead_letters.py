@@ -64,7 +64,7 @@ def dead_letter_tables(
     for start, end in chunks(
         ([copy.message.size for copy in copies], MAX_BODY_BYTES),
         (texts[codes], MAX_TEXT_BYTES),
-        (foreign[codes], MAX_HEADER_BYTES),
+        (np.array(foreign, np.int64)[codes] * max_header_bytes, MAX_HEADER_BYTES),
     ):
         part = slice(start, end)
         used, part_codes = np.unique(codes[part], return_inverse=True)
