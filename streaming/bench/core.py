@@ -1,9 +1,9 @@
-"""`dlx bench core`: what the broker's core does in one process on one core.
+"""`dlx bench core`: measures the broker's core in one process on one CPU core.
 
-Each case prepares a state, then runs the same work on it (`workload.py`), batch by batch: the
-state is loaded, the records are folded, the state is saved, and the events become columns of plain
-values. All of that is on the clock; making the records is not. In turn with every batch a fixed
-loop of plain Python is timed, so that a slow minute of the machine slows both sides of the ratio.
+Each case prepares a state, then runs the same work on it (`workload.py`), batch by batch. A batch
+loads the state, folds the records, saves the state and turns the events into columns; the creation
+of the records is not measured. A fixed loop of plain Python is timed after every batch, so that
+other load on the machine affects both sides of the ratio.
 """
 
 from __future__ import annotations
@@ -29,14 +29,8 @@ from streaming.broker.vhost import VhostCache
 if TYPE_CHECKING:
     from streaming.broker.events import Events
 
-MAX_STATE_BYTES: Final = 150
-"""Goal: encoded state of a resident message without headers."""
-
-MAX_SLOWDOWN: Final = 1.5
-"""Goal: cost a message with much resident, in that of an empty broker."""
-
 _CONFIG: Final = ShardConfig(consumer_timeout_ms=None)
-_FORMER: Final = Actor(None, "former")
+_CLOSED: Final = Actor(None, "closed")
 _WARM_UP_BATCHES: Final = 2
 
 
@@ -45,10 +39,10 @@ class Size:
     """How much to measure.
 
     Attributes:
-        messages: published on the clock in each case.
-        batch: published in a batch, about.
-        resident: messages that are there before, in the cases that have any.
-        queues: other queues that are there.
+        messages: publishes measured in each case.
+        batch: publishes per batch, approximately.
+        resident: messages in the queues before, in cases that have any.
+        queues: other queues.
     """
 
     messages: int = 200_000
@@ -59,15 +53,15 @@ class Size:
 
 @dataclass
 class Result:
-    """One case, measured.
+    """The figures of one case.
 
     Attributes:
-        us_per_message: of the median batch.
-        reference_us: of the fixed loop, likewise.
-        events: events a message.
-        resident: messages in the state before the clock started.
-        state_bytes: their encoded state, a message, keys included; None if there were none.
-        prepare_us: what closing the channel took, a returned message; None without that.
+        us_per_message: microseconds per message in the median batch.
+        reference_us: the same of the fixed loop.
+        events: events per message.
+        resident: messages in the state before the measurement.
+        state_bytes: encoded state per resident message, with keys; None without any.
+        prepare_us: the time to close the channel, per requeued message; None in other cases.
     """
 
     name: str
@@ -81,12 +75,12 @@ class Result:
 
     @property
     def messages_per_s(self) -> float:
-        """Messages published, dead-lettered and read in a second."""
+        """Messages published, dead-lettered and read per second."""
         return 1e6 / self.us_per_message
 
 
 class Broker:
-    """A shard between batches, and its log."""
+    """The state of a shard between batches, and its log."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -94,29 +88,29 @@ class Broker:
         self._cache = VhostCache()
 
     def shard(self) -> Shard:
-        """The shard, loaded for a batch."""
+        """Load the shard for a batch."""
         return Shard(_CONFIG, self.store, cache=self._cache)
 
     def fold(self, records: list[workload.Record]) -> Events:
-        """One batch."""
+        """Fold one batch."""
         shard = self.shard()
         workload.feed(shard, records)
         return shard.finish().events
 
-    def command(self, *orders: commands.Command, actor: Actor = workload.OPERATOR) -> None:
-        """One batch of commands, at the log's instant."""
+    def command(self, *batch: commands.Command, actor: Actor = workload.OPERATOR) -> None:
+        """Fold one batch of commands at the log's present instant."""
         shard = self.shard()
-        for order in orders:
-            shard.command(self.log.now_ms, order, actor)
+        for command in batch:
+            shard.command(self.log.now_ms, command, actor)
         shard.finish()
 
     def publish(self, records: Iterator[workload.Record], batch: int) -> None:
-        """Publishes, in batches of this size."""
+        """Fold publishes in batches of a size."""
         while chunk := [record for record, _ in zip(records, range(batch), strict=False)]:
             self.fold(chunk)
 
     def state_bytes(self) -> int:
-        """The encoded state, keys included."""
+        """Return the size of the encoded state, with keys."""
         return sum(len(key) + len(value) for key, value in self.store.values.items())
 
 
@@ -130,7 +124,7 @@ def _empty(broker: Broker, _size: Size, _result: Result) -> None:
 
 
 def _ready(broker: Broker, size: Size, result: Result) -> None:
-    """All work queues are so long that what dies has been in a page."""
+    """Fill the work queues, so that the messages that die were in a page."""
     depths = Depths.holding(size.resident)
     broker.command(*workload.declarations(depths, size.queues))
     broker.publish(broker.log.publishes(size.resident), size.batch)
@@ -139,23 +133,23 @@ def _ready(broker: Broker, size: Size, result: Result) -> None:
 
 
 def _unacked(broker: Broker, size: Size, result: Result) -> None:
-    """The consumers have that many deliveries, and reject the oldest first."""
-    _hand_out(broker, size, workload.WORKER)
+    """Deliver the messages to the consumers, which reject the oldest first."""
+    _deliver(broker, size, workload.WORKER)
     _measure_state(broker, size.resident, result)
 
 
 def _returned(broker: Broker, size: Size, result: Result) -> None:
-    """As `_unacked`, but on a channel that was just closed; others consume what came back."""
-    _hand_out(broker, size, _FORMER)
+    """Deliver the messages on a channel and close it; others consume what was requeued."""
+    _deliver(broker, size, _CLOSED)
     started = time.perf_counter()
-    broker.command(commands.CloseChannel(channel=_FORMER.channel), actor=_FORMER)
+    broker.command(commands.CloseChannel(channel=_CLOSED.channel), actor=_CLOSED)
     result.prepare_us = (time.perf_counter() - started) * 1e6 / size.resident
     _measure_state(broker, size.resident, result)
     broker.command(*workload.consumers(Depths()), actor=workload.WORKER)
 
 
 def _queues(broker: Broker, size: Size, result: Result) -> None:
-    """Many other queues with a few messages each."""
+    """Create many other queues with a few messages each."""
     _empty(broker, size, result)
     broker.command(*workload.declarations(Depths(), size.queues))
     others = [f"o{number}" for number in range(size.queues)]
@@ -172,8 +166,8 @@ CASES: Final[dict[str, Prepare]] = {
 }
 
 
-def _hand_out(broker: Broker, size: Size, actor: Actor) -> None:
-    """Deliver that many messages to consumers of the queues whose messages are rejected."""
+def _deliver(broker: Broker, size: Size, actor: Actor) -> None:
+    """Deliver the resident messages to consumers of the queues whose messages are rejected."""
     depths = Depths(prefetch=0)
     broker.command(*workload.declarations(depths, size.queues))
     broker.command(*workload.consumers(depths, actor), actor=actor)
@@ -187,10 +181,10 @@ def _measure_state(broker: Broker, resident: int, result: Result) -> None:
 
 
 def measure(name: str, size: Size) -> Result:
-    """Prepare a case and measure it."""
+    """Prepare and measure a case."""
     result = Result(name)
     broker = Broker()
-    with _collector_off():
+    with _without_collector():
         CASES[name](broker, size, result)
         rounds = max(1, size.batch // workload.ROUND)
         published = rounds * workload.ROUND
@@ -201,7 +195,7 @@ def measure(name: str, size: Size) -> Result:
             records = broker.log.batch(rounds)
             started = time.perf_counter()
             folded = broker.fold(records)
-            plain_columns(folded)
+            event_columns(folded)
             took_us = (time.perf_counter() - started) * 1e6 / published
             if batch < 0:
                 continue
@@ -214,10 +208,10 @@ def measure(name: str, size: Size) -> Result:
     return result
 
 
-def plain_columns(events: Events) -> dict[str, list[int] | list[str]]:
-    """What of each event's row is not a run or a constant, as plain values: ready for Arrow.
+def event_columns(events: Events) -> dict[str, list[int] | list[str]]:
+    """Return the columns of events that differ from row to row, as plain values for Arrow.
 
-    As in the pipeline, copies and messages are columns of those events that have one.
+    As in the pipeline, the columns of copies and messages omit events without one.
     """
     copies = events.copies
     present = [copy for copy in copies if copy is not None]
@@ -235,9 +229,9 @@ def plain_columns(events: Events) -> dict[str, list[int] | list[str]]:
 
 
 def reference_us(messages: int) -> float:
-    """What two passes through a deque and nine appends to columns take, microseconds a message.
+    """Measure two passes through a deque and nine appends to columns, in microseconds per message.
 
-    About the least that a message which dies once can cost here: two copies, four or five events.
+    This is about the minimum for a message that dies once: two copies, four or five events.
     """
     first: deque[tuple[int, int, str]] = deque()
     second: deque[tuple[int, int, str]] = deque()
@@ -270,8 +264,8 @@ def reference_us(messages: int) -> float:
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
-    """Without the cyclic garbage collector, as the job runs a batch: a batch makes no cycles."""
+def _without_collector() -> Iterator[None]:
+    """Disable the cyclic garbage collector, as the job does: a batch creates no cycles."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()

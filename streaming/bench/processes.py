@@ -1,22 +1,36 @@
-"""Processes under test: started, ended as an operator would, or killed with all they started."""
+"""Processes of a benchmark: start, stop and kill them, and measure what they use."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
 
 import psutil
 
-STOP_WAIT_S = 180
+from streaming.spark.settings import WORKER_DAEMON
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+STOP_TIMEOUT_S: Final = 180
+SAMPLE_S: Final = 0.5
+
+PARTS: Final = ("driver", "workers", "spark", "kafka", "load")
+"""The Python driver (commits, upkeep, contents), Python workers, Spark's JVM, Kafka's JVM, and the
+process that publishes and consumes."""
 
 
 class Process:
-    """One of our modules as a process; what it prints is kept in a file.
+    """A Python module as a process, with its output in a log file.
 
     Args:
-        name: of the log file, `NAME.log`.
-        arguments: of `python -m`.
+        root: the folder of the log file.
+        name: the name of the process and of `NAME.log`.
+        arguments: the arguments of `python -m`.
     """
 
     def __init__(self, root: Path, name: str, *arguments: str) -> None:
@@ -27,25 +41,20 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while it is there."""
+        """The process id; None while it does not run."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it; once more after it ended."""
+        """Start the process, or start it again."""
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", *self._arguments]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - ours
 
     def kill(self) -> None:
-        """SIGKILL for it and everything that it started, at once."""
+        """Send SIGKILL to the process and everything that it started."""
         if self._process is None:
             return
-        try:
-            family = [psutil.Process(self._process.pid)]
-            family += family[0].children(recursive=True)
-        except psutil.NoSuchProcess:
-            family = []
-        for member in family:
+        for member in family(self._process.pid):
             try:
                 member.kill()
             except psutil.NoSuchProcess:
@@ -54,29 +63,100 @@ class Process:
         self._process = None
 
     def stop(self) -> None:
-        """SIGTERM, and wait; killed when that does not help.
+        """Send SIGTERM and wait; kill the process if it does not end.
 
         Raises:
-            RuntimeError: it ended with an error; the end of its log is in the text.
+            RuntimeError: it ended with an error; the text has the end of its log.
         """
         if self._process is None:
             return
         self._process.terminate()
         try:
-            code = self._process.wait(timeout=STOP_WAIT_S)
+            code = self._process.wait(timeout=STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
             code = -9
         self._process = None
         if code:
-            raise RuntimeError(f"{self.name} ended with {code}:\n{self.last_words()}")
+            raise RuntimeError(f"{self.name} ended with {code}:\n{self.log_end()}")
 
     def check(self) -> None:
-        """Raise if it ended by itself."""
+        """Raise RuntimeError if the process has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             code, self._process = self._process.returncode, None
-            raise RuntimeError(f"{self.name} ended by itself with {code}:\n{self.last_words()}")
+            raise RuntimeError(f"{self.name} ended by itself with {code}:\n{self.log_end()}")
 
-    def last_words(self) -> str:
-        """The end of its log."""
-        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+    def log_end(self) -> str:
+        """Return the end of the log."""
+        return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
+
+
+class CpuUse:
+    """Samples the CPU time of this process and its descendants inside its `with` block."""
+
+    def __init__(self, kafka_pid: int | None) -> None:
+        self._kafka_pid = kafka_pid
+        self._samples: list[tuple[float, dict[str, float]]] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="cpu use", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def cores(self, start_s: float, end_s: float) -> dict[str, float]:
+        """Return the cores that each part used on average between two instants (epoch seconds)."""
+        first = min(self._samples, key=lambda sample: abs(sample[0] - start_s))
+        last = min(self._samples, key=lambda sample: abs(sample[0] - end_s))
+        seconds = max(last[0] - first[0], SAMPLE_S)
+        return {
+            f"{part}_cores": round(max(last[1][part] - first[1][part], 0.0) / seconds, 2)
+            for part in PARTS  # negative if a process has ended
+        }
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._samples.append((time.time(), self._cpu_seconds()))
+            self._ended.wait(SAMPLE_S)
+
+    def _cpu_seconds(self) -> dict[str, float]:
+        used = dict.fromkeys(PARTS, 0.0)
+        me = psutil.Process().pid
+        for process in family(me):
+            try:
+                times = process.cpu_times()
+                used[part_of(process, me, self._kafka_pid)] += times.user + times.system
+            except psutil.NoSuchProcess:
+                continue
+        return used
+
+
+def part_of(process: psutil.Process, driver_pid: int | None, kafka_pid: int | None) -> str:
+    """Return which of PARTS a process belongs to."""
+    if process.pid == kafka_pid:
+        return "kafka"
+    if process.pid == driver_pid:
+        return "driver"
+    if process.name() == "java":
+        return "spark"
+    return "workers" if WORKER_DAEMON in process.cmdline() else "load"
+
+
+def family(pid: int | None) -> list[psutil.Process]:
+    """Return a process and its descendants; nothing if it does not run."""
+    if pid is None:
+        return []
+    try:
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []

@@ -1,13 +1,13 @@
-"""The work that `dlx bench core` measures: orders that all die once.
+"""The workload of `dlx bench core`: orders that all die once.
 
     orders (topic) --> w0, w3, w6, w9   a consumer rejects them          a third each,
                        w1, w4, w7       they expire                      in steps of 36
-                       w2, w5, w8       the queue is too long for them
+                       w2, w5, w8       the queue exceeds its length
                             | dead letters
                        dlx (fanout) --> dlq --> read with automatic ack
 
-One log is one shard's records in order. Everything a batch needs is made before its clock starts,
-as Kafka and the first stage would have: messages, publications, commands.
+A log has the records of one shard in order. Messages, publications and commands of a batch exist
+before it is measured, as Kafka and the first stage would have created them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DEAD_LETTER_QUEUE: Final = "dlq"
 
 _SHARES: Final = {REJECTED: 3, EXPIRED: 4, MAXLEN: 4}
 CYCLE: Final = sum(_SHARES[death] for _name, death in WORK_QUEUES)
-"""Publishes after which each kind had a third: 4 queues 3 times, 6 queues 4 times."""
+"""Publishes that give each kind a third: 4 queues 3 times, 6 queues 4 times."""
 
 ROUND: Final = 3 * CYCLE
 """Publishes between two rounds of the consumers."""
@@ -47,17 +47,17 @@ WORKER: Final = Actor(None, "worker")
 READER: Final = Actor(None, "reader")
 
 Record = tuple[int, Message | None, Publication | None, commands.Command | None]
-"""Its instant, and a publish or a command; settlements are the worker's, gets the reader's."""
+"""An instant, and a publish or a command. The worker settles, the reader gets."""
 
 
 @dataclass(frozen=True)
 class Depths:
-    """How long messages stay where they wait to die.
+    """How long messages stay in the work queues.
 
     Attributes:
-        ttl_ms: of the queues whose messages expire.
-        max_length: of the queues that get too long.
-        prefetch: deliveries a consumer may have unsettled; 0: any number.
+        ttl_ms: the TTL of the queues whose messages expire.
+        max_length: the limit of the queues that exceed it.
+        prefetch: the most unsettled deliveries of a consumer; 0 means no limit.
     """
 
     ttl_ms: int = 100
@@ -66,12 +66,12 @@ class Depths:
 
     @classmethod
     def holding(cls, messages: int) -> Depths:
-        """So that this many published messages are all still there, and the next push them out."""
+        """Return depths that hold this many messages, so that every further one displaces one."""
         return cls(ttl_ms=messages // RECORDS_PER_MS, max_length=messages * 4 // CYCLE)
 
 
 def declarations(depths: Depths, other_queues: int = 0) -> list[commands.Command]:
-    """The topology; `other_queues` are bound to nothing and reached by the default exchange."""
+    """Return the commands of the topology; other queues have no bindings."""
     found: list[commands.Command] = [
         commands.DeclareExchange(exchange=Exchange("orders", "topic")),
         commands.DeclareExchange(exchange=Exchange("dlx", "fanout")),
@@ -93,7 +93,7 @@ def declarations(depths: Depths, other_queues: int = 0) -> list[commands.Command
 
 
 def consumers(depths: Depths, actor: Actor = WORKER) -> list[commands.Command]:
-    """One consumer a queue whose messages are rejected, labelled with the queue's name."""
+    """Return one consumer per queue whose messages are rejected, labelled with its name."""
     return [
         commands.Consume(queue=name, label=name, prefetch=depths.prefetch, channel=actor.channel)
         for name in REJECTED_QUEUES
@@ -101,7 +101,7 @@ def consumers(depths: Depths, actor: Actor = WORKER) -> list[commands.Command]:
 
 
 class Log:
-    """The records, batch by batch; it remembers where it is."""
+    """Creates the records, batch by batch."""
 
     def __init__(self) -> None:
         self._published = 0
@@ -115,21 +115,21 @@ class Log:
         return self._at_ms
 
     def message(self) -> Message:
-        """The next message."""
+        """Return the next message."""
         offset = self._published
         self._published += 1
         self._at_ms = START_MS + offset // RECORDS_PER_MS
         return Message(1, 0, offset, 1, offset, BODY_BYTES)
 
     def publishes(self, count: int) -> Iterator[Record]:
-        """Publishes to the work queues, each kind of queue a third."""
+        """Yield publishes to the work queues, a third for each kind of queue."""
         for number in range(count):
             message = self.message()
             cycle = self._cycles[number // CYCLE % len(REGIONS)]
             yield self._at_ms, message, cycle[number % CYCLE], None
 
     def publishes_to(self, exchange: str, routing_keys: list[str], count: int) -> Iterator[Record]:
-        """`count` publishes to each of the keys in turn."""
+        """Yield `count` publishes for each key, in turn."""
         publications = [Publication(exchange, key, {}, None) for key in routing_keys]
         for _ in range(count):
             for publication in publications:
@@ -137,7 +137,7 @@ class Log:
                 yield self._at_ms, message, publication, None
 
     def batch(self, rounds: int) -> list[Record]:
-        """Rounds of publishes, each followed by what the worker rejects and the reader reads."""
+        """Return rounds of publishes, each followed by rejects and a get."""
         records: list[Record] = []
         for _ in range(rounds):
             records.extend(self.publishes(ROUND))
@@ -149,7 +149,7 @@ class Log:
         return records
 
     def _rejections(self) -> commands.Command:
-        """As many of each consumer's oldest deliveries as a round published to its queue."""
+        """Reject each consumer's oldest deliveries, as many as a round published to its queue."""
         refs: list[str] = []
         for name in REJECTED_QUEUES:
             first = self._settled[name]
@@ -159,7 +159,7 @@ class Log:
 
 
 def _cycle(region: str) -> list[Publication]:
-    """One publish for each share of each queue, the queues taking turns."""
+    """The publishes of a cycle, by turns of the queues."""
     publications = {
         name: Publication("orders", f"order.{region}.{name}.created", {"priority": 1}, None)
         for name, _death in WORK_QUEUES
@@ -173,7 +173,7 @@ def _cycle(region: str) -> list[Publication]:
 
 
 def feed(shard: Shard, records: list[Record]) -> None:
-    """Hand records to a shard, as the job does."""
+    """Fold records as the job does."""
     publish = shard.publish
     for at_ms, message, publication, command in records:
         if message is not None and publication is not None:

@@ -1,30 +1,32 @@
 """`dlx bench`: benchmarks and endurance runs; `dlx compile`: the compiled core."""
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.output import print_json
 
 app = typer.Typer(name="bench", help="Run benchmarks and endurance tests.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line per case.")]
 
 
 @app.command()
 def chaos(
-    kills: Annotated[int, typer.Option(help="How often the job is killed.", min=1)] = 30,
+    kills: Annotated[int, typer.Option(help="How often to kill the job.", min=1)] = 30,
     messages: Annotated[int, typer.Option(help="Messages in the log.", min=100)] = 60_000,
 ) -> int:
-    """Kill a loaded job again and again; its tables must equal those of an undisturbed one.
+    """Kill a job again and again, and compare its tables with an undisturbed job.
 
-    Exits with 1 if they differ, or if the log was read before all kills were done.
+    Exit status: 1 if they differ, or if the log ended before all kills.
     """
-    from streaming.bench.chaos import run_chaos
+    from streaming.bench.chaos.run import run_chaos
     from streaming.embedded.kafka.broker import EmbeddedKafka
 
     with tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
@@ -45,40 +47,43 @@ def pipeline(
         list[str] | None,
         typer.Option(help="throughput, latency, resident, queues, commits or idle; default: all."),
     ] = None,
-    messages: Annotated[int, typer.Option(help="Messages on the clock.", min=1)] = 1_000_000,
-    batch: Annotated[int, typer.Option(help="Records a batch in throughput.", min=1)] = 200_000,
-    rate: Annotated[int, typer.Option(help="Messages a second in latency.", min=1)] = 1_000,
-    seconds: Annotated[int, typer.Option(help="How long latency and idle take.", min=1)] = 30,
-    resident: Annotated[int, typer.Option(help="Messages that are there before.", min=10)] = (
-        1_000_000
-    ),
-    queues: Annotated[int, typer.Option(help="Active queues.", min=1)] = 10_000,
-    history: Annotated[int, typer.Option(help="Batches committed before.", min=1)] = 100_000,
+    messages: Annotated[
+        int, typer.Option(help="Messages measured in throughput.", min=1)
+    ] = 1_000_000,
+    batch: Annotated[int, typer.Option(help="Records per batch in throughput.", min=1)] = 200_000,
+    rate: Annotated[int, typer.Option(help="Messages per second in latency.", min=1)] = 1_000,
+    seconds: Annotated[int, typer.Option(help="Duration of latency and idle.", min=1)] = 30,
+    resident: Annotated[
+        int, typer.Option(help="Messages in the queues in resident.", min=10)
+    ] = 1_000_000,
+    queues: Annotated[int, typer.Option(help="Active queues in queues.", min=1)] = 10_000,
+    history: Annotated[int, typer.Option(help="Earlier batches in commits.", min=1)] = 100_000,
     small_batch: Annotated[
-        int, typer.Option(help="Records a batch in resident and queues.", min=1)
+        int, typer.Option(help="Records per batch in resident and queues.", min=1)
     ] = 20_000,
     batches: Annotated[
-        int, typer.Option(help="Batches that are timed in resident and queues.", min=1)
+        int, typer.Option(help="Batches measured in resident and queues.", min=1)
     ] = 15,
-    commits: Annotated[int, typer.Option(help="Commits that are timed.", min=1)] = 300,
+    commits: Annotated[int, typer.Option(help="Commits measured in commits.", min=1)] = 300,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a case.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Measure the job on real Kafka, Spark and Delta, brought up for it.
+    """Measure the job with a real Kafka, Spark and Delta, started for this run.
 
-    throughput: every message dies once (half by TTL, half by length) into a dead-letter queue, with
-    one lane and with a lane a core, next to a plain Kafka to Delta copy of the same records by
-    Spark's own writer, and next to the core alone. latency: from reject to the row in dead_letters.
-    resident, queues, commits: the time of a batch or commit with much there, against little. idle:
-    the cores in use while nothing is published.
+    throughput: messages per second while every message dies once (half by TTL, half by length),
+    with one lane and with one per core, compared with Spark's plain copy from Kafka to Delta and
+    with the core alone. latency: from a reject to its row in dead_letters. resident, queues,
+    commits: the time of a batch or commit with many messages, queues or earlier batches, compared
+    with few. idle: the cores in use while nothing is published.
     """
-    from streaming.bench.pipeline import CASES, Sizes
-    from streaming.bench.pipeline_environment import Stand
+    from streaming.bench.pipeline.cases import CASES, Sizes
+    from streaming.bench.pipeline.environment import BenchEnvironment
 
     wanted = case or list(CASES)
     for name in wanted:
         if name not in CASES:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(CASES)}", param_hint="--case")
+            text = f"unknown case {name!r}: expected {', '.join(CASES)}"
+            raise typer.BadParameter(text, param_hint="--case")
     sizes = Sizes(
         messages,
         batch,
@@ -91,39 +96,43 @@ def pipeline(
         batches=batches,
         commits=commits,
     )
-    with tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder, Stand(Path(folder)) as stand:
+    with (
+        tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder,
+        BenchEnvironment(Path(folder)) as environment,
+    ):
         for name in wanted:
-            for figures in CASES[name](stand, sizes):
-                _say(figures, as_json=as_json)
+            for figures in CASES[name](environment, sizes):
+                _print(figures, as_json=as_json)
     return EXIT_OK
 
 
-def _say(figures: dict[str, object], *, as_json: bool) -> None:
-    """One line."""
+def _print(figures: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(figures), flush=True)
+        print_json(figures)
     else:
-        print("  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+        print("  ".join(f"{key} {value}" for key, value in figures.items()))
+    sys.stdout.flush()
 
 
 @app.command()
 def core(
-    messages: Annotated[int, typer.Option(help="Messages on the clock, a case.", min=1)] = 200_000,
-    resident: Annotated[int, typer.Option(help="Messages that are there before.", min=1)] = (
-        1_000_000
-    ),
-    queues: Annotated[int, typer.Option(help="Other queues that are there.", min=1)] = 10_000,
+    messages: Annotated[int, typer.Option(help="Messages measured per case.", min=1)] = 200_000,
+    resident: Annotated[
+        int, typer.Option(help="Messages in the queues before.", min=1)
+    ] = 1_000_000,
+    queues: Annotated[int, typer.Option(help="Other queues.", min=1)] = 10_000,
     *,
     compiled: Annotated[
-        bool, typer.Option("--compiled", help="Then the same compiled; built if need be.")
+        bool, typer.Option("--compiled", help="Measure the compiled core too; built if needed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a case.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Measure the broker's core in one process on one core.
+    """Measure the broker's core in one process on one CPU core.
 
-    Publishes through a topic exchange to ten work queues; every message dies once (a third each by
-    reject, TTL and length) into a dead-letter queue and is read there; events are built. Then the
-    same with much resident: ready, unacked, just returned by close_channel, in many other queues.
+    Publishes through a topic exchange to ten work queues. Every message dies once (a third each by
+    reject, TTL and length) into a dead-letter queue and is read there. The other cases do the same
+    with many messages ready, unacked or just requeued by a closed channel, or with many other
+    queues.
     """
     from streaming.bench.core import CASES, Size, measure
     from streaming.compiled import in_use
@@ -142,47 +151,12 @@ def core(
             "resident": result.resident,
             "state_bytes_per_message": result.state_bytes and round(result.state_bytes, 1),
         }
-        if as_json:
-            print(json.dumps(figures), flush=True)
-        else:
-            print("  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+        _print(figures, as_json=as_json)
     return _core_compiled() if compiled else EXIT_OK
 
 
-@app.command()
-def load(
-    seconds: Annotated[float, typer.Option(help="How long is published.", min=1)] = 300,
-    rate: Annotated[float, typer.Option(help="Messages a second, in all.", min=1)] = 1000,
-    kills: Annotated[int, typer.Option(help="Kills of anything that runs.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="Of the chances.")] = 1,
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Leave everything here; must be empty.")
-    ] = None,
-) -> int:
-    """Two publishers and four consumers at work, killed at random if asked; the ledger judges.
-
-    10 % of the messages are rejected, 5 % requeued once. Exit 1 unless every message was settled
-    exactly once, in order but for redeliveries, with a closed balance.
-    """
-    from streaming.bench.load import Load, run_load
-
-    with tempfile.TemporaryDirectory(prefix="dlx-load-") as scratch:
-        root = Path(scratch) if folder is None else folder.absolute()
-        root.mkdir(parents=True, exist_ok=True)
-        verdict, changes = run_load(root, Load(seconds, rate, kills, seed))
-    for name, value in verdict._asdict().items():
-        if name != "problems":
-            print(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
-    for change in changes:
-        print(f"{change.name} early {change.early:g} late {change.late:g}")
-    for problem in verdict.problems:
-        print(f"problem: {problem}")
-    print("all is accounted for" if not verdict.problems else "NOT all is accounted for")
-    return EXIT_FINDINGS if verdict.problems else EXIT_OK
-
-
 def _core_compiled() -> int:
-    """The same command in a process that uses the compiled core."""
+    """Run the same command in a process that uses the compiled core."""
     from streaming.compiled import VARIABLE, default_folder
     from streaming.compiled.build import build
 
@@ -192,6 +166,41 @@ def _core_compiled() -> int:
     arguments = [argument for argument in sys.argv[1:] if argument != "--compiled"]
     command = [sys.executable, "-P", "-m", "streaming.cli", *arguments]
     return subprocess.run(command, env={**os.environ, VARIABLE: "1"}, check=False).returncode
+
+
+@app.command()
+def load(
+    seconds: Annotated[float, typer.Option(help="How long to publish.", min=1)] = 300,
+    rate: Annotated[float, typer.Option(help="Messages per second, in total.", min=1)] = 1000,
+    kills: Annotated[int, typer.Option(help="How often to kill a process.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 1,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Keep all files here; must be empty.")
+    ] = None,
+) -> int:
+    """Run two publishers and four consumers, and verify the result with the tables.
+
+    10 % of the messages are rejected, 5 % requeued once. --kills kills publishers, consumers, Kafka
+    and the job at random.
+
+    Exit status: 1 unless every message was settled exactly once, in order except for redeliveries,
+    and the balance closes.
+    """
+    from streaming.bench.load.run import Load, run_load
+
+    with tempfile.TemporaryDirectory(prefix="dlx-load-") as scratch:
+        root = Path(scratch) if folder is None else folder.absolute()
+        root.mkdir(parents=True, exist_ok=True)
+        report, changes = run_load(root, Load(seconds, rate, kills, seed))
+    for name, value in report._asdict().items():
+        if name != "problems":
+            print(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    for change in changes:
+        print(f"{change.name} early {change.early:g} late {change.late:g}")
+    for problem in report.problems:
+        print(f"problem: {problem}")
+    print("NOT everything is accounted for" if report.problems else "everything is accounted for")
+    return EXIT_FINDINGS if report.problems else EXIT_OK
 
 
 def compile_core(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.bench.chaos import run_chaos
+from streaming.bench.chaos.run import run_chaos
 
 
 @pytest.mark.long

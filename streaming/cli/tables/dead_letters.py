@@ -158,11 +158,11 @@ def show(
     if as_json:
         print_json(history)
     else:
-        print_in_colour(_history(history))
+        print_in_colour(_story(history))
     return EXIT_OK
 
 
-def _history(history: "MessageHistory") -> Iterator[Line]:
+def _story(history: "MessageHistory") -> Iterator[Line]:
     """The history from the publish to where the copies are now, as lines."""
     yield from _arrival(history)
     yield "", "plain"

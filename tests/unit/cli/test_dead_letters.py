@@ -53,15 +53,15 @@ def test_an_unknown_reason_is_refused(dlx, shop_root):
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("", "a condition is missing"),
-        ("  ", "a condition is missing"),
+        ("", "--where"),
+        ("  ", "--where"),
         ("reason = 'expired') OR (true", 'syntax error at or near ")"'),
         ("reason = 'expired' ORDER BY queue", 'syntax error at or near "ORDER"'),
         ("reason = 'expired' LIMIT 1", 'syntax error at or near "LIMIT"'),
         ("true UNION SELECT 1", 'syntax error at or near "UNION"'),
         ("true; DROP VIEW dead_letters", "is more than one condition"),
-        ("max(at) > now()", 'write "at", in double quotes'),
-        ("at>now()", 'write "at", in double quotes'),
+        ("max(at) > now()", 'in double quotes, "at"'),
+        ("at>now()", 'in double quotes, "at"'),
         ("queue", "Could not convert string"),
         ("CAST(queue AS INT) = 1", "Could not convert string"),
     ],
@@ -123,13 +123,11 @@ def test_show_speaks_json(dlx, shop_root):
     assert life["message"]["body"] == "order 2 \x07é\nline"
 
 
-def test_an_unknown_message_is_an_error_in_words(dlx, shop_root):
-    assert dlx("dead-letters", "show", "1/2/3", "--tables", shop_root) == (
-        2,
-        "",
-        "no message is named '1/2/3': there is none at partition 2, offset 3 of topic number 1; "
-        "`dlx dead-letters list` shows names\n",
-    )
+def test_an_unknown_message_is_an_error(dlx, shop_root):
+    status, out, err = dlx("dead-letters", "show", "1/2/3", "--tables", shop_root)
+
+    assert (status, out) == (2, "")
+    assert "'1/2/3'" in err
 
 
 def test_since_is_a_time_ago_or_an_instant():

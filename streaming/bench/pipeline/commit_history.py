@@ -1,8 +1,8 @@
-"""How long a commit takes after many earlier batches, against after few, upkeep running beside it.
+"""Measures commits after many earlier batches against commits after few, with upkeep running.
 
-Two ledgers, one with a short and one with a long history, take turns with every batch, so that what
-else the machine does falls on both alike. The histories are made synthetically: the log entries
-that so many batches and the joining of their files leave.
+Two ledgers, one with a short and one with a long history, take turns with every batch, so that
+other load affects both equally. The histories are synthetic: the log entries that this many batches
+and the compaction of their files leave.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from streaming.ledger.write.ledger import Ledger
 
 QUERY: Final = "bench-query"
 FILES: Final = 3
-"""A batch and table, in the history."""
+"""Per batch and table, in the history."""
 
-BATCHES_JOINED: Final = 600  # a minute at ten batches a second
+BATCHES_COMPACTED: Final = 600  # a minute at ten batches per second
 BATCH_MS: Final = 100
 CHECKPOINT_BATCHES: Final = 20
-SPARSE_CHECKPOINTS: Final = 2_000  # of what is long gone
-JOINED_BYTES: Final = 128 * 1024 * 1024
+SPARSE_CHECKPOINTS: Final = 2_000  # where the log is already cleaned up
+COMPACTED_BYTES: Final = 128 * 1024 * 1024
 PAUSE_S: Final = 0.05
 WARM_UP: Final = 10
 ROWS: Final = 10
@@ -46,7 +46,7 @@ def measure(folder: Path, few: int, many: int, count: int) -> dict[int, list[flo
     """Time `count` commits of three tables after `few` and after `many` batches, in turns.
 
     Args:
-        folder: where two ledgers are made.
+        folder: where to create the two ledgers.
 
     Returns:
         Number of earlier batches -> seconds of each commit.
@@ -75,7 +75,7 @@ def measure(folder: Path, few: int, many: int, count: int) -> dict[int, list[flo
 
 
 def _ledger(folder: Path, batches: int) -> Place:
-    """A ledger with a history."""
+    """Create a ledger with a history."""
     folder.mkdir(parents=True)
     root = Place(str(folder))
     with Ledger(root):
@@ -86,7 +86,7 @@ def _ledger(folder: Path, batches: int) -> Place:
 
 
 def _write_history(root: Place, log: Path, name: str, batches: int) -> None:
-    """The log of a table after so many batches, the files of every minute joined."""
+    """Write the log of a table after many batches, with the files of every minute compacted."""
     version = 1
     for batch in range(batches):
         age_ms = (batches - 1 - batch) * BATCH_MS
@@ -94,29 +94,29 @@ def _write_history(root: Place, log: Path, name: str, batches: int) -> None:
         entries += [{"add": _add(batch, batch, f"{batch}-{n}", 1000)} for n in range(FILES)]
         _write_entry(log, version, entries, age_ms)
         version += 1
-        if (batches - 1 - batch) % BATCHES_JOINED == 0:
-            first = max(0, batch + 1 - BATCHES_JOINED)
-            gone: list[object] = [
+        if (batches - 1 - batch) % BATCHES_COMPACTED == 0:
+            first = max(0, batch + 1 - BATCHES_COMPACTED)
+            removed: list[object] = [
                 {"remove": _removal(f"{old}-{n}", age_ms)}
                 for old in range(first, batch + 1)
                 for n in range(FILES)
             ]
-            joined = _add(first, batch, f"joined-{version}", JOINED_BYTES)
-            _write_entry(log, version, [{"add": joined}, *gone], age_ms)
+            compacted = _add(first, batch, f"compacted-{version}", COMPACTED_BYTES)
+            _write_entry(log, version, [{"add": compacted}, *removed], age_ms)
             version += 1
-        recent = batches - batch < 2 * BATCHES_JOINED  # what the log still holds
+        recent = batches - batch < 2 * BATCHES_COMPACTED  # still in the log
         if (batch + 1) % (CHECKPOINT_BATCHES if recent else SPARSE_CHECKPOINTS) == 0:
             load_table(root.below(name)).create_checkpoint()
-            _make_older(log / f"{version - 1:020}.checkpoint.parquet", age_ms)
+            _set_age(log / f"{version - 1:020}.checkpoint.parquet", age_ms)
 
 
 def _write_entry(log: Path, version: int, entries: Sequence[object], age_ms: int) -> None:
     path = log / f"{version:020}.json"
     path.write_text("\n".join(map(json.dumps, [{"commitInfo": {}}, *entries])))
-    _make_older(path, age_ms)
+    _set_age(path, age_ms)
 
 
-def _make_older(path: Path, age_ms: int) -> None:
+def _set_age(path: Path, age_ms: int) -> None:
     at_s = time.time() - age_ms / 1000
     os.utime(path, (at_s, at_s))
 
@@ -151,7 +151,7 @@ def _removal(path: str, age_ms: int) -> dict[str, object]:
 
 
 def _files(root: Place, batch_id: int) -> list[DataFile]:
-    """What two tasks wrote of a batch."""
+    """Write the files of a batch, as two tasks do."""
     found = []
     for name in _WRITTEN:
         for task in range(2):
@@ -167,7 +167,7 @@ def _files(root: Place, batch_id: int) -> list[DataFile]:
 
 
 def _rows(schema: pa.Schema, batch_id: int) -> pa.Table:
-    """Rows with something in each column that must have something."""
+    """Return rows with a value in each required column."""
     values: dict[str, Any] = {}
     for field in schema:
         if field.nullable:

@@ -1,11 +1,11 @@
-"""From a consumer's reject to the row in `dead_letters`, at a steady rate of messages.
+"""Measures the time from a consumer's reject to the row in `dead_letters`, at a steady rate.
 
     publisher --> Kafka --> job --> outbound topic --> consumer, which rejects each at once
                              ^---------------- reject ----------'
 
-Publisher and consumer are a process of their own. A reject counts from the instant it is handed to
-the Kafka client until the driver has committed the batch that holds its dead letter; the rows are
-then read back from the table, copy by copy.
+A process of its own publishes and consumes. The time of a reject starts when the Kafka client gets
+it, and ends when the driver has committed the batch with its dead letter. The rows are read back
+from the table, copy by copy.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer
 from deltalake import DeltaTable
 
-from streaming.bench.pipeline_load import bodies
+from streaming.bench.kafka_log import Headers
+from streaming.bench.pipeline.traffic import bodies
 from streaming.protocol.headers import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from streaming.bench.pipeline_environment import Done, Stand
+    from streaming.bench.pipeline.environment import BenchEnvironment, CommittedBatch
 
 WARM_UP_S: Final = 15
-"""Seconds at the rate before the clock starts; not longer than what is measured."""
+"""Seconds of traffic before the measurement; at most as long as the measurement."""
 
-PATIENCE_S: Final = 60
+TIMEOUT_S: Final = 60
 _QUEUE: Final = "work"
 _CHANNEL: Final = "worker"
 
 
 class Latencies(NamedTuple):
-    """`seconds` of each reject; their batches, Spark's progress, cores kept busy meanwhile."""
+    """The latency of each reject in seconds, with the batches, progress and cores meanwhile."""
 
     seconds: list[float]
-    batches: list[Done]
+    batches: list[CommittedBatch]
     progress: list[Any]
     cores: dict[str, float]
 
@@ -56,33 +57,33 @@ def _topology() -> list[dict[str, Any]]:
     ]
 
 
-def reject_latencies(stand: Stand, rate: int, seconds: int) -> Latencies:
-    """Run the load and look the dead letters up."""
+def reject_latencies(environment: BenchEnvironment, rate: int, seconds: int) -> Latencies:
+    """Run the traffic and look up its dead letters."""
     name = "latency"
-    stand.log.make(name, 1)
-    stand.declare(name, _topology())
-    config = stand.config(name, name)
+    environment.traffic.create_topic(name, 1)
+    environment.declare(name, _topology())
+    config = environment.config(name, name)
     topics = (name, f"{name}.commands", config.outbound_topics()[("/", "guest")])
     context = multiprocessing.get_context("spawn")
-    with stand.job(config) as job:
-        job.until(lambda: bool(job.done))
+    with environment.job(config) as job:
+        job.wait_until(lambda: bool(job.batches))
         mine, theirs = context.Pipe()
         client = context.Process(
             target=run_client,
-            args=(stand.servers, topics, rate, min(WARM_UP_S, seconds) + seconds, theirs),
+            args=(environment.servers, topics, rate, min(WARM_UP_S, seconds) + seconds, theirs),
             daemon=True,
         )
         client.start()
-        job.until(lambda: mine.poll(0))
+        job.wait_until(lambda: mine.poll(0))
         rejected_at: dict[int, float] = mine.recv()
         client.join()
-        job.until(lambda: job.died >= len(rejected_at))
-        committed_at = {done.batch.batch_id: done.at_s for done in job.done}
+        job.wait_until(lambda: job.died >= len(rejected_at))
+        committed_at = {each.batch.batch_id: each.at_s for each in job.batches}
     visible = _rows(config.job.tables_location)
     measured = list(rejected_at.items())[-rate * seconds :]
     seconds_each = [committed_at[visible[copy_id]] - at_s for copy_id, at_s in measured]
     counted = {visible[copy_id] for copy_id, _at_s in measured}
-    batches = [done for done in job.done if done.batch.batch_id in counted]
+    batches = [each for each in job.batches if each.batch.batch_id in counted]
     cores = job.cpu.cores(batches[0].at_s, batches[-1].at_s)
     return Latencies(seconds_each, batches, job.progress, cores)
 
@@ -99,7 +100,7 @@ def _rows(tables: str) -> dict[int, int]:
 def run_client(
     servers: str, topics: tuple[str, str, str], rate: int, seconds: int, answer: Connection
 ) -> None:
-    """Publish at a rate, reject what comes; tell when each copy was rejected (epoch seconds)."""
+    """Publish at a rate, reject every delivery, and send when each copy was rejected."""
     publishes, commands, outbound = topics
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 2})
     consumer = Consumer(
@@ -112,16 +113,13 @@ def run_client(
     )
     consumer.subscribe([outbound])
     body = bodies()
-    headers: list[tuple[str, str | bytes | None]] = [
-        (EXCHANGE, b""),
-        (ROUTING_KEY, _QUEUE.encode()),
-    ]
+    headers: Headers = [(EXCHANGE, b""), (ROUTING_KEY, _QUEUE.encode())]
     rejected_at: dict[int, float] = {}
-    started = time.monotonic()
+    start_s = time.monotonic()
     sent = 0
     while len(rejected_at) < rate * seconds:
-        passed = time.monotonic() - started
-        if passed > seconds + PATIENCE_S:
+        passed = time.monotonic() - start_s
+        if passed > seconds + TIMEOUT_S:
             break
         due = min(int(passed * rate), rate * seconds)
         while sent < due:
@@ -129,12 +127,12 @@ def run_client(
             sent += 1
         producer.poll(0)
         for message in consumer.consume(500, 0.005):
-            told: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type] # always a list
-            if message.error() is not None or told.get(KIND) != b"delivery":
+            received: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type] # always a list
+            if message.error() is not None or received.get(KIND) != b"delivery":
                 continue
-            reject = {"op": "reject", "refs": [told[REF].decode()], "channel": _CHANNEL}
-            rejected_at[int(told[COPY_ID])] = time.time()
+            reject = {"op": "reject", "refs": [received[REF].decode()], "channel": _CHANNEL}
+            rejected_at[int(received[COPY_ID])] = time.time()
             producer.produce(commands, json.dumps(reject).encode(), headers=[(OP, b"reject")])
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     consumer.close()
     answer.send(rejected_at)

@@ -1,32 +1,21 @@
-"""What `dlx bench chaos` compares: the tables and outbound records of two jobs."""
+"""Compares the tables and the outbound records of two jobs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streaming.bench.chaos_job import ChaosJob
+from streaming.protocol.headers import KIND, SEQ
 
 COMPARED = ("messages", "quarantine", "dead_letters", "events", "queue_contents")
 
 
-def compare(first: ChaosJob, second: ChaosJob, servers: str) -> list[str]:
-    """The tables and outbound topics in which two jobs differ, in words."""
-    differences = compare_tables(first.tables, second.tables)
-    one_out, other_out = (_outbound(job, servers) for job in (first, second))
-    if one_out != other_out:
-        differences.append(f"outbound: {len(one_out)} records against {len(other_out)}")
-    return differences
-
-
 def compare_tables(first: Path, second: Path) -> list[str]:
-    """The tables in which the folders of two jobs differ, in words."""
+    """Return one text per table in which two folders differ."""
     differences = []
     for table in COMPARED:
         one, other = (rows_of(tables, table) for tables in (first, second))
@@ -42,7 +31,7 @@ def compare_tables(first: Path, second: Path) -> list[str]:
 
 
 def rows_of(tables: Path, table: str) -> list[str]:
-    """The rows of a table as texts, sorted, without what says which job and batch wrote them."""
+    """Return the rows of a table as sorted texts, without the job and batch that wrote them."""
     rows: list[str] = []
     for uri in DeltaTable(str(tables / table)).file_uris():
         found = pq.read_table(uri).drop_columns(["query_id", "batch_id"])
@@ -50,9 +39,14 @@ def rows_of(tables: Path, table: str) -> list[str]:
     return sorted(rows)
 
 
-def _outbound(job: ChaosJob, servers: str) -> list[tuple[Any, ...]]:
-    """Outbound records after dropping repeats: what is not above the highest number seen."""
-    topic = job.config.outbound_topics()[("/", "guest")]
+def compare_outbound(servers: str, first: str, second: str) -> list[str]:
+    """Return a text if the records of two outbound topics differ."""
+    one, other = (_outbound(servers, topic) for topic in (first, second))
+    return [] if one == other else [f"outbound: {len(one)} records against {len(other)}"]
+
+
+def _outbound(servers: str, topic: str) -> list[tuple[Any, ...]]:
+    """The records of a topic without repeats, whose number is not above the highest before."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"}
     )
@@ -68,9 +62,9 @@ def _outbound(job: ChaosJob, servers: str) -> list[tuple[Any, ...]]:
             continue
         position = (message.offset() or 0) + 1
         headers = dict(message.headers() or [])
-        if headers["dlx-kind"] == b"flow":  # says where the gate stood, not what became of the log
+        if headers[KIND] == b"flow":  # depends on memory, not on the log
             continue
-        number = int(headers["dlx-seq"] or 0)
+        number = int(headers[SEQ] or 0)
         if number > highest:
             highest = number
             found.append((message.key(), message.value(), sorted(headers.items())))

@@ -1,12 +1,12 @@
-"""Load: publishers and consumers at work on a real job, then the ledger as the judge.
+"""`dlx bench load`: publishers and consumers on a real job, checked against its tables.
 
-    2 publishers --> work --> 4 consumers: 10 % rejected, 5 % requeued once, the rest acked
+    2 publishers --> work --> 4 consumers: reject 10 %, requeue 5 % once, ack the rest
                                  +--> graveyard
 
-With `kills`, consumers, publishers, Kafka and the job are killed at random instants and started
-again. Afterwards everything must be accounted for (`judge.py`): every confirmed message arrived
-once, every copy in the work queue was settled exactly once, no delivery was lost, the order was
-kept but for redeliveries, and the balance is closed.
+With `kills`, consumers, publishers, Kafka and the job are killed at random instants and restarted.
+Afterwards everything must be accounted for (`verify.py`): every confirmed message arrived once,
+every copy in the work queue was settled exactly once, no delivery was lost, order was kept except
+for redeliveries, and the balance closes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from streaming.bench.actors import DEAD, GRAVEYARD, WORK
-from streaming.bench.drift import Change, Steadiness
+from streaming.bench.load.actors import DEAD, GRAVEYARD, WORK
+from streaming.bench.load.drift import Change, Drift
+from streaming.bench.load.verify import LoadReport, copies_in_queue, verify
 from streaming.bench.processes import Process
-from streaming.bench.verify import Verdict, judge, left_in_queue
 from streaming.client import ClientError, Connection
 from streaming.config import JobConfig, show_config
 from streaming.config.job import JobSettings
@@ -28,19 +28,19 @@ from streaming.config.kafka import KafkaSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
 
 PUBLISHERS, CONSUMERS = 2, 4
-_LONGEST_START_S = 180.0
-_LONGEST_DRAIN_S = 900.0
+_MAX_START_S = 180.0
+_MAX_DRAIN_S = 900.0
 _DOWN_S = (0.0, 6.0)
 
 
 class Load(NamedTuple):
-    """How much.
+    """The size of a run.
 
     Attributes:
-        seconds: of publishing.
-        rate: messages a second, of all publishers together.
-        kills: how often something is killed meanwhile.
-        seed: of the chances.
+        seconds: how long to publish.
+        rate: messages per second of all publishers together.
+        kills: how often to kill something meanwhile.
+        seed: of the random choices.
     """
 
     seconds: float = 300.0
@@ -50,43 +50,47 @@ class Load(NamedTuple):
 
 
 def run_load(
-    root: Path, load: Load, say: Callable[[str], None] = print
-) -> tuple[Verdict, list[Change]]:
-    """Run it and judge it; say how memory, files and batch time were early and late.
+    root: Path, load: Load, report: Callable[[str], None] = print
+) -> tuple[LoadReport, list[Change]]:
+    """Run the load and verify it.
 
     Args:
-        root: an empty folder; diaries, logs and tables stay in it.
+        root: an empty folder; event logs, logs and tables stay in it.
+        report: called with lines about the progress.
+
+    Returns:
+        The report, and how memory, files and batch time changed during the run.
 
     Raises:
-        RuntimeError: a process ended by itself, or the queue was not drained.
+        RuntimeError: a process ended by itself, or the queue was not drained in time.
     """
     with EmbeddedKafka(root / "kafka") as kafka:
         config = root / "dlx.toml"
         config.write_text(show_config(_config(root, kafka.bootstrap_servers)))
         job = Process(root, "job", "streaming.cli", "run", "--config", str(config))
         actors = _actors(root, config, load)
-        everything = [job, *actors]
-        steadiness = Steadiness(root, lambda: job.pid, lambda: kafka.pid)
+        processes = [job, *actors]
+        drift = Drift(root, lambda: job.pid, lambda: kafka.pid)
         try:
             job.start()
             _declare(config)
-            say("the job answers")
+            report("the job answers")
             for actor in actors:
                 actor.start()
-            with steadiness.watching():
-                _disturb(everything, kafka, load, say)
+            with drift.sampling():
+                _disturb(processes, kafka, load, report)
             for actor in actors:
                 if actor.name.startswith("publisher"):
                     actor.stop()
-            say("publishers done; draining")
-            _drain(root, everything)
-            for process in reversed(everything):
+            report("publishers done; draining")
+            _drain(root, processes)
+            for process in reversed(processes):
                 process.stop()
         except BaseException:
-            for process in reversed(everything):
+            for process in reversed(processes):
                 process.kill()
             raise
-    return judge(root / "tables", sorted(root.glob("*.diary"))), steadiness.changes()
+    return verify(root / "tables", sorted(root.glob("*.events"))), drift.changes()
 
 
 def _config(root: Path, servers: str) -> JobConfig:
@@ -104,8 +108,8 @@ def _config(root: Path, servers: str) -> JobConfig:
 def _actors(root: Path, config: Path, load: Load) -> list[Process]:
     def actor(role: str, number: int, *more: str) -> Process:
         name = f"{role}-{number}"
-        files = ("--config", str(config), "--diary", str(root / f"{name}.diary"))
-        return Process(root, name, "streaming.bench.actors", role, *files, *more)
+        files = ("--config", str(config), "--events", str(root / f"{name}.events"))
+        return Process(root, name, "streaming.bench.load.actors", role, *files, *more)
 
     rate = str(load.rate / PUBLISHERS)
     return [
@@ -116,7 +120,7 @@ def _actors(root: Path, config: Path, load: Load) -> list[Process]:
 
 def _declare(config: Path) -> None:
     """Declare the topology as soon as the job answers."""
-    deadline_s = time.monotonic() + _LONGEST_START_S
+    deadline_s = time.monotonic() + _MAX_START_S
     while True:
         try:
             with Connection.from_config(config, timeout_s=30) as connection:
@@ -134,40 +138,37 @@ def _declare(config: Path) -> None:
 
 
 def _disturb(
-    everything: list[Process], kafka: EmbeddedKafka, load: Load, say: Callable[[str], None]
+    processes: list[Process], kafka: EmbeddedKafka, load: Load, report: Callable[[str], None]
 ) -> None:
-    """Let time pass; with kills, kill something at each of as many random instants."""
+    """Let the load run, and kill something at random instants."""
     chances = random.Random(load.seed)  # noqa: S311 - not for secrets
-    started_s = time.monotonic()
-    job, *actors = everything
+    start_s = time.monotonic()
+    job, *actors = processes
     kinds = ["consumer", "job", "publisher", "kafka"]
     for kill in range(load.kills):
         at_s = load.seconds * (kill + chances.uniform(0.2, 0.9)) / load.kills
-        time.sleep(max(0.0, started_s + at_s - time.monotonic()))
+        time.sleep(max(0.0, start_s + at_s - time.monotonic()))
         kind = kinds[kill % len(kinds)]
-        say(f"kill {kill + 1} of {load.kills}: {kind}")
-        if kind == "kafka":
-            kafka.kill()
-            time.sleep(chances.uniform(*_DOWN_S))
-            kafka.start()
-            continue
-        victims = [job] if kind == "job" else [each for each in actors if kind in each.name]
-        victim = chances.choice(victims)
+        report(f"kill {kill + 1} of {load.kills}: {kind}")
+        victim: EmbeddedKafka | Process = kafka
+        if kind != "kafka":
+            named = [each for each in actors if kind in each.name]
+            victim = chances.choice([job] if kind == "job" else named)
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
-    while time.monotonic() < started_s + load.seconds:
+    while time.monotonic() < start_s + load.seconds:
         time.sleep(1)
-        for process in everything:
+        for process in processes:
             process.check()
 
 
-def _drain(root: Path, everything: list[Process]) -> None:
-    """Wait until nothing is left in the work queue."""
-    deadline_s = time.monotonic() + _LONGEST_DRAIN_S
-    while left_in_queue(root / "tables"):
+def _drain(root: Path, processes: list[Process]) -> None:
+    """Wait until the work queue is empty."""
+    deadline_s = time.monotonic() + _MAX_DRAIN_S
+    while copies_in_queue(root / "tables"):
         if time.monotonic() > deadline_s:
-            raise RuntimeError(f"queue {WORK} was not drained in {_LONGEST_DRAIN_S:g} s")
-        for process in everything:
+            raise RuntimeError(f"queue {WORK} was not drained within {_MAX_DRAIN_S:g} s")
+        for process in processes:
             process.check()
         time.sleep(2)

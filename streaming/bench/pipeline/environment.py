@@ -1,4 +1,4 @@
-"""Where `dlx bench pipeline` measures: an embedded Kafka, a Spark session, and jobs on them."""
+"""The environment of `dlx bench pipeline`: an embedded Kafka, a Spark session, and jobs on them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from streaming.bench.cpu_use import CpuUse
-from streaming.bench.pipeline_load import Log
+from streaming.bench.pipeline.traffic import Traffic
+from streaming.bench.processes import CpuUse
 from streaming.config import JobConfig
 from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
@@ -31,16 +31,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT_S: Final = 600
-"""Longer than this nothing takes that is not stuck."""
+"""A case that takes longer than this is stuck."""
 
 
 @dataclass(frozen=True)
-class Done:
-    """A committed batch, and when the driver knew that it was.
-
-    Attributes:
-        at_s: on the wall, epoch seconds.
-    """
+class CommittedBatch:
+    """A committed batch, and when the driver learned of it (epoch seconds)."""
 
     at_s: float
     batch: BatchDone
@@ -55,14 +51,9 @@ class Done:
         """Messages that died in it."""
         return sum(sum(report.deaths.values()) for report in self.batch.reports)
 
-    @property
-    def events(self) -> int:
-        """Rows of `events`."""
-        return self.batch.events
 
-
-class Stand:
-    """Kafka and Spark for one run; everything below one folder."""
+class BenchEnvironment:
+    """Kafka and Spark for one run, with everything in one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -80,7 +71,7 @@ class Stand:
                 shuffle_partitions=self.cores,
             )
         )
-        self.log = Log(self.servers)
+        self.traffic = Traffic(self.servers)
         return self
 
     def __exit__(
@@ -91,8 +82,8 @@ class Stand:
     ) -> None:
         if self._spark is not None:
             stop_session(self._spark)
-        del self.log
-        gc.collect()  # clients in cycles would see Kafka go, and say so
+        del self.traffic
+        gc.collect()  # clients in reference cycles would report that Kafka is gone
         self._kafka.stop()
 
     @property
@@ -103,7 +94,7 @@ class Stand:
     @property
     def spark(self) -> SparkSession:
         """The session that all jobs share."""
-        assert self._spark is not None, "the stand was not entered"
+        assert self._spark is not None, "the environment was not entered"
         return self._spark
 
     def config(
@@ -115,7 +106,7 @@ class Stand:
         batch_rows: int = 200_000,
         trigger_ms: int = 100,
     ) -> JobConfig:
-        """A job with its own checkpoint, tables and commands; it reads publishes from a topic."""
+        """Return the configuration of a job that reads publishes from a given topic."""
         return JobConfig(
             job=JobSettings(
                 checkpoint_location=str(self.root / name / "checkpoints"),
@@ -135,25 +126,14 @@ class Stand:
             flow=FlowSettings(vm_memory_high_watermark=Relative(0)),
         )
 
-    def declare(self, name: str, documents: list[dict[str, Any]], lanes: int = 1) -> None:
-        """Write the topology of a job that is not started yet into its log."""
-        self.log.make(f"{name}.commands", lanes)
-        self.log.command(f"{name}.commands", documents)
-
-    def drain(self, job: Running) -> None:
-        """Let Spark note the last batch, which the driver has just committed."""
-        done = job.done[-1].batch.batch_id
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            last = job.job.query.lastProgress
-            if last is not None and last["batchId"] >= done:
-                return
-            time.sleep(0.05)
+    def declare(self, name: str, commands: list[dict[str, Any]], lanes: int = 1) -> None:
+        """Write the topology of a job that is not started yet into its command topic."""
+        self.traffic.declare(f"{name}.commands", commands, lanes)
 
     @contextmanager
-    def job(self, config: JobConfig) -> Iterator[Running]:
-        """A running job; it is stopped at the end."""
-        running = Running(config, self._kafka.pid)
+    def job(self, config: JobConfig) -> Iterator[RunningJob]:
+        """Run a job until the end of the block."""
+        running = RunningJob(config, self._kafka.pid)
         running.job.start(self.spark)
         try:
             with running.cpu:
@@ -163,55 +143,62 @@ class Stand:
             running.job.stop()
 
 
-class Running:
+class RunningJob:
     """A job and the batches that it has committed.
 
     Attributes:
-        progress: Spark's, of the last batches; there at the end.
+        batches: the committed batches.
+        progress: Spark's progress of the last batches; set when the job has stopped.
     """
 
     def __init__(self, config: JobConfig, kafka_pid: int | None) -> None:
         self.config = config
         self.cpu = CpuUse(kafka_pid)
         self.progress: list[Any] = []
-        self.done: list[Done] = []
-        self._more = threading.Condition()
+        self.batches: list[CommittedBatch] = []
+        self._changed = threading.Condition()
         self.job = Job(config, self._note)
 
     def _note(self, batch: BatchDone) -> None:
-        with self._more:
-            self.done.append(Done(time.time(), batch))
-            self._more.notify_all()
+        with self._changed:
+            self.batches.append(CommittedBatch(time.time(), batch))
+            self._changed.notify_all()
 
     @property
     def published(self) -> int:
         """Publishes read so far."""
-        return sum(one.publishes for one in self.done)
+        return sum(batch.publishes for batch in self.batches)
 
     @property
     def died(self) -> int:
         """Deaths so far."""
-        return sum(one.deaths for one in self.done)
+        return sum(batch.deaths for batch in self.batches)
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something holds that changes with batches.
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition that changes with batches.
 
         Raises:
-            RuntimeError: the job ended, or it takes too long.
+            RuntimeError: the job ended, or the condition takes too long.
         """
-        deadline = time.monotonic() + WAIT_S
+        deadline_s = time.monotonic() + WAIT_S
         while not condition():
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline_s:
                 raise RuntimeError(
-                    f"{self.config.job.tables_location}: not within {WAIT_S} s: {self.published} "
-                    f"publishes read and {self.died} deaths in {len(self.done)} batches; "
+                    f"{self.config.job.tables_location}: stuck after {WAIT_S} s: {self.published} "
+                    f"publishes read and {self.died} deaths in {len(self.batches)} batches; "
                     f"Spark says {self.job.query.status}"
                 )
-            with self._more:
-                self._more.wait(0.2)
+            with self._changed:
+                self._changed.wait(0.2)
             if self.job.wait(0.001):
                 raise RuntimeError("the job ended")
 
-    def until_died(self, published: int, died: int) -> None:
-        """Wait until so many publishes were read, and so many deaths happened."""
-        self.until(lambda: self.published >= published and self.died >= died)
+    def wait_for_progress(self) -> None:
+        """Wait until Spark has recorded the last committed batch."""
+        last_id = self.batches[-1].batch.batch_id
+        deadline_s = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline_s:
+            last = self.job.query.lastProgress
+            if last is not None and last["batchId"] >= last_id:
+                return
+            time.sleep(0.05)

@@ -1,10 +1,10 @@
 """Publishers and consumers of `dlx bench load`, each a process that may be killed at any time.
 
-    python -m streaming.bench.actors publisher --config dlx.toml --diary FILE --rate 500
-    python -m streaming.bench.actors consumer  --config dlx.toml --diary FILE
+    python -m streaming.bench.load.actors publisher --config dlx.toml --events FILE --rate 500
+    python -m streaming.bench.load.actors consumer  --config dlx.toml --events FILE
 
-Each writes a diary, one JSON line a fact, handed to the system at once so that a kill loses none:
-a publisher what was confirmed, a consumer what was delivered. They end by SIGTERM.
+Each appends JSON lines to an event log with one system call, so that a kill loses none. A publisher
+logs confirms, a consumer deliveries. SIGTERM ends them.
 """
 
 from __future__ import annotations
@@ -32,37 +32,38 @@ _PAUSE_S = 0.5
 
 app = typer.Typer(add_completion=False)
 
+Config = Annotated[Path, typer.Option("--config")]
+Events = Annotated[Path, typer.Option("--events")]
 
-class Diary:
-    """Lines that survive a kill of the process."""
+
+class EventLog:
+    """A file of JSON lines that survives a kill of the process."""
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def write(self, **fact: object) -> None:
-        """One fact."""
-        os.write(self._file, json.dumps(fact).encode() + b"\n")
+    def write(self, **event: object) -> None:
+        """Append an event."""
+        os.write(self._file, json.dumps(event).encode() + b"\n")
 
 
-class Ending:
-    """Whether SIGTERM came, or whoever started this process has gone."""
+class StopSignal:
+    """Whether SIGTERM came or the parent process is gone."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._received = False
         self._parent = os.getppid()
-        signal.signal(signal.SIGTERM, self._tell)
+        signal.signal(signal.SIGTERM, self._receive)
 
-    @property
-    def asked(self) -> bool:
-        """Whether to end."""
-        return self._told or os.getppid() != self._parent
+    def __bool__(self) -> bool:
+        return self._received or os.getppid() != self._parent
 
-    def _tell(self, *_: object) -> None:
-        self._told = True
+    def _receive(self, *_: object) -> None:
+        self._received = True
 
 
-def fate(publisher: str, number: int) -> str:
-    """What a consumer does with a message it sees for the first time: the same whoever it is."""
+def planned_outcome(publisher: str, number: int) -> str:
+    """Return what every consumer does with the first delivery of a message."""
     share = crc32(f"{publisher}:{number}".encode()) % 100
     if share < REJECTED_PERCENT:
         return "reject"
@@ -71,41 +72,39 @@ def fate(publisher: str, number: int) -> str:
 
 @app.command()
 def publisher(
-    config: Annotated[Path, typer.Option()],
-    diary: Annotated[Path, typer.Option()],
-    rate: Annotated[float, typer.Option()] = 500.0,
+    config: Config, events: Events, rate: Annotated[float, typer.Option()] = 500.0
 ) -> None:
     """Publish numbered messages at a rate, with confirms."""
-    ending = Ending()
-    notes = Diary(diary)
+    stop = StopSignal()
+    log = EventLog(events)
     name = uuid.uuid4().hex[:8]  # a new one after each kill
     number = 0
-    while not ending.asked:
+    while not stop:
         try:
             with Connection.from_config(config, timeout_s=TIMEOUT_S) as connection:
                 sending = connection.publisher(max_unconfirmed=50_000)
-                number = _publish(sending, name, number, rate, ending, notes)
+                number = _publish(sending, name, number, rate, stop, log)
                 sending.wait_for_confirms(TIMEOUT_S)
         except ClientError as error:
-            notes.write(trouble=str(error))
+            log.write(error=str(error))
             time.sleep(_PAUSE_S)
 
 
 def _publish(
-    sending: Publisher, name: str, number: int, rate: float, ending: Ending, notes: Diary
+    sending: Publisher, name: str, number: int, rate: float, stop: StopSignal, log: EventLog
 ) -> int:
-    started_s = time.monotonic()
+    start_s = time.monotonic()
     first = number
-    while not ending.asked:
-        due = first + int((time.monotonic() - started_s) * rate)
+    while not stop:
+        due = first + int((time.monotonic() - start_s) * rate)
         while number < due:
             body = json.dumps({"p": name, "n": number, "at": time.time()})
 
             def confirmed(future: Future[None], number: int = number) -> None:
                 if future.exception() is None:
-                    notes.write(p=name, n=number)
+                    log.write(p=name, n=number)
                 else:
-                    notes.write(p=name, lost=number, why=str(future.exception()))
+                    log.write(p=name, lost=number, why=str(future.exception()))
 
             number += 1
             sending.publish("", WORK, body).add_done_callback(confirmed)
@@ -114,44 +113,42 @@ def _publish(
 
 
 @app.command()
-def consumer(
-    config: Annotated[Path, typer.Option()], diary: Annotated[Path, typer.Option()]
-) -> None:
-    """Consume the work queue: ack most, reject some, requeue some once."""
-    ending = Ending()
-    notes = Diary(diary)
-    while not ending.asked:
+def consumer(config: Config, events: Events) -> None:
+    """Consume the work queue: ack most messages, reject some, requeue some once."""
+    stop = StopSignal()
+    log = EventLog(events)
+    while not stop:
         try:
             with (
                 Connection.from_config(config, timeout_s=TIMEOUT_S) as connection,
                 connection.channel(lease_ms=LEASE_MS) as channel,
             ):
-                _consume(channel, ending, notes)
+                _consume(channel, stop, log)
                 channel.sync()
         except ClientError as error:
-            notes.write(trouble=str(error))
+            log.write(error=str(error))
             time.sleep(_PAUSE_S)
 
 
-def _consume(channel: Channel, ending: Ending, notes: Diary) -> None:
-    consuming = channel.consume(WORK, prefetch=PREFETCH)
+def _consume(channel: Channel, stop: StopSignal, log: EventLog) -> None:
+    deliveries = channel.consume(WORK, prefetch=PREFETCH)
     session = uuid.uuid4().hex[:8]
-    while not ending.asked:
-        delivery = consuming.next(_PAUSE_S)
+    while not stop:
+        delivery = deliveries.next(_PAUSE_S)
         if delivery is not None:
-            _settle(delivery, session, notes)
+            _settle(delivery, session, log)
 
 
-def _settle(delivery: Delivery, session: str, notes: Diary) -> None:
+def _settle(delivery: Delivery, session: str, log: EventLog) -> None:
     message = json.loads(delivery.body)
-    notes.write(
+    log.write(
         s=session,
         p=message["p"],
         n=message["n"],
         again=delivery.redelivered,
         took_s=round(time.time() - message["at"], 4),
     )
-    match fate(message["p"], message["n"]):
+    match planned_outcome(message["p"], message["n"]):
         case "reject":
             delivery.reject(requeue=False)
         case "requeue" if not delivery.redelivered:

@@ -1,0 +1,87 @@
+"""The log of `dlx bench chaos`: messages expire, overflow, are rejected, requeued and acked."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from streaming.bench.kafka_log import Headers, KafkaLog
+from streaming.protocol.headers import EXCHANGE, FLAGS, ROUTING_KEY
+
+LOG: Final = "chaos"
+EMPTY_LOG: Final = f"{LOG}-empty"
+START_MS: Final = 1_700_000_000_000
+WORK_QUEUES: Final = 4
+GET_COUNT: Final = 20
+
+_ANSWER_S: Final = 30
+
+
+def produce_log(servers: str, messages: int) -> int:
+    """Write the log, and return its end offset.
+
+    Raises:
+        RuntimeError: Kafka did not accept everything.
+    """
+    log = KafkaLog(servers)
+    limits = {"message.timestamp.before.max.ms": str((1 << 63) - 1), "retention.ms": "-1"}
+    for topic in (LOG, EMPTY_LOG):
+        log.create(topic, 1, limits)
+    _declare(log)
+    at_ms = START_MS
+    for number in range(messages):
+        at_ms += 1
+        headers: Headers = [
+            (EXCHANGE, b"orders"),
+            (ROUTING_KEY, f"order.{number % WORK_QUEUES}.created".encode()),
+        ]
+        if number % 50 == 0:
+            headers.append((FLAGS, b"confirm"))
+        log.send(LOG, f"body {number}".encode(), headers, at_ms=at_ms)
+        if number % 100 == 99:  # noqa: PLR2004 - every hundred
+            _settle(log, at_ms, number)
+    log.flush()
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "chaos-end"})
+    _low, high = consumer.get_watermark_offsets(TopicPartition(LOG, 0), timeout=_ANSWER_S)
+    consumer.close()
+    return int(high)
+
+
+def _declare(log: KafkaLog) -> None:
+    """Declare four kinds of work queues with one dead-letter queue."""
+
+    def command(**members: Any) -> None:
+        log.command(LOG, members, at_ms=START_MS)
+
+    for name, kind in (("orders", "topic"), ("dead", "fanout")):
+        command(op="declare_exchange", exchange={"name": name, "type": kind})
+    command(op="declare_queue", queue={"name": "graveyard"})
+    command(op="bind", binding={"source": "dead", "destination": "graveyard"})
+    variants: list[dict[str, Any]] = [
+        {"x-message-ttl": 500},
+        {"x-max-length": 50},
+        {},
+        {"x-queue-type": "quorum"},
+    ]
+    for number in range(WORK_QUEUES):
+        arguments = {"x-dead-letter-exchange": "dead", **variants[number % len(variants)]}
+        name = f"work{number}"
+        command(op="declare_queue", queue={"name": name, "arguments": arguments})
+        binding = {"source": "orders", "destination": name, "routing_key": f"order.{number}.#"}
+        command(op="bind", binding=binding)
+
+
+def _settle(log: KafkaLog, at_ms: int, number: int) -> None:
+    """Get messages from a queue without TTL or limit: reject half, requeue two, ack the others."""
+
+    def command(**members: Any) -> None:
+        log.command(LOG, {**members, "channel": "worker"}, at_ms=at_ms)
+
+    label = f"g{number}"
+    refs = [f"{label}/{place}" for place in range(GET_COUNT)]
+    queue = f"work{2 + number // 100 % 2}"
+    command(op="get", queue=queue, count=GET_COUNT, **{"as": label})
+    command(op="reject", refs=refs[:10])
+    command(op="nack", refs=refs[10:12], requeue=True)
+    command(op="ack", refs=refs[12:])

@@ -1,0 +1,65 @@
+"""Writes the records of a benchmark to Kafka, in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
+
+from streaming.protocol.headers import OP
+
+FLUSH_S: Final = 120
+
+Headers: TypeAlias = list[tuple[str, str | bytes | None]]
+
+
+class KafkaLog:
+    """The topics that a benchmark writes."""
+
+    def __init__(self, servers: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "linger.ms": 50,
+                "batch.size": 1_000_000,
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+
+    def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Create a topic."""
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config))
+        self._admin.create_topics([new])[topic].result()
+
+    def send(
+        self, topic: str, value: bytes, headers: Headers, *, partition: int = 0, at_ms: int = 0
+    ) -> None:
+        """Queue a record; waits while the queue is full. `at_ms` 0 is now."""
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, headers=headers, partition=partition, timestamp=at_ms
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def command(self, topic: str, document: Mapping[str, Any], *, at_ms: int = 0) -> None:
+        """Queue a command."""
+        headers: Headers = [(OP, document["op"].encode())]
+        self.send(topic, json.dumps(document).encode(), headers, at_ms=at_ms)
+
+    def flush(self) -> None:
+        """Wait until Kafka has everything.
+
+        Raises:
+            RuntimeError: Kafka did not accept everything in time.
+        """
+        left = self._producer.flush(FLUSH_S)
+        if left:
+            raise RuntimeError(f"Kafka did not accept {left} records within {FLUSH_S} s")

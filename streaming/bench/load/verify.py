@@ -1,0 +1,157 @@
+"""Verifies a load: compares the tables with the event logs of the publishers and consumers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import quantiles
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from streaming.bench.load.actors import GRAVEYARD, WORK
+from streaming.queries.audit.balance import Balance, balance
+from streaming.queries.duckdb_tables import Tables
+
+_MAX_SHOWN = 3
+_ENDINGS = {"acked", "died", "consumed", "purged", "deleted", "rerouted"}
+
+Name: TypeAlias = tuple[str, int]
+"""A message: the name of its publisher, and its number."""
+
+
+class LoadReport(NamedTuple):
+    """The outcome of a load.
+
+    Attributes:
+        messages: rows of `messages`.
+        confirmed: publishes that were confirmed.
+        deliveries: deliveries that the consumers logged.
+        redelivered: how many of them were redeliveries.
+        acked: copies of the work queue that were acked.
+        died: copies of the work queue that died.
+        delivered_p50_s: median time from publish to delivery, without redeliveries.
+        delivered_p99_s: the same, 99th percentile.
+        problems: what is wrong; empty if everything is accounted for.
+    """
+
+    messages: int
+    confirmed: int
+    deliveries: int
+    redelivered: int
+    acked: int
+    died: int
+    delivered_p50_s: float
+    delivered_p99_s: float
+    problems: list[str]
+
+
+def copies_in_queue(tables: Path) -> int:
+    """Return the copies in the work queue; at least 1 before anything was published."""
+    for row in _balance(tables).queues:
+        if row.queue == WORK:
+            return row.ready + row.unacked + (not row.published)
+    return 1
+
+
+def verify(tables: Path, event_logs: Iterable[Path]) -> LoadReport:
+    """Compare the tables with the event logs."""
+    problems: list[str] = []
+    arrived = Counter(_names(tables))
+    endings = _endings(tables)
+    events = [event for log in event_logs for event in _read(log)]
+    delivered = [event for event in events if "s" in event]
+    confirmed = {(each["p"], each["n"]) for each in events if "n" in each and "s" not in each}
+    seen = {(each["p"], each["n"]) for each in delivered}
+    ends = Counter(kinds[0] for kinds in endings.values() if kinds)
+    for problem, found in (
+        ("confirmed, but not in messages", confirmed - arrived.keys()),
+        ("more than once in messages", {name for name, times in arrived.items() if times > 1}),
+        ("in messages, but never delivered", arrived.keys() - seen),
+        ("delivered, but not in messages", seen - arrived.keys()),
+        (
+            "copies not settled exactly once",
+            {copy for copy, kinds in endings.items() if len(kinds) != 1},
+        ),
+        ("delivered out of order", set(out_of_order(delivered))),
+    ):
+        if found:
+            shown = ", ".join(str(one) for one in sorted(found)[:_MAX_SHOWN])
+            problems.append(f"{len(found)} {problem}: {shown}")
+    if len(endings) != arrived.total():
+        problems.append(f"{arrived.total()} messages, but {len(endings)} copies in {WORK}")
+    problems += _balance_problems(_balance(tables), ends["died"])
+    first = [each["took_s"] for each in delivered if not each["again"]]
+    cuts = quantiles(first, n=100) if len(first) > 1 else [0.0] * 99
+    return LoadReport(
+        messages=arrived.total(),
+        confirmed=len(confirmed),
+        deliveries=len(delivered),
+        redelivered=sum(each["again"] for each in delivered),
+        acked=ends["acked"],
+        died=ends["died"],
+        delivered_p50_s=cuts[49],
+        delivered_p99_s=cuts[98],
+        problems=problems,
+    )
+
+
+def _names(tables: Path) -> list[Name]:
+    bodies = (json.loads(row["body"]) for row in _rows(tables, "messages", ["body"]))
+    return [(body["p"], body["n"]) for body in bodies]
+
+
+def _endings(tables: Path) -> dict[int, list[str]]:
+    """How each copy in the work queue ended."""
+    endings: dict[int, list[str]] = {}
+    rows = _rows(tables, "events", ["kind", "queue", "copy_id", "seq"])
+    for row in sorted((row for row in rows if row["queue"] == WORK), key=lambda row: row["seq"]):
+        if row["kind"] == "enqueued":
+            endings[row["copy_id"]] = []
+        elif row["kind"] in _ENDINGS:
+            endings[row["copy_id"]].append(row["kind"])
+    return endings
+
+
+def _rows(tables: Path, table: str, columns: list[str]) -> list[dict[str, Any]]:
+    files = DeltaTable(str(tables / table)).file_uris()
+    return [row for file in files for row in pq.read_table(file, columns=columns).to_pylist()]
+
+
+def _read(log: Path) -> list[dict[str, Any]]:
+    lines = log.read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def out_of_order(delivered: list[dict[str, Any]]) -> list[str]:
+    """Return first deliveries to a consumer that follow a later message of the same publisher."""
+    highest: defaultdict[tuple[str, str], int] = defaultdict(lambda: -1)
+    found = []
+    for event in delivered:
+        if not event["again"]:
+            pair = event["s"], event["p"]
+            if event["n"] <= highest[pair]:
+                found.append(f"{event['p']}:{event['n']} after {highest[pair]} to {event['s']}")
+            highest[pair] = max(event["n"], highest[pair])
+    return found
+
+
+def _balance(tables: Path) -> Balance:
+    opened = Tables(str(tables))
+    try:
+        return balance(opened)
+    finally:
+        opened.close()
+
+
+def _balance_problems(result: Balance, died: int) -> list[str]:
+    problems = [f"unexplained: {finding}" for finding in result.findings[:_MAX_SHOWN]]
+    if result.unexplained:
+        problems.append(f"the balance has {result.unexplained} unexplained")
+    ready = sum(row.ready for row in result.queues if row.queue == GRAVEYARD)
+    if ready != died:
+        problems.append(f"{died} died, but {ready} are in {GRAVEYARD}")
+    return problems

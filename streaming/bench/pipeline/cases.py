@@ -1,0 +1,320 @@
+"""`dlx bench pipeline`: measures the job on real Kafka, Spark and Delta, on this machine.
+
+    throughput  every message dies once: Spark's plain copy of the same records, the core alone (one
+                process, no Kafka, Spark or Delta), the job with one lane and with one per core
+    latency     from a consumer's reject to the row in `dead_letters`, at a steady rate
+    resident    batch time with many messages in the queues against few
+    queues      batch time with many active queues against few
+    commits     commit time after many earlier batches against few
+    idle        cores in use, and batches, while nothing is published
+
+All figures of a line are from one run. Batch times are Spark's, from trigger to end, with commits
+and checkpoint. They consist of:
+
+    spark_s       before and after the stages: offsets, plan, the checkpoint's logs
+    stages_s      the Spark job
+      read, understand, write               first stage, the slowest task
+      unpack, fold, rows, outbound, state   stateful stage, the slowest task
+      exchange    the rest: starting tasks, the shuffle, the commit of the state store
+    commit_s      the commit of the four tables
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from streaming.bench.core import event_columns
+from streaming.bench.pipeline import commit_history
+from streaming.bench.pipeline.baseline_copy import copy_rate
+from streaming.bench.pipeline.reject_latency import reject_latencies
+from streaming.bench.pipeline.traffic import Shape, declarations
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Actor
+from streaming.broker.message import Message, Publication
+from streaming.broker.shard import Shard
+from streaming.broker.state.store import MemoryStore
+from streaming.broker.vhost import VhostCache
+from streaming.config.job import JobSettings
+from streaming.protocol.commands import parse_command
+
+if TYPE_CHECKING:
+    from streaming.bench.pipeline.environment import BenchEnvironment, CommittedBatch
+
+WARM_UP: Final = 3
+"""Batches to ignore first: modules and classes are loaded, and code is compiled."""
+
+RECORDS_PER_MS: Final = 20
+SETTLE_S: Final = 10
+IDLE_TRIGGER_MS: Final = JobSettings().trigger_ms
+
+FIRST_STAGE: Final = ("read", "understand", "write")
+SECOND_STAGE: Final = ("unpack", "fold", "rows", "outbound", "state")
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much to measure.
+
+    Attributes:
+        messages: measured in `throughput`, after the warm-up.
+        batch: records per batch in `throughput`.
+        rate: messages per second in `latency`.
+        seconds: duration of `latency` and `idle`.
+        resident: the larger number of messages in `resident`.
+        queues: the larger number of queues in `queues`.
+        history: the larger number of batches in `commits`.
+        few: the smaller numbers of these three, at most a tenth of the larger ones.
+        small_batch: records per batch in `resident` and `queues`.
+        batches: batches measured in `resident` and `queues`.
+        commits: commits measured in `commits`.
+    """
+
+    messages: int = 1_000_000
+    batch: int = 200_000
+    rate: int = 1_000
+    seconds: int = 30
+    resident: int = 1_000_000
+    queues: int = 10_000
+    history: int = 100_000
+    few: tuple[int, int, int] = (10_000, 10, 100)
+    small_batch: int = 20_000
+    batches: int = 15
+    commits: int = 300
+
+    def pair(self, few: int, many: int) -> tuple[int, int]:
+        """Return the two sizes to compare."""
+        return min(few, max(1, many // 10)), many
+
+
+def throughput(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Measure messages per second while every message dies once."""
+    cores = environment.cores
+    shape = Shape(max_length=max(2 * cores, min(1_000, sizes.batch // 200)))
+    topic = "throughput"
+    lanes_by_case = {f"lanes_{lanes}": lanes for lanes in sorted({1, cores})}
+    total = sizes.messages + WARM_UP * sizes.batch
+    environment.traffic.create_topic(topic, cores)
+    for name, lanes in lanes_by_case.items():
+        environment.declare(name, declarations(shape), lanes)
+    environment.traffic.publish(topic, shape, total, cores)
+    folder = environment.root / "copy"
+    copied = copy_rate(environment.spark, environment.servers, topic, folder, sizes.batch, WARM_UP)
+    yield {"case": "copy", "messages_per_s": round(copied)}
+    core = core_rate(shape, sizes.messages, min(sizes.batch, 20_000))
+    yield {"case": "core", "messages_per_s": round(core)}
+    deaths = total - shape.queues * shape.max_length
+    for name, lanes in lanes_by_case.items():
+        config = environment.config(name, topic, lanes=lanes, batch_rows=sizes.batch)
+        with environment.job(config) as job:
+            job.wait_until(lambda: job.published >= total and job.died >= deaths)
+            batches = [each for each in job.batches if each.publishes >= sizes.batch // 2]
+        start_s, counted = batches[WARM_UP - 1].at_s, batches[WARM_UP:]
+        seconds = counted[-1].at_s - start_s
+        publishes = sum(each.publishes for each in counted)
+        yield {
+            "case": name,
+            "messages_per_s": round(publishes / seconds),
+            "of_copy": round(publishes / seconds / copied, 2),
+            "of_core": round(publishes / seconds / core, 2),
+            "deaths_per_message": round(sum(each.deaths for each in counted) / publishes, 2),
+            "batch_s": round(seconds / len(counted), 2),
+            **batch_parts(counted, job.progress),
+            **job.cpu.cores(start_s, counted[-1].at_s),
+        }
+
+
+def core_rate(shape: Shape, messages: int, batch: int) -> float:
+    """Do the same work in the core alone; return messages per second of the median batch."""
+    store = MemoryStore()
+    cache = VhostCache()
+    actor = Actor(None, "pub")
+    config = ShardConfig(consumer_timeout_ms=None)
+    shard = Shard(config, store, cache=cache)
+    for document in declarations(shape):
+        shard.command(0, parse_command(document), actor)
+    shard.finish()
+    publications = [Publication("orders", f"w{number}", {}, None) for number in range(shape.queues)]
+    seconds = []
+    gc.collect()
+    gc.disable()
+    try:
+        for first in range(0, messages, batch):
+            records = [
+                (offset // RECORDS_PER_MS, Message(1, 0, offset, 1, offset, 200))
+                for offset in range(first, first + batch)
+            ]
+            start_s = time.perf_counter()
+            shard = Shard(config, store, cache=cache)
+            for at_ms, message in records:
+                shard.publish(at_ms, message, publications[message.offset % shape.queues], 0, actor)
+            event_columns(shard.finish().events)
+            seconds.append(time.perf_counter() - start_s)
+    finally:
+        gc.enable()
+    return batch / median(seconds)
+
+
+def latency(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Measure the time from a reject to its row in `dead_letters`."""
+    found = reject_latencies(environment, sizes.rate, sizes.seconds)
+    yield {
+        "case": "latency",
+        "rate": sizes.rate,
+        "rejects": len(found.seconds),
+        "p50_ms": round(1000 * percentile(found.seconds, 0.5)),
+        "p99_ms": round(1000 * percentile(found.seconds, 0.99)),
+        **batch_parts(found.batches, found.progress),
+        **found.cores,
+    }
+
+
+def resident(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Compare batch times by the number of messages in the queues."""
+    times = {}
+    for count in sizes.pair(sizes.few[0], sizes.resident):
+        shape = Shape(queues=10, max_length=max(1, count // 10), only_length=True)
+        times[count] = _batch_times(environment, f"resident-{count}", shape, sizes, fill=count)
+    yield _comparison("resident", times)
+
+
+def queues(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Compare batch times by the number of queues that get the same number of messages."""
+    times = {}
+    for count in sizes.pair(sizes.few[1], sizes.queues):
+        shape = Shape(queues=count, max_length=1, only_length=True)
+        times[count] = _batch_times(environment, f"queues-{count}", shape, sizes, fill=count)
+    yield _comparison("queues", times)
+
+
+def _comparison(case: str, times: dict[int, dict[str, float]]) -> Figures:
+    """Two batch times, their ratio, and the parts of both in milliseconds."""
+    (few, few_parts), (many, many_parts) = times.items()
+    few_s, many_s = few_parts.pop("batch_s"), many_parts.pop("batch_s")
+    return {
+        "case": case,
+        "few": few,
+        "few_batch_ms": round(1000 * few_s),
+        "many": many,
+        "many_batch_ms": round(1000 * many_s),
+        "ratio": round(many_s / few_s, 2),
+        **{
+            f"{name.removesuffix('_s')}_ms": [round(1000 * few_parts[name]), round(1000 * part)]
+            for name, part in many_parts.items()
+            if name in few_parts
+        },
+    }
+
+
+def _batch_times(
+    environment: BenchEnvironment, name: str, shape: Shape, sizes: Sizes, fill: int
+) -> dict[str, float]:
+    """Median seconds of a batch of `small_batch` messages, after `fill` messages."""
+    environment.traffic.create_topic(name, 1)
+    environment.declare(name, declarations(shape))
+    environment.traffic.publish(name, shape, fill, 1)
+    with environment.job(environment.config(name, name, batch_rows=sizes.batch)) as job:
+        job.wait_until(lambda: job.published >= fill)
+    more = (sizes.batches + WARM_UP) * sizes.small_batch
+    environment.traffic.publish(name, shape, more, 1, first=fill)
+    with environment.job(environment.config(name, name, batch_rows=sizes.small_batch)) as job:
+        job.wait_until(lambda: job.published >= more)
+        job.wait_for_progress()
+        seconds = [
+            each["durationMs"]["triggerExecution"] / 1000
+            for each in job.job.query.recentProgress
+            if each["numInputRows"]
+        ]
+    counted = [each for each in job.batches if each.publishes][WARM_UP:]
+    return {"batch_s": median(seconds[WARM_UP:]), **batch_parts(counted, job.progress)}
+
+
+def commits(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Compare commit times by the number of earlier batches, with upkeep running."""
+    pair = sizes.pair(sizes.few[2], sizes.history)
+    found = commit_history.measure(environment.root / "commits", *pair, sizes.commits)
+    (few, few_s), (many, many_s) = found.items()
+    yield {
+        "case": "commits",
+        "few": few,
+        "few_p50_ms": round(1000 * percentile(few_s, 0.5), 1),
+        "few_p99_ms": round(1000 * percentile(few_s, 0.99), 1),
+        "many": many,
+        "many_p50_ms": round(1000 * percentile(many_s, 0.5), 1),
+        "many_p99_ms": round(1000 * percentile(many_s, 0.99), 1),
+        "ratio": round(percentile(many_s, 0.99) / percentile(few_s, 0.99), 2),
+    }
+
+
+def idle(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Measure cores and batches of an idle job, with Kafka and the heartbeat."""
+    shape = Shape(queues=10, max_length=max(1, sizes.small_batch // 20), only_length=True)
+    environment.traffic.create_topic("idle", 1)
+    environment.declare("idle", declarations(shape))
+    environment.traffic.publish("idle", shape, sizes.small_batch, 1)
+    config = environment.config("idle", "idle", trigger_ms=IDLE_TRIGGER_MS)
+    with environment.job(config) as job:
+        job.wait_until(lambda: job.published >= sizes.small_batch)
+        time.sleep(SETTLE_S)  # queue_contents and upkeep follow the last batch
+        before, start_s = len(job.batches), time.time()
+        time.sleep(sizes.seconds)
+        end_s = time.time()
+    cores = job.cpu.cores(start_s, end_s)
+    yield {
+        "case": "idle",
+        "seconds": round(end_s - start_s),
+        "batches": len(job.batches) - before,
+        "cores": round(sum(cores.values()), 2),
+        **cores,
+    }
+
+
+def batch_parts(
+    batches: Sequence[CommittedBatch], progress: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Return the median seconds of each part of a batch.
+
+    Args:
+        batches: the batches to measure.
+        progress: Spark's progress of the query; it may lack some batches.
+    """
+    triggers = {each["batchId"]: each["durationMs"]["triggerExecution"] / 1000 for each in progress}
+    names = ("stages", "commit", *FIRST_STAGE, *SECOND_STAGE)
+    parts: dict[str, list[float]] = {name: [] for name in ("spark", *names, "exchange")}
+    for each in batches:
+        seconds = each.batch.seconds
+        for name in names:
+            parts[name].append(seconds.get(name, 0.0))
+        inside = sum(seconds.get(name, 0.0) for name in (*FIRST_STAGE, *SECOND_STAGE))
+        parts["exchange"].append(seconds["stages"] - inside)
+        trigger = triggers.get(each.batch.batch_id)
+        if trigger is not None:
+            parts["spark"].append(trigger - seconds["stages"] - seconds["commit"])
+    return {f"{name}_s": round(median(values), 3) for name, values in parts.items() if values}
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which a share of the values lies.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("nothing was measured")
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+CASES: Final[dict[str, Callable[[BenchEnvironment, Sizes], Iterator[Figures]]]] = {
+    "throughput": throughput,
+    "latency": latency,
+    "resident": resident,
+    "queues": queues,
+    "commits": commits,
+    "idle": idle,
+}

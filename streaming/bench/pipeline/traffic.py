@@ -1,0 +1,101 @@
+"""The traffic of `dlx bench pipeline`: orders that all die once, in Kafka.
+
+orders (topic) --> w0, w2, ...   they expire                  half each
+                   w1, w3, ...   the queue exceeds its length
+                        | dead letters
+                   dlx (fanout) --> dlq, where they stay
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streaming.bench.kafka_log import Headers, KafkaLog
+from streaming.protocol.headers import EXCHANGE, ROUTING_KEY
+
+BODY_BYTES: Final = 200
+DEAD_LETTER_QUEUE: Final = "dlq"
+_BODIES: Final = 4_096
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The work queues.
+
+    Attributes:
+        queues: how many. Even ones have the TTL, odd ones the length limit.
+        ttl_ms: the TTL.
+        max_length: the length limit.
+        only_length: all queues have the length limit.
+    """
+
+    queues: int = 10
+    ttl_ms: int = 1_000
+    max_length: int = 1_000
+    only_length: bool = False
+
+
+def declarations(shape: Shape) -> list[dict[str, Any]]:
+    """Return the commands that declare exchanges, queues and bindings."""
+    found: list[dict[str, Any]] = [
+        {"op": "declare_exchange", "exchange": {"name": "orders", "type": "direct"}},
+        {"op": "declare_exchange", "exchange": {"name": "dlx", "type": "fanout"}},
+        {"op": "declare_queue", "queue": {"name": DEAD_LETTER_QUEUE}},
+        {"op": "bind", "binding": {"source": "dlx", "destination": DEAD_LETTER_QUEUE}},
+    ]
+    for number in range(shape.queues):
+        arguments: dict[str, Any] = {"x-dead-letter-exchange": "dlx"}
+        if shape.only_length or number % 2:
+            arguments["x-max-length"] = shape.max_length
+        else:
+            arguments["x-message-ttl"] = shape.ttl_ms
+        name = f"w{number}"
+        found.append({"op": "declare_queue", "queue": {"name": name, "arguments": arguments}})
+        binding = {"source": "orders", "destination": name, "routing_key": name}
+        found.append({"op": "bind", "binding": binding})
+    return found
+
+
+def bodies() -> Iterator[bytes]:
+    """Yield random bodies without end; they repeat after 4,096."""
+    chances = random.Random(1)  # noqa: S311 - not for secrets
+    known = [chances.randbytes(BODY_BYTES) for _ in range(_BODIES)]
+    while True:
+        yield from known
+
+
+class Traffic:
+    """Writes topologies and publishes to the topics of one Kafka."""
+
+    def __init__(self, servers: str) -> None:
+        self._log = KafkaLog(servers)
+        self._bodies = bodies()
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic as the job does with `clock = wall`."""
+        config = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
+        self._log.create(topic, partitions, config)
+
+    def declare(self, topic: str, commands: list[dict[str, Any]], partitions: int) -> None:
+        """Create a topic of commands and write commands to it."""
+        self.create_topic(topic, partitions)
+        for command in commands:
+            self._log.command(topic, command)
+        self._log.flush()
+
+    def publish(
+        self, topic: str, shape: Shape, count: int, partitions: int, first: int = 0
+    ) -> None:
+        """Write publishes to the work queues in turn; each round of queues is in one partition."""
+        headers: list[Headers] = [
+            [(EXCHANGE, b"orders"), (ROUTING_KEY, f"w{number}".encode())]
+            for number in range(shape.queues)
+        ]
+        for number in range(first, first + count):
+            turn, queue = divmod(number, shape.queues)
+            body = next(self._bodies)
+            self._log.send(topic, body, headers[queue], partition=turn % partitions)
+        self._log.flush()
