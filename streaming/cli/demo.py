@@ -119,8 +119,8 @@ def _traffic(file: Path, seconds: float | None) -> int:
     from rich.console import Console
 
     from streaming.config import load_config
-    from streaming.demo.addresses import addresses_of
-    from streaming.demo.traffic_only import drive
+    from streaming.demo.client_setup import addresses_of
+    from streaming.demo.traffic import run_traffic_only
 
     addresses = addresses_of(load_config(file), os.environ)
     stopping = threading.Event()
@@ -131,7 +131,9 @@ def _traffic(file: Path, seconds: float | None) -> int:
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     try:
-        drive(addresses, seconds, stopping, Console(highlight=False, markup=False, emoji=False))
+        run_traffic_only(
+            addresses, seconds, stopping, Console(highlight=False, markup=False, emoji=False)
+        )
     except DlxError as error:
         print(f"dlx demo: {error}", file=sys.stderr)
         return EXIT_INVALID

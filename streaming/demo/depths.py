@@ -1,4 +1,4 @@
-"""How full the queues are, followed event by event. For one shard, as the demo has."""
+"""How full the queues are and how many messages died, from the events of one shard."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,38 +10,42 @@ LEAVING: Final = frozenset(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 ENQUEUED: Final = Kind.ENQUEUED.name.lower()
 DELIVERED: Final = Kind.DELIVERED.name.lower()
 REQUEUED: Final = Kind.REQUEUED.name.lower()
+DIED: Final = Kind.DIED.name.lower()
 
 
 class Depth(NamedTuple):
-    """Of one queue."""
+    """Number of messages in one queue."""
 
     ready: int = 0
     unacked: int = 0
 
 
-class Move(NamedTuple):
-    """An event of a copy, as `events` has it; of other events `copy_id` is None."""
+class CopyEvent(NamedTuple):
+    """A row of the table `events`; an event about no copy has no `copy_id`."""
 
     kind: str
     queue: str | None
     copy_id: int | None
+    reason: str | None = None
 
 
 class Depths:
-    """Ready and unacked copies by queue."""
+    """Ready and unacked copies by queue; deaths by reason and by queue."""
 
     def __init__(self) -> None:
         self._ready: dict[int, str] = {}
         self._unacked: dict[int, str] = {}
+        self.deaths: Counter[str] = Counter()
+        self.died_in: Counter[str] = Counter()
 
-    def known(self, copies: Iterable[tuple[int, str, str]]) -> None:
-        """Take over copies that are in queues already: copy_id, queue, `ready` or `unacked`."""
+    def load(self, copies: Iterable[tuple[int, str, str]]) -> None:
+        """Add copies that are in queues already: copy_id, queue, `ready` or `unacked`."""
         for copy_id, queue, state in copies:
             (self._unacked if state == "unacked" else self._ready)[copy_id] = queue
 
-    def follow(self, moves: Iterable[Move]) -> None:
-        """Follow the events of a batch, in their order."""
-        for kind, queue, copy_id in moves:
+    def apply(self, events: Iterable[CopyEvent]) -> None:
+        """Apply the events of a batch, in their order."""
+        for kind, queue, copy_id, reason in events:
             if copy_id is None or queue is None:
                 continue
             if kind in LEAVING:
@@ -53,8 +57,11 @@ class Depths:
             elif kind in {ENQUEUED, REQUEUED}:
                 self._unacked.pop(copy_id, None)
                 self._ready[copy_id] = queue
+            if kind == DIED and reason is not None:
+                self.deaths[reason] += 1
+                self.died_in[queue] += 1
 
     def by_queue(self) -> dict[str, Depth]:
-        """Every queue that has a message."""
+        """The depth of every queue that has a message."""
         ready, unacked = Counter(self._ready.values()), Counter(self._unacked.values())
         return {name: Depth(ready[name], unacked[name]) for name in sorted({*ready, *unacked})}

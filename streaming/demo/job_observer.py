@@ -1,71 +1,69 @@
-"""Follows a running job: its batches, the events they committed, what waits in Kafka."""
+"""Observes a running job: its batches, the events they committed, the lag in Kafka."""
 
 import threading
 import time
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streaming.demo.addresses import Addresses
-from streaming.demo.depths import Depths, Move
-from streaming.demo.live import Deaths
+from streaming.demo.client_setup import Addresses
+from streaming.demo.depths import CopyEvent, Depths
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.current_contents import EVENTS, prepare_contents
 from streaming.queries.duckdb_tables import Tables
 
-ANSWER_S = 5.0
+REPLY_TIMEOUT_S: Final = 5.0
 
 
-class Following:
-    """What the demo knows of its job.
+class JobObserver:
+    """What the demo knows about its job.
 
-    `batch_done` is called on the job's thread; everything else by one thread.
+    The job's thread calls `batch_done`; one other thread uses everything else.
 
     Attributes:
-        depths: of the queues, as of the last batch taken in.
-        deaths: in this run.
-        batches: taken in, in this run.
-        batch_s: how long the last one took.
-        first_batch_s, last_batch_s: when on the monotonic clock; None before.
-        next_deadline_ms: when the broker next wants to be woken, epoch milliseconds.
+        depths: of the queues, and deaths in this run, up to the last batch processed.
+        batches: number of batches processed in this run.
+        batch_s: duration of the last one.
+        first_batch_s, last_batch_s: when they were committed, on the monotonic clock.
+        next_deadline_ms: when the broker's next timer is due, epoch milliseconds.
+        arrived: set while batches wait to be processed.
     """
 
     def __init__(self, addresses: Addresses) -> None:
         self.depths = Depths()
-        self.deaths = Deaths()
         self.batches = 0
         self.batch_s = 0.0
         self.first_batch_s: float | None = None
         self.last_batch_s = time.monotonic()
         self.next_deadline_ms = 0
-        self._last_batch_id = -1
-        self._arrived: deque[tuple[float, BatchDone]] = deque()
         self.arrived = threading.Event()
+        self._last_batch_id = -1
+        self._waiting: deque[tuple[float, BatchDone]] = deque()
         self._inputs = (addresses.publishes, addresses.commands)
         self._partitions: list[TopicPartition] = []
         self._consumer = Consumer({**addresses.kafka, "group.id": "dlx-demo-lag", "log_level": 0})
 
-    def know(self, tables: Tables) -> None:
-        """Take over what an earlier run left in the queues; before the job starts."""
+    def load_queues(self, tables: Tables) -> None:
+        """Load what an earlier run left in the queues; call it before the job starts."""
         if tables.has(EVENTS):
             query = prepare_contents(tables)
-            self.depths.known(
+            self.depths.load(
                 tables.connection.execute(f"SELECT copy_id, queue, state FROM ({query})").fetchall()  # noqa: S608 (our own query)
             )
 
     def batch_done(self, done: BatchDone) -> None:
-        """Remember a batch, to be looked at on our own thread."""
-        self._arrived.append((time.monotonic(), done))
+        """Keep a batch until the observing thread processes it."""
+        self._waiting.append((time.monotonic(), done))
         self.arrived.set()
 
-    def take_in(self, job: Job) -> None:
-        """Follow the batches that were committed since."""
+    def process_batches(self, job: Job) -> None:
+        """Process the batches that were committed since the last call."""
         self.arrived.clear()
-        while self._arrived:
-            at_s, done = self._arrived.popleft()
+        while self._waiting:
+            at_s, done = self._waiting.popleft()
             if self.first_batch_s is None:
                 self.first_batch_s = at_s
             self.last_batch_s = at_s
@@ -76,16 +74,16 @@ class Following:
                 self.next_deadline_ms = report.next_deadline_ms
                 for file in report.files:
                     if file.table == EVENTS:
-                        self._follow(job, file.path)
+                        self._apply_events(job, file.path)
 
-    def lag_records(self, job: Job) -> int:
-        """Records in Kafka that are in no committed batch."""
+    def lag_records(self, job: Job) -> int | None:
+        """Number of records in Kafka that no committed batch contains; None if Kafka is away."""
         if self._last_batch_id < 0:
             return 0
         ends: dict[str, Any] = job.checkpoint.logs.offsets(self._last_batch_id).ends
         try:
             if not self._partitions:
-                known = self._consumer.list_topics(timeout=ANSWER_S).topics
+                known = self._consumer.list_topics(timeout=REPLY_TIMEOUT_S).topics
                 self._partitions = [
                     TopicPartition(topic, partition)
                     for topic in self._inputs
@@ -95,24 +93,19 @@ class Following:
                 max(0, self._end(each) - int(ends.get(each.topic, {}).get(str(each.partition), 0)))
                 for each in self._partitions
             )
-        except KafkaException:  # away for a moment: asked again at once
-            return 0 if not self._partitions else -1
+        except KafkaException:
+            return None
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._consumer.close()
 
     def _end(self, partition: TopicPartition) -> int:
-        return int(self._consumer.get_watermark_offsets(partition, timeout=ANSWER_S)[1])
+        return int(self._consumer.get_watermark_offsets(partition, timeout=REPLY_TIMEOUT_S)[1])
 
-    def _follow(self, job: Job, path: str) -> None:
+    def _apply_events(self, job: Job, path: str) -> None:
         folder = job.tables.below(EVENTS).local_path()
         assert folder is not None, "the demo's tables are on this machine"
-        table = pq.read_table(
-            folder / path, columns=["kind", "queue", "copy_id", "reason"], partitioning=None
-        )
-        rows = list(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
-        self.depths.follow(Move(kind, queue, copy_id) for kind, queue, copy_id, _reason in rows)
-        for kind, queue, _copy_id, reason in rows:
-            if kind == "died":
-                self.deaths.add(reason, queue)
+        table = pq.read_table(folder / path, columns=list(CopyEvent._fields), partitioning=None)
+        columns = (table[name].to_pylist() for name in CopyEvent._fields)
+        self.depths.apply(map(CopyEvent._make, zip(*columns, strict=True)))

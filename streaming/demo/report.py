@@ -1,19 +1,30 @@
-"""The end of the demo: dead letters, their history, the balance, where everything is, the SQL."""
+"""The demo's report: dead letters, their history, the balance, all files, and example queries."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.demo.balance_summary import sheet_lines
 from streaming.queries.audit.balance import Balance
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.message_attributes import MessageId
 
 DEAD_LETTERS: Final = "dead_letters"
 SHOWN_HISTORIES: Final = 6
+MAX_FINDINGS: Final = 10
 
-MOST_FINDINGS: Final = 10
+_ENDINGS: Final = {
+    "acked": "acknowledged by a consumer",
+    "consumed": "consumed without acknowledgement",
+    "rejected": "dead: rejected",
+    "expired": "dead: expired",
+    "maxlen": "dead: maxlen",
+    "delivery_limit": "dead: delivery_limit",
+    "purged": "purged",
+    "deleted": "lost with a deleted queue",
+    "rerouted": "rerouted by its queue's alternate exchange",
+}
 
 SUMMARY_SQL: Final = (
     "SELECT queue, reason, count(*) AS deaths FROM dead_letters\n"
@@ -30,7 +41,7 @@ DUCKDB_HISTORY_SQL: Final = (
 
 
 def summary_lines(tables: Tables) -> Iterator[str]:
-    """Deaths by queue and reason, and where they went."""
+    """Deaths by queue and reason, and where the messages went."""
     tables.view(DEAD_LETTERS)
     found = tables.values(
         """
@@ -47,7 +58,7 @@ def summary_lines(tables: Tables) -> Iterator[str]:
 
 
 def histories(tables: Tables) -> list[Row]:
-    """Of each queue and reason the dead letter that died most often; the longest x-death first."""
+    """The dead letter with the longest x-death of each queue and reason, longest first."""
     tables.view(DEAD_LETTERS)
     return tables.rows(
         f"""
@@ -85,18 +96,55 @@ def _death(death: dict[str, Any]) -> str:
     return words
 
 
+def balance_summary(drawn: Balance) -> Iterator[str]:
+    """The balance over all vhosts and queues; rows that are zero everywhere are left out."""
+    rows = list(_balance_rows(drawn))
+    width = max(len(what) for what, _count in rows)
+    for what, count in rows:
+        yield f"{what:<{width}}  {count:>9,}"
+
+
+def _balance_rows(drawn: Balance) -> Iterator[tuple[str, int]]:
+    queues, vhosts = drawn.queues, drawn.vhosts
+    yield "messages published", sum(vhost.messages for vhost in vhosts)
+    yield from _nonzero(
+        ("  reached no queue, dropped", sum(vhost.unroutable for vhost in vhosts)),
+        ("  reached no queue, returned to the publisher", sum(vhost.returned for vhost in vhosts)),
+        ("  refused by a full queue", sum(queue.refused for queue in queues)),
+        ("  refused with a channel error", sum(vhost.publish_errors for vhost in vhosts)),
+    )
+    yield "copies that entered queues, by a publish", sum(queue.published for queue in queues)
+    yield "copies that entered queues, by a death", sum(queue.dead_lettered for queue in queues)
+    endings: Counter[str] = Counter()
+    for queue in queues:
+        endings.update(queue.endings)
+    yield from _nonzero(*((f"  {words}", endings[ending]) for ending, words in _ENDINGS.items()))
+    held = sum(queue.held for queue in queues)
+    yield from _nonzero(("  held by at-least-once dead-lettering", held))
+    yield "  still in a queue, ready", sum(queue.ready for queue in queues)
+    yield "  still in a queue, unacked", sum(queue.unacked for queue in queues)
+    if drawn.resident is not None:
+        yield "resident by the broker's own count", drawn.resident
+    yield "records in quarantine", drawn.quarantined
+    yield "unexplained", drawn.unexplained
+
+
+def _nonzero(*rows: tuple[str, int]) -> Iterator[tuple[str, int]]:
+    return ((what, count) for what, count in rows if count)
+
+
 def balance_lines(drawn: Balance) -> Iterator[str]:
-    """The balance, its verdict, and what cannot be explained."""
-    yield from sheet_lines(drawn)
+    """The balance, whether it is closed, and what cannot be explained."""
+    yield from balance_summary(drawn)
     if drawn.unexplained:
         yield f"The balance is NOT closed: {drawn.unexplained} unexplained."
-        yield from map(str, drawn.findings[:MOST_FINDINGS])
+        yield from map(str, drawn.findings[:MAX_FINDINGS])
     else:
         yield "The balance is closed: every message and every copy is accounted for."
 
 
 def place_lines(directory: Path) -> Iterator[str]:
-    """Where everything is."""
+    """The demo's files and folders."""
     for name, what in (
         ("tables", "the Delta tables: messages, events, dead_letters, queue_contents, quarantine"),
         ("checkpoints", "Spark's checkpoint: the broker's state"),
@@ -108,14 +156,14 @@ def place_lines(directory: Path) -> Iterator[str]:
 
 
 def spark_sql(directory: Path) -> Sequence[str]:
-    """Statements for any Spark session with Delta, which finds the table by its path."""
+    """Statements for any Spark session with Delta; they name the table by its path."""
     table = str(directory / "tables" / DEAD_LETTERS).replace("`", "``")
     view = f"CREATE OR REPLACE TEMPORARY VIEW dead_letters AS SELECT * FROM delta.`{table}`"  # noqa: S608 (quoted)
     return [view, SUMMARY_SQL, SPARK_HISTORY_SQL]
 
 
 def duckdb_program(directory: Path) -> str:
-    """The same for DuckDB as a Python program: deltalake knows the files, DuckDB reads them."""
+    """The same as a Python program for DuckDB: deltalake finds the files, DuckDB queries them."""
     table = str(directory / "tables" / DEAD_LETTERS)
     queries = "".join(
         f"duckdb.sql('''{sql}''').show()\n" for sql in (SUMMARY_SQL, DUCKDB_HISTORY_SQL)
@@ -128,7 +176,7 @@ def duckdb_program(directory: Path) -> str:
 
 
 def commands(directory: Path, checkout: Path, rows: Sequence[Row]) -> Sequence[str]:
-    """What can be asked on the command line, by `dlx` of this checkout; about the first row too."""
+    """Example commands with this checkout's `dlx`, one of them about the first row."""
     dlx = shlex.quote(str(checkout / "dlx"))
     tables = f"--tables {shlex.quote(str(directory / 'tables'))}"
     shown = [f"{dlx} dead-letters show {MessageId.of(row['message_id'])}" for row in rows[:1]]
@@ -144,18 +192,18 @@ def query_lines(directory: Path, checkout: Path, rows: Sequence[Row]) -> Iterato
     """How to query the dead letters.
 
     Args:
-        rows: some of them.
-        checkout: where this program's `dlx` and `.venv` are.
+        rows: dead letters for the examples.
+        checkout: the folder with this program's `dlx` and `.venv`.
     """
-    yield "Without SQL, and without starting Spark:"
+    yield "Without SQL and without Spark:"
     yield from _indented("\n".join(commands(directory, checkout, rows)))
     shell = shlex.join([str(checkout / "dlx"), "sql", "--config", str(directory / "dlx.toml")])
-    yield f"Spark (its shell: {shell}; or spark.sql(...) of any session with Delta):"
+    yield f"Spark (start its shell with: {shell}; or use any session with Delta):"
     for sql in spark_sql(directory):
         yield from _indented(sql + ";")
-    yield f"DuckDB (from Python, such as {checkout / '.venv' / 'bin' / 'python'!s}):"
+    yield f"DuckDB (from Python, such as {checkout / '.venv' / 'bin' / 'python'}):"
     yield from _indented(duckdb_program(directory))
-    yield "More questions, in both dialects, are in the README."
+    yield "The documentation has more queries, in both dialects."
 
 
 def _indented(text: str) -> Iterator[str]:

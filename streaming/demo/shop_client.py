@@ -1,4 +1,4 @@
-"""The confluent-kafka side of the traffic: the shop publishes, payments and quotes consume."""
+"""The confluent-kafka client of the demo: it publishes orders, and consumes payments and quotes."""
 
 import time
 import uuid
@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from streaming.demo.addresses import Addresses, DemoError
+from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
 from streaming.demo.story import (
     PAYMENTS,
     QUOTES,
@@ -19,8 +19,7 @@ from streaming.demo.story import (
     parked,
     payment,
 )
-from streaming.demo.traffic_counters import Counts
-from streaming.demo.wire_records import Inbox, Record, Repeats, command, publish
+from streaming.demo.wire_records import Deduplicator, OutboundRecord, Record, command, publish
 
 SHOP_CHANNEL: Final = "demo-shop"
 PAYMENTS_CHANNEL: Final = "demo-payments"
@@ -31,17 +30,17 @@ OWN_CHANNELS: Final = (PAYMENTS_CHANNEL, QUOTES_CHANNEL)
 ORDERS_PER_S: Final = 40.0
 QUOTE_WORK_S: Final = 0.4
 PAYMENTS_PREFETCH: Final = 100
-FLUSH_S: Final = 10.0
-CONFIRM_S: Final = 2.0
-LOOK_S: Final = 5.0
+FLUSH_TIMEOUT_S: Final = 10.0
+CONFIRM_TIMEOUT_S: Final = 2.0
+REPLY_TIMEOUT_S: Final = 5.0
 
 
-class Desk:
+class ShopClient:
     """One producer and one reader of the outbound topic; used by one thread."""
 
-    def __init__(self, addresses: Addresses, counts: Counts) -> None:
+    def __init__(self, addresses: Addresses, counters: TrafficCounters) -> None:
         self._addresses = addresses
-        self._counts = counts
+        self._counters = counters
         self._producer = Producer({**addresses.kafka, "linger.ms": 5, "log_level": 0})
         self._consumer = Consumer(
             {
@@ -52,8 +51,8 @@ class Desk:
                 "log_level": 0,
             }
         )
-        self._repeats = Repeats()
-        self._answers: dict[str, dict[str, Any]] = {}
+        self._deduplicator = Deduplicator()
+        self._replies: dict[str, dict[str, Any]] = {}
         self._quotes: deque[str] = deque()
         self._quote_done_s = 0.0
         self._next_order = 0
@@ -64,55 +63,54 @@ class Desk:
     # -- before the traffic
 
     def topics_exist(self) -> bool:
-        """Whether the job has made its topics; until then nothing may be written."""
+        """Whether the job has created its topics; do not write before."""
         try:
-            known = self._consumer.list_topics(timeout=LOOK_S).topics
+            known = self._consumer.list_topics(timeout=REPLY_TIMEOUT_S).topics
         except KafkaException:
             return False
         return all(topic in known for topic in self._addresses.topics)
 
-    def begin(self) -> list[str]:
-        """Read the outbound topic from now on, and declare the topology.
+    def declare_topology(self) -> list[str]:
+        """Read the outbound topic from its end, and declare the topology.
 
-        Channels of an earlier run that was killed are closed first: their messages are requeued.
+        It first closes the channels of an earlier run that was killed, which requeues their
+        messages.
 
         Returns:
-            The reply ids of what was asked.
+            The reply ids of the declarations.
         """
-        known = self._consumer.list_topics(self._addresses.outbound, timeout=LOOK_S)
-        partitions = known.topics[self._addresses.outbound].partitions
-        self._consumer.assign(
-            [TopicPartition(self._addresses.outbound, each, OFFSET_END) for each in partitions]
+        outbound = self._addresses.outbound
+        known = self._consumer.list_topics(outbound, timeout=REPLY_TIMEOUT_S)
+        self._consumer.assign(  # at the offset that is the end now, before any command
+            [
+                TopicPartition(outbound, each, self._end(outbound, each))
+                for each in known.topics[outbound].partitions
+            ]
         )
-        for each in partitions:  # where "end" is now, before anything is asked
-            end = self._end(self._addresses.outbound, each)
-            self._consumer.seek(TopicPartition(self._addresses.outbound, each, end))
         self._next_order = self._end(self._addresses.publishes, 0)
-        run = uuid.uuid4().hex[:12]
         self.close_channels(("demo-shipping", *OWN_CHANNELS))
-        asked = []
-        for place, document in enumerate(TOPOLOGY):
-            asked.append(f"{run}-{place}")
-            self._command({**document, "channel": ADMIN_CHANNEL, "reply_id": asked[-1]})
-        return asked
+        run = uuid.uuid4().hex[:12]
+        reply_ids = [f"{run}-{place}" for place in range(len(TOPOLOGY))]
+        for reply_id, document in zip(reply_ids, TOPOLOGY, strict=True):
+            self._command({**document, "channel": ADMIN_CHANNEL, "reply_id": reply_id})
+        return reply_ids
 
-    def answered(self, asked: Iterable[str]) -> bool:
-        """Read on; whether the topology stands.
+    def is_declared(self, reply_ids: Iterable[str]) -> bool:
+        """Read replies; whether every declaration has succeeded.
 
         Raises:
             DemoError: a declaration was refused.
         """
         self._read(0.2)
-        for reply_id in asked:
-            answer = self._answers.get(reply_id)
-            if answer is None:
+        for reply_id in reply_ids:
+            reply = self._replies.get(reply_id)
+            if reply is None:
                 return False
-            if "error" in answer:
-                error = answer["error"]
+            if "error" in reply:
+                error = reply["error"]
                 raise DemoError(
-                    f"the broker refused {answer['op']}: {error['code']} {error['text']}\n"
-                    "Something else was declared there under these names: name another directory "
-                    "(--dir)."
+                    f"the broker refused {reply['op']}: {error['code']} {error['text']}\n"
+                    "Other declarations already use these names: choose another directory (--dir)."
                 )
         return True
 
@@ -126,7 +124,7 @@ class Desk:
     # -- the traffic
 
     def work(self, *, sell: bool) -> None:
-        """A moment's work: read what came, decide, and publish what is due."""
+        """Read what has arrived, settle it, and publish the orders that are due."""
         self._read(0.05)
         self._finish_quotes()
         if sell:
@@ -135,64 +133,64 @@ class Desk:
                 self._publish(order(self._next_order))
                 self._next_order += 1
                 self._sold += 1
-                self._counts.add("published")
+                self._counters.add("published")
         self._producer.poll(0)
 
     def close_channels(self, channels: Iterable[str] = OWN_CHANNELS) -> None:
-        """Stop consuming: what is unsettled goes back to its queue."""
+        """Stop consuming; unsettled messages return to their queues."""
         self._working = False
         for channel in channels:
             self._command({"op": "close_channel", "channel": channel})
 
     def wait_for_confirms(self) -> None:
-        """Read on until every publish is confirmed, for a moment at most."""
-        self._producer.flush(FLUSH_S)
-        deadline_s = time.monotonic() + CONFIRM_S
+        """Read until every publish is confirmed, or until a short timeout."""
+        self._producer.flush(FLUSH_TIMEOUT_S)
+        deadline_s = time.monotonic() + CONFIRM_TIMEOUT_S
         while time.monotonic() < deadline_s:
-            counts = self._counts.now()
+            counts = self._counters.snapshot()
             if counts.get("confirmed", 0) + counts.get("nacked", 0) >= counts.get("published", 0):
                 return
             self._read(0.1)
 
     def close(self) -> None:
-        """Hand the last records to Kafka, and give the connections back."""
-        self._producer.flush(FLUSH_S)
+        """Send the last records and close the connections."""
+        self._producer.flush(FLUSH_TIMEOUT_S)
         self._consumer.close()
 
     def _read(self, seconds: float) -> None:
         for message in self._consumer.consume(200, seconds):
             if message.error() is not None:
-                continue  # Kafka is away; the client connects again by itself
+                continue  # Kafka is away; the client reconnects by itself
             headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-            inbox = self._repeats.inbox(message.value(), headers)
-            if inbox is not None:
-                self._take(inbox)
+            record = self._deduplicator.read(message.value(), headers)
+            if record is not None:
+                self._handle(record)
 
-    def _take(self, inbox: Inbox) -> None:
-        match inbox.kind, inbox.channel:
+    def _handle(self, record: OutboundRecord) -> None:
+        match record.kind, record.channel:
             case "answer", _:
-                answer = inbox.document
-                if answer.get("reply_id"):
-                    self._answers[answer["reply_id"]] = answer
+                reply = record.document
+                if reply.get("reply_id"):
+                    self._replies[reply["reply_id"]] = reply
             case "confirm", _:
-                self._counts.add("confirmed" if inbox.document.get("ack") else "nacked")
+                self._counters.add("confirmed" if record.document.get("ack") else "nacked")
             case "delivery", "demo-payments" if self._working:
-                self._pay(inbox)
+                self._pay(record)
             case "delivery", "demo-quotes" if self._working:
-                self._quotes.append(inbox.delivery_id)
+                self._quotes.append(record.delivery_id)
                 self._quote_done_s = time.monotonic() + QUOTE_WORK_S
             case _:
                 pass
 
-    def _pay(self, inbox: Inbox) -> None:
-        decision = payment(inbox.value, inbox.amqp_headers)
+    def _pay(self, record: OutboundRecord) -> None:
+        decision = payment(record.value, record.amqp_headers)
         if decision == "reject":
-            self._settle("reject", inbox.delivery_id, PAYMENTS_CHANNEL, requeue=False)
+            self._settle("reject", record.delivery_id, PAYMENTS_CHANNEL, requeue=False)
             return
-        # The follow-up first: if we die in between, the order is delivered again, not forgotten.
-        self._publish(parked(inbox.value) if decision == "park" else paid(inbox.value))
-        self._counts.add("published")
-        self._settle("ack", inbox.delivery_id, PAYMENTS_CHANNEL)
+        # Publish before the ack: after a crash in between, the order is delivered again.
+        self._publish(parked(record.value) if decision == "park" else paid(record.value))
+        self._counters.add("published")
+        self._settle("ack", record.delivery_id, PAYMENTS_CHANNEL)
 
     def _finish_quotes(self) -> None:
         if self._quotes and time.monotonic() >= self._quote_done_s:
@@ -205,7 +203,7 @@ class Desk:
 
     def _settle(self, op: str, delivery_id: str, channel: str, **more: Any) -> None:
         self._command({"op": op, "refs": [delivery_id], "channel": channel, **more})
-        self._counts.add({"ack": "acked", "reject": "rejected"}[op])
+        self._counters.add({"ack": "acked", "reject": "rejected"}[op])
 
     def _command(self, document: dict[str, Any]) -> None:
         self._send(self._addresses.commands, command(document, self._addresses.vhost))
@@ -219,13 +217,13 @@ class Desk:
         while True:
             try:
                 self._producer.produce(topic, value=record.value, headers=headers)
-            except BufferError:  # Kafka is slow: wait for room
+            except BufferError:  # the local queue is full: wait for room
                 self._producer.poll(0.1)
             else:
                 return
 
     def _end(self, topic: str, partition: int) -> int:
         _low, high = self._consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=LOOK_S
+            TopicPartition(topic, partition), timeout=REPLY_TIMEOUT_S
         )
         return int(high)

@@ -1,27 +1,27 @@
-"""The demo, top to bottom: a real Kafka, the job, its traffic; then quiet, and the report.
+"""The demo from start to end: a real Kafka, the job, its traffic, and the report.
 
     DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml
 
-    Kafka and Spark start --> first batch --> traffic for N seconds --> traffic closes
-        --> the input is quiet and committed --> the job stops --> report --> Kafka stops
+    start Kafka and Spark --> first batch --> traffic for N seconds --> no more publishes
+        --> all input committed --> stop the job --> report --> stop Kafka
 
-The same directory continues where it was.
+A run in the same directory continues where the last one stopped.
 """
 
 import logging
+import math
 import os
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
-from streaming.demo.addresses import DemoError, addresses_of
-from streaming.demo.job_observer import Following
-from streaming.demo.live import Moment, View, say
+from streaming.demo.client_setup import DemoError, addresses_of
+from streaming.demo.job_observer import JobObserver
 from streaming.demo.report import (
     balance_lines,
     histories,
@@ -30,6 +30,7 @@ from streaming.demo.report import (
     query_lines,
     summary_lines,
 )
+from streaming.demo.screen import ScreenState, View, say
 from streaming.demo.story import WORKED
 from streaming.demo.traffic import Traffic
 from streaming.embedded.jvm.jars import resolve_jars
@@ -41,12 +42,12 @@ from streaming.queries.duckdb_tables import Tables
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 SHUFFLE_PARTITIONS: Final = 2
-"""Not the number of cores: the directory may be continued on another machine."""
+"""Independent of the number of cores: another machine may continue the directory."""
 
 LOOK_EVERY_S: Final = 0.5
 QUIET_S: Final = 1.5
 SOON_MS: Final = 5_000
-"""Timers due within this are waited for: the last retries."""
+"""The demo waits for timers that are due within this time: the last retries."""
 
 FINISH_TIMEOUT_S: Final = 30.0
 SETTLE_TIMEOUT_S: Final = 120.0
@@ -67,15 +68,28 @@ def job_config(directory: Path, bootstrap_servers: str) -> JobConfig:
     )
 
 
+class _Running(NamedTuple):
+    """What runs during the traffic."""
+
+    job: Job
+    traffic: Traffic
+    observer: JobObserver
+    view: View
+
+    def lag(self) -> int | None:
+        """Records that the job has not committed; None if Kafka is away."""
+        return self.observer.lag_records(self.job)
+
+
 class Show:
-    """One performance.
+    """One run of the demo.
 
     Args:
-        directory: of everything; absolute.
-        seconds: of traffic, from the first committed batch.
-        keep: after the report, leave Kafka and the job running until interrupted.
-        console: for what is shown.
-        progress: for bars while jars are downloaded.
+        directory: absolute path for all of its files.
+        seconds: duration of the traffic, from the first committed batch.
+        keep: whether Kafka and the job run until interrupted after the report.
+        console: for the view and the report.
+        progress: for progress bars while jars are downloaded.
     """
 
     def __init__(
@@ -86,14 +100,13 @@ class Show:
         self._keep = keep
         self._console = console
         self._progress = progress
-        self._view = View(console)
         self._phase = "starting"
 
     def run(self) -> bool:
-        """Play; whether the balance is closed.
+        """Run the demo; whether the balance is closed.
 
         Raises:
-            DlxError: something could not be started, or failed; in words.
+            DlxError: something could not be started, or failed.
             KeyboardInterrupt: interrupted; nothing is left running.
         """
         with ExitStack() as stack, ExitStack() as stream:
@@ -102,26 +115,21 @@ class Show:
             config = job_config(self._directory, kafka.bootstrap_servers)
             (self._directory / "dlx.toml").write_text(show_config(config), "utf-8")
             addresses = addresses_of(config, os.environ)
-            following = Following(addresses)
-            stack.callback(following.close)
-            with_tables = Tables(config.job.tables_location)
-            following.know(with_tables)
-            with_tables.close()
-            job = Job(config, following.batch_done)
+            observer = JobObserver(addresses)
+            stack.callback(observer.close)
+            with closing(Tables(config.job.tables_location)) as tables:
+                observer.load_queues(tables)
+            job = Job(config, observer.batch_done)
             stream.callback(job.stop)
             say(self._console, "starting Spark ...", "dim")
             job.start()
             traffic = Traffic(addresses)
             stream.callback(traffic.stop)
-            stream.callback(self._view.close)
+            view = View(self._console)
+            stream.callback(view.close)
             traffic.start()
-            self._play(job, traffic, following)
-            self._finish_work(job, traffic, following)
-            traffic.stop()
-            self._fail_if(traffic)
-            self._phase = "waiting for the last messages"
-            self._settle(job, traffic, following)
-            self._view.close()
+            self._play(_Running(job, traffic, observer, view))
+            view.close()
             if not self._keep:
                 stream.close()
             closed = self._report()
@@ -143,9 +151,9 @@ class Show:
         return kafka
 
     def _log_to_file(self) -> None:
-        """What the job and its libraries log is for a file: the terminal shows the story.
+        """Write the log of the job and its libraries to a file, and keep it off the terminal.
 
-        Python's root logger too: py4j tells it of every call that Ctrl-C interrupts.
+        This includes Python's root logger: py4j logs every call that Ctrl-C interrupts.
         """
         logs = self._directory / "logs"
         try:
@@ -153,8 +161,8 @@ class Show:
             handler = logging.FileHandler(logs / "dlx.log", encoding="utf-8")
         except OSError as failure:
             raise DemoError(
-                f"--dir: {failure.strerror} ({failure.filename}). Give write access there, or name "
-                "another directory."
+                f"--dir: {failure.strerror} ({failure.filename}). Grant write access there, or "
+                "choose another directory."
             ) from failure
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("streaming")
@@ -163,93 +171,83 @@ class Show:
         logger.propagate = False
         logging.getLogger().addHandler(handler)
 
-    def _play(self, job: Job, traffic: Traffic, following: Following) -> None:
-        """Traffic, until its time from the first committed batch is over."""
-        while following.first_batch_s is None or (
-            time.monotonic() - following.first_batch_s < self._seconds
-        ):
-            following.arrived.wait(LOOK_EVERY_S)
-            self._fail_if(traffic)
-            self._look(job, following)
-            if traffic.opened.is_set():
-                self._phase = "the shop is open"
-            self._show(job, traffic, following)
-
-    def _finish_work(self, job: Job, traffic: Traffic, following: Following) -> None:
-        """Close the shop, and let the consumers work off what waits for them; not for ever."""
-        traffic.close_shop()
-        self._phase = "the shop is closed"
-        patience_ends_s = time.monotonic() + FINISH_TIMEOUT_S
-        while time.monotonic() < patience_ends_s:
-            following.arrived.wait(LOOK_EVERY_S)
-            self._fail_if(traffic)
-            self._look(job, following)
-            self._show(job, traffic, following)
-            depths = following.depths.by_queue()
-            if following.lag_records(job) == 0 and not depths.keys() & set(WORKED):
-                return
-
-    def _settle(self, job: Job, traffic: Traffic, following: Following) -> None:
-        """Wait until all of Kafka's input is committed and no timer is due soon.
+    def _play(self, running: _Running) -> None:
+        """Run the traffic, let the consumers finish, and wait until all input is committed.
 
         Raises:
-            DemoError: the job does not catch up.
+            DemoError: the traffic failed, or the job does not catch up.
         """
-        patience_ends_s = time.monotonic() + SETTLE_TIMEOUT_S
-        while time.monotonic() < patience_ends_s:
-            following.arrived.wait(LOOK_EVERY_S)
-            self._look(job, following)
-            self._show(job, traffic, following)
-            quiet_s = time.monotonic() - following.last_batch_s
-            due_ms = following.next_deadline_ms - time.time_ns() // 1_000_000
-            if quiet_s >= QUIET_S and due_ms > SOON_MS and following.lag_records(job) == 0:
-                return
-        raise DemoError(
-            f"the job did not catch up within {SETTLE_TIMEOUT_S:.0f} s: "
-            f"{following.lag_records(job)} records wait in Kafka. Start the demo again with the "
-            f"same directory and it goes on; Spark's log is in {self._directory / 'logs'}."
-        )
+        observer, traffic = running.observer, running.traffic
 
-    def _look(self, job: Job, following: Following) -> None:
-        """Take in what was committed, and see that the job lives."""
-        if job.wait(0.01):
-            raise DemoError(f"the job ended by itself; see {self._directory / 'logs'}")
-        following.take_in(job)
+        def time_is_over() -> bool:
+            if traffic.opened.is_set():
+                self._phase = "the shop is open"
+            first_s = observer.first_batch_s
+            return first_s is not None and time.monotonic() - first_s >= self._seconds
 
-    def _fail_if(self, traffic: Traffic) -> None:
-        if isinstance(traffic.failure, DemoError):
-            raise traffic.failure
-        if traffic.failure is not None:
-            raise DemoError(f"the traffic has failed: {traffic.failure!r}") from traffic.failure
+        def work_is_done() -> bool:
+            return not observer.depths.by_queue().keys() & set(WORKED) and running.lag() == 0
 
-    def _show(self, job: Job, traffic: Traffic, following: Following) -> None:
-        now_s = time.monotonic()
-        first_s = following.first_batch_s
-        moment = Moment(
+        def all_is_committed() -> bool:
+            due_ms = observer.next_deadline_ms - time.time_ns() // 1_000_000
+            is_quiet = time.monotonic() - observer.last_batch_s >= QUIET_S
+            return is_quiet and due_ms > SOON_MS and running.lag() == 0
+
+        self._show_until(time_is_over, running)
+        traffic.close_shop()
+        self._phase = "the shop is closed"
+        self._show_until(work_is_done, running, FINISH_TIMEOUT_S)
+        traffic.stop()
+        self._phase = "waiting for the last messages"
+        if not self._show_until(all_is_committed, running, SETTLE_TIMEOUT_S):
+            raise DemoError(
+                f"the job did not catch up within {SETTLE_TIMEOUT_S:.0f} s: Kafka still has "
+                f"{running.lag()} records for it. Start the demo again with the same directory to "
+                f"continue; Spark's log is in {self._directory / 'logs'}."
+            )
+
+    def _show_until(
+        self, is_over: Callable[[], bool], running: _Running, timeout_s: float = math.inf
+    ) -> bool:
+        """Process batches and show the state until a condition holds; False after the timeout."""
+        job, observer = running.job, running.observer
+        ends_s = time.monotonic() + timeout_s
+        while time.monotonic() < ends_s:
+            observer.arrived.wait(LOOK_EVERY_S)
+            running.traffic.raise_failure()
+            if job.wait(0.01):
+                raise DemoError(f"the job stopped unexpectedly; see {self._directory / 'logs'}")
+            observer.process_batches(job)
+            now_s = time.monotonic()
+            running.view.show(self._state(running, now_s), now_s)
+            if is_over():
+                return True
+        return False
+
+    def _state(self, running: _Running, now_s: float) -> ScreenState:
+        observer = running.observer
+        first_s = observer.first_batch_s
+        return ScreenState(
             elapsed_s=None if first_s is None else now_s - first_s,
             total_s=self._seconds,
             phase=self._phase,
-            batches=following.batches,
-            batch_s=following.batch_s,
-            lag_records=following.lag_records(job),
-            traffic=traffic.counts.now(),
-            depths=following.depths.by_queue(),
-            deaths=following.deaths.by_reason,
-            died_in=following.deaths.by_queue,
-            gate_open=job.gate_state.open,
+            batches=observer.batches,
+            batch_s=observer.batch_s,
+            lag_records=running.lag(),
+            traffic=running.traffic.counters.snapshot(),
+            depths=observer.depths.by_queue(),
+            deaths=observer.depths.deaths,
+            died_in=observer.depths.died_in,
+            gate_open=running.job.gate_state.open,
         )
-        self._view.show(moment, now_s)
 
     def _report(self) -> bool:
-        tables = Tables(str(self._directory / "tables"))
-        try:
+        with closing(Tables(str(self._directory / "tables"))) as tables:
             rows = histories(tables)
             self._section("Dead letters, by queue and reason", summary_lines(tables))
             self._section("Some of them, with their history (x-death)", history_lines(rows))
             drawn = balance(tables)
             self._section("Balance", balance_lines(drawn))
-        finally:
-            tables.close()
         self._section("Where everything is", place_lines(self._directory))
         self._section("Query the dead letters", query_lines(self._directory, CHECKOUT, rows))
         return drawn.unexplained == 0
@@ -260,15 +258,12 @@ class Show:
             say(self._console, f"  {line}")
 
     def _stay(self, kafka: EmbeddedKafka, job: Job) -> None:
-        """Keep Kafka and the job running until interrupted; that is then a good end."""
-        say(
-            self._console,
-            f"\nKafka ({kafka.bootstrap_servers}) and the job go on; Ctrl-C ends them.",
-            "bold",
-        )
+        """Keep Kafka and the job running; Ctrl-C is then a successful end."""
+        words = f"\nKafka ({kafka.bootstrap_servers}) and the job keep running; Ctrl-C stops them."
+        say(self._console, words, "bold")
         try:
             while not job.wait(0.5):
                 pass
         except KeyboardInterrupt:
             return
-        raise DemoError(f"the job ended by itself; see {self._directory / 'logs'}")
+        raise DemoError(f"the job stopped unexpectedly; see {self._directory / 'logs'}")

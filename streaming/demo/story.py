@@ -1,16 +1,16 @@
-"""The story of the demo: an order process in RabbitMQ's words, and what goes wrong in it.
+"""The demo's story: an order process with RabbitMQ's topology, and what goes wrong in it.
 
     orders (topic) -- order.*.created --> payments  -- acked --> order.*.paid (a new message)
        |   |   |                            | card declined: rejected
        |   |   |                            +--> payments.retry -- 2 s, expired --> payments
        |   |   |                            | after three times: published to orders.parking
-       |   |   +-- order.*.paid ----> shipping (quorum) -- returned too often --> orders.parking
+       |   |   +-- order.*.paid ----> shipping (quorum) -- requeued too often --> orders.parking
        |   +------ quote.# ---------> quotes    -- 1.5 s, expired --------------> orders.parking
        +---------- # ---------------> dashboard -- longer than 50: maxlen ------> orders.overflow
        |                                            overflow -- longer than 200: maxlen, gone
-       +-- nothing takes it: alternate exchange orders.unroutable --> unroutable
+       +-- no binding matches: alternate exchange orders.unroutable --> unroutable
 
-Everything here is a value or a function of the order's number: each run tells the same story.
+Everything here is a value or a function of the order number, so every run is the same.
 """
 
 import json
@@ -28,7 +28,7 @@ QUOTES_TTL_MS: Final = 1_500
 SHORT_QUOTE_TTL_MS: Final = 700
 DASHBOARD_LENGTH: Final = 50
 OVERFLOW_LENGTH: Final = 200
-MOST_REJECTIONS: Final = 3
+MAX_REJECTIONS: Final = 3
 DELIVERY_LIMIT: Final = 2
 
 REGIONS: Final = ("eu", "us", "asia")
@@ -43,16 +43,16 @@ QUEUES: Final = (
     "overflow",
     "unroutable",
 )
-"""In the order in which they are shown."""
+"""All queues, in the order of the screen."""
 
 WORKED: Final = (PAYMENTS, "payments.retry", SHIPPING, QUOTES)
-"""Those that are empty when all work is done."""
+"""The queues that are empty once all work is done."""
 
 Decision = Literal["ack", "reject", "requeue", "park"]
 
 
 class Order(NamedTuple):
-    """A message to publish; headers and properties are AMQP's."""
+    """A message to publish, with AMQP headers and properties."""
 
     exchange: str
     routing_key: str
@@ -121,13 +121,13 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _bind("orders.overflow", "overflow"),
     _bind("orders.unroutable", "unroutable"),
 )
-"""Commands, each after those it needs; carried out again they change nothing."""
+"""Commands, each after those it depends on; running them again changes nothing."""
 
 
 def order(number: int) -> Order:
-    """The message that the shop publishes as its `number`-th, counted from 0.
+    """The message with a number, from 0, that the shop publishes.
 
-    Of twenty: fourteen orders, five quotes (one in a hurry), one with a misspelt routing key.
+    Every twenty are fourteen orders, five quotes (one urgent), and one with a misspelt key.
     """
     region = REGIONS[number % len(REGIONS)]
     slot = number % 20
@@ -149,7 +149,7 @@ def order(number: int) -> Order:
 
 
 def paid(body: bytes) -> Order:
-    """What follows a payment: the order goes to shipping."""
+    """The message after a payment: the order goes to shipping."""
     return Order(
         ORDERS,
         f"order.{_member(body, 'region', 'eu')}.paid",
@@ -160,21 +160,21 @@ def paid(body: bytes) -> Order:
 
 
 def parked(body: bytes) -> Order:
-    """An order that payments gives up: for a human to look at."""
+    """The message for an order that payments gives up on, for a human to look at."""
     return Order(
         PARKING_EXCHANGE,
         PAYMENTS,
         body,
         {"content_type": "application/json", "delivery_mode": 2},
-        {"given-up-after": MOST_REJECTIONS},
+        {"given-up-after": MAX_REJECTIONS},
     )
 
 
 def payment(body: bytes, headers: dict[str, Any]) -> Decision:
-    """What payments does: one card in eight is declined, every other of these for ever."""
+    """What the payments worker does: it declines one card in eight, half of them on every try."""
     number = int(_member(body, "order", 0))
     tries = rejections(headers, PAYMENTS)
-    if tries >= MOST_REJECTIONS:
+    if tries >= MAX_REJECTIONS:
         return "park"
     if number % 8 == 0 and (number % 16 == 0 or tries == 0):
         return "reject"
@@ -182,12 +182,12 @@ def payment(body: bytes, headers: dict[str, Any]) -> Decision:
 
 
 def shipment(body: bytes) -> Decision:
-    """What the shipping worker does: one parcel in nine does not fit the van, and never will."""
+    """What the shipping worker does: one parcel in nine never fits the van."""
     return "requeue" if int(_member(body, "order", 0)) % 9 == 0 else "ack"
 
 
 def rejections(headers: dict[str, Any], queue: str) -> int:
-    """How often a message was rejected in a queue, as its x-death says."""
+    """How often a message was rejected in a queue, according to its x-death."""
     deaths = headers.get("x-death")
     entries: Iterable[Any] = deaths if isinstance(deaths, list) else ()
     return sum(
@@ -200,7 +200,7 @@ def rejections(headers: dict[str, Any], queue: str) -> int:
 
 
 def _member(body: bytes, name: str, otherwise: Any) -> Any:
-    """A member of a body; of one that somebody else published, the stand-in."""
+    """A member of a body, or a default for a message that is not the shop's."""
     try:
         document = json.loads(body)
     except ValueError:

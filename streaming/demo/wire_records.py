@@ -1,6 +1,7 @@
-"""Kafka records as a client of the job writes and reads them: the wire page, and nothing of ours.
+"""Kafka records as any client of the job writes and reads them.
 
-The demo's workers are examples of clients, hence these few lines rather than a library.
+The demo's workers are examples of clients in any language: they follow the documentation of the
+wire format and use none of this project's own code.
 """
 
 import json
@@ -19,13 +20,13 @@ class Record(NamedTuple):
     headers: Headers
 
 
-class Inbox(NamedTuple):
-    """A record of the outbound topic.
+class OutboundRecord(NamedTuple):
+    """A record from the outbound topic.
 
     Attributes:
         kind: delivery, confirm, return, answer or publish_error.
-        value: a delivery's body; of others a JSON object.
-        headers: by name, the last value of each.
+        value: the body of a delivery; otherwise a JSON object.
+        headers: name -> last value.
     """
 
     kind: str
@@ -35,25 +36,25 @@ class Inbox(NamedTuple):
 
     @property
     def delivery_id(self) -> str:
-        """What a settlement names."""
+        """The id that a settlement refers to."""
         return self.headers.get("dlx-delivery-id", b"").decode()
 
     @property
     def amqp_headers(self) -> dict[str, Any]:
-        """The AMQP headers of a delivery, x-death among them."""
+        """The AMQP headers of a delivery, including x-death."""
         text = self.headers.get("dlx-headers")
         document = json.loads(text) if text else {}
         return document if isinstance(document, dict) else {}
 
     @property
     def document(self) -> dict[str, Any]:
-        """The value of what is no delivery."""
+        """The value of a record that is not a delivery."""
         document = json.loads(self.value)
         return document if isinstance(document, dict) else {}
 
 
 def publish(message: Order, vhost: str, channel: str, flags: str = "confirm") -> Record:
-    """A publish."""
+    """The record of a publish."""
     return Record(
         message.body,
         [
@@ -69,29 +70,29 @@ def publish(message: Order, vhost: str, channel: str, flags: str = "confirm") ->
 
 
 def command(document: dict[str, Any], vhost: str) -> Record:
-    """A command."""
+    """The record of a command."""
     headers = [("dlx-op", str(document["op"]).encode()), ("dlx-vhost", vhost.encode())]
     return Record(_json(document), headers)
 
 
-class Repeats:
-    """Drops what a replayed batch sent again: nothing but the highest seq must be remembered."""
+class Deduplicator:
+    """Skips records that a replayed batch sent again, by the highest `dlx-seq` of each lane."""
 
     def __init__(self) -> None:
         self._highest: dict[tuple[bytes, bytes], int] = {}
 
-    def inbox(
+    def read(
         self, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
-    ) -> Inbox | None:
-        """A record of the outbound topic, or None if it was seen before."""
+    ) -> OutboundRecord | None:
+        """A record from the outbound topic, or None if it was seen before."""
         by_name = {name: text or b"" for name, text in headers}
-        shard = (by_name.get("dlx-vhost", b""), by_name.get("dlx-lane", b""))
+        lane = (by_name.get("dlx-vhost", b""), by_name.get("dlx-lane", b""))
         seq = int(by_name.get("dlx-seq", b"0"))
-        if seq <= self._highest.get(shard, -1):
+        if seq <= self._highest.get(lane, -1):
             return None
-        self._highest[shard] = seq
-        kind = by_name.get("dlx-kind", b"").decode()
-        return Inbox(kind, by_name.get("dlx-channel", b"").decode(), value or b"", by_name)
+        self._highest[lane] = seq
+        kind, channel = (by_name.get(name, b"").decode() for name in ("dlx-kind", "dlx-channel"))
+        return OutboundRecord(kind, channel, value or b"", by_name)
 
 
 def _json(document: dict[str, Any]) -> bytes:

@@ -146,7 +146,7 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
 
 def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo):
     kept = demo.start("--seconds", "5", "--keep")
-    read_until(kept, "and the job go on; Ctrl-C ends them.")
+    read_until(kept, "and the job keep running; Ctrl-C stops them.")
     with pytest.raises(subprocess.TimeoutExpired):
         kept.wait(STAYS_S)
 

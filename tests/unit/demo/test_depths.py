@@ -1,6 +1,6 @@
 """Depths followed event by event."""
 
-from streaming.demo.depths import Depth, Depths, Move
+from streaming.demo.depths import CopyEvent, Depth, Depths
 
 
 def test_a_copy_goes_from_ready_to_unacked_and_back_and_away():
@@ -8,7 +8,7 @@ def test_a_copy_goes_from_ready_to_unacked_and_back_and_away():
     seen = []
 
     for kind in ("enqueued", "delivered", "requeued", "delivered", "acked"):
-        depths.follow([Move(kind, "work", 7)])
+        depths.apply([CopyEvent(kind, "work", 7)])
         seen.append(depths.by_queue())
 
     assert seen == [
@@ -23,7 +23,7 @@ def test_a_copy_goes_from_ready_to_unacked_and_back_and_away():
 def test_events_of_no_copy_change_nothing():
     depths = Depths()
 
-    depths.follow([Move("topology", None, None), Move("warning", "work", None)])
+    depths.apply([CopyEvent("topology", None, None), CopyEvent("warning", "work", None)])
 
     assert depths.by_queue() == {}
 
@@ -31,7 +31,16 @@ def test_events_of_no_copy_change_nothing():
 def test_what_an_earlier_run_left_is_known():
     depths = Depths()
 
-    depths.known([(1, "work", "ready"), (2, "work", "unacked"), (3, "dead", "ready")])
-    depths.follow([Move("died", "work", 1), Move("requeued", "work", 2)])
+    depths.load([(1, "work", "ready"), (2, "work", "unacked"), (3, "dead", "ready")])
+    depths.apply([CopyEvent("died", "work", 1), CopyEvent("requeued", "work", 2)])
 
     assert depths.by_queue() == {"work": Depth(1, 0), "dead": Depth(1, 0)}
+
+
+def test_deaths_are_counted_by_reason_and_by_queue():
+    depths = Depths()
+
+    depths.apply([CopyEvent("died", "work", 1, "expired"), CopyEvent("died", "work", 2, "maxlen")])
+
+    assert depths.deaths == {"expired": 1, "maxlen": 1}
+    assert depths.died_in == {"work": 2}

@@ -3,7 +3,7 @@
 from streaming.demo.story import (
     DASHBOARD_LENGTH,
     DELIVERY_LIMIT,
-    MOST_REJECTIONS,
+    MAX_REJECTIONS,
     PAYMENTS,
     QUEUES,
     QUOTES,
@@ -126,7 +126,7 @@ def test_a_parcel_that_is_returned_too_often_is_parked():
 
 
 def test_payments_accepts_most_cards_and_gives_up_after_some_rejections():
-    rejected = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": MOST_REJECTIONS}]}
+    rejected = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": MAX_REJECTIONS}]}
     once = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": 1}]}
 
     assert payment(order(3).body, {}) == "ack"

@@ -3,7 +3,7 @@
 from streaming.broker.commands import Ack
 from streaming.broker.publishing import CONFIRM
 from streaming.demo.story import order
-from streaming.demo.wire_records import Inbox, Repeats, command, publish
+from streaming.demo.wire_records import Deduplicator, OutboundRecord, command, publish
 from streaming.protocol.headers import INBOUND, command_record, publish_headers
 
 
@@ -38,18 +38,18 @@ def outbound(seq, **more):
 
 
 def test_what_a_replayed_batch_sends_again_is_dropped():
-    repeats = Repeats()
+    deduplicator = Deduplicator()
 
-    seen = [repeats.inbox(*outbound(seq)) is not None for seq in (0, 1, 0, 1, 2)]
+    seen = [deduplicator.read(*outbound(seq)) is not None for seq in (0, 1, 0, 1, 2)]
 
     assert seen == [True, True, False, False, True]
 
 
 def test_lanes_have_sequences_of_their_own():
-    repeats = Repeats()
-    repeats.inbox(*outbound(5))
+    deduplicator = Deduplicator()
+    deduplicator.read(*outbound(5))
 
-    other = repeats.inbox(*outbound(0, **{"dlx-lane": b"1"}))
+    other = deduplicator.read(*outbound(0, **{"dlx-lane": b"1"}))
 
     assert other is not None
 
@@ -59,15 +59,15 @@ def test_a_delivery_gives_its_id_and_its_headers():
         0, **{"dlx-delivery-id": b"1.2.3", "dlx-headers": b'{"x-death":[{"count":1}]}'}
     )
 
-    inbox = Repeats().inbox(value, headers)
+    record = Deduplicator().read(value, headers)
 
-    assert inbox == Inbox("delivery", "c", b"body", dict(headers))
-    assert inbox.delivery_id == "1.2.3"
-    assert inbox.amqp_headers == {"x-death": [{"count": 1}]}
+    assert record == OutboundRecord("delivery", "c", b"body", dict(headers))
+    assert record.delivery_id == "1.2.3"
+    assert record.amqp_headers == {"x-death": [{"count": 1}]}
 
 
 def test_a_delivery_without_headers_has_an_empty_table():
-    inbox = Repeats().inbox(*outbound(0))
+    record = Deduplicator().read(*outbound(0))
 
-    assert inbox is not None
-    assert inbox.amqp_headers == {}
+    assert record is not None
+    assert record.amqp_headers == {}

@@ -5,9 +5,9 @@ import io
 from rich.console import Console
 
 from streaming.demo.depths import Depth
-from streaming.demo.live import LINE_EVERY_S, Moment, View, plain_line, screen
+from streaming.demo.screen import LINE_EVERY_S, ScreenState, View, plain_line, render
 
-MOMENT = Moment(
+STATE = ScreenState(
     elapsed_s=12.3,
     total_s=45,
     phase="the shop is open",
@@ -21,14 +21,14 @@ MOMENT = Moment(
 )
 
 
-def rendered(moment):
+def rendered(state):
     out = io.StringIO()
-    Console(file=out, width=120).print(screen(moment))
+    Console(file=out, width=120).print(render(state))
     return out.getvalue()
 
 
 def test_a_line_tells_depths_deaths_and_lag():
-    assert plain_line(MOMENT) == (
+    assert plain_line(STATE) == (
         "[12/45 s] the shop is open: 480 published, 100 acked, 9 rejected, 2 requeued; "
         "queues (ready+unacked): payments 0+20, quotes 4+1, elsewhere 1+0; "
         "deaths: 12 expired, 9 rejected; batch 7 took 250 ms, lag 3 records"
@@ -36,24 +36,28 @@ def test_a_line_tells_depths_deaths_and_lag():
 
 
 def test_before_the_first_batch_there_is_little_to_tell():
-    moment = MOMENT._replace(
+    state = STATE._replace(
         elapsed_s=None, phase="starting", batches=0, traffic={}, depths={}, deaths={}
     )
 
-    assert plain_line(moment) == (
+    assert plain_line(state) == (
         "[ -/45 s] starting: 0 published, 0 acked, 0 rejected, 0 requeued; "
         "queues (ready+unacked): empty; deaths: none yet; waiting for the first batch"
     )
 
 
+def test_while_kafka_is_away_the_lag_is_unknown():
+    assert plain_line(STATE._replace(lag_records=None)).endswith("lag unknown")
+
+
 def test_held_back_publishers_are_mentioned():
-    held_back = MOMENT._replace(gate_open=False)
+    held_back = STATE._replace(gate_open=False)
 
     assert plain_line(held_back).endswith("publishers held back by flow control")
 
 
 def test_the_view_has_a_row_for_every_queue_and_what_died_there():
-    rows = [line.split("│") for line in rendered(MOMENT).splitlines() if "│" in line]
+    rows = [line.split("│") for line in rendered(STATE).splitlines() if "│" in line]
     cells = {row[1].strip(): [cell.strip() for cell in row[2:5]] for row in rows}
 
     assert cells == {
@@ -70,7 +74,7 @@ def test_the_view_has_a_row_for_every_queue_and_what_died_there():
 
 
 def test_the_view_tells_deaths_traffic_and_lag():
-    said = rendered(MOMENT)
+    said = rendered(STATE)
 
     assert "deaths   12 expired, 9 rejected" in said
     assert "traffic  480 published, 100 acked, 9 rejected, 2 requeued" in said
@@ -81,14 +85,14 @@ def test_without_a_terminal_there_is_a_line_now_and_then():
     out = io.StringIO()
     view = View(Console(file=out, width=40))
 
-    view.show(MOMENT, 0.0)
-    view.show(MOMENT._replace(batches=8), LINE_EVERY_S / 2)
-    view.show(MOMENT._replace(batches=9), LINE_EVERY_S)
+    view.show(STATE, 0.0)
+    view.show(STATE._replace(batches=8), LINE_EVERY_S / 2)
+    view.show(STATE._replace(batches=9), LINE_EVERY_S)
     view.close()
 
     assert out.getvalue().splitlines() == [
-        plain_line(MOMENT),
-        plain_line(MOMENT._replace(batches=9)),
+        plain_line(STATE),
+        plain_line(STATE._replace(batches=9)),
     ]
 
 
@@ -96,7 +100,7 @@ def test_at_a_terminal_the_view_is_drawn_and_left_there():
     out = io.StringIO()
     view = View(Console(file=out, width=120, force_terminal=True))
 
-    view.show(MOMENT, 0.0)
+    view.show(STATE, 0.0)
     view.close()
     view.close()
 

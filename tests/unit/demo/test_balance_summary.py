@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.demo.balance_summary import sheet_lines
+from streaming.demo.report import balance_summary
 from streaming.demo.story import PAYMENTS, QUOTES_TTL_MS, order
 from streaming.queries.audit.balance import Balance, QueueBalance, VhostBalance, balance
 from streaming.queries.duckdb_tables import Tables
@@ -32,7 +32,7 @@ def tables(tmp_path):
 
 def words(drawn):
     """The lines as (what, how many)."""
-    lines = list(sheet_lines(drawn))
+    lines = list(balance_summary(drawn))
     assert len({len(line) for line in lines}) == 1, "the numbers stand below each other"
     return [tuple(line.rsplit(maxsplit=1)) for line in lines]
 
@@ -47,7 +47,7 @@ def test_every_message_and_every_copy_has_its_place(tables):
         ("  dead: expired", "1"),
         ("  still in a queue, ready", "6"),
         ("  still in a queue, unacked", "1"),
-        ("there by the broker's own count", "7"),
+        ("resident by the broker's own count", "7"),
         ("records in quarantine", "0"),
         ("unexplained", "0"),
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.config import JobConfig, parse_config
-from streaming.demo.addresses import (
+from streaming.demo.client_setup import (
     Addresses,
     DemoError,
     addresses_of,
@@ -42,7 +42,7 @@ def test_by_default_the_jobs_own_topics_are_used():
 def test_without_topics_of_our_own_it_says_what_is_missing():
     config = parse_config(MAPPED)
 
-    with pytest.raises(DemoError, match="a topic of publishes and one of commands"):
+    with pytest.raises(DemoError, match="a topic for publishes and one for commands"):
         addresses_of(config, {})
 
 

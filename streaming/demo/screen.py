@@ -1,0 +1,148 @@
+"""What the demo shows while it runs: a live view, or plain lines without a terminal."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from streaming.demo.depths import Depth
+from streaming.demo.story import QUEUES
+
+LINE_EVERY_S: Final = 5.0
+
+ROLES: Final = {
+    "payments": "worker acks, rejects, or parks after 3 tries",
+    "payments.retry": "waits 2 s, then back to payments",
+    "shipping": "quorum, kafka-python worker; delivery limit 2",
+    "quotes": "slow worker; quotes expire after 1.5 s",
+    "parking-lot": "messages that need a human",
+    "dashboard": "holds 50, no consumer: drops its oldest",
+    "overflow": "what dashboard dropped; holds 200",
+    "unroutable": "behind the alternate exchange: misspelt keys",
+}
+
+
+class ScreenState(NamedTuple):
+    """Everything that one screen shows.
+
+    Attributes:
+        elapsed_s: since the first committed batch; None before it.
+        batches: committed in this run.
+        batch_s: duration of the last one.
+        lag_records: records in Kafka that no committed batch contains; None while Kafka is away.
+        traffic: counters of the publisher and the consumers.
+        deaths: by reason, in this run.
+        died_in: deaths by queue, in this run.
+        gate_open: whether the job reads publishes.
+    """
+
+    elapsed_s: float | None
+    total_s: float
+    phase: str
+    batches: int
+    batch_s: float
+    lag_records: int | None
+    traffic: Mapping[str, int]
+    depths: Mapping[str, Depth]
+    deaths: Mapping[str, int]
+    died_in: Mapping[str, int]
+    gate_open: bool = True
+
+
+def plain_line(state: ScreenState) -> str:
+    """The state in one line."""
+    depths = ", ".join(
+        f"{name} {state.depths[name].ready}+{state.depths[name].unacked}"
+        for name in _queue_names(state)
+        if name in state.depths
+    )
+    return (
+        f"{_clock(state)} {state.phase}: {traffic_words(state.traffic)}; "
+        f"queues (ready+unacked): {depths or 'empty'}; "
+        f"deaths: {_deaths(state.deaths)}; {_job(state)}"
+    )
+
+
+def render(state: ScreenState) -> Group:
+    """The state as a table of queues and three lines."""
+    table = Table(title=f"{_clock(state)}  {state.phase}", title_justify="left", expand=False)
+    table.add_column("queue", style="bold")
+    for name in ("ready", "unacked", "died here"):
+        table.add_column(name, justify="right")
+    table.add_column("", style="dim", overflow="ellipsis", no_wrap=True)
+    for name in _queue_names(state):
+        depth = state.depths.get(name, Depth())
+        counts = (depth.ready, depth.unacked, state.died_in.get(name, 0))
+        table.add_row(name, *map(str, counts), ROLES.get(name, ""))
+    return Group(
+        table,
+        Text(f"deaths   {_deaths(state.deaths)}", style="yellow"),
+        Text(f"traffic  {traffic_words(state.traffic)}"),
+        Text(f"job      {_job(state)}"),
+    )
+
+
+def traffic_words(
+    counters: Mapping[str, int],
+    names: tuple[str, ...] = ("published", "acked", "rejected", "requeued"),
+) -> str:
+    """What the publisher and the consumers did."""
+    return ", ".join(f"{counters.get(name, 0)} {name}" for name in names)
+
+
+def _queue_names(state: ScreenState) -> list[str]:
+    """The story's queues, then any others."""
+    return [*QUEUES, *sorted(state.depths.keys() - set(QUEUES))]
+
+
+def _clock(state: ScreenState) -> str:
+    if state.elapsed_s is None:
+        return f"[ -/{state.total_s:.0f} s]"
+    return f"[{min(state.elapsed_s, state.total_s):2.0f}/{state.total_s:.0f} s]"
+
+
+def _deaths(deaths: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(deaths.items())) or "none yet"
+
+
+def _job(state: ScreenState) -> str:
+    if not state.batches:
+        return "waiting for the first batch"
+    gate = "" if state.gate_open else ", publishers held back by flow control"
+    lag = "unknown" if state.lag_records is None else f"{state.lag_records} records"
+    return f"batch {state.batches} took {state.batch_s * 1000:.0f} ms, lag {lag}{gate}"
+
+
+class View:
+    """Shows states on a console: a live view on a terminal, otherwise a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._next_line_s = 0.0
+        self._last_line = ""
+
+    def show(self, state: ScreenState, now_s: float) -> None:
+        """Show a state; `now_s` is from a clock that never goes back."""
+        if self._live is not None:
+            self._live.start()  # has no effect on a view that is started
+            self._live.update(render(state), refresh=True)
+        elif now_s >= self._next_line_s:
+            self._next_line_s = now_s + LINE_EVERY_S
+            line = plain_line(state)
+            if line != self._last_line:
+                say(self._console, line)
+            self._last_line = line
+
+    def close(self) -> None:
+        """Stop drawing; the last view stays on the terminal."""
+        if self._live is not None:
+            self._live.stop()
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a text without markup; only the terminal wraps it."""
+    console.print(Text(text, style=style), soft_wrap=True)
