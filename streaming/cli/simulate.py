@@ -91,7 +91,7 @@ def _played_through_pipeline(reads: "list[Read]", compat: Compat) -> Engine:
     """Run all scenarios in one job, and return an engine that knows their outcomes."""
     from rich.console import Console
 
-    from streaming.simulation.local import play_through_pipeline
+    from streaming.simulation.run import play_through_pipeline
 
     logging.getLogger("py4j").setLevel(logging.WARNING)
     scenarios = [scenario for read in reads for scenario in read.file.scenarios]

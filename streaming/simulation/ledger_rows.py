@@ -1,4 +1,4 @@
-"""What the play's Delta tables say: which copies were unacked, and what was not understood."""
+"""What a run's Delta tables say: which copies were unacked, and which records were malformed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from streaming.broker.events import ENDINGS, Kind
 _MOVES = ENDINGS | {Kind.DELIVERED, Kind.REQUEUED, Kind.HELD}
 
 
-class Moment(NamedTuple):
-    """A vhost, when its next event was to have this number."""
+class EventPosition(NamedTuple):
+    """The moment before a vhost's event with a sequence number."""
 
     vhost: str
     event_seq: int
 
 
-def unacked_copies(tables: Path, moments: Iterable[Moment]) -> dict[str, set[int]]:
-    """The copies of each vhost that were unacked at a moment: last delivered, and not yet settled.
+def unacked_copies(tables: Path, positions: Iterable[EventPosition]) -> dict[str, set[int]]:
+    """The copies of each vhost that were unacked at a position: delivered and not yet settled.
 
     Returns:
         vhost -> copy ids.
     """
-    found: dict[str, set[int]] = {moment.vhost: set() for moment in moments}
+    found: dict[str, set[int]] = {position.vhost: set() for position in positions}
     rows = _query(
         tables / "events",
         """
@@ -38,8 +38,8 @@ def unacked_copies(tables: Path, moments: Iterable[Moment]) -> dict[str, set[int
         group by vhost, copy_id
         having arg_max(kind, seq) = 'delivered'
         """,
-        vhosts=[moment.vhost for moment in moments],
-        seqs=[moment.event_seq for moment in moments],
+        vhosts=[position.vhost for position in positions],
+        seqs=[position.event_seq for position in positions],
         moves=[kind.name.lower() for kind in _MOVES],
     )
     for vhost, copy_id in rows:
@@ -48,7 +48,7 @@ def unacked_copies(tables: Path, moments: Iterable[Moment]) -> dict[str, set[int
 
 
 def quarantined(tables: Path) -> list[str]:
-    """What was not understood, in words."""
+    """Why each quarantined record was refused."""
     rows = _query(
         tables / "quarantine",
         "select cause, detail from read_parquet($files, union_by_name = true) order by all",

@@ -1,12 +1,12 @@
-"""Scenarios through the whole pipeline: Kafka, Spark, Delta tables, Kafka; outcomes read back.
+"""Plays scenarios through the whole pipeline: Kafka, Spark, Delta tables, Kafka.
 
     run = PipelineRun(scenarios, compat, place)
-    run.write_log()     every scenario's records, all of them up front: a vhost each
-    run.run_job()       until everything is committed; or some batches, and once more
+    run.write_log()     all records of all scenarios, each scenario in its own vhost
+    run.run_job()       until everything is committed, or for some batches and then again
     run.outcomes()
 
-All scenarios are in one job with `clock = event`, whose inputs are a topic of a few partitions:
-each scenario is in one of them, publishes and commands alike, so that their order is the order.
+All scenarios run in one job with `clock = event`. Its input is a topic with a few partitions. The
+publishes and commands of a scenario are in one partition, which keeps them in order.
 """
 
 from __future__ import annotations
@@ -15,42 +15,48 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from pyspark.errors import StreamingQueryException
 
-from streaming.config import JobConfig
-from streaming.config.inputs import InputSettings
-from streaming.config.job import JobSettings
-from streaming.config.kafka import KafkaSettings
-from streaming.config.outbound import OutboundSettings
-from streaming.config.vhosts import UserSettings, VhostSettings
+from streaming.config import (
+    InputSettings,
+    JobConfig,
+    JobSettings,
+    KafkaSettings,
+    OutboundSettings,
+    UserSettings,
+    VhostSettings,
+)
+from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.protocol.headers import VHOST
 from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
-from streaming.simulation.brokers import LogReader, LogWriter
-from streaming.simulation.ledger_rows import Moment, quarantined, unacked_copies
-from streaming.simulation.outbox import Outbox
+from streaming.simulation.ledger_rows import EventPosition, quarantined, unacked_copies
+from streaming.simulation.log_brokers import LogReader, LogWriter, Outbox
 from streaming.simulation.wire_records import LogRecord, by_name
+from streaming.spark.session import SessionConfig, make_session, stop_session
 from topology.errors import DlxError
 from topology.values import Compat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
 USER = "dlx-simulate"
 PARTITIONS = 2
 SHUFFLE_PARTITIONS = 2
 TIMEOUT_S = 60.0
-_MOST_QUARANTINED = 10
+_MAX_QUARANTINED = 10
 
 
 class SimulationError(DlxError):
-    """The pipeline did not carry the scenarios through; in words."""
+    """The pipeline could not play the scenarios; the message says why."""
 
 
 class RunPlace(NamedTuple):
@@ -59,12 +65,46 @@ class RunPlace(NamedTuple):
     Attributes:
         directory: for checkpoint, tables and logs.
         bootstrap_servers: of a Kafka cluster.
-        name: begins the names of its topics and vhosts.
+        name: prefix of its topics and vhosts.
     """
 
     directory: Path
     bootstrap_servers: str
     name: str = "simulate"
+
+
+def play_through_pipeline(
+    scenarios: Sequence[Scenario], compat: Compat, progress: Console | None = None
+) -> list[Outcome]:
+    """Play scenarios with a Kafka and a Spark of their own, which are removed afterwards.
+
+    Args:
+        progress: shows progress bars while jars are downloaded.
+
+    Returns:
+        The outcome of each scenario.
+
+    Raises:
+        DlxError: Kafka, Spark or the job failed.
+    """
+    if not scenarios:
+        return []
+    with TemporaryDirectory(prefix="dlx-simulate-") as folder:
+        directory = Path(folder)
+        with EmbeddedKafka(directory / "kafka", progress=progress) as kafka:
+            run = PipelineRun(scenarios, compat, RunPlace(directory, kafka.bootstrap_servers))
+            run.write_log()
+            config = SessionConfig(
+                work_dir=directory / "work",
+                log_dir=directory / "logs",
+                shuffle_partitions=SHUFFLE_PARTITIONS,
+            )
+            spark = make_session(config, progress)
+            try:
+                run.run_job(spark)
+            finally:
+                stop_session(spark)
+            return run.outcomes()
 
 
 class PipelineRun:
@@ -84,11 +124,11 @@ class PipelineRun:
     # -- in
 
     def write_log(self, *, interleaved: bool = False) -> int:
-        """Make the topics and write all scenarios' records; returns how many.
+        """Create the topics and write the records of all scenarios; returns their number.
 
         Args:
-            interleaved: a record of each scenario in turn, instead of one scenario after the other:
-                then few records a batch cut every scenario in many places.
+            interleaved: write one record of each scenario in turn, not one scenario after the
+                other. Small batches then cut every scenario in many places.
         """
         for scenario, writer in zip(self._scenarios, self._writers, strict=True):
             Player(scenario, writer).play()
@@ -137,10 +177,10 @@ class PipelineRun:
         max_batch_rows: int = 20_000,
         batches: int | None = None,
     ) -> bool:
-        """Run the job until all is committed, or about so many batches; then stop it.
+        """Run the job until everything is committed, or for about `batches`; then stop it.
 
         Returns:
-            Whether all is committed.
+            Whether everything is committed.
 
         Raises:
             DlxError: the job cannot run, or failed.
@@ -151,7 +191,7 @@ class PipelineRun:
             job.start(spark)
             while not self._is_done() and (batches is None or self._batches < batches):
                 if job.wait(0.05):
-                    raise SimulationError("the job ended before all was read")
+                    raise SimulationError("the job stopped before it had read everything")
         except StreamingQueryException as error:
             raise SimulationError(f"the stream has failed: {error}") from error
         finally:
@@ -198,18 +238,18 @@ class PipelineRun:
         """The outcome of each scenario.
 
         Raises:
-            SimulationError: a record was not understood, or something is missing.
+            SimulationError: a record was quarantined, or replies are missing.
         """
         tables = self._place.directory / "tables"
         if bad := quarantined(tables):
-            words = "\n".join(bad[:_MOST_QUARANTINED])
-            raise SimulationError(f"the pipeline did not understand {len(bad)} records:\n{words}")
+            words = "\n".join(bad[:_MAX_QUARANTINED])
+            raise SimulationError(f"the pipeline quarantined {len(bad)} records:\n{words}")
         outboxes = self._read_outboxes()
-        moments = [
-            Moment(vhost, outboxes[vhost].event_seq_of(writer.looked_at))
+        positions = [
+            EventPosition(vhost, outboxes[vhost].event_seq_of(writer.looked_at))
             for vhost, writer in zip(self._vhosts, self._writers, strict=True)
         ]
-        unacked = unacked_copies(tables, moments)
+        unacked = unacked_copies(tables, positions)
         return [
             _outcome(scenario, outboxes[vhost], writer, unacked[vhost])
             for scenario, vhost, writer in zip(
@@ -231,7 +271,7 @@ def _outcome(scenario: Scenario, outbox: Outbox, writer: LogWriter, unacked: set
     replies = outbox.replies()
     if len(replies) != writer.marks:
         raise SimulationError(
-            f"scenario {scenario.id!r}: {len(replies)} of {writer.marks} replies came back"
+            f"scenario {scenario.id!r}: only {len(replies)} of {writer.marks} calls got a reply"
         )
     last = outbox.last_deliveries()
     return Player(scenario, LogReader(replies, {last[copy] for copy in unacked})).play()
@@ -240,7 +280,7 @@ def _outcome(scenario: Scenario, outbox: Outbox, writer: LogWriter, unacked: set
 def _everything_in(
     bootstrap_servers: str, topics: Iterable[str]
 ) -> Iterator[tuple[bytes, dict[str, bytes]]]:
-    """Values and headers of all records of topics of one partition."""
+    """Values and headers of all records in topics with one partition each."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -256,11 +296,11 @@ def _everything_in(
         consumer.assign(list(unread.values()))
         heard_s = time.monotonic()
         while unread:
-            messages = consumer.consume(1_000, 0.1)  # waits for all of them, or so long
+            messages = consumer.consume(1_000, 0.1)  # waits for 1,000 records or 0.1 s
             if messages:
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > TIMEOUT_S:
-                raise SimulationError(f"Kafka said nothing for {TIMEOUT_S:g} s")
+                raise SimulationError(f"Kafka sent nothing for {TIMEOUT_S:g} s")
             for message in messages:
                 error = message.error()
                 if error is None:

@@ -1,4 +1,4 @@
-"""A scenario's publishes and commands as Kafka records, and the replies read from Kafka records."""
+"""A scenario's publishes and commands as Kafka records, and replies from Kafka records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LogRecord(NamedTuple):
 
 
 def publish_record(at_ms: int, publish: Publish, vhost: str) -> LogRecord:
-    """A publish with confirm."""
+    """The record of a publish with a confirm."""
     publication = publish.publication
     flags = ["confirm"]
     flags += ["mandatory"] if publish.mandatory else []
@@ -72,14 +72,14 @@ def publish_record(at_ms: int, publish: Publish, vhost: str) -> LogRecord:
 
 
 def command_record(at_ms: int, command: Command, vhost: str) -> LogRecord:
-    """A command."""
+    """The record of a command."""
     document = command_document(command)
     headers = [(OP, str(document["op"]).encode()), (VHOST_HEADER, vhost.encode())]
     return LogRecord(at_ms, _json(document), headers)
 
 
 def command_document(command: Command | CheckedPublish) -> dict[str, Any]:
-    """The JSON object that `command_documents` reads this command, or step of a check, from."""
+    """The JSON object of a command, or of a step of a transaction check."""
     document: dict[str, Any] = {"op": command.__struct_config__.tag}
     for field in msgspec.structs.fields(command):
         value = getattr(command, field.name)
@@ -103,7 +103,7 @@ def _member(name: str, value: Any) -> Any:
 
 
 def reply_of(value: bytes, headers: Mapping[str, bytes], vhost: str) -> Reply:
-    """What a record of the outbound topic says; error texts call the vhost as recordings do."""
+    """The reply in an outbound record; error texts name the vhost as the recordings do."""
     match headers[KIND]:
         case b"delivery":
             redelivered = headers[REDELIVERED] == b"true"
@@ -131,7 +131,7 @@ def reply_of(value: bytes, headers: Mapping[str, bytes], vhost: str) -> Reply:
 
 
 def _message(value: bytes, headers: Mapping[str, bytes]) -> dict[str, Any]:
-    """Body and attributes as recorded."""
+    """Body and attributes, in the form of the recordings."""
     table = headers.get(HEADERS)
     return {
         "body": value.decode(),
@@ -147,7 +147,7 @@ def _error(error: dict[str, Any], vhost: str) -> dict[str, Any]:
 
 
 def by_name(headers: Any) -> dict[str, bytes]:
-    """The headers of a record as confluent-kafka has them; of repeated ones the last counts."""
+    """Header name -> value, from confluent-kafka's list; the last of repeated headers counts."""
     return {name: value or b"" for name, value in headers or ()}
 
 

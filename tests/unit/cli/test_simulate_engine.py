@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streaming.scenario.play import play
-from streaming.simulation import local
+from streaming.simulation import run
 
 SCENARIO = {
     "id": "one",
@@ -26,7 +26,7 @@ def pipeline(monkeypatch):
             played.append(([scenario.id for scenario in scenarios], compat))
             return [change(play(scenario, compat)) for scenario in scenarios]
 
-        monkeypatch.setattr(local, "play_through_pipeline", instead)
+        monkeypatch.setattr(run, "play_through_pipeline", instead)
         return played
 
     return install
@@ -82,7 +82,7 @@ def test_unreadable_files_are_told_of_and_the_others_played(dlx, write, pipeline
 
 
 def test_nothing_to_play_starts_nothing():
-    assert local.play_through_pipeline([], "4.0") == []
+    assert run.play_through_pipeline([], "4.0") == []
 
 
 def test_there_are_two_engines(dlx, write):
