@@ -1,0 +1,71 @@
+"""The recorded terminals of the documentation: `./dlx demo`, and the story of a dead letter."""
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tools.docs.markdown import DOCS
+from tools.docs.terminal import picture, record
+
+IMAGES: Final = DOCS / "images"
+SECONDS: Final = 30
+DLX: Final = (sys.executable, "-P", "-m", "streaming.cli")
+
+_HEADING: Final = re.compile(r"(?:\x1b\[[\d;]*m)*(?P<words>[A-Z][^\x1b]*)")
+_SHOWN: Final = ("Dead letters", "Balance")
+_OMITTED: Final = ("Some of them", "Where everything is", "Query the dead letters")
+
+
+def renew() -> list[str]:
+    """Run the demo and write both pictures; their files."""
+    with tempfile.TemporaryDirectory(prefix="dlx-docs-") as folder:
+        root = Path(folder)
+        shown = record((*DLX, "demo", "--dir", str(root / "demo"), "--seconds", str(SECONDS)), root)
+        message = _retried_message(root)
+        story = record((*DLX, "dead-letters", "show", message, "--tables", "demo/tables"), root)
+    demo = ["$ ./dlx demo", *_abridged(shown)]
+    story = [f"$ ./dlx dead-letters show {message}", *_without_end(story)]
+    for name, lines in (("demo", demo), ("dead-letter", story)):
+        (IMAGES / f"{name}.svg").write_text(picture(lines, "dlx", name), "utf-8")
+    return ["docs/images/demo.svg", "docs/images/dead-letter.svg"]
+
+
+def _retried_message(root: Path) -> str:
+    """A message that was rejected and came back at least once, as short a story as there is."""
+    import subprocess  # noqa: PLC0415
+
+    listed = subprocess.run(
+        (*DLX, "dead-letters", "list", "--queue", "payments.retry", "--json", "--limit", "0",
+         "--tables", "demo/tables"),
+        cwd=root, capture_output=True, text=True, check=True,
+    )
+    rows = [json.loads(line) for line in listed.stdout.splitlines()]
+    return str(next(row["message_id"] for row in rows if row["count"] == 2))  # noqa: PLR2004
+
+
+def _abridged(lines: Sequence[str]) -> list[str]:
+    """The screen without the parts that are long: each leaves a line with dots."""
+    kept: list[str] = []
+    omitting = False
+    for line in lines:
+        heading = _HEADING.match(line)
+        words = heading["words"] if heading else ""
+        if words.startswith(_OMITTED):
+            kept += [] if omitting else ["...", ""]
+            omitting = True
+        elif words.startswith(_SHOWN):
+            omitting = False
+        if not omitting:
+            kept.append(line)
+    return _without_end(kept)
+
+
+def _without_end(lines: Sequence[str]) -> list[str]:
+    kept = list(lines)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return kept

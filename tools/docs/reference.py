@@ -1,0 +1,144 @@
+"""The generated parts of the documentation, and where they go.
+
+A page holds `<!-- begin NAME -->` and `<!-- end NAME -->`; what stands between them is generated.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import typer.main
+
+from streaming.cli.main import app
+from streaming.ledger.schema import reference as tables_reference
+from streaming.scenario import schema
+from tools.docs import api
+from tools.docs.markdown import DOCS, name_of, pages
+from tools.docs.sessions import CHECKOUT
+
+COMPATIBILITY: Final = DOCS / "compatibility.toml"
+SCENARIO_SCHEMA: Final = DOCS / "scenario.schema.json"
+
+_PART: Final = re.compile(
+    r"(?P<begin><!-- begin (?P<name>[^\n]*) -->\n)(?P<text>.*?)(?P<end><!-- end (?P=name) -->)",
+    re.DOTALL,
+)
+_WORDS: Final = {"same": "same", "differs": "**differs**", "absent": "**absent**"}
+
+
+class Row(NamedTuple):
+    """A row of the compatibility page; `readme` says that the README has it too."""
+
+    feature: str
+    status: str
+    note: str
+    readme: bool
+
+
+def compatibility_groups() -> dict[str, list[Row]]:
+    """The rows of the compatibility page, by group."""
+    document = tomllib.loads(COMPATIBILITY.read_text("utf-8"))
+    return {
+        group["title"]: [
+            Row(row["feature"], row["status"], row.get("note", ""), row.get("readme", False))
+            for row in group["row"]
+        ]
+        for group in document["group"]
+    }
+
+
+def _compatibility() -> Iterator[str]:
+    for title, rows in compatibility_groups().items():
+        yield from (f"## {title}", "", *_rows(rows), "")
+
+
+def _readme_compatibility() -> Iterator[str]:
+    return _rows([row for rows in compatibility_groups().values() for row in rows if row.readme])
+
+
+def _rows(rows: list[Row]) -> Iterator[str]:
+    yield from ("| RabbitMQ | here | what to know |", "|---|---|---|")
+    yield from (f"| {row.feature} | {_WORDS[row.status]} | {row.note} |" for row in rows)
+
+
+def _table_list() -> Iterator[str]:
+    yield from ("| table | a row is | key |", "|---|---|---|")
+    for table in tables_reference.reference():
+        key = ", ".join(f"`{name}`" for name in table.key)
+        yield f"| [`{table.name}`](#{table.name}) | {table.row} | {key} |"
+
+
+def _columns() -> Iterator[str]:
+    for table in tables_reference.reference():
+        yield from (f"## {table.name}", "", "| column | type | what it is |", "|---|---|---|")
+        yield from (f"| `{name}` | {kind} | {what} |" for name, kind, what in table.columns)
+        yield ""
+
+
+def _commands() -> Iterator[str]:
+    for path in command_paths():
+        words = " ".join(["dlx", *path])
+        yield from (f"{'#' * max(2, len(path) + 1)} {words}", "")
+        yield from ("```text", CHECKOUT.run(f"{words} --help").rstrip(), "```", "")
+
+
+def command_paths() -> Iterator[tuple[str, ...]]:
+    """The words of every command, groups included."""
+    yield ()
+    yield from _below(typer.main.get_command(app), ())
+
+
+def _below(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, child in getattr(command, "commands", {}).items():
+        if not child.hidden:
+            yield (*path, name)
+            yield from _below(child, (*path, name))
+
+
+def _configuration() -> Iterator[str]:
+    yield from ("```toml", CHECKOUT.run("dlx config show /dev/null").rstrip(), "```")
+
+
+PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "columns": _columns,
+    "commands": _commands,
+    "compatibility": _compatibility,
+    "compatibility in short": _readme_compatibility,
+    "configuration": _configuration,
+    "python api": api.reference,
+    "tables": _table_list,
+}
+"""Name -> the function that gives a part's lines. `./dlx diagram ...` is a name as well."""
+
+
+def generated(name: str) -> str:
+    """The text of a part.
+
+    Raises:
+        KeyError: there is no such part.
+    """
+    return "\n".join(PARTS[name]()).rstrip() + "\n"
+
+
+def renewed(text: str) -> str:
+    """A page's text with all its generated parts as they should be now."""
+    return _PART.sub(lambda found: found["begin"] + generated(found["name"]) + found["end"], text)
+
+
+def scenario_schema() -> str:
+    """The JSON Schema of scenario files."""
+    return json.dumps(schema.json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def write_all() -> list[str]:
+    """Write everything that is generated; the names of the files that changed."""
+    wanted = {page: renewed(page.read_text("utf-8")) for page in pages()}
+    wanted[SCENARIO_SCHEMA] = scenario_schema()
+    changed = []
+    for file, text in wanted.items():
+        if not file.exists() or file.read_text("utf-8") != text:
+            file.write_text(text, "utf-8")
+            changed.append(name_of(file))
+    return changed

@@ -1,0 +1,52 @@
+"""How each code block of the documentation is checked.
+
+A block that nothing here accounts for fails tests/unit/docs/test_blocks.py.
+
+    console   run again and compared: `./dlx ...` in the checkout; `dlx ...` where PLACE says
+    sh        each line runs without a failure, or RUN_BY names the test that runs it, or NOT_RUN
+              says why nothing does
+    python    run by the test that PLACE names
+    sql       run by tests/spark/test_sql_cookbook.py
+    json      a scenario is played, a command or a record of the wire format is read
+    toml      is a valid part of a dlx.toml
+    mermaid   what the `./dlx diagram` in the comment above it prints
+"""
+
+from typing import Final
+
+SHOP: Final = "tests/unit/docs/test_shop_sessions.py"
+JOB: Final = "tests/e2e/test_documentation.py"
+COOKBOOK: Final = "tests/spark/test_sql_cookbook.py"
+
+PLACE: Final = {
+    "README.md": JOB,
+    "docs/quickstart.md": JOB,
+    "docs/operating.md": JOB,
+    "docs/python-client.md": JOB,
+    "docs/dead-letters.md": SHOP,
+    "docs/sql.md": COOKBOOK,
+}
+"""The test that runs a page's `dlx ...` sessions and its Python, with tables or a job for them."""
+
+PURE: Final = ("check", "config", "diagram", "route", "simulate", "--help")
+"""Commands that need nothing but the checkout."""
+
+RUN_BY: Final = {
+    "./dlx demo": "tests/e2e/test_demo.py",
+    "./dlx demo --dir demo --seconds 10 --keep": "tests/e2e/test_demo.py",
+    "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",
+    "dlx sql -e": "tests/spark/test_sql_shell.py",
+}
+"""Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""
+
+NOT_RUN: Final = {
+    "docker compose": "needs a container engine; tests/e2e/test_containers.py runs it if there is one",
+    "docker build": "needs a container engine",
+    "./dlx test": "runs these tests",
+    "./dlx docs": "tests/unit/docs runs what it does",
+    "./dlx bench": "takes minutes; tests/bench runs small sizes",
+    "alias dlx": "for an interactive shell",
+    "cd demo": "for an interactive shell",
+    "git clone": "needs the repository's address",
+}
+"""Lines of `sh` blocks that no test runs, and why."""

@@ -1,0 +1,122 @@
+"""Console blocks: commands with what they print, run again and compared, or written anew.
+
+Commands are run by bash, so that they may have pipes. What differs from run to run (times, ids,
+counters of Kafka) is compared by its form: the first time a page shows such a value, the value
+that was really printed is remembered for it and put into the commands that follow.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tools.docs.markdown import ROOT
+
+PROMPT: Final = "$ "
+TIMEOUT_S: Final = 300
+
+_VOLATILE: Final = re.compile(
+    r"""
+    \d{4}-\d\d-\d\dT[\d:.]+Z        # an instant
+    | \b\d+\.\d+\.\d+\b             # a delivery id
+    | \b\d+/\d+/\d+\b               # a message id
+    | \bpublisher-[0-9a-f]+-\d+\b   # a publisher's channel
+    | (?<=\#)\d+                    # an event
+    | (?<=\bcopy\ )\d+
+    | (?<=\bbatch\ )\d+
+    | (?<=\boffset\ )\d+
+    | (?<=\btopic\ )[\w.-]+         # the topics of a test have names of their own
+    """,
+    re.VERBOSE,
+)
+_SPACES: Final = re.compile(r" {2,}|-{2,}")
+
+
+class Step(NamedTuple):
+    """A command and what the page says that it prints."""
+
+    command: str
+    output: str
+
+
+def steps(session: str) -> Iterator[Step]:
+    """The commands of a console block."""
+    for part in re.split(r"^(?=\$ )", session, flags=re.MULTILINE):
+        if part:
+            command, _, output = part.partition("\n")
+            yield Step(command.removeprefix(PROMPT), output)
+
+
+class Sessions:
+    """A shell for console blocks; what one block learns of volatile values, the next ones know.
+
+    Args:
+        folder: where the commands run.
+        extra: further words for every `dlx` command, such as a longer timeout.
+    """
+
+    def __init__(self, folder: Path, extra: str = "") -> None:
+        self._folder = folder
+        self._extra = extra
+        self._actual: dict[str, str] = {}
+
+    def run(self, command: str) -> str:
+        """What a command prints, errors included."""
+        shell = f'dlx() {{ "{sys.executable}" -P -m streaming.cli "$@" {self._extra}; }}\n'
+        script = shell + re.sub(r"(^|\| )\./dlx\b", r"\1dlx", self._with_actual(command))
+        finished = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self._folder,
+            env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return finished.stdout
+
+    def differences(self, session: str) -> list[str]:
+        """Run a session; each command whose output is not what the page says, with both."""
+        found = []
+        for step in steps(session):
+            printed = self.run(step.command)
+            if not self._agree(step.output, printed):
+                found.append(f"$ {step.command}\n--- page\n{step.output}--- now\n{printed}")
+        return found
+
+    def renewed(self, session: str) -> str:
+        """Run a session; its text with what the commands print now."""
+        return "".join(f"$ {step.command}\n{self._learned(step)}" for step in steps(session))
+
+    def _learned(self, step: Step) -> str:
+        printed = self.run(step.command)
+        self._agree(step.output, printed)
+        return printed
+
+    def _with_actual(self, command: str) -> str:
+        return _VOLATILE.sub(lambda found: self._actual.get(found[0], found[0]), command)
+
+    def _agree(self, shown: str, printed: str) -> bool:
+        shown_values, printed_values = _VOLATILE.findall(shown), _VOLATILE.findall(printed)
+        if len(shown_values) == len(printed_values):
+            self._actual.update(zip(shown_values, printed_values, strict=True))
+        return _form(shown) == _form(printed)
+
+
+def _form(text: str) -> str:
+    """A text without what is volatile, and without the spaces that follow its length."""
+    return _SPACES.sub("  ", _VOLATILE.sub("@", text))
+
+
+CHECKOUT: Final = Sessions(ROOT)
+"""Runs the commands that need nothing but the checkout."""
+
+
+def is_pure(session: str) -> bool:
+    """Whether a session's commands all run in the checkout."""
+    return all(step.command.startswith("./dlx ") for step in steps(session))
