@@ -19,7 +19,12 @@ def reference() -> Iterator[str]:
     """One section per public class: `Connection` first, errors last."""
     names = sorted(client.__all__, key=lambda name: (_is_error(name), name != "Connection", name))
     for name in names:
-        yield from (f"## {name}", "", *_class(getattr(client, name)))
+        exported = getattr(client, name)
+        yield from (f"## {name}", "")
+        if isinstance(exported, type):
+            yield from _class(exported)
+        else:
+            yield from ("```text", f"{name} = {_annotation(exported)}", "```", "")
 
 
 def _is_error(name: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import typer.main
+from typer.testing import CliRunner
 
 from streaming.cli.main import app
 from streaming.ledger.schema import reference as tables_reference
@@ -81,7 +82,14 @@ def _commands() -> Iterator[str]:
     for path in command_paths():
         words = " ".join(["dlx", *path])
         yield from (f"{'#' * max(2, len(path) + 1)} {words}", "")
-        yield from ("```text", CHECKOUT.run(f"{words} --help").rstrip(), "```", "")
+        yield from ("```text", _help(path), "```", "")
+
+
+def _help(path: tuple[str, ...]) -> str:
+    """What a command prints with --help."""
+    environment = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    shown = CliRunner().invoke(app, [*path, "--help"], env=environment, prog_name="dlx")
+    return shown.output.rstrip()
 
 
 def command_paths() -> Iterator[tuple[str, ...]]:

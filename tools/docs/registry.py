@@ -41,12 +41,9 @@ RUN_BY: Final = {
 
 NOT_RUN: Final = {
     "docker compose": "needs a container engine; tests/e2e/test_containers.py runs it if there is one",
-    "docker build": "needs a container engine",
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
-    "./dlx bench": "takes minutes; tests/bench runs small sizes",
     "alias dlx": "for an interactive shell",
     "cd demo": "for an interactive shell",
-    "git clone": "needs the repository's address",
 }
 """Lines of `sh` blocks that no test runs, and why."""

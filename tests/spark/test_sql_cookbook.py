@@ -1,4 +1,4 @@
-"""The README's questions to the tables: both dialects run as printed, and give the same answers."""
+"""The questions of docs/sql.md: both dialects run as printed, and give the same answers."""
 
 import re
 from contextlib import chdir
@@ -16,8 +16,10 @@ from streaming.ledger.schema.schemas import TABLES
 from tests.builders import START_MS
 from tests.unit.queries.shop import a_shop
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-QUESTION = re.compile(r"^\*\*(?P<number>\d)\. (?P<words>.*?\?)\*\*", re.MULTILINE)
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+COOKBOOK = ROOT / "docs" / "sql.md"
+QUESTION = re.compile(r"^### (?P<number>\d)\. (?P<words>.*\?)$", re.MULTILINE)
 SQL = re.compile(
     r"^```sql\n-- (?P<dialect>Spark|DuckDB)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -98,7 +100,7 @@ def in_spark(spark, root):
 @pytest.fixture(scope="module")
 def in_duckdb(root):
     """What the page says to do in Python; a function that answers a question."""
-    tables, view = PYTHON.findall(README.read_text("utf-8"))
+    tables, view = PYTHON.findall(COOKBOOK.read_text("utf-8"))
     with chdir(root):
         exec(tables + view, {})  # noqa: S102 (the page's own)
     yield lambda sql: [plain(row) for row in duckdb.execute(sql).fetchall()]
@@ -121,7 +123,7 @@ def plain(row):
 
 def questions():
     """Number, Spark's form and DuckDB's form of each question of the page."""
-    text = README.read_text("utf-8")
+    text = COOKBOOK.read_text("utf-8")
     numbers = [int(found["number"]) for found in QUESTION.finditer(text)]
     blocks = [(found["dialect"], found["text"]) for found in SQL.finditer(text)]
     assert [dialect for dialect, _ in blocks] == ["Spark", "DuckDB"] * len(numbers)
@@ -139,3 +141,22 @@ def test_a_question_has_the_same_true_answer_in_both(
 ):
     assert in_duckdb(duckdb_sql) == ANSWERS[number]
     assert in_spark(spark_sql) == ANSWERS[number]
+
+
+def test_the_question_of_the_readme_has_its_answer(in_duckdb):
+    [(dialect, sql)] = SQL.findall(README.read_text("utf-8"))
+
+    assert dialect == "DuckDB"
+    assert [row[:2] + row[3:] for row in in_duckdb(sql)] == [("billing", "rejected", 2)]
+
+
+def test_a_view_of_a_users_own_session(spark, root):
+    [statement] = re.findall(
+        r"^<!-- a view of your own in Spark -->\n```sql\n(.*?)^```$",
+        COOKBOOK.read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    spark.sql(statement.replace("`tables/", f"`{root}/tables/"))
+
+    assert spark.sql("SELECT count(*) AS deaths FROM dead_letters").collect()[0].deaths > 0
+    spark.catalog.dropTempView("dead_letters")

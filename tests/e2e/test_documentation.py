@@ -1,0 +1,120 @@
+"""The sessions and Python programs of the README and of docs/, page by page against one job.
+
+`./dlx docs --record` runs this with DLX_RENEW_DOCS=1: then the pages get what was printed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from streaming.client import Connection
+from streaming.config import show_config
+from tests.fixtures.jobs import running_job
+from tests.fixtures.services import embedded_kafka, spark
+from tools.docs.__main__ import RENEW
+from tools.docs.markdown import ROOT, all_blocks, replace
+from tools.docs.registry import JOB, PLACE
+from tools.docs.sessions import Sessions, is_pure
+
+__all__ = ["embedded_kafka", "running_job", "spark"]
+
+PYTHON_TIMEOUT_S = 300
+PATIENCE = "--timeout 120"
+"""The commands that talk to the job wait longer than a user would: the machine may be busy."""
+TALKING = ("definitions", "policies", "publish", "get", "consume", "ack", "reject", "queues purge")
+
+ORDER = ("docs/quickstart.md", "docs/operating.md", "docs/python-client.md", "README.md")
+"""The order of the pages: the second uses the queues of the first; the last makes its own."""
+
+BLOCKS = [
+    block
+    for page in ORDER
+    for block in all_blocks()
+    if block.page == page
+    and (block.language == "python" or (block.language == "console" and not is_pure(block.text)))
+]
+
+PRINTED = {
+    "docs/python-client.md": (
+        "b'body' 0 []\njobs rejected\n",
+        "",
+    ),
+    "README.md": ("rejected\n",),
+}
+"""What the programs of a page print, one after the other."""
+
+
+class PatientSessions(Sessions):
+    """Sessions whose commands may wait long for the job."""
+
+    def run(self, command: str) -> str:
+        words = command.replace("| dlx", "dlx").partition("dlx ")[2]
+        return super().run(
+            command.replace("dlx " + words.split(" ")[0], "dlx " + words.split(" ")[0], 1)
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(running_job):
+    """The folder of the job, as the pages have it: dlx.toml, tables, and the examples beside it."""
+    home = running_job.root
+    (home / "dlx.toml").write_text(show_config(running_job.config))
+    shutil.copytree(ROOT / "examples", home.parent / "examples", dirs_exist_ok=True)
+    return home
+
+
+@pytest.fixture(scope="module")
+def shell(folder):
+    return Sessions(folder)
+
+
+def test_every_page_with_a_job_is_run():
+    assert set(ORDER) == {page for page, test in PLACE.items() if test == JOB}
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block_does_what_the_page_shows(block, folder, shell, running_job):
+    if block.language == "python":
+        forget_queues(running_job)
+        printed = run_python(block.text, folder)
+        programs = [each for each in BLOCKS if each.page == block.page and each.language == "python"]
+        assert printed == PRINTED[block.page][programs.index(block)]
+    elif os.environ.get(RENEW):
+        replace(current(block), shell.renewed(block.text))
+    else:
+        assert shell.differences(block.text) == []
+
+
+def run_python(program, folder):
+    """What a program prints, run as a user would; it may wait longer for the job."""
+    patient = program.replace("Connection.from_config(", "Connection.from_config(timeout_s=120, file=")
+    ended = subprocess.run(
+        [sys.executable, "-c", patient],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PYTHON_TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def forget_queues(running_job):
+    """Delete the queues that other programs have declared."""
+    with running_job.connect() as connection:
+        channel = connection.channel()
+        for queue in ("work", "failed", "jobs", "dead", "steps"):
+            channel.delete_queue(queue)
+
+
+def current(block):
+    """A block where it stands now: blocks above it may have been renewed."""
+    return next(
+        each
+        for each in all_blocks()
+        if each.page == block.page and each.text == block.text and each.language == block.language
+    )

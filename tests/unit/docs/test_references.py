@@ -1,0 +1,69 @@
+"""What code and tests refer to is defined in docs/: rules, decisions, sections, documents."""
+
+import re
+
+import pytest
+
+from tools.docs.markdown import DOCS, ROOT
+
+SEMANTICS = (DOCS / "semantics.md").read_text("utf-8")
+DESIGN = (DOCS / "design.md").read_text("utf-8")
+SOURCES = [
+    file
+    for folder in ("streaming", "topology", "tests", "examples", "tools")
+    for kind in ("py", "json")
+    for file in sorted((ROOT / folder).rglob(f"*.{kind}"))
+]
+RULE = re.compile(r"\bR-[A-Z]+-\d+\b")
+DECISION = re.compile(r"(?<=[( ])D\d+b?(?=[,):])")
+SECTION = re.compile(r"(?:SEMANTICS|docs/semantics\.md),? sections? (\d+)(?: and (\d+))?")
+
+
+def texts(pattern):
+    """Each thing that a source refers to, with the source."""
+    return [
+        (found, file.relative_to(ROOT).as_posix())
+        for file in SOURCES
+        for found in pattern.findall(file.read_text("utf-8"))
+    ]
+
+
+def test_every_rule_that_is_referred_to_is_defined():
+    defined = set(re.findall(r'<a id="r-[a-z]+-\d+"></a>\*\*(R-[A-Z]+-\d+)\*\*', SEMANTICS))
+
+    assert len(defined) > 150
+    assert [each for each in texts(RULE) if each[0] not in defined] == []
+
+
+def test_every_rule_is_defined_once_and_under_its_own_anchor():
+    found = re.findall(r'<a id="([^"]+)"></a>\*\*([^*]+)\*\*', SEMANTICS)
+
+    assert [pair for pair in found if pair[0] != pair[1].lower()] == []
+    assert len(found) == len(set(found))
+
+
+def test_rules_refer_to_rules_that_exist():
+    defined = set(re.findall(r"\*\*(R-[A-Z]+-\d+)\*\*", SEMANTICS))
+
+    for page in DOCS.glob("*.md"):
+        assert set(RULE.findall(page.read_text("utf-8"))) <= defined
+
+
+def test_every_decision_that_is_referred_to_is_defined():
+    defined = set(re.findall(r"^### (D\d+b?)\.", DESIGN, re.MULTILINE))
+    used = {each for each in texts(DECISION) if "streaming" in each[1] or "topology" in each[1]}
+
+    assert {"D1", "D6b", "D11"} <= defined
+    assert [each for each in sorted(used) if each[0] not in defined] == []
+
+
+def test_every_section_that_is_referred_to_exists():
+    sections = set(re.findall(r"^## (\d+)\.", SEMANTICS, re.MULTILINE))
+
+    for numbers, file in texts(SECTION):
+        assert {number for number in numbers if number} <= sections, file
+
+
+@pytest.mark.parametrize("number", ["000", "001", "002", "003", "004"])
+def test_the_source_documents_are_named(number):
+    assert f"| {number} |" in SEMANTICS

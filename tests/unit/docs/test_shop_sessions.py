@@ -1,0 +1,24 @@
+"""The sessions of docs/dead-letters.md, run on the tables of the shop."""
+
+import pytest
+
+from tools.docs import shop
+from tools.docs.markdown import all_blocks
+from tools.docs.registry import PLACE, SHOP
+
+BLOCKS = [
+    pytest.param(block, id=str(block))
+    for block in all_blocks()
+    if PLACE.get(block.page) == SHOP and block.language == "console"
+]
+
+
+@pytest.fixture(scope="module")
+def shell():
+    with shop.sessions() as sessions:
+        yield sessions
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_session_prints_what_the_page_shows(shell, block):
+    assert shell.differences(block.text) == []
