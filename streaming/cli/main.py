@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from streaming.cli import bench, config, demo, dev_test, run, simulate, topology
+from streaming.cli import bench, config, demo, dev_test, docs, run, simulate, topology
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.cli.job import definitions, deliveries, policies, publish
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
@@ -77,6 +77,7 @@ app.add_typer(config.app)
 app.add_typer(bench.app)
 app.command("compile")(bench.compile_core)
 app.command("test")(dev_test.run_suite)
+app.command("docs")(docs.build_docs)
 
 
 def main() -> None:

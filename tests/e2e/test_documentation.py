@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from streaming.client import Connection
 from streaming.config import show_config
 from tests.fixtures.jobs import running_job
 from tests.fixtures.services import embedded_kafka, spark
@@ -22,10 +21,6 @@ from tools.docs.sessions import Sessions, is_pure
 __all__ = ["embedded_kafka", "running_job", "spark"]
 
 PYTHON_TIMEOUT_S = 300
-PATIENCE = "--timeout 120"
-"""The commands that talk to the job wait longer than a user would: the machine may be busy."""
-TALKING = ("definitions", "policies", "publish", "get", "consume", "ack", "reject", "queues purge")
-
 ORDER = ("docs/quickstart.md", "docs/operating.md", "docs/python-client.md", "README.md")
 """The order of the pages: the second uses the queues of the first; the last makes its own."""
 
@@ -47,16 +42,6 @@ PRINTED = {
 """What the programs of a page print, one after the other."""
 
 
-class PatientSessions(Sessions):
-    """Sessions whose commands may wait long for the job."""
-
-    def run(self, command: str) -> str:
-        words = command.replace("| dlx", "dlx").partition("dlx ")[2]
-        return super().run(
-            command.replace("dlx " + words.split(" ")[0], "dlx " + words.split(" ")[0], 1)
-        )
-
-
 @pytest.fixture(scope="module")
 def folder(running_job):
     """The folder of the job, as the pages have it: dlx.toml, tables, and the examples beside it."""
@@ -68,7 +53,7 @@ def folder(running_job):
 
 @pytest.fixture(scope="module")
 def shell(folder):
-    return Sessions(folder)
+    return Sessions(folder, patient=True)
 
 
 def test_every_page_with_a_job_is_run():
@@ -80,7 +65,9 @@ def test_a_block_does_what_the_page_shows(block, folder, shell, running_job):
     if block.language == "python":
         forget_queues(running_job)
         printed = run_python(block.text, folder)
-        programs = [each for each in BLOCKS if each.page == block.page and each.language == "python"]
+        programs = [
+            each for each in BLOCKS if each.page == block.page and each.language == "python"
+        ]
         assert printed == PRINTED[block.page][programs.index(block)]
     elif os.environ.get(RENEW):
         replace(current(block), shell.renewed(block.text))
@@ -90,7 +77,9 @@ def test_a_block_does_what_the_page_shows(block, folder, shell, running_job):
 
 def run_python(program, folder):
     """What a program prints, run as a user would; it may wait longer for the job."""
-    patient = program.replace("Connection.from_config(", "Connection.from_config(timeout_s=120, file=")
+    patient = program.replace(
+        "Connection.from_config(", "Connection.from_config(timeout_s=120, file="
+    )
     ended = subprocess.run(
         [sys.executable, "-c", patient],
         cwd=folder,

@@ -1,10 +1,10 @@
 """`python -m tools.docs`: what `./dlx docs` does.
 
-    build      build the site
-    serve      serve it while you write
-    generate   renew every generated part, and the sessions that need no job
-    record     renew the terminal pictures and the sessions with a job, from real runs
-    measure    measure this machine, and draw the figures
+build      build the site
+serve      serve it while you write
+generate   renew every generated part, and the sessions that need no job
+record     renew the terminal pictures and the sessions with a job, from real runs
+measure    measure this machine, and draw the figures
 """
 
 import os

@@ -11,6 +11,8 @@ _SECTION: Final = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$", re.M
 _ENTRY: Final = re.compile(r"^(?P<names>[\w, .*]+): (?P<text>.*)$", re.DOTALL)
 
 
+_STARS: Final = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
+
 CONSTRUCTED: Final = ("Address", "Connection", "Message")
 """Classes that users construct; the methods of a connection or channel give them the others."""
 
@@ -78,8 +80,10 @@ def _signature(name: str, function: Any, *, bound: bool = False) -> str:
     if inspect.isfunction(function) and not bound:
         parameters = parameters[1:]  # self
     returns = signature.return_annotation
-    arrow = "" if returns is inspect.Signature.empty or isinstance(function, type) else (
-        f" -> {_annotation(returns)}"
+    arrow = (
+        ""
+        if returns is inspect.Signature.empty or isinstance(function, type)
+        else (f" -> {_annotation(returns)}")
     )
     texts = list(_parameters(parameters))
     line = f"{name}({', '.join(texts)}){arrow}"
@@ -95,13 +99,14 @@ def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
             yield "*"
             starred = True
         annotation = (
-            "" if parameter.annotation is parameter.empty else f": {_annotation(parameter.annotation)}"
+            ""
+            if parameter.annotation is parameter.empty
+            else f": {_annotation(parameter.annotation)}"
         )
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
         if not annotation:
             default = default.replace(" ", "")
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        yield f"{stars}{parameter.name}{annotation}{default}"
+        yield f"{_STARS.get(parameter.kind.name, '')}{parameter.name}{annotation}{default}"
 
 
 def _annotation(annotation: Any) -> str:

@@ -76,7 +76,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link into the page may name: its headings as GitHub and Zensical slug them, and ids."""
+    """What a link into the page may name: the slugs of its headings, and ids."""
     text = prose(page)
     return {slug(heading) for heading in _HEADING.findall(text)} | set(_ANCHOR.findall(text))
 

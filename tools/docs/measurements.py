@@ -44,7 +44,11 @@ def measure() -> None:
 def _bench(case: str, *options: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-P", "-m", "streaming.cli", "bench", "pipeline", "--json"]
     finished = subprocess.run(
-        [*command, "--case", case, *options], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        [*command, "--case", case, *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return [json.loads(line) for line in finished.stdout.splitlines()]
 
@@ -87,12 +91,13 @@ def picture() -> str:
     height = 80 + 2 * _BAR * max(len(left), len(right))
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
-            'aria-label="Throughput and latency">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}">',
             f"<style>{_STYLE}</style>",
             f'<rect width="{_WIDTH}" height="{height}" rx="12" fill="#ffffff"/>',
             *_panel(20, "Messages per second, each dying once", left, "#2186eb", ""),
-            *_panel(_WIDTH // 2 + 20, "From reject to the row in dead_letters", right, "#3f9142", " ms"),
+            *_panel(
+                _WIDTH // 2 + 20, "From reject to the row in dead_letters", right, "#3f9142", " ms"
+            ),
             f'<text x="20" y="{height - 14}" class="n">{escape(note)}</text>',
             "</svg>\n",
         ]
@@ -110,7 +115,8 @@ def _panel(
         top = 40 + 2 * _BAR * index
         width = max(1, round(room * value / most))
         yield f'<text x="{left}" y="{top + 16}" class="n">{escape(label)}</text>'
-        yield f'<rect x="{left}" y="{top + 21}" width="{width}" height="{_BAR - 6}" fill="{colour}"/>'
+        size = f'width="{width}" height="{_BAR - 6}"'
+        yield f'<rect x="{left}" y="{top + 21}" {size} fill="{colour}"/>'
         yield f'<text x="{left + width + 8}" y="{top + 37}">{value:,.0f}{unit}</text>'
 
 

@@ -2,8 +2,10 @@
 
 import json
 import re
+import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -30,21 +32,33 @@ def renew() -> list[str]:
     demo = ["$ ./dlx demo", *_abridged(shown)]
     story = [f"$ ./dlx dead-letters show {message}", *_without_end(story)]
     for name, lines in (("demo", demo), ("dead-letter", story)):
-        (IMAGES / f"{name}.svg").write_text(picture(lines, "dlx", name), "utf-8")
+        (IMAGES / f"{name}.svg").write_text(picture(lines, name), "utf-8")
     return ["docs/images/demo.svg", "docs/images/dead-letter.svg"]
 
 
 def _retried_message(root: Path) -> str:
-    """A message that was rejected and came back at least once, as short a story as there is."""
-    import subprocess  # noqa: PLC0415
-
+    """The latest message that was rejected once, waited, and came back."""
     listed = subprocess.run(
-        (*DLX, "dead-letters", "list", "--queue", "payments.retry", "--json", "--limit", "0",
-         "--tables", "demo/tables"),
-        cwd=root, capture_output=True, text=True, check=True,
+        (
+            *DLX,
+            "dead-letters",
+            "list",
+            "--queue",
+            "payments.retry",
+            "--json",
+            "--limit",
+            "0",
+            "--tables",
+            "demo/tables",
+        ),
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     rows = [json.loads(line) for line in listed.stdout.splitlines()]
-    return str(next(row["message_id"] for row in rows if row["count"] == 2))  # noqa: PLR2004
+    times = Counter(row["message_id"] for row in rows)
+    return str(next(row["message_id"] for row in rows if times[row["message_id"]] == 1))
 
 
 def _abridged(lines: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ RUN_BY: Final = {
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""
 
 NOT_RUN: Final = {
-    "docker compose": "needs a container engine; tests/e2e/test_containers.py runs it if there is one",
+    "docker compose": "needs a container engine, with which tests/e2e/test_containers.py runs it",
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
     "alias dlx": "for an interactive shell",

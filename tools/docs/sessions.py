@@ -35,6 +35,14 @@ _VOLATILE: Final = re.compile(
 _SPACES: Final = re.compile(r" {2,}|-{2,}")
 
 
+_PATIENCE: Final = """\
+case "$1 $2" in
+    publish*|get*|consume*|ack*|reject*) set -- "$1" --timeout 120 "${@:2}" ;;
+    definitions*|policies*|"queues purge") set -- "$1" "$2" --timeout 120 "${@:3}" ;;
+esac
+"""
+
+
 class Step(NamedTuple):
     """A command and what the page says that it prints."""
 
@@ -55,17 +63,18 @@ class Sessions:
 
     Args:
         folder: where the commands run.
-        extra: further words for every `dlx` command, such as a longer timeout.
+        patient: whether commands may wait long for a job.
     """
 
-    def __init__(self, folder: Path, extra: str = "") -> None:
+    def __init__(self, folder: Path, *, patient: bool = False) -> None:
         self._folder = folder
-        self._extra = extra
+        self._patience = _PATIENCE if patient else ""
         self._actual: dict[str, str] = {}
 
     def run(self, command: str) -> str:
         """What a command prints, errors included."""
-        shell = f'dlx() {{ "{sys.executable}" -P -m streaming.cli "$@" {self._extra}; }}\n'
+        program = f'"{sys.executable}" -P -m streaming.cli "$@"'
+        shell = f"dlx() {{\n{self._patience}{program}\n}}\n"
         script = shell + re.sub(r"(^|\| )\./dlx\b", r"\1dlx", self._with_actual(command))
         finished = subprocess.run(
             ["bash", "-c", script],

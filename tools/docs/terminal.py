@@ -17,6 +17,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 COLUMNS: Final = 110
+MAX_COLUMNS: Final = 150
 ROWS: Final = 60
 
 _CONTROL: Final = re.compile(r"\x1b\[(?P<numbers>[\d;?]*)(?P<letter>[A-Za-z])|(?P<plain>[\r\n])")
@@ -104,13 +105,18 @@ def _write(lines: list[str], row: int, text: str) -> None:
     lines[row] += text
 
 
-def picture(lines: Sequence[str], title: str, unique_id: str) -> str:
-    """An SVG of a terminal with these lines."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    for line in lines:
-        text = Text.from_ansi(line)
-        text.truncate(COLUMNS, overflow="ellipsis")
+def picture(lines: Sequence[str], name: str) -> str:
+    """An SVG of a terminal with these lines, as wide as they need within reason.
+
+    Args:
+        name: what the styles of this picture begin with.
+    """
+    texts = [Text.from_ansi(line) for line in lines]
+    width = min(MAX_COLUMNS, max(text.cell_len for text in texts) + 1)
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+    for text in texts:
+        text.truncate(width, overflow="ellipsis")
         console.print(text, soft_wrap=True)
     return console.export_svg(
-        title=title, theme=SVG_EXPORT_THEME, code_format=_PICTURE, unique_id=unique_id
+        title="dlx", theme=SVG_EXPORT_THEME, code_format=_PICTURE, unique_id=name
     )

@@ -1,4 +1,4 @@
-"""Every code block of the README and of docs/ is checked by some test; those without a job, here."""
+"""Every code block of the README and of docs/ is checked; those that need no job, here."""
 
 import json
 import re
