@@ -1,4 +1,4 @@
-"""RabbitMQ's queues and dead letters as a stream; `README.md` says where things are."""
+"""RabbitMQ queues and dead letters as a stream; `docs/contributing.md` says where things are."""
 
 import os
 

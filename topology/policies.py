@@ -1,4 +1,4 @@
-"""Policies, operator policies and arguments: the effective settings of a queue (SEMANTICS, 7).
+"""Policies and arguments: the effective settings of a queue (docs/semantics.md section 7).
 
 At most one policy and one operator policy apply to an object: of those that match it, the one with
 the highest priority; among equals, where RabbitMQ leaves it open, the first by name (R-POL-9). A

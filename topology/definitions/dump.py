@@ -1,4 +1,4 @@
-"""Writing definitions documents as RabbitMQ exports them (SEMANTICS section 20)."""
+"""Writing definitions documents as RabbitMQ exports them (docs/semantics.md section 20)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

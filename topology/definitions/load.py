@@ -1,4 +1,4 @@
-"""Reading RabbitMQ's definitions documents (SEMANTICS section 20).
+"""Reading RabbitMQ's definitions documents (docs/semantics.md section 20).
 
 Both of RabbitMQ's exports load unchanged: of a whole cluster, where every object names its vhost,
 and of a single vhost, where none does. Operator policies may be among the parameters, as RabbitMQ

@@ -1,4 +1,4 @@
-"""The headers exchange: bindings indexed by the pairs they ask for (SEMANTICS section 4).
+"""The headers exchange: bindings indexed by the pairs they ask for (docs/semantics.md section 4).
 
 A binding is filed under pairs (header name, wanted value) so that a message only meets bindings
 that share a pair with it: an `any` binding under each of its pairs, an `all` binding under the one

@@ -1,4 +1,4 @@
-"""Which queues does a message reach? The walk over exchanges (SEMANTICS sections 2 and 6).
+"""Which queues does a message reach? The walk over exchanges (docs/semantics.md sections 2 and 6).
 
 The router holds one vhost's exchanges, queue names and bindings, one matcher per exchange, and the
 effective alternate exchange of each. It checks neither permissions nor validity: callers use

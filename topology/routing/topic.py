@@ -1,4 +1,4 @@
-"""The topic exchange: binding keys in a trie, matched word by word (SEMANTICS section 3).
+"""The topic exchange: binding keys in a trie, matched word by word (docs/semantics.md section 3).
 
 Binding keys and routing keys are split by the same function. A node of the trie stands for a prefix
 of some binding keys; its children are reached by a literal word, by `*` or by `#`.

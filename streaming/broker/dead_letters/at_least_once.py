@@ -1,4 +1,4 @@
-"""At-least-once dead-lettering of quorum queues (SEMANTICS section 18).
+"""At-least-once dead-lettering of quorum queues (docs/semantics.md section 18).
 
 A dying copy stays in a buffer of its queue until every target has accepted its dead letter. If it
 is refused, or no queue is reached, it is retried every `dead_letter_retry_ms`. Buffered copies are

@@ -155,7 +155,7 @@ class DeathPlanner:
     def reroute_plan(
         self, exchange: str | None, envelope: Envelope, reason: str, *, once: bool
     ) -> DeathPlan:
-        """Plan a reroute to a queue's own alternate exchange (SEMANTICS section 21).
+        """Plan a reroute to a queue's own alternate exchange (docs/semantics.md section 21).
 
         The copy keeps its keys and headers, without a death record. If nothing is bound, the
         alternate exchanges of that exchange are tried, one after the other.

@@ -208,22 +208,3 @@ def test_policies_are_set_and_cleared(dlx, channel, publisher, name):
     assert done == (0, f"policy {queue!r} is set in vhost '/'\n", "")
     assert cleared == (0, f"policy {queue!r} is removed from vhost '/'\n", "")
     assert (limited, channel.queue_depth(queue)) == (1, 2)
-
-
-def test_the_readmes_example_runs(running_job, channel, monkeypatch, capsys):
-    text = (CHECKOUT / "README.md").read_text()
-    [example] = [
-        block.partition("```")[0]
-        for block in text.split("```python\n")[1:]
-        if "Connection.from_config" in block
-    ]
-    (running_job.root / "dlx.toml").write_text(show_config(running_job.config))
-    monkeypatch.chdir(running_job.root)
-    quick = example.replace("timeout_s=30", "timeout_s=1").replace(
-        'vhost="/"', 'vhost="/", timeout_s=120'
-    )
-
-    exec(compile(quick, "README.md", "exec"), {})  # noqa: S102 - our own README
-
-    assert capsys.readouterr().out == "b'body' 0 []\n"
-    assert channel.queue_depth("work") == 0

@@ -108,7 +108,7 @@ class RouterMachine(RuleBasedStateMachine):
         assert set(self.router.queues) == self.queues
 
     def by_the_book(self, exchange, routing_keys, headers):
-        """Route as SEMANTICS section 23 writes it."""
+        """Route as docs/semantics.md section 23 writes it."""
         if not exchange:
             return self.queues & set(routing_keys)
         work, seen, result = [exchange], {exchange}, set()

@@ -1,4 +1,4 @@
-"""At-least-once dead-lettering of quorum queues (SEMANTICS section 18)."""
+"""At-least-once dead-lettering of quorum queues (docs/semantics.md section 18)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A queue's own alternate exchange (SEMANTICS section 21); queues that go with their channel."""
+"""A queue's own alternate exchange (docs/semantics.md section 21), and exclusive queues."""
 
 import pytest
 

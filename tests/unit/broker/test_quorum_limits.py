@@ -1,4 +1,4 @@
-"""Limits and times to live of quorum queues (SEMANTICS sections 9 and 11)."""
+"""Limits and times to live of quorum queues (docs/semantics.md sections 9 and 11)."""
 
 import pytest
 
