@@ -1,1 +1,1 @@
-"""Scenario files: a topology, timed steps, what comes of them; the format is in `document.py`."""
+"""Scenario files: a topology, timed steps and expected results; see `document.py`."""

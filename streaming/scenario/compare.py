@@ -1,8 +1,8 @@
-"""How an outcome differs from a recording, and from what the scenario's author expects.
+"""Compare an outcome with a recording and with the scenario's expectations.
 
-Lists of messages that differ in their bodies differ once, as lists of bodies; only equal lists are
-compared message by message. A list of deaths likewise. Error texts are informative: RabbitMQ words
-them differently from version to version, so codes are compared.
+If lists of messages differ in their bodies, that is one difference between lists of bodies; only
+lists with equal bodies are compared message by message. Lists of deaths likewise. Errors are
+compared by code, since RabbitMQ changes their text between versions.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from topology.values import Compat
 
 
 class Difference(NamedTuple):
-    """One place where an outcome is not as it should be, in words.
+    """One difference between an outcome and what it should be, as text.
 
     Attributes:
-        against: whose word `wanted` is: `recorded` or `expected`.
+        against: the source of `wanted`: `recorded` or `expected`.
     """
 
     against: str
@@ -30,10 +30,10 @@ class Difference(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of comparing one scenario.
+    """The result of comparing one scenario.
 
     Attributes:
-        against: what the outcome was compared with, in words; empty if there was nothing.
+        against: what the outcome was compared with, as text; empty if there was nothing.
     """
 
     against: tuple[str, ...]
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 
 
 def judge(scenario: Scenario, outcome: dict[str, Any], compat: Compat) -> Verdict:
-    """Compare an outcome with everything that the scenario says about it."""
+    """Compare an outcome with the scenario's recording and expectations."""
     version = VERSIONS[compat]
     against: list[str] = []
     differences: list[Difference] = []
@@ -68,10 +68,10 @@ def _step_names(scenario: Scenario) -> dict[int, str]:
 def compare(
     recorded: dict[str, Any], outcome: dict[str, Any], step_names: dict[int, str] | None = None
 ) -> list[Difference]:
-    """The differences of an outcome from a recorded one, in the order of the outcome's members.
+    """The differences between an outcome and a recorded one, in the outcome's order.
 
     Args:
-        step_names: how to call the steps, by index.
+        step_names: names of the steps by index.
     """
     names = step_names or {}
     differences: list[Difference] = []
@@ -85,7 +85,7 @@ def compare(
 
 
 class _Absent:
-    """What is not there."""
+    """A missing value."""
 
 
 _ABSENT = _Absent()
@@ -102,7 +102,7 @@ def _has_steps(outcome: dict[str, Any]) -> bool:
 def _of_steps(
     recorded: list[dict[str, Any]], found: list[dict[str, Any]], names: dict[int, str]
 ) -> Iterator[Difference]:
-    """Results of steps, found by the step's index: a missing one must not displace the rest."""
+    """Compare results of steps by index, so that a missing one does not shift the others."""
     ours = {result["step"]: result for result in found}
     theirs = {result["step"]: result for result in recorded}
     for index in sorted(ours.keys() | theirs.keys()):
@@ -139,7 +139,7 @@ def _of_lists(where: str, wanted: list[Any], found: list[Any]) -> Iterator[Diffe
 
 
 def _gist(items: list[Any]) -> str:
-    """A list in words: of messages the bodies, of deaths who, why and how often."""
+    """A list as text: the bodies of messages, the queues and reasons of deaths."""
     return ", ".join(_item_gist(item) for item in items) or "nothing"
 
 
@@ -167,7 +167,7 @@ def _words(value: Any) -> str:
 
 
 def _members(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
-    """The names of the members of both, each once."""
+    """The member names of both, each once."""
     return list({**first, **second})
 
 

@@ -1,4 +1,4 @@
-"""The broker core as what scenarios are played on: one shard in memory."""
+"""The broker core as an engine for scenarios: one shard in memory."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class CoreBroker:
     """See `Broker`.
 
     Attributes:
-        shard: the broker, for whoever wants to look at its events.
+        shard: the broker, whose events can be read.
         bodies: body of each message, by offset.
-        refs: what the deliveries are called, by row of their event.
+        refs: refs of the deliveries, by row of their event.
     """
 
     def __init__(self, compat: Compat) -> None:
@@ -79,7 +79,7 @@ class CoreBroker:
         return self._actors.setdefault(channel, Actor(None, channel))
 
     def _replies(self) -> list[Reply]:
-        """What came out since the last call."""
+        """The broker's output since the last call."""
         return [
             self._reply(one) for one in self.shard.take_outbound() if not isinstance(one, CancelOut)
         ]

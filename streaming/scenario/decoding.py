@@ -1,8 +1,8 @@
-"""From the bytes of a scenario file to a JSON document that can be played.
+"""Decode the bytes of a scenario file into a JSON document that can be played.
 
-Python reads more than JSON and AMQP have: NaN, numbers beyond 64 bits and beyond a double, text
-that UTF-8 cannot express, objects that name a member twice, nesting without end. None of it would
-come back unchanged from a broker, so each is a problem, named with its place.
+Python accepts more than JSON and AMQP: NaN, numbers beyond 64 bits or a double, text that UTF-8
+cannot express, repeated members, unlimited nesting. A broker would not return them unchanged, so
+each is reported with its path.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from topology.errors import Problem
 from topology.values import INTEGERS
 
 DOCUMENT = "document"
-"""The path of the whole document, as in definitions files."""
+"""The path of the whole document, as for definitions files."""
 
-_LONGEST_PATH = 200
+_MAX_PATH = 200
 _DIGITS = 20
 _TOO_BIG = 2**64
 
 
 def decode(text: bytes | str) -> tuple[Any, list[Problem]]:
-    """The document that JSON text stands for, and everything that is wrong with its values.
+    """Decode JSON text; return the document and the problems of its values.
 
-    With problems, what the document holds at their places is not to be used.
+    Values with problems must not be used.
     """
     repeated: list[str] = []
 
@@ -57,18 +57,18 @@ def decode(text: bytes | str) -> tuple[Any, list[Problem]]:
 
 
 def _integer(digits: str) -> int:
-    """Python counts the digits of a number before it reads it; any that is too big will do."""
+    """Read an integer; one with too many digits for Python becomes one that is too large."""
     return int(digits) if len(digits) <= _DIGITS else _TOO_BIG
 
 
 def _unusable(document: Any) -> Iterator[Problem]:
-    """The values that neither JSON nor AMQP has, in the order of the document."""
+    """The values that JSON or AMQP cannot express, in document order."""
     work: list[tuple[str, int, Any]] = [("", 0, document)]
     while work:
         where, depth, value = work.pop()
         if isinstance(value, list | dict):
             if depth == MAX_DEPTH:
-                path = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}..."
+                path = where if len(where) <= _MAX_PATH else f"{where[:_MAX_PATH]}..."
                 yield Problem(path, f"is nested more than {MAX_DEPTH} levels deep")
                 continue
             inner = [(at, depth + 1, item) for at, item in _inner(where, value)]
@@ -98,17 +98,17 @@ def _member(where: str, name: str) -> str:
 
 
 def _complaint(value: Any) -> str:
-    """What is wrong with a single value; empty if nothing is."""
+    """What is wrong with a value; empty if nothing is."""
     if isinstance(value, str):
         return "" if _is_text(value) else _NO_TEXT
     if isinstance(value, float) and not math.isfinite(value):
-        return "is no finite number"
+        return "is not a finite number"
     if isinstance(value, int) and value not in INTEGERS:
         return "is a number beyond 64 bits"
     return ""
 
 
-_NO_TEXT = "holds half of a surrogate pair, which is no text"
+_NO_TEXT = "has half of a surrogate pair, which is not valid text"
 
 
 def _is_text(text: str) -> bool:

@@ -1,9 +1,9 @@
-"""The `definitions` of a scenario: what is declared before the first step.
+"""The `definitions` of a scenario, declared before its first step.
 
-They are written as in RabbitMQ's definitions files, and an export may be pasted in. What is not
-modelled (streams, exchange types of plugins, parameters of plugins, unknown members) is left out,
-with a note and with all bindings to it. Everything else is declared as a client would declare it:
-what RabbitMQ refuses is no malformed file, but an outcome, `setup_error`.
+They have the form of RabbitMQ's definitions files; an export can be pasted in. Unsupported items
+(streams, exchange types and parameters of plugins, unknown members) are skipped with a note, and so
+are all bindings to them. Everything else is declared like a client does: if RabbitMQ refuses it,
+the file is not malformed, but the outcome is `setup_error`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from topology.values import json_type
 Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)
 
 UNMODELLED_QUEUE_TYPES = ("stream", "mqtt_qos0")
-"""Queue types that RabbitMQ has and this broker does not; any other is refused when declared."""
+"""Queue types of RabbitMQ that are skipped; any other unknown type is refused when declared."""
 
 _SILENT = (
     "bindings_count",
@@ -50,19 +50,19 @@ _SILENT = (
     "rabbitmq_version",
     "vhosts",
 )
-"""Members of an export that change nothing here."""
+"""Members of an export that have no effect."""
 
 _ELSEWHERE = {
     "global_parameters": "parameters of plugins are not modelled",
-    "permissions": "a scenario runs as the operator, whom permissions do not bind",
+    "permissions": "a scenario runs as the operator, who needs no permissions",
     "topic_permissions": "topic permissions are not modelled",
     "users": "a scenario runs as the operator",
 }
-"""Members of an export that have no place in a scenario, and why."""
+"""Members of an export that do not apply to a scenario, and why."""
 
 
 class Declarations(msgspec.Struct, frozen=True):
-    """What is declared, each kind in the order of the document."""
+    """The declarations, each kind in document order."""
 
     policies: tuple[Policy, ...] = ()
     operator_policies: tuple[Policy, ...] = ()
@@ -72,7 +72,7 @@ class Declarations(msgspec.Struct, frozen=True):
 
 
 def read_definitions(document: object, where: str, report: Report) -> Declarations:
-    """The declarations of a document; what is wrong with it, or left out, goes to the report."""
+    """Read the declarations; problems and skipped items go to the report."""
     if document is None:
         return Declarations()
     if not isinstance(document, dict):
@@ -82,7 +82,7 @@ def read_definitions(document: object, where: str, report: Report) -> Declaratio
 
 
 class _Reader:
-    """One document in the course of being read."""
+    """Reads one document."""
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
@@ -94,8 +94,8 @@ class _Reader:
         exchanges = self._each("exchanges", read_exchange, self._keep_exchange)
         queues = self._each("queues", _read_queue, self._keep_queue)
         bindings = self._each("bindings", read_binding, self._keep_binding)
-        policies = self._each("policies", read_policy, _keep)
-        operator_policies = self._each("operator_policies", read_operator_policy, _keep)
+        policies = self._each("policies", read_policy, lambda *_: True)
+        operator_policies = self._each("operator_policies", read_operator_policy, lambda *_: True)
         for fields in self._objects("parameters"):
             self._parameter(fields, policies, operator_policies)
         for name, why in _ELSEWHERE.items():
@@ -113,7 +113,7 @@ class _Reader:
     # -- any kind
 
     def _objects(self, member: str) -> Iterator[Fields]:
-        """The objects of an array that belong to the scenario's vhost."""
+        """The objects of an array in the scenario's vhost."""
         items = self._fields.value(member)
         where = self._fields.at(member)
         if items is not None and not isinstance(items, list):
@@ -136,7 +136,7 @@ class _Reader:
         read: Callable[[Fields], Declaration],
         keep: Callable[[Declaration, Fields], bool],
     ) -> list[tuple[Declaration, Fields]]:
-        """The readable declarations of an array that are to be kept."""
+        """The valid declarations of an array that are kept."""
         declarations: list[tuple[Declaration, Fields]] = []
         for fields in self._objects(member):
             declaration = read(fields)
@@ -170,7 +170,7 @@ class _Reader:
         for name in queue.arguments:
             if name not in QUEUE_ARGUMENTS:
                 hint = did_you_mean(name, QUEUE_ARGUMENTS)
-                what = f"is no argument that has an effect{hint}"
+                what = f"is not an argument that has an effect{hint}"
                 self._report.leave_out(f"{fields.where}.arguments.{name}", what)
         return True
 
@@ -210,7 +210,7 @@ class _Reader:
     def _recognised(
         self, policies: Iterable[tuple[Policy, Fields]], *, operator: bool
     ) -> tuple[Policy, ...]:
-        """Policies without the keys that nobody knows; keys without an effect here are noted."""
+        """Policies without unknown keys; keys without effect are noted."""
         recognised = []
         for policy, fields in policies:
             unknown = unrecognised_keys(policy, operator=operator)
@@ -227,12 +227,6 @@ class _Reader:
             else:
                 recognised.append(msgspec.structs.replace(policy, definition=kept))
         return tuple(recognised)
-
-
-def _keep(policy: Policy, fields: Fields) -> bool:
-    """Policies are all kept."""
-    del policy, fields
-    return True
 
 
 def _read_queue(fields: Fields) -> Queue:

@@ -1,11 +1,11 @@
-"""A scenario: a topology, timed steps, and what should come of them.
+"""A scenario: a topology, timed steps, and expected results.
 
 {"id": ..., "title": ..., "definitions": {...}, "steps": [{"at_ms": 0, "op": ..., ...}, ...],
  "end_ms": 1000, "outcomes": {"4.0.5": {...}}, "expect": {queue: [{"body": ..., "reasons": [...]}]}}
 
-`definitions.py`, `steps.py` and `expectations.py` say what the members may hold; `outcomes` are
-recordings of RabbitMQ, by version. A file holds one scenario, or an array of them. Reading one
-checks its form: whether RabbitMQ would accept the topology shows when it is played.
+See `definitions.py`, `steps.py` and `expectations.py` for the members; `outcomes` are recordings
+of RabbitMQ by version. A file holds one scenario or an array of them. Reading a scenario checks its
+form; whether RabbitMQ accepts the topology shows when it is played.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from streaming.protocol.command_fields import CommandFields
 from streaming.scenario.decoding import DOCUMENT, decode
 from streaming.scenario.definitions import Declarations, read_definitions
 from streaming.scenario.expectations import Expectations, read_expectations
-from streaming.scenario.steps import MOST_MS, Step, read_steps
+from streaming.scenario.steps import MAX_MS, Step, read_steps
 from topology.definitions.json_object import Report
 from topology.errors import DlxError, Problem
 from topology.values import Compat, json_type
 
 VERSIONS: dict[Compat, str] = {"4.0": "4.0.5", "3.10": "3.10.8"}
-"""Which version's recording a compat is held to."""
+"""The recorded version for each compat setting."""
 
 DESCRIPTIVE = ("rules", "version_note", "difference", "seed", "skip_versions", "no_jitter")
-"""Members that say something about a scenario and change nothing."""
+"""Members that describe a scenario and do not affect it."""
 
 
 class MalformedScenarioError(DlxError):
-    """A scenario that cannot be played; carries every problem found."""
+    """A scenario cannot be played; carries every problem found."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__(problems)
@@ -46,11 +46,11 @@ class Scenario(msgspec.Struct, frozen=True):
     """A scenario, ready to be played.
 
     Attributes:
-        definitions: what is declared before the first step.
+        definitions: declared before the first step.
         end_ms: virtual time of the final observation.
         outcomes: recorded outcomes by version of RabbitMQ, such as `4.0.5`.
         expect: None if the author expects nothing.
-        left_out: what the document holds that is not modelled.
+        left_out: members of the document that are skipped.
     """
 
     id: str
@@ -64,18 +64,18 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """What a scenario file holds: its readable scenarios, and the problems of the others."""
+    """The readable scenarios of a file, and the problems of the others."""
 
     scenarios: tuple[Scenario, ...]
     problems: tuple[Problem, ...] = ()
 
 
 def parse_file(text: bytes | str, name: str) -> File:
-    """Read a file of one scenario or an array of them.
+    """Read a file with one scenario or an array of them.
 
     Args:
         text: JSON.
-        name: what a scenario without `id` is called; its place is added if it is one of several.
+        name: the id of scenarios without one; in an array, their index is appended.
     """
     document, problems = decode(text)
     if document is None and problems:
@@ -83,7 +83,7 @@ def parse_file(text: bytes | str, name: str) -> File:
     if not isinstance(document, list):
         return _gathered([(document, name, "", problems)])
     if not document:
-        return File((), (Problem(DOCUMENT, "holds no scenario"),))
+        return File((), (Problem(DOCUMENT, "has no scenarios"),))
     parts = []
     for index, item in enumerate(document):
         where = f"[{index}]"
@@ -95,7 +95,7 @@ def parse_file(text: bytes | str, name: str) -> File:
 
 
 def parse_scenario(text: bytes | str, name: str) -> Scenario:
-    """Read a file of one scenario; see `parse_file`.
+    """Read a file with one scenario; see `parse_file`.
 
     Raises:
         MalformedScenarioError: with every problem found.
@@ -103,7 +103,7 @@ def parse_scenario(text: bytes | str, name: str) -> Scenario:
     file = parse_file(text, name)
     if not file.problems and len(file.scenarios) == 1:
         return file.scenarios[0]
-    raise MalformedScenarioError(file.problems or [Problem(DOCUMENT, "holds several scenarios")])
+    raise MalformedScenarioError(file.problems or [Problem(DOCUMENT, "has several scenarios")])
 
 
 def _gathered(parts: list[tuple[object, str, str, list[Problem]]]) -> File:
@@ -131,7 +131,7 @@ def _read(document: object, name: str, where: str) -> Scenario:
         fields.text("title", ""),
         read_definitions(fields.value("definitions"), fields.at("definitions"), report),
         read_steps(fields.value("steps"), fields.at("steps"), report),
-        fields.whole("end_ms", 0, 0, MOST_MS),
+        fields.whole("end_ms", 0, 0, MAX_MS),
         _outcomes(fields),
         read_expectations(fields.value("expect"), fields.at("expect"), report),
         tuple(report.left_out),

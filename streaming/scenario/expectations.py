@@ -1,10 +1,10 @@
-"""The `expect` member: what its author wants in the queues at the end, and nothing else.
+"""The `expect` member: the messages that should be in the queues at the end.
 
     "expect": {"parking": [{"body": "order 2", "reasons": ["rejected"]}], "work": [], "gone": null}
 
-Messages stand in the order of the queue. A message may leave out its body or its reasons, which
-then do not matter, and be a mere body. `reasons` are those of its deaths, the newest first, as in
-`x-death`. null means that there is no such queue any more. Two parallel arrays do as well:
+Messages are in queue order. A message without body or reasons matches any; a message may also be
+just its body. `reasons` are those of its deaths, the newest first, as in `x-death`. null means that
+the queue no longer exists. Two parallel arrays are equivalent:
 `{"bodies": ["order 2"], "reasons": [["rejected"]]}`.
 """
 
@@ -17,18 +17,18 @@ from topology.values import json_type
 
 
 class Expected(NamedTuple):
-    """One message; None where it does not matter."""
+    """One expected message; None matches anything."""
 
     body: str | None
     reasons: list[str] | None
 
 
 Expectations = dict[str, list[Expected] | None]
-"""Queue -> its messages; None if it is to be gone."""
+"""Queue -> its messages; None if it should not exist."""
 
 
 def read_expectations(document: object, where: str, report: Report) -> Expectations | None:
-    """The expectations of a scenario; None if it has none."""
+    """Read the expectations of a scenario; None if it has none."""
     if document is None:
         return None
     if not isinstance(document, dict):
@@ -96,7 +96,7 @@ def _parallel(document: dict[str, Any], where: str, report: Report) -> list[Expe
 
 
 def _reasons(document: object, where: str, report: Report) -> list[str] | None:
-    """Reasons as an array, or the only one as a string."""
+    """Reasons as an array, or a single one as a string."""
     if document is None:
         return None
     if isinstance(document, str):
@@ -108,7 +108,7 @@ def _reasons(document: object, where: str, report: Report) -> list[str] | None:
 
 
 def reasons_of(message: dict[str, Any]) -> list[str]:
-    """Why a message of an outcome died, the newest death first."""
+    """The reasons of a message's deaths in an outcome, the newest first."""
     deaths = (message.get("headers") or {}).get("x-death")
     if not isinstance(deaths, list):
         return []

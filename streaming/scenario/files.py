@@ -1,4 +1,4 @@
-"""Finding scenario files: FILE is itself, DIR its `*.json`, sorted, without its folders."""
+"""Read scenario files: a FILE itself, or all `*.json` directly in a DIR, sorted."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from topology.errors import Problem
 
 
 class Read(NamedTuple):
-    """A file that was read: the name it is known by, and what it holds."""
+    """A file that was read: its name and content."""
 
     name: str
     file: File
 
 
 def read_files(names: list[str]) -> Iterator[Read]:
-    """The scenarios of files and directories, one file after the other.
+    """Read the scenarios of files and directories, one file after the other.
 
-    What cannot be found or read is a file of problems; nothing is raised.
+    Files that cannot be found or read yield a problem; nothing is raised.
     """
     for name in names:
         try:
@@ -30,7 +30,7 @@ def read_files(names: list[str]) -> Iterator[Read]:
             yield _unreadable(name, _words(error))
             continue
         if not paths:
-            yield _unreadable(name, "holds no *.json")
+            yield _unreadable(name, "has no *.json files")
         for path in paths:
             yield _read(path)
 
@@ -55,6 +55,6 @@ def _unreadable(name: str, what: str) -> Read:
 
 
 def _words(error: OSError) -> str:
-    """`no such file or directory`."""
+    """The reason of an error, such as `no such file or directory`."""
     reason = error.strerror or "cannot be read"
     return reason[0].lower() + reason[1:]

@@ -1,9 +1,8 @@
-"""What the clients of a scenario take for unacked, kept as the recorder keeps it.
+"""The deliveries that clients of a scenario consider unacked, tracked like the recorder did.
 
-A queue that expires, or goes with its last consumer, takes its messages along; but nobody tells the
-clients, and the broker lets them settle what is gone. So a ref is missing only if it was never
-delivered, or left earlier by a step: settled, recovered, closed with its channel, deleted with its
-queue.
+If a queue expires or is deleted with its last consumer, clients are not told, and the broker
+accepts settlements of its messages. So a ref is missing only if it was never delivered, or if an
+earlier step settled or recovered it, closed its channel, or deleted its queue.
 """
 
 from collections.abc import Callable
@@ -16,18 +15,18 @@ Settlement = commands.Ack | commands.Nack | commands.Reject
 
 
 class OpenDeliveries:
-    """Deliveries by ref, in order; none with automatic ack."""
+    """The unsettled deliveries by ref, in order, without automatically acked ones."""
 
     def __init__(self) -> None:
         self._open: dict[str, Delivered] = {}
 
     def add(self, delivery: Delivered) -> None:
-        """A delivery came; a ref used again means the newer one."""
+        """Add a delivery; a repeated ref replaces the older one."""
         self._open.pop(delivery.ref, None)
         self._open[delivery.ref] = delivery
 
     def after(self, command: Command, *, refused: bool) -> None:
-        """Forget what a command ended; one that was refused closed its channel."""
+        """Forget the deliveries that a command ended; a refused command closes its channel."""
         match command:
             case commands.DeleteQueue(queue=queue) if not refused:
                 self._forget(lambda one: one.queue == queue)
@@ -41,7 +40,7 @@ class OpenDeliveries:
         self._forget(lambda one: one.channel == channel)
 
     def before(self, command: Command) -> set[str]:
-        """Settle what a command is about to settle; gives those of its refs that are not open."""
+        """Settle the refs of a command; return those that are not open."""
         match command:
             case commands.Ack() | commands.Nack() | commands.Reject():
                 return {ref for ref in command.refs if not self._settle(ref, command)}

@@ -1,11 +1,10 @@
-"""Playing a scenario on a broker: steps in, outcome out, as recordings of RabbitMQ have it.
+"""Play a scenario on a broker; the outcome has the form of the recordings of RabbitMQ.
 
     definitions -> wait -> step -> wait -> step ... -> wait until end_ms -> look -> empty the queues
 
-The outcome is what clients see; whoever wants to know why watches, and reads the events. What is
-asked of the broker follows from the scenario alone, never from what the broker replied (but for
-refused definitions, which end the play): so a play can also be written down and its replies read
-later.
+The outcome is what clients see; a `Watcher` can read the events to see why. The requests depend on
+the scenario alone, never on replies (except that refused definitions end the play). So a play can
+also be recorded first and its replies read later.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ DRAIN_CHANNEL = "drain"
 
 Outcome = dict[str, Any]
 Phase = Literal["declared", "waited", "stepped", "ended", "emptied"]
-"""What has just happened to the broker, in the order of the play."""
+"""The phase that has just ended, in the order of the play."""
 
 
 class Watcher(Protocol):
-    """Somebody who is told of each phase when it is over, while the broker is as it left it."""
+    """Is notified at the end of each phase, while the broker is still in that state."""
 
     def saw(self, phase: Phase, result: dict[str, Any], step: int | None) -> None:
-        """A phase is over.
+        """Notify of the end of a phase.
 
         Args:
-            result: a step's, as recorded; `error` if the definitions were refused; else empty.
-            step: its index.
+            result: the step's result as recorded; `error` if the definitions were refused.
+            step: index of the step.
         """
 
 
 class Player:
-    """One scenario on one broker."""
+    """Plays one scenario on one broker."""
 
     def __init__(self, scenario: Scenario, broker: Broker, watcher: Watcher | None = None) -> None:
         self.scenario = scenario
@@ -64,11 +63,11 @@ class Player:
         self._watcher = watcher
         self._queues = {queue.name for queue in scenario.definitions.queues}
         self._consumers: dict[str, dict[str, Any]] = {}
-        self._given: list[Delivered] = []  # not acked automatically, in order
+        self._given: list[Delivered] = []  # in order, without automatically acked ones
         self._open = OpenDeliveries()
 
     def play(self) -> Outcome:
-        """Everything, the final drain included."""
+        """Play everything, including the final drain."""
         self._at(0)
         error = self._set_up()
         if error is not None:
@@ -101,7 +100,7 @@ class Player:
     # -- steps
 
     def _set_up(self) -> dict[str, Any] | None:
-        """Declare the topology; gives the error of what was refused."""
+        """Declare the topology; return the error if something is refused."""
         declared = self.scenario.definitions
         orders: list[Command] = [
             *(commands.SetPolicy(policy=policy) for policy in declared.policies),
@@ -150,7 +149,7 @@ class Player:
         return result
 
     def _ask(self, command: Command) -> dict[str, Any]:
-        """Do a command and give its result as recorded; empty for one that has none."""
+        """Run a command; return its result as recorded, empty if it has none."""
         messages: list[dict[str, Any]] = []
         result: dict[str, Any] = {}
         missed = self._open.before(command)
@@ -219,7 +218,7 @@ class Player:
         return self._heard(self._broker.command(command))
 
     def _heard(self, replies: list[Reply]) -> list[Reply]:
-        """Note the deliveries; consumers keep theirs."""
+        """Collect the deliveries in replies; consumers keep theirs."""
         for one in replies:
             if not isinstance(one, Delivered):
                 continue
@@ -233,7 +232,7 @@ class Player:
 
 
 def _is_of(delivery: Delivered, get: commands.Get) -> bool:
-    """Whether a get brought this; dead letters that it caused can have gone to consumers."""
+    """Whether a get returned this delivery; dead letters it caused may go to consumers."""
     label = delivery.ref.rpartition("/")[0]
     return delivery.channel == get.channel and label == (get.label or "")
 
@@ -243,7 +242,7 @@ def _record(delivery: Delivered) -> dict[str, Any]:
 
 
 def _queues_of(document: dict[str, Any]) -> list[str]:
-    """The queues that an import would declare."""
+    """The queues that an import declares."""
     try:
         loaded = load_definitions(document, default_vhost=VHOST)
     except InvalidTopologyError:
@@ -253,7 +252,7 @@ def _queues_of(document: dict[str, Any]) -> list[str]:
 
 
 def play(scenario: Scenario, compat: Compat = "4.0") -> Outcome:
-    """The outcome of a scenario on the core: the document that recorded files have it in."""
+    """Play a scenario on the core; return the outcome as in recorded files."""
     return Player(scenario, CoreBroker(compat)).play()
 
 

@@ -1,7 +1,7 @@
-"""What a scenario is played on, and what comes back: the same for every engine.
+"""The interface between a scenario's player and an engine: requests and replies.
 
-A player asks a `Broker` one thing after the other. What the broker says in reply, and what it says
-to consumers meanwhile, are `Reply` values that hold the form in which recordings have it.
+A player sends one request after the other to a `Broker`. Answers, and deliveries to consumers
+meanwhile, are `Reply` values in the form of the recordings.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from streaming.scenario.steps import Publish
 from topology.refusals import Refusal
 
 START_MS = 1_600_000_000_000
-"""The instant of `at_ms` 0; any would do."""
+"""The instant of `at_ms` 0, chosen arbitrarily."""
 
 VHOST = "<vhost>"
-"""What recorded error texts call the virtual host."""
+"""The virtual host in recorded error texts."""
 
 
 class Delivered(NamedTuple):
-    """A message handed out.
+    """A delivered message.
 
     Attributes:
         delivery_id: empty with automatic ack.
@@ -41,7 +41,7 @@ class Confirmed(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """A message that came back to its publisher; `message` as recorded."""
+    """A message that was returned to its publisher; `message` as recorded."""
 
     code: int
     text: str
@@ -49,7 +49,7 @@ class Returned(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A publish refused with a channel error, as recorded."""
+    """A channel error of a publish, as recorded."""
 
     error: dict[str, Any]
 
@@ -65,19 +65,19 @@ Reply = Delivered | Confirmed | Returned | Refused | Answered
 
 
 class Broker(Protocol):
-    """One virtual host, empty at first, its clock at 0. Each call gives what came of it."""
+    """One virtual host, initially empty, its clock at 0. Each call returns its replies."""
 
     def advance(self, at_ms: int) -> list[Reply]:
-        """Let time pass up to `at_ms` of the scenario."""
+        """Advance the clock to `at_ms` of the scenario."""
 
     def publish(self, publish: Publish) -> list[Reply]:
-        """Publish, with confirm."""
+        """Publish with confirm."""
 
     def command(self, command: Command) -> list[Reply]:
-        """Do a command."""
+        """Run a command."""
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
-        """Which of these deliveries are not settled at this moment."""
+        """The deliveries of these that are not settled now."""
 
 
 def error_record(refusal: Refusal) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from streaming.protocol.commands import READERS
 from streaming.protocol.definitions_packing import PACKED, PLAIN
 from streaming.protocol.properties import PROPERTIES, WHOLE_PROPERTIES
 from streaming.scenario.document import DESCRIPTIVE
-from streaming.scenario.steps import MOST_MS
+from streaming.scenario.steps import MAX_MS
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
     read_binding,
@@ -44,7 +44,7 @@ _TIME: Schema = {
     "description": "milliseconds of virtual time since the scenario began",
     "type": "integer",
     "minimum": 0,
-    "maximum": MOST_MS,
+    "maximum": MAX_MS,
 }
 _SETTLEMENTS = ("ack", "reject", "nack")
 

@@ -1,7 +1,7 @@
-"""The steps of a scenario: publishes, the commands of `command_documents.py`, and waiting.
+"""The steps of a scenario: publishes, the commands of `streaming.protocol.commands`, and waiting.
 
-Each has a virtual time, `at_ms`, in milliseconds since the scenario began; steps at equal times
-happen in the order in which they stand. A `comment` may say what a step is for.
+Each has a virtual time, `at_ms`, in milliseconds since the scenario began. Steps at equal times run
+in file order. A `comment` may explain a step.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from topology.definitions.json_object import Fields, Report
 from topology.suggestions import did_you_mean
 from topology.values import Table, json_type, table_from_json
 
-MOST_MS = 315_360_000_000
-"""Ten years, the longest time RabbitMQ lets anything take."""
+MAX_MS = 315_360_000_000
+"""Ten years, the longest duration RabbitMQ accepts."""
 
 _ALSO_KNOWN = ("op", "at_ms", "comment")
 _GET_LABEL = "g"
-"""What a get is called that has no `as`: its deliveries are `g/0`, `g/1`, ..."""
+"""The label of a get without `as`: its deliveries are `g/0`, `g/1`, ..."""
 
 
 class Publish(msgspec.Struct, frozen=True):
@@ -39,11 +39,11 @@ class Publish(msgspec.Struct, frozen=True):
 
 
 class Sleep(msgspec.Struct, frozen=True):
-    """Nothing but the passing of time."""
+    """A step that only lets time pass."""
 
 
 class Step(msgspec.Struct, frozen=True):
-    """At a virtual time, in milliseconds since the beginning, do something."""
+    """An action at a virtual time, in milliseconds since the scenario began."""
 
     at_ms: int
     op: str
@@ -52,7 +52,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def read_steps(value: object, where: str, report: Report) -> tuple[Step, ...]:
-    """The steps of a scenario; what is wrong with them goes to the report."""
+    """Read the steps of a scenario; problems go to the report."""
     if not isinstance(value, list):
         what = "is missing" if value is None else f"expected an array, got {json_type(value)}"
         report.problem(where, what)
@@ -76,9 +76,9 @@ def _at_ms(fields: CommandFields, before_ms: int) -> int:
     if fields.value("at_ms") is None:
         fields.report.problem(fields.at("at_ms"), "is missing")
         return before_ms
-    at_ms = fields.whole("at_ms", before_ms, 0, MOST_MS)
+    at_ms = fields.whole("at_ms", before_ms, 0, MAX_MS)
     if at_ms < before_ms:
-        fields.report.problem(fields.at("at_ms"), f"is before the step in front, at {before_ms}")
+        fields.report.problem(fields.at("at_ms"), f"is before the previous step, at {before_ms}")
     return at_ms
 
 

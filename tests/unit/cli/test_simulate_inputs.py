@@ -22,9 +22,9 @@ def good(write):
          "line 1 column 2 (char 1)"),
         (b"\xff\xfe{}", "document: is not UTF-8: byte 0xff at position 0"),
         ("[" * 100_000, "document: is nested more than 200 levels deep"),
-        ("[]", "document: holds no scenario"),
+        ("[]", "document: has no scenarios"),
         ("3", "document: expected an object, got a number"),
-        ('{"steps": [], "end_ms": NaN}', "end_ms: is no finite number"),
+        ('{"steps": [], "end_ms": NaN}', "end_ms: is not a finite number"),
         ('{"steps": [], "end_ms": 99999999999999999999}', "end_ms: is a number beyond 64 bits"),
         ('{"steps": [], "end_ms": "5"}', "end_ms: expected a whole number, got a string"),
         (
@@ -37,7 +37,7 @@ def good(write):
         ),
         (
             '{"steps": [{"at_ms": 9, "op": "sleep"}, {"at_ms": 8, "op": "sleep"}], "end_ms": 9}',
-            "steps[1].at_ms: is before the step in front, at 9",
+            "steps[1].at_ms: is before the previous step, at 9",
         ),
         (
             '{"steps": [{"at_ms": 9, "op": "sleep"}], "end_ms": 5}',
@@ -45,7 +45,7 @@ def good(write):
         ),
         (
             '{"steps": [{"at_ms": 0, "op": "publish", "body": "\\ud800"}], "end_ms": 5}',
-            "steps[0].body: holds half of a surrogate pair, which is no text",
+            "steps[0].body: has half of a surrogate pair, which is not valid text",
         ),
         (
             '{"steps": [], "end_ms": 0, "steps": []}',
@@ -78,7 +78,7 @@ def test_a_malformed_file_is_named_and_the_others_are_played(
     ("name", "problem"),
     [
         ("nosuch.json", "no such file or directory"),
-        ("empty", "holds no *.json"),
+        ("empty", "has no *.json files"),
         ("good.json/inner", "not a directory"),
     ],
 )

@@ -83,9 +83,9 @@ def test_what_is_not_modelled_is_left_out_with_its_bindings():
         Problem("definitions.queues[1].colour", "is not a known member"),
         Problem(
             "definitions.queues[1].arguments.x-mesage-ttl",
-            "is no argument that has an effect (did you mean 'x-message-ttl'?)",
+            "is not an argument that has an effect (did you mean 'x-message-ttl'?)",
         ),
-        Problem("definitions.queues[1].arguments.mine", "is no argument that has an effect"),
+        Problem("definitions.queues[1].arguments.mine", "is not an argument that has an effect"),
         Problem("definitions.bindings[0]", "the exchange 'later' was left out"),
         Problem("definitions.bindings[1]", "the queue 'log' was left out"),
         Problem("definitions.bindings[2]", "the exchange 'x' was left out"),
@@ -150,7 +150,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
         Problem("definitions.global_parameters", "parameters of plugins are not modelled"),
         Problem(
             "definitions.permissions",
-            "a scenario runs as the operator, whom permissions do not bind",
+            "a scenario runs as the operator, who needs no permissions",
         ),
         Problem("definitions.users", "a scenario runs as the operator"),
     ]

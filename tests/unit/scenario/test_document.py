@@ -88,7 +88,7 @@ def test_an_unusable_value_spoils_only_its_own_scenario():
     assert [scenario.id for scenario in file.scenarios] == ["file[0]"]
     assert file.problems == (
         Problem("document", "an object names its member 'a' twice"),
-        Problem("[1].end_ms", "is no finite number"),
+        Problem("[1].end_ms", "is not a finite number"),
         Problem("[2].steps", "is missing"),
         Problem("[2].end_ms", "is missing"),
     )
@@ -99,7 +99,7 @@ def test_an_unusable_value_spoils_only_its_own_scenario():
     [
         ("", [("document", "is not JSON: Expecting value: line 1 column 1 (char 0)")]),
         ("null", [("document", "expected an object, got null")]),
-        ("[]", [("document", "holds no scenario")]),
+        ("[]", [("document", "has no scenarios")]),
         ('"text"', [("document", "expected an object, got a string")]),
         ({}, [("steps", "is missing"), ("end_ms", "is missing")]),
         (
@@ -144,7 +144,7 @@ def test_parsing_one_scenario_raises_what_is_wrong():
 
 
 def test_parsing_one_scenario_refuses_several():
-    with pytest.raises(MalformedScenarioError, match="document: holds several scenarios"):
+    with pytest.raises(MalformedScenarioError, match="document: has several scenarios"):
         parse_scenario(json.dumps([MINIMAL, MINIMAL]), "file")
 
 

@@ -46,7 +46,7 @@ def test_what_cannot_be_read_is_a_problem_and_the_rest_is_read(folder):
 
     assert [(read.name, read.file.problems) for read in reads] == [
         ("nosuch.json", (Problem("document", "no such file or directory"),)),
-        ("empty", (Problem("document", "holds no *.json"),)),
+        ("empty", (Problem("document", "has no *.json files"),)),
         ("dir/a.json/x", (Problem("document", "not a directory"),)),
         ("dir/b.json", ()),
     ]

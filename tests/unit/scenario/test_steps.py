@@ -5,7 +5,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.message import Publication
 from streaming.protocol.commands import READERS
-from streaming.scenario.steps import MOST_MS, Publish, Sleep, Step, read_steps
+from streaming.scenario.steps import MAX_MS, Publish, Sleep, Step, read_steps
 from topology.definitions.json_object import Report
 from topology.errors import Problem
 from topology.values import Timestamp
@@ -72,13 +72,13 @@ def test_commands_are_read_as_everywhere_and_time_stands_still_or_grows():
     steps, problems = read(
         {"at_ms": 0, "op": "get", "queue": "q"},
         {"at_ms": 0, "op": "ack", "refs": ["g/0"]},
-        {"at_ms": MOST_MS, "op": "sleep", "comment": "long"},
+        {"at_ms": MAX_MS, "op": "sleep", "comment": "long"},
     )
 
     assert steps == (
         Step(0, "get", commands.Get(queue="q", label="g")),
         Step(0, "ack", commands.Ack(refs=("g/0",))),
-        Step(MOST_MS, "sleep", Sleep(), "long"),
+        Step(MAX_MS, "sleep", Sleep(), "long"),
     )
     assert problems == []
 
@@ -100,17 +100,17 @@ def test_times_must_be_there_and_must_not_go_back():
         {"at_ms": -1, "op": "sleep"},
         {"at_ms": 8.0, "op": "sleep"},
         {"at_ms": True, "op": "sleep"},
-        {"at_ms": MOST_MS + 1, "op": "sleep"},
+        {"at_ms": MAX_MS + 1, "op": "sleep"},
     )
 
     assert problems == [
         Problem("steps[0].at_ms", "is missing"),
-        Problem("steps[2].at_ms", "is before the step in front, at 7"),
-        Problem("steps[3].at_ms", "is before the step in front, at 7"),
-        Problem("steps[4].at_ms", f"must be from 0 to {MOST_MS}, not -1"),
+        Problem("steps[2].at_ms", "is before the previous step, at 7"),
+        Problem("steps[3].at_ms", "is before the previous step, at 7"),
+        Problem("steps[4].at_ms", f"must be from 0 to {MAX_MS}, not -1"),
         Problem("steps[5].at_ms", "expected a whole number, got a number"),
         Problem("steps[6].at_ms", "expected a whole number, got a boolean"),
-        Problem("steps[7].at_ms", f"must be from 0 to {MOST_MS}, not {MOST_MS + 1}"),
+        Problem("steps[7].at_ms", f"must be from 0 to {MAX_MS}, not {MAX_MS + 1}"),
     ]
 
 
