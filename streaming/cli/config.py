@@ -1,4 +1,4 @@
-"""`dlx config`: the file that says what a job does, shown and checked."""
+"""`dlx config`: show and check a job's configuration file."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ DEFAULT_FILE: Final = Path("dlx.toml")
 
 app = typer.Typer(
     name="config",
-    help="Show and check dlx.toml, the file that says what a job does.",
+    help="Show and check dlx.toml, a job's configuration file.",
     epilog="Examples:\n\ndlx config show > dlx.toml\n\ndlx config check dlx.toml --secrets",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -23,12 +23,12 @@ app = typer.Typer(
 def show(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Default: dlx.toml if it is here, else no file."),
+        typer.Argument(metavar="[FILE]", help="Default: dlx.toml if it exists, otherwise no file."),
     ] = None,
 ) -> int:
-    """Print a configuration with every default and comment.
+    """Print a configuration with every default and a description of each setting.
 
-    The output is itself a valid dlx.toml. Of secrets it shows where they are found.
+    The output is itself a valid dlx.toml. For a secret it shows where to find it, never its text.
     """
     from streaming.config import JobConfig, read_config, show_config
 
@@ -43,18 +43,18 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="[FILE]")] = DEFAULT_FILE,
     *,
     secrets: Annotated[
-        bool, typer.Option("--secrets", help="Also whether every secret is to be had here.")
+        bool, typer.Option("--secrets", help="Also check that every secret is available here.")
     ] = False,
 ) -> int:
-    """Check a configuration and the definitions files it names.
+    """Check a configuration and the definitions files that it names.
 
-    Every problem is a line on stderr, with its path in the file.
+    It prints each problem on stderr as one line, with its path in the file.
     """
     from streaming.config import load_config
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
 
     config = load_config(file)
-    load_vhost_definitions(config, lambda words: print(f"left out: {words}"))
+    load_vhost_definitions(config, lambda words: print(f"skipped: {words}"))
     if secrets:
         check_secrets(config, os.environ)
     print(f"{file}: valid")

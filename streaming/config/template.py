@@ -139,7 +139,6 @@ def _toml(value: Any) -> str:
     if isinstance(plain, int) and not isinstance(plain, bool):
         return write_whole(plain)
     if isinstance(plain, dict):
-        table = tomlkit.inline_table()
-        table.update(plain)
-        return table.as_string()
+        members = ", ".join(f"{name} = {_toml(member)}" for name, member in plain.items())
+        return f"{{ {members} }}" if members else "{}"
     return str(tomlkit.item(plain).as_string())

@@ -175,8 +175,8 @@ def test_no_line_is_wider_than_a_hundred_characters():
 def test_of_secrets_it_shows_where_they_are():
     shown = show_config(EVERYTHING_CHANGED)
 
-    assert '"sasl.password" = {file = "secrets/kafka"}' in shown
-    assert 'AWS_SESSION_TOKEN = {env = "TOKEN"}' in shown
+    assert '"sasl.password" = { file = "secrets/kafka" }' in shown
+    assert 'AWS_SESSION_TOKEN = { env = "TOKEN" }' in shown
 
 
 def test_what_is_shown_by_default_is_this():
