@@ -1,4 +1,4 @@
-"""Reading the FILE of a command that asks about a topology."""
+"""The FILE argument of commands that examine a topology."""
 
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -18,12 +18,12 @@ DefinitionsFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="A RabbitMQ definitions file, or a scenario file, whose definitions are then meant.",
+        help="RabbitMQ definitions file, or a scenario file for its definitions.",
     ),
 ]
 VhostName = Annotated[
     str | None,
-    typer.Option("--vhost", metavar="NAME", help="Which vhost, where the file has several."),
+    typer.Option("--vhost", metavar="NAME", help="Vhost to use; required if the file has several."),
 ]
 
 
@@ -35,16 +35,16 @@ class ChosenVhost(NamedTuple):
 
 
 def load(file: Path, compat: Compat = "4.0") -> LoadedDefinitions:
-    """All vhosts of a file, free of problems.
+    """Read all vhosts of a file.
 
     Raises:
-        InvalidTopologyError: not JSON, not a definitions document, or with problems: all of them.
+        InvalidTopologyError: the file is not valid; carries every problem.
     """
     return load_definitions(_definitions_in(file.read_bytes()), compat=compat)
 
 
 def _definitions_in(text: bytes) -> object:
-    """The definitions of a scenario, decoded; any other text as it is."""
+    """The decoded definitions of a scenario; any other text as it is."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -55,16 +55,18 @@ def _definitions_in(text: bytes) -> object:
 
 
 def choose_vhost(loaded: LoadedDefinitions, name: str | None) -> ChosenVhost:
-    """The vhost that a command is about: the named one, or the only one.
+    """Choose the named vhost, or the only one.
 
     Raises:
-        InvalidTopologyError: there is none of that name, or several and no name was given.
+        InvalidTopologyError: no vhost has that name, or none was named and there are several.
     """
     if name is None and len(loaded.vhosts) == 1:
         (name,) = loaded.vhosts
     if name is None:
         names = ", ".join(repr(vhost) for vhost in loaded.vhosts)
-        raise InvalidTopologyError([Problem("--vhost", f"the file has several vhosts: {names}")])
+        raise InvalidTopologyError(
+            [Problem("--vhost", f"the file has several vhosts, choose one: {names}")]
+        )
     if name not in loaded.vhosts:
         hint = did_you_mean(name, loaded.vhosts)
         raise InvalidTopologyError([Problem("--vhost", f"the file has no vhost {name!r}{hint}")])

@@ -1,4 +1,4 @@
-"""`dlx check`, `dlx route`, `dlx diagram`: questions about a definitions file, answered at once."""
+"""`dlx check`, `dlx route` and `dlx diagram`: examine a definitions file, without a broker."""
 
 import sys
 from enum import StrEnum
@@ -17,24 +17,24 @@ from topology.values import AmqpValue, Compat, Table, from_json, table_to_json
 
 
 class CompatChoice(StrEnum):
-    """Whose behaviour counts where RabbitMQ's versions differ."""
+    """The RabbitMQ version to behave like."""
 
     RABBITMQ_4_0 = "4.0"
     RABBITMQ_3_10 = "3.10"
 
     @property
     def compat(self) -> Compat:
-        """The choice as the pure packages know it."""
+        """The choice as the type that the pure packages use."""
         return "4.0" if self is CompatChoice.RABBITMQ_4_0 else "3.10"
 
 
 CompatOption = Annotated[
-    CompatChoice, typer.Option("--compat", help="Whose behaviour counts where versions differ.")
+    CompatChoice, typer.Option("--compat", help="RabbitMQ version to behave like.")
 ]
 
 
 class DiagramFormat(StrEnum):
-    """The languages a picture can be written in."""
+    """The output formats of diagrams."""
 
     MERMAID = "mermaid"
     DOT = "dot"
@@ -43,16 +43,18 @@ class DiagramFormat(StrEnum):
 def check(
     file: DefinitionsFile,
     *,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any lint.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 1 if there are warnings.")
+    ] = False,
     compat: CompatOption = CompatChoice.RABBITMQ_4_0,
 ) -> int:
-    """Validate a definitions file and lint it.
+    """Validate a definitions file and warn about probable mistakes.
 
-    Lint is what RabbitMQ accepts and is probably a mistake: dead letters that go nowhere or in
-    circles, queues that nothing reaches, policies that do nothing.
+    Warnings are about what RabbitMQ accepts although it is probably a mistake: dead letters that go
+    nowhere or in cycles, unreachable queues, policies without effect.
 
-    Exit status: 0 if it is valid, 1 if it is valid with lint and --strict was given, 2 if it is not
-    valid; then stderr has one `path: problem` a line.
+    Exit status: 0 if the file is valid; 1 if it is valid with warnings and --strict was given; 2 if
+    it is not valid. In that case stderr lists one `path: problem` per line.
     """
     from topology.analysis.lint import lint
 
@@ -64,36 +66,41 @@ def check(
         place = f"vhost {vhost!r}: " if len(loaded.vhosts) > 1 else ""
         for problem in lint(definitions, compat.compat):
             count += 1
-            print(f"lint: {place}{problem}")
-    print(f"{file}: valid, {count or 'no'} lint")
+            print(f"warning: {place}{problem}")
+    print(f"{file}: valid, {count or 'no'} {'warning' if count == 1 else 'warnings'}")
     return EXIT_FINDINGS if strict and count else EXIT_OK
 
 
 def route(
     file: DefinitionsFile,
-    exchange: Annotated[str, typer.Argument(metavar="EXCHANGE", help="'' is the default one.")],
-    routing_key: Annotated[str, typer.Argument(metavar="KEY", help="The routing key.")],
+    exchange: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXCHANGE", help="Exchange to publish to; '' is the default exchange."
+        ),
+    ],
+    routing_key: Annotated[str, typer.Argument(metavar="KEY", help="Routing key of the message.")],
     *,
     header: Annotated[
         list[str] | None,
         typer.Option(
             "--header",
             metavar="NAME=VALUE",
-            help="A header; may be repeated. The value is JSON, or else text.",
+            help="Header of the message; repeatable. The value is JSON, or else text.",
         ),
     ] = None,
     vhost: VhostName = None,
     compat: CompatOption = CompatChoice.RABBITMQ_4_0,
 ) -> int:
-    """Show which queues a message reaches, and how.
+    """Show which queues a message reaches, and by which bindings.
 
-    Each line is one step: through a binding, or from an exchange to its alternate exchange. The
-    headers CC and BCC, arrays of strings, hold further routing keys.
+    Each line is one step: along a binding, or from an exchange to its alternate exchange. The
+    headers CC and BCC, arrays of strings, add routing keys.
     """
     from topology.vhost import Vhost
 
     headers = parse_headers(header or [])
-    keys = (routing_key, *further_keys(headers, "CC"), *further_keys(headers, "BCC"))
+    keys = (routing_key, *additional_keys(headers, "CC"), *additional_keys(headers, "BCC"))
     headers.pop("BCC", None)
     chosen = choose_vhost(load(file, compat.compat), vhost)
     router = Vhost.from_definitions(chosen.definitions, compat.compat).router
@@ -103,7 +110,8 @@ def route(
         raise InvalidTopologyError([Problem("EXCHANGE", what)])
     if router.exchanges[exchange].internal:
         print(
-            f"note: exchange {exchange!r} is internal, no client may publish to it", file=sys.stderr
+            f"note: exchange {exchange!r} is internal: clients may not publish to it",
+            file=sys.stderr,
         )
     for hop in router.explain(exchange, keys, headers):
         print(describe_hop(hop))
@@ -120,15 +128,15 @@ def diagram(
     file: DefinitionsFile,
     *,
     picture_format: Annotated[
-        DiagramFormat, typer.Option("--format", help="The language of the picture.")
+        DiagramFormat, typer.Option("--format", help="Output format.")
     ] = DiagramFormat.MERMAID,
     vhost: VhostName = None,
     compat: CompatOption = CompatChoice.RABBITMQ_4_0,
 ) -> int:
-    """Draw a topology, dead letters included.
+    """Draw a topology, including its dead letters.
 
-    Solid lines are bindings, dotted ones the ways of dead letters, thick ones lead to alternate
-    exchanges.
+    Solid lines are bindings. Dotted lines are dead letters, and messages that leave a queue over
+    its own alternate exchange. Thick lines lead to the alternate exchange of an exchange.
     """
     from topology.analysis.diagram import dot, draw, mermaid
 
@@ -139,13 +147,13 @@ def diagram(
 
 
 def parse_headers(options: list[str]) -> Table:
-    """The headers that `NAME=VALUE` options give.
+    """Parse `NAME=VALUE` options as headers.
 
-    A value that is JSON has the type JSON gives it, so `count=1` is an integer and `count='"1"'` a
-    string; any other value is a string.
+    A value that is JSON has its JSON type: `count=1` is an integer, `count='"1"'` a string. Any
+    other value is a string.
 
     Raises:
-        typer.BadParameter: an option has no `=`, or its value stands for nothing AMQP knows.
+        typer.BadParameter: an option has no `=`, or its value has no AMQP type.
     """
     headers: Table = {}
     for option in options:
@@ -159,11 +167,11 @@ def parse_headers(options: list[str]) -> Table:
     return headers
 
 
-def further_keys(headers: Table, name: str) -> list[str]:
-    """The routing keys that a CC or BCC header adds; entries that are no strings add none (R-CC-5).
+def additional_keys(headers: Table, name: str) -> list[str]:
+    """The routing keys that a CC or BCC header adds; entries must be strings to count (R-CC-5).
 
     Raises:
-        typer.BadParameter: the header is no array (R-CC-4).
+        typer.BadParameter: the header is not an array (R-CC-4).
     """
     entries = headers.get(name, [])
     if not isinstance(entries, list):
@@ -181,7 +189,7 @@ def _value(text: str) -> AmqpValue:
 
 
 def describe_hop(hop: Hop) -> str:
-    """One step as a line: `exchange 'orders' -> queue 'audit' by binding 'order.#'`."""
+    """Describe one step: `exchange 'orders' -> queue 'audit' by binding 'order.#'`."""
     source = f"exchange {hop.exchange!r}" if hop.exchange else "default exchange"
     match hop.via:
         case "binding":

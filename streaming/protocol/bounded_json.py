@@ -1,8 +1,8 @@
-"""JSON from outside, nested only so deep.
+"""Reading JSON from outside, up to a fixed depth.
 
-How deep Python can read depends on how deep its own calls are at that moment. A command is read
-twice, where it arrives and in the fold: what the one understood, the other must understand as well,
-or the stream stops for ever. So the depth is bounded, far below what both can read.
+How deep Python can read depends on the depth of its call stack at that moment. A command is read
+twice, at the intake and in the fold: if only the first succeeded, the stream would stop for ever.
+So the depth is limited, far below what both can read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_DEPTH: Final = 200
-"""Levels of arrays and objects; headers may have 64, and stand some levels deep themselves."""
+"""Levels of arrays and objects. A headers table, a few levels deep itself, may have 64 levels."""
 
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 
@@ -20,10 +20,10 @@ _decoder = msgspec.json.Decoder()
 
 
 def read_json(text: bytes) -> Any:
-    """The document that JSON text stands for.
+    """Decode JSON.
 
     Raises:
-        ValueError: it is none, or nested too deep; says so.
+        ValueError: not JSON, or nested too deep; the message says which.
     """
     try:
         document = _decoder.decode(text)

@@ -1,4 +1,4 @@
-"""The members of a command's JSON object, each read as what it has to be."""
+"""Reading the members of a command's JSON object."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from topology.definitions.json_object import Fields, Report
 
 
 class CommandFields(Fields):
-    """The members of one command."""
+    """The members of one command, with the types that only commands have."""
 
     def whole(self, name: str, default: int, least: int, most: int = 1 << 53) -> int:
-        """A whole number within bounds."""
+        """Read a whole number within bounds."""
         value = self.integer(name, default)
         if not least <= value <= most:
             self._problem(name, f"must be from {least} to {most}, not {value}")
@@ -18,15 +18,15 @@ class CommandFields(Fields):
         return value
 
     def optional_whole(self, name: str, least: int) -> int | None:
-        """A whole number, or None if it is missing."""
+        """Read a whole number; None if it is missing."""
         return None if self.value(name) is None else self.whole(name, least, least)
 
     def optional_text(self, name: str) -> str | None:
-        """A string, or None if it is missing."""
+        """Read a string; None if it is missing."""
         return None if self.value(name) is None else self.text(name)
 
     def name(self, name: str, default: str | None = None) -> str:
-        """A string that AMQP could carry as a name; required if there is no default."""
+        """Read a name, which AMQP limits in length; required if there is no default."""
         value = self.text(name, default)
         fault = too_long(value)
         if fault is not None:
@@ -34,11 +34,11 @@ class CommandFields(Fields):
         return value
 
     def optional_name(self, name: str) -> str | None:
-        """A name, or None if it is missing."""
+        """Read a name; None if it is missing."""
         return None if self.value(name) is None else self.name(name)
 
     def refs(self) -> tuple[str, ...]:
-        """The deliveries that a settlement names."""
+        """Read the delivery refs of a settlement."""
         value = self.value("refs")
         if not isinstance(value, list) or not all(isinstance(ref, str) for ref in value):
             wrong = "is missing" if value is None else "expected an array of strings"
@@ -47,14 +47,13 @@ class CommandFields(Fields):
         return tuple(value)
 
     def inner(self, name: str) -> Fields:
-        """An object inside this one."""
+        """Read a nested object."""
         value = self.value(name)
         if value is None:
             self._problem(name, "is missing")
-            value = {}
-            return Fields(value, self.at(name), Report())
+            return Fields({}, self.at(name), Report())
         return Fields(value, self.at(name), self.report)
 
     def reply_id(self) -> str | None:
-        """The asker's mark."""
+        """Read the client's correlation id for the reply."""
         return self.optional_text("reply_id")

@@ -1,4 +1,4 @@
-"""Commands as JSON objects: the steps of a scenario file, the values of the command topic.
+"""Reading commands from JSON objects: steps of scenario files, values of the command topic.
 
 `{"op": "get", "queue": "work", "count": 2, "as": "first", "channel": "worker"}`
 """
@@ -26,7 +26,7 @@ from topology.suggestions import did_you_mean
 from topology.values import json_type
 
 MAX_COUNT = 1_000_000
-"""The most single gets of one command."""
+"""How many messages one `get` may fetch."""
 
 Reader = Callable[[CommandFields], Command]
 
@@ -169,7 +169,7 @@ READERS: dict[str, Reader] = {
     ),
     "tick": lambda fields: commands.Tick(reply_id=fields.reply_id()),
 }
-"""Command name -> how its members are read."""
+"""The reader of each command, by its op."""
 
 
 def _set_permissions(fields: CommandFields) -> Command:
@@ -205,7 +205,7 @@ def _check(fields: CommandFields) -> Command:
 
 
 def _checked(fields: CommandFields) -> CheckedPublish | Settlement | None:
-    """A step of a check: what of a publish, or the settlement that is to be checked."""
+    """Read a step of a check: the checked attributes of a publish, or a settlement."""
     op = fields.choice("op", ("publish", "ack", "reject", "nack"))
     step: CheckedPublish | Settlement | None = None
     if op == "publish":
@@ -229,11 +229,11 @@ READERS["check"] = _check
 def read_command(
     document: object, where: str, report: Report, also_known: tuple[str, ...] = ()
 ) -> Command | None:
-    """The command that an object describes; None, with problems in the report, if it is malformed.
+    """Read a command; None, with problems in the report, if the object is malformed.
 
     Args:
-        where: begins the paths of problems.
-        also_known: members that somebody else reads.
+        where: path of the object, which begins the paths of problems.
+        also_known: members that the caller reads.
     """
     fields = CommandFields(document, where, report)
     before = len(report.problems)
@@ -250,10 +250,10 @@ def read_command(
 
 
 def parse_command(document: object, where: str = "command") -> Command:
-    """As `read_command`.
+    """Read a command.
 
     Raises:
-        InvalidTopologyError: the object is no command; lists every problem.
+        InvalidTopologyError: the object is not a valid command; carries every problem.
     """
     report = Report()
     command = read_command(document, where, report)

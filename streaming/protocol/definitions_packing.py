@@ -1,10 +1,10 @@
-"""A definitions document inside a command: as it is, or, where it is large, packed.
+"""Definitions documents inside import commands: plain, or compressed if large.
 
     {"op": "import_definitions", "definitions": {...}}
     {"op": "import_definitions", "definitions_gzip": "H4sI..."}
 
-`definitions_gzip` is the base64 of the gzip of the document's JSON text. The export of a large
-cluster shrinks to a twentieth that way, and fits into a Kafka record.
+`definitions_gzip` is the document's JSON text, compressed with gzip and encoded as base64. The
+export of a large cluster shrinks to a twentieth and fits into a Kafka record.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ PLAIN: Final = "definitions"
 PACKED: Final = "definitions_gzip"
 
 MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024
-"""Of the JSON text: a small record must not fill the memory of whoever unpacks it."""
+"""Limit of the JSON text: a small record must not fill the reader's memory."""
 
-MAX_UNPACKED_MARKS: Final = 8 * 1024 * 1024
-"""Of the marks that part its values, commas, colons and opening brackets: an empty array is two
-bytes of text and thirty times that in memory. Definitions have one in six bytes or fewer."""
+MAX_SEPARATORS: Final = 8 * 1024 * 1024
+"""Limit of separators (commas, colons, opening brackets): an empty array is two bytes of text but
+thirty times that in memory. Definitions have at most one separator in six bytes."""
 
-_MARKS: Final = (b",", b":", b"[", b"{")
-_TOO_MANY: Final = f"more than {MAX_UNPACKED_MARKS} commas, colons and opening brackets"
+_SEPARATORS: Final = (b",", b":", b"[", b"{")
+_TOO_MANY: Final = f"more than {MAX_SEPARATORS} commas, colons and opening brackets"
 
 _LARGEST_PLAIN_BYTES: Final = 256 * 1024
-"""A document up to this size goes as it is: it can be read in the log."""
+"""Documents up to this size stay plain, so that they can be read in the topic."""
 
 _GZIP_ONLY: Final = 16 + zlib.MAX_WBITS
 
 
 class Written(NamedTuple):
-    """A document as a member of an import command, and the bytes of its JSON text."""
+    """The member of an import command that holds a document, and the size of its JSON text."""
 
     member: dict[str, Any]
     text_bytes: int
 
 
 def write_definitions(document: Mapping[str, Any]) -> Written:
-    """The member of an import command that holds a document.
+    """Write the member of an import command that holds a document.
 
     Raises:
-        ValueError, TypeError: the document is larger than an import may be, or no JSON; says so.
+        ValueError, TypeError: the document is too large, or is not JSON; the message says which.
     """
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     if len(text) <= _LARGEST_PLAIN_BYTES:
         return Written({PLAIN: dict(document)}, len(text))
     if len(text) > MAX_UNPACKED_BYTES:
         raise ValueError(f"the document has {len(text)} bytes, more than {MAX_UNPACKED_BYTES}")
-    if _marks(text) > MAX_UNPACKED_MARKS:
+    if _separators(text) > MAX_SEPARATORS:
         raise ValueError(f"the document holds {_TOO_MANY}")
     packed = base64.b64encode(gzip.compress(text, mtime=0)).decode()
     return Written({PACKED: packed}, len(text))
 
 
 def read_definitions(fields: Fields) -> dict[str, Any]:
-    """The document of an import command, in either form; empty, and a problem, if it has none."""
+    """Read the document of an import command, in either form; empty, and a problem, if invalid."""
     plain, packed = fields.value(PLAIN), fields.value(PACKED)
     if packed is None:
         if isinstance(plain, dict):
@@ -76,12 +76,14 @@ def read_definitions(fields: Fields) -> dict[str, Any]:
         fields.report.problem(fields.at(PLAIN), f"expected an object, got {json_type(plain)}")
         return {}
     if plain is not None:
-        fields.report.problem(fields.at(PACKED), f"stands beside {PLAIN!r}: only one may be given")
+        fields.report.problem(
+            fields.at(PACKED), f"cannot be combined with {PLAIN!r}: give only one of them"
+        )
         return {}
     what = f"expected a string, got {json_type(packed)}"
     if isinstance(packed, str):
         try:
-            document = _unpacked(packed)
+            document = _unpack(packed)
         except ValueError as error:
             what = str(error)
         else:
@@ -92,8 +94,8 @@ def read_definitions(fields: Fields) -> dict[str, Any]:
     return {}
 
 
-def _unpacked(packed: str) -> object:
-    """What was packed; ValueError, in words, if that is not to be had."""
+def _unpack(packed: str) -> object:
+    """Decompress and decode a document; ValueError, with a message for people, on failure."""
     try:
         data = base64.b64decode(packed, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -106,10 +108,10 @@ def _unpacked(packed: str) -> object:
     if len(text) > MAX_UNPACKED_BYTES:
         raise ValueError(f"holds more than {MAX_UNPACKED_BYTES} bytes")
     if not inflating.eof:
-        raise ValueError("is not gzip: it ends too early")
+        raise ValueError("is not gzip: it is truncated")
     if inflating.unused_data:
-        raise ValueError("is not gzip: something follows its end")
-    if _marks(text) > MAX_UNPACKED_MARKS:
+        raise ValueError("is not gzip: its end is followed by more data")
+    if _separators(text) > MAX_SEPARATORS:
         raise ValueError(f"holds {_TOO_MANY}")
     try:
         return read_json(text)
@@ -117,5 +119,5 @@ def _unpacked(packed: str) -> object:
         raise ValueError(f"does not hold JSON: {error}") from error
 
 
-def _marks(text: bytes) -> int:
-    return sum(map(text.count, _MARKS))
+def _separators(text: bytes) -> int:
+    return sum(map(text.count, _SEPARATORS))

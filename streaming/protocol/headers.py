@@ -1,17 +1,16 @@
-"""The wire format: what the headers of a Kafka record say, or why they say nothing.
+"""The wire format: reading the headers of Kafka records.
 
-A record with the header `dlx-op` is a command, any other a publish (D3). A publish's value is its
-body, never parsed; its AMQP attributes are in headers:
+A record with the header `dlx-op` is a command, any other is a publish (D3). The value of a publish
+is its body, which is never parsed; its AMQP attributes are in headers:
 
     dlx-vhost, dlx-exchange, dlx-routing-key   text; default "/", "" and ""
     dlx-properties                             JSON object of AMQP basic properties
     dlx-headers                                JSON object, the AMQP headers table
-    dlx-flags                                  any of mandatory, immediate, confirm; with commas
+    dlx-flags                                  any of mandatory, immediate, confirm; comma-separated
     dlx-channel                                text; the publisher's channel, default "pub"
 
-A command's value is a JSON object with the vocabulary of `command_documents`; `dlx-op` repeats
-its op, or is empty. Headers that do not begin with `dlx-` are the publisher's own: carried as
-bytes.
+The value of a command is a JSON object, which `commands` reads; `dlx-op` repeats its op, or is
+empty. Headers that do not begin with `dlx-` are the publisher's own and are carried as bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.commands import read_command
 from streaming.protocol.properties import property_fault
+from topology.declarations import MAX_NAME_BYTES
 from topology.definitions.json_object import MAX_PROBLEMS, Report
 from topology.errors import InvalidTopologyError
 from topology.suggestions import did_you_mean
 from topology.values import json_type, table_from_json
 
 WIRE_VERSION = 5
-"""Raised with every change of which records are understood."""
+"""Increment it with every change to which records are valid."""
 
 OP = "dlx-op"
 VHOST = "dlx-vhost"
@@ -63,38 +63,36 @@ REPLY_TEXT = "dlx-reply-text"
 OURS = "dlx-"
 
 INBOUND = (OP, VHOST, EXCHANGE, ROUTING_KEY, PROPERTIES, HEADERS, FLAGS, CHANNEL)
-"""The headers that a client may send, in this order wherever they are columns."""
+"""The headers that a client may send, in the order of their columns."""
 
 PLACE = (TOPIC_NUMBER, PARTITION, OFFSET)
-"""The headers that say which record of Kafka a message came in."""
+"""The headers that name the Kafka record a message came in."""
 
 DEFAULT_VHOST = "/"
 DEFAULT_CHANNEL = "pub"
-MAX_SHORT_STRING_BYTES = 255
-MAX_NESTING = 64
 
 FLAG_BITS = {"mandatory": MANDATORY, "immediate": IMMEDIATE, "confirm": CONFIRM}
 
-MOST_DETAIL = 10_000
-"""Characters: what is wrong with a record must not weigh many times as much as the record."""
+MAX_DETAIL = 10_000
+"""Characters: the description of an error must not be many times as large as the record."""
 
 
 class MalformedRecordError(Exception):
-    """One record that cannot be understood; it goes to `quarantine`.
+    """A record is malformed and goes to `quarantine`.
 
     Attributes:
         cause: a fixed word to group by.
-        detail: the same in words.
+        detail: what is wrong, for people.
     """
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(cause, detail)
         self.cause = cause
-        self.detail = detail if len(detail) <= MOST_DETAIL else f"{detail[:MOST_DETAIL]} ..."
+        self.detail = detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]} ..."
 
 
 class PublishHeaders(NamedTuple):
-    """What the headers of a publish say."""
+    """The contents of the headers of a publish."""
 
     vhost: str
     publication: Publication
@@ -103,7 +101,7 @@ class PublishHeaders(NamedTuple):
 
 
 class CommandRecord(NamedTuple):
-    """What a command record says; `value` is the JSON object, its op included."""
+    """The contents of a command record; `value` is the JSON object, including its op."""
 
     vhost: str
     command: Command
@@ -112,17 +110,17 @@ class CommandRecord(NamedTuple):
 
 
 def text(header: str, value: bytes | None, default: str) -> str:
-    """A header as text.
+    """Decode a header as text.
 
     Raises:
-        MalformedRecordError: it is not UTF-8, or longer than AMQP's short strings.
+        MalformedRecordError: not UTF-8, or longer than AMQP's short strings.
     """
     if value is None:
         return default
-    if len(value) > MAX_SHORT_STRING_BYTES:
+    if len(value) > MAX_NAME_BYTES:
         raise MalformedRecordError(
             "header_too_long",
-            f"{header} has {len(value)} bytes, more than {MAX_SHORT_STRING_BYTES}",
+            f"{header} has {len(value)} bytes, more than {MAX_NAME_BYTES}",
         )
     try:
         return bytes(value).decode()
@@ -131,10 +129,10 @@ def text(header: str, value: bytes | None, default: str) -> str:
 
 
 def json_object(where: str, value: bytes) -> dict[str, Any]:
-    """Bytes as a JSON object.
+    """Decode a JSON object.
 
     Raises:
-        MalformedRecordError: they are something else.
+        MalformedRecordError: the bytes are something else.
     """
     try:
         document = read_json(value)
@@ -148,16 +146,16 @@ def json_object(where: str, value: bytes) -> dict[str, Any]:
 
 
 def publish_headers(
-    values: Iterable[bytes | None], foreign: dict[str, Any] | None = None
+    values: Iterable[bytes | None], kafka_headers: dict[str, Any] | None = None
 ) -> PublishHeaders:
     """Read the headers of a publish.
 
     Args:
-        values: as in INBOUND, the first (OP) None.
-        foreign: the publisher's own headers as AMQP values, for matching.
+        values: in the order of INBOUND; the first (OP) is None.
+        kafka_headers: the publisher's own headers as AMQP values, for matching.
 
     Raises:
-        MalformedRecordError: a header cannot be understood.
+        MalformedRecordError: a header is not valid.
     """
     _op, vhost, exchange, routing_key, properties, headers, flags, channel = values
     return PublishHeaders(
@@ -167,7 +165,7 @@ def publish_headers(
             text(ROUTING_KEY, routing_key, ""),
             {} if properties is None else _properties(properties),
             None if headers is None else _headers(headers),
-            foreign,
+            kafka_headers,
         ),
         0 if flags is None else _flags(flags),
         text(CHANNEL, channel, DEFAULT_CHANNEL),
@@ -199,7 +197,7 @@ def _flags(value: bytes) -> int:
         elif name.strip():
             hint = did_you_mean(name.strip(), FLAG_BITS)
             raise MalformedRecordError(
-                "unknown_flag", f"{FLAGS}: {name.strip()!r} is no flag{hint}"
+                "unknown_flag", f"{FLAGS}: {name.strip()!r} is not a flag{hint}"
             )
     return flags
 
@@ -208,7 +206,7 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     """Read a command.
 
     Raises:
-        MalformedRecordError: it cannot be understood.
+        MalformedRecordError: the command is not valid.
     """
     if value is None:
         raise MalformedRecordError("null_body", "a command needs a JSON object as its value")
@@ -223,7 +221,7 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
         detail = f"{OP} says {named!r}, the value says {document['op']!r}"
         raise MalformedRecordError("op_mismatch", detail)
     if document.get("op") == "publish":
-        detail = "a publish is a record without dlx-op, its value the body"
+        detail = "a publish is a record without dlx-op whose value is the body"
         raise MalformedRecordError("unknown_op", detail)
     report = Report(MAX_PROBLEMS)
     command, problems = None, report.problems
@@ -238,11 +236,11 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     return CommandRecord(vhost_name, command, getattr(command, "channel", None) or "", complete)
 
 
-def foreign_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:
-    """A publisher's own Kafka headers as an AMQP table, for matching.
+def kafka_headers_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:
+    """Convert a publisher's own Kafka headers to an AMQP table, for matching.
 
-    The last value of a name counts, as long string if it is UTF-8, else as byte array.
-
+    If a name occurs more than once, its last value counts: a long string if it is UTF-8, else a
+    byte array.
     """
     table: dict[str, Any] = {}
     for name, value in headers:

@@ -10,8 +10,8 @@ import pytest
 from streaming.broker.commands import ImportDefinitions
 from streaming.protocol.commands import parse_command
 from streaming.protocol.definitions_packing import (
+    MAX_SEPARATORS,
     MAX_UNPACKED_BYTES,
-    MAX_UNPACKED_MARKS,
     write_definitions,
 )
 from streaming.protocol.headers import MalformedRecordError, command_record
@@ -56,8 +56,8 @@ def test_what_is_no_json_is_not_written(document):
 def test_more_than_may_be_unpacked_is_not_packed():
     with pytest.raises(ValueError, match=f"more than {MAX_UNPACKED_BYTES}"):
         write_definitions({"filler": "x" * MAX_UNPACKED_BYTES})
-    with pytest.raises(ValueError, match=f"more than {MAX_UNPACKED_MARKS} commas"):
-        write_definitions({"filler": "," * MAX_UNPACKED_MARKS})
+    with pytest.raises(ValueError, match=f"more than {MAX_SEPARATORS} commas"):
+        write_definitions({"filler": "," * MAX_SEPARATORS})
 
 
 WHOLE = gzip.compress(b"{}")
@@ -70,12 +70,12 @@ WHOLE = gzip.compress(b"{}")
         ({}, "expected a string, got an object"),
         ("%", "is not base64"),
         ("e30\u00fc", "is not base64"),
-        ("", "is not gzip: it ends too early"),
+        ("", "is not gzip: it is truncated"),
         (packed(b"{}"), "is not gzip: Error -3"),
         (packed(zlib.compress(b"{}")), "is not gzip: Error -3"),
-        (packed(WHOLE[:-1]), "is not gzip: it ends too early"),
+        (packed(WHOLE[:-1]), "is not gzip: it is truncated"),
         (packed(WHOLE[:-8] + b"12345678"), "is not gzip: Error -3"),
-        (packed(WHOLE + b"more"), "is not gzip: something follows its end"),
+        (packed(WHOLE + b"more"), "is not gzip: its end is followed by more data"),
         (zipped(b"{"), "does not hold JSON"),
         (zipped(b"\xff"), "does not hold JSON"),
         (zipped(b'{"a": "\xff"}'), "does not hold JSON"),
@@ -83,8 +83,8 @@ WHOLE = gzip.compress(b"{}")
         (zipped(b"[]"), "expected an object in it, got an array"),
         (zipped(b" " * (MAX_UNPACKED_BYTES + 1)), f"holds more than {MAX_UNPACKED_BYTES} bytes"),
         (
-            zipped(b'{"queues":[' + b"[]," * (MAX_UNPACKED_MARKS // 2) + b"1]}"),
-            f"holds more than {MAX_UNPACKED_MARKS} commas",
+            zipped(b'{"queues":[' + b"[]," * (MAX_SEPARATORS // 2) + b"1]}"),
+            f"holds more than {MAX_SEPARATORS} commas",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_document_just_small_enough_is_unpacked():
         ({"definitions": []}, "definitions: expected an object, got an array"),
         (
             {"definitions": {}, "definitions_gzip": zipped(b"{}")},
-            "definitions_gzip: stands beside 'definitions': only one may be given",
+            "definitions_gzip: cannot be combined with 'definitions': give only one of them",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from streaming.pipeline.task.settings import TopicTask
 from streaming.protocol.headers import (
     MalformedRecordError,
     PublishHeaders,
-    foreign_table,
+    kafka_headers_table,
     publish_headers,
 )
 
@@ -151,7 +151,7 @@ class DistinctHeaders:
         if isinstance(foreign, MalformedRecordError):
             return foreign
         try:
-            parsed = publish_headers(values, foreign_table(foreign) if foreign else None)
+            parsed = publish_headers(values, kafka_headers_table(foreign) if foreign else None)
         except MalformedRecordError as error:
             return error
         return parsed if parsed.vhost in self._listed else unlisted_vhost(parsed.vhost)

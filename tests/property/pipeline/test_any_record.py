@@ -33,7 +33,7 @@ from streaming.protocol.headers import (
     MalformedRecordError,
     PublishHeaders,
     command_record,
-    foreign_table,
+    kafka_headers_table,
     publish_headers,
 )
 from tests.builders import START_MS, a_queue
@@ -76,7 +76,7 @@ def understood_or_malformed(read):
 )
 def test_headers_are_understood_or_malformed_and_nothing_else(values, channel, others):
     understood = understood_or_malformed(
-        lambda: publish_headers((None, *values, channel), foreign_table(others or ()))
+        lambda: publish_headers((None, *values, channel), kafka_headers_table(others or ()))
     )
 
     assert understood is None or type(understood) is PublishHeaders

@@ -95,6 +95,6 @@ def test_the_module_runs_as_the_wrapper_runs_it():
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (
         0,
-        f"{DEFINITIONS}: valid, no lint\n",
+        f"{DEFINITIONS}: valid, no warnings\n",
         "",
     )

@@ -25,18 +25,18 @@ TWO_VHOSTS = {
 def test_check_says_that_definitions_are_valid(dlx, write):
     file = write(DEFINITIONS)
 
-    assert dlx("check", file) == (0, "definitions.json: valid, no lint\n", "")
-    assert dlx("check", file, "--strict") == (0, "definitions.json: valid, no lint\n", "")
+    assert dlx("check", file) == (0, "definitions.json: valid, no warnings\n", "")
+    assert dlx("check", file, "--strict") == (0, "definitions.json: valid, no warnings\n", "")
 
 
 def test_check_prints_lint_on_stdout_and_minds_it_only_when_strict(dlx, write):
     file = write(MISTAKE)
     output = (
-        "lint: queue 'work': its dead-letter exchange 'amq.topci' does not exist "
+        "warning: queue 'work': its dead-letter exchange 'amq.topci' does not exist "
         "(did you mean 'amq.topic'?): dead letters are lost\n"
-        "lint: queue 'work': is unreachable: no binding, dead letter or alternate exchange leads "
-        "to it, only a publish to the default exchange with its name\n"
-        "definitions.json: valid, 2 lint\n"
+        "warning: queue 'work': is unreachable: no binding, dead letter or alternate exchange "
+        "leads to it, only a publish to the default exchange with its name\n"
+        "definitions.json: valid, 2 warnings\n"
     )
 
     assert dlx("check", file) == (0, output, "")
@@ -68,7 +68,7 @@ def test_check_names_what_is_not_modelled_and_does_not_mind_it(dlx, write):
     assert dlx("check", file, "--strict") == (
         0,
         "left out: parameters[0]: 'shovel' parameters are not supported\n"
-        "definitions.json: valid, no lint\n",
+        "definitions.json: valid, no warnings\n",
         "",
     )
 
@@ -78,9 +78,9 @@ def test_check_tells_vhosts_apart(dlx, write):
 
     assert status == 0
     assert [line.split(": is")[0] for line in out.splitlines()] == [
-        "lint: vhost 'a': queue 'one'",
-        "lint: vhost 'b': queue 'two'",
-        "definitions.json: valid, 2 lint",
+        "warning: vhost 'a': queue 'one'",
+        "warning: vhost 'b': queue 'two'",
+        "definitions.json: valid, 2 warnings",
     ]
 
 
@@ -104,7 +104,7 @@ def test_the_definitions_of_a_scenario_are_meant_when_the_file_is_one(dlx, write
 
     status, out, _ = dlx("check", write(scenario))
 
-    assert (status, out.splitlines()[-1]) == (0, "definitions.json: valid, 2 lint")
+    assert (status, out.splitlines()[-1]) == (0, "definitions.json: valid, 2 warnings")
 
 
 def test_lint_follows_the_chosen_version(dlx, write):
@@ -120,7 +120,7 @@ def test_lint_follows_the_chosen_version(dlx, write):
 
     assert on_4_0[0] == 1
     assert "work -(delivery_limit)-> work" in on_4_0[1]
-    assert on_3_10 == (0, "definitions.json: valid, no lint\n", "")
+    assert on_3_10 == (0, "definitions.json: valid, no warnings\n", "")
 
 
 def test_route_shows_each_step_and_the_queues(dlx, write):
@@ -247,7 +247,7 @@ def test_route_from_an_internal_exchange_notes_that_no_client_can_do_that(dlx, w
     status, out, err = dlx("route", write(DEFINITIONS), "unrouted", "k")
 
     assert (status, out.splitlines()[-1]) == (0, "queues: lost")
-    assert err == "note: exchange 'unrouted' is internal, no client may publish to it\n"
+    assert err == "note: exchange 'unrouted' is internal: clients may not publish to it\n"
 
 
 def test_where_there_are_several_vhosts_one_must_be_named(dlx, write):
@@ -257,7 +257,7 @@ def test_where_there_are_several_vhosts_one_must_be_named(dlx, write):
     assert dlx("route", file, "", "two") == (
         2,
         "",
-        "--vhost: the file has several vhosts: 'a', 'b'\n",
+        "--vhost: the file has several vhosts, choose one: 'a', 'b'\n",
     )
     assert dlx("diagram", file, "--vhost", "c") == (2, "", "--vhost: the file has no vhost 'c'\n")
 

@@ -7,7 +7,7 @@ from streaming.protocol.headers import (
     CommandRecord,
     MalformedRecordError,
     command_record,
-    foreign_table,
+    kafka_headers_table,
     publish_headers,
 )
 from topology.values import Timestamp
@@ -122,7 +122,7 @@ def test_a_command_that_says_nothing_names_the_cause(op, value, cause):
 
 
 def test_of_foreign_headers_the_last_value_counts_as_text_where_it_is_text():
-    table = foreign_table([("a", b"1"), ("b", b"\xff"), ("a", b"2"), ("c", None)])
+    table = kafka_headers_table([("a", b"1"), ("b", b"\xff"), ("a", b"2"), ("c", None)])
 
     assert table == {"a": "2", "b": b"\xff", "c": None}
 
