@@ -15,7 +15,12 @@ from streaming.config.outbound import OutboundSettings, alive_topic
 from streaming.config.outcome import outcome_changes, outcome_hash, outcome_settings
 from streaming.config.secrets import Secret, SecretText, reveal
 from streaming.config.tables import TablesSettings
-from streaming.config.template import SettingReference, settings_reference, show_config
+from streaming.config.template import (
+    SectionReference,
+    SettingReference,
+    settings_reference,
+    show_config,
+)
 from streaming.config.types import InvalidConfigError
 from streaming.config.vhosts import UserSettings, VhostSettings
 
@@ -33,6 +38,7 @@ __all__ = [
     "Relative",
     "Secret",
     "SecretText",
+    "SectionReference",
     "Selector",
     "SettingReference",
     "TablesSettings",

@@ -130,10 +130,10 @@ class FlowSettings(Section):
     vm_memory_high_watermark: Watermark = setting(
         Relative(0.4),
         "The high mark of memory. Above it the job reads no publishes until consumers have caught "
-        "up; it always reads commands. What counts is the size of all messages that are not "
-        "settled, bodies included. A fraction of memory, such as RabbitMQ's 0.4, or a size: "
-        '{ absolute = "2GB" }. 0: never. If memory cannot be detected, 1024 MB is assumed; a value '
-        "above 1 then scales that.",
+        "up; it always reads commands. It limits the size of all messages that are not settled, "
+        "bodies included. A fraction of memory, such as RabbitMQ's 0.4, also limits the memory of "
+        'the job\'s processes; a size, such as { absolute = "2GB" }, does not. 0: never. If memory '
+        "cannot be detected, 1024 MB is assumed; a value above 1 then scales that.",
         Kind(
             _FORMS,
             _read_watermark,

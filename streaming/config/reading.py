@@ -19,6 +19,7 @@ from streaming.config.types import (
     InvalidConfigError,
     Section,
     Setting,
+    default_of,
     join_index,
     join_key,
     settings_of,
@@ -98,18 +99,13 @@ class _Reader:
                 value = None
             if value is not None:
                 return value
-            required = field.default is attrs.NOTHING
-            return setting.stand_in if required else _default_of(field)
+            default = default_of(field)
+            return setting.stand_in if default is attrs.NOTHING else default
 
         return read_leniently if self.lenient else read
 
 
 _STRICT: Final = _Reader(lenient=False)
-
-
-def _default_of(field: "attrs.Attribute[Any]") -> object:
-    factory = getattr(field.default, "factory", None)
-    return field.default if factory is None else factory()
 
 
 def _readable_parts(document: Mapping[str, object]) -> Parts:
@@ -119,7 +115,7 @@ def _readable_parts(document: Mapping[str, object]) -> Parts:
     parts: dict[str, Any] = {
         name: reader.field(fields[name])(document[name], None)
         if name in document
-        else _default_of(fields[name])
+        else default_of(fields[name])
         for name in Parts._fields
     }
     return Parts(**parts)

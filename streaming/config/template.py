@@ -11,7 +11,14 @@ from typing import Any, Final, NamedTuple
 import attrs
 
 from streaming.config.model import JobConfig
-from streaming.config.types import Section, Setting, join_key, settings_of, write_whole
+from streaming.config.types import (
+    Section,
+    Setting,
+    default_of,
+    join_key,
+    settings_of,
+    write_whole,
+)
 
 _WIDTH: Final = 100
 
@@ -20,55 +27,61 @@ class SettingReference(NamedTuple):
     """One setting, for the documentation.
 
     Attributes:
-        section: header of its table, such as `[job]`, `[vhosts.NAME]` or `[[inputs]]`.
         name: the key.
-        type: what to write: `a whole number of milliseconds`.
-        default: as TOML; empty if the setting is required or optional.
-        required: whether a table without it is refused.
-        bounds: which values are valid; empty if the type says it.
+        takes: what to write: `a whole number of milliseconds`.
+        bounds: which values are valid; empty if `takes` says it.
+        default: as TOML; empty if a setting is required or optional.
+        is_required: whether a table without it is refused.
         description: meaning, unit and reason for the default.
-        fixed_by_checkpoint: whether another value changes results, so that an existing checkpoint
-            refuses to start with it.
+        is_fixed: whether another value can change results, so that a job refuses to continue an
+            existing checkpoint with it.
     """
 
-    section: str
     name: str
-    type: str
-    default: str
-    required: bool
+    takes: str
     bounds: str
+    default: str
+    is_required: bool
     description: str
-    fixed_by_checkpoint: bool
+    is_fixed: bool
 
 
-def settings_reference() -> Iterator[SettingReference]:
-    """Every setting of `dlx.toml`, in the order of the file."""
-    for table, setting in settings_of(JobConfig).items():
-        assert setting.kind.section_class is not None
-        yield from _section_reference(setting.kind.section_class, setting.kind.header(table))
+class SectionReference(NamedTuple):
+    """A table of settings: its header, such as `[vhosts.NAME]`, what it is for, and its keys."""
+
+    header: str
+    description: str
+    settings: tuple[SettingReference, ...]
 
 
-def _section_reference(section_class: type[Section], header: str) -> Iterator[SettingReference]:
-    inner: list[tuple[type[Section], str]] = []
-    for field in attrs.fields(section_class):
-        setting: Setting = field.metadata["setting"]
-        required = field.default is attrs.NOTHING
-        factory = getattr(field.default, "factory", None)
-        default = factory() if factory else field.default
-        if setting.kind.section_class is not None:
-            inner.append((setting.kind.section_class, f"[{header.strip('[]')}.{field.name}]"))
-        yield SettingReference(
-            section=header,
-            name=field.name,
-            type=setting.kind.takes,
-            default="" if required or default is None else _toml(default),
-            required=required,
-            bounds=setting.kind.bounds,
-            description=setting.description,
-            fixed_by_checkpoint=setting.outcome,
-        )
-    for inner_class, inner_header in inner:
-        yield from _section_reference(inner_class, inner_header)
+def settings_reference() -> Iterator[SectionReference]:
+    """Every table of `dlx.toml` and every setting in it, in the order of the file."""
+    for name, setting in settings_of(JobConfig).items():
+        yield from _section_reference(setting, setting.kind.header(name))
+
+
+def _section_reference(table: Setting, header: str) -> Iterator[SectionReference]:
+    assert table.kind.section_class is not None
+    fields = attrs.fields(table.kind.section_class)
+    inner = {each.name: each for each in fields if each.metadata["setting"].kind.section_class}
+    settings = tuple(_setting_reference(each) for each in fields if each.name not in inner)
+    yield SectionReference(header, table.description, settings)
+    for name, field in inner.items():
+        yield from _section_reference(field.metadata["setting"], f"[{header.strip('[]')}.{name}]")
+
+
+def _setting_reference(field: "attrs.Attribute[Any]") -> SettingReference:
+    setting: Setting = field.metadata["setting"]
+    default = default_of(field)
+    return SettingReference(
+        name=field.name,
+        takes=setting.kind.takes,
+        bounds=setting.kind.bounds,
+        default="" if default in (None, attrs.NOTHING) else _toml(default),
+        is_required=default is attrs.NOTHING,
+        description=setting.description,
+        is_fixed=setting.outcome,
+    )
 
 
 def show_config(config: JobConfig) -> str:

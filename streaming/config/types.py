@@ -235,6 +235,12 @@ def settings_of(section_class: type[Section]) -> dict[str, Setting]:
     return {field.name: field.metadata["setting"] for field in attrs.fields(section_class)}
 
 
+def default_of(field: "attrs.Attribute[Any]") -> object:
+    """A field's default; `attrs.NOTHING` if the setting is required."""
+    factory = getattr(field.default, "factory", None)
+    return field.default if factory is None else factory()
+
+
 def table(
     section_class: type[Section],
     form: Literal["table", "named tables", "list of tables"] = "table",

@@ -13,11 +13,11 @@ import typer.main
 from typer.testing import CliRunner
 
 from streaming.cli.main import app
+from streaming.config import settings_reference
 from streaming.ledger.schema import reference as tables_reference
 from streaming.scenario import schema
 from tools.docs import api
 from tools.docs.markdown import DOCS, name_of, pages
-from tools.docs.sessions import CHECKOUT
 
 COMPATIBILITY: Final = DOCS / "compatibility.toml"
 SCENARIO_SCHEMA: Final = DOCS / "scenario.schema.json"
@@ -106,7 +106,16 @@ def _below(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _configuration() -> Iterator[str]:
-    yield from ("```toml", CHECKOUT.run("dlx config show /dev/null").rstrip(), "```")
+    for section in settings_reference():
+        yield from (f"## `{section.header}`", "", section.description, "")
+        yield from ("| setting | value | default | what it is |", "|---|---|---|---|")
+        for each in section.settings:
+            value = f"{each.takes}: {each.bounds}" if each.bounds else each.takes
+            default = f"`{each.default}`" if each.default else "not set"
+            default = "required" if each.is_required else default
+            fixed = " Fixed by the checkpoint." if each.is_fixed else ""
+            yield f"| `{each.name}` | {value} | {default} | {each.description}{fixed} |"
+        yield ""
 
 
 PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {

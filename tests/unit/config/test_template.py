@@ -21,6 +21,7 @@ from streaming.config import (
     UserSettings,
     VhostSettings,
     parse_config,
+    settings_reference,
     show_config,
 )
 from streaming.config.types import settings_of
@@ -204,3 +205,24 @@ def test_what_is_shown_by_default_is_this():
         {"topic": "dlx.publishes", "source": "publishes", "user": "guest"},
         {"topic": "dlx.commands", "source": "commands", "user": "guest"},
     ]
+
+
+def test_the_reference_has_every_setting_under_its_header():
+    sections = {each.header: each for each in settings_reference()}
+    kafka = {each.name: each for each in sections["[kafka]"].settings}
+
+    assert list(sections) == [
+        "[job]", "[kafka]", "[vhosts.NAME]", "[users.NAME]", "[[inputs]]", "[inputs.mapping]",
+        "[outbound]", "[flow]", "[tables]",
+    ]  # fmt: skip
+    assert (kafka["connect_timeout_ms"].takes, kafka["connect_timeout_ms"].bounds) == (
+        "a whole number of milliseconds",
+        "100 to 3_600_000",
+    )
+    assert kafka["bootstrap_servers"].default == '["localhost:9092"]'
+    assert kafka["topic_partitions"].default == ""
+    assert [each.name for each in sections["[inputs.mapping]"].settings if each.is_required] == [
+        "exchange"
+    ]
+    fixed = {each.name for each in sections["[job]"].settings if each.is_fixed}
+    assert fixed == {"clock", "compat"}
