@@ -42,7 +42,7 @@ class Foreign:
         place = TopicPartition(self.topic, 0, offset)
         self._admin.delete_records([place])[place].result()
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         self._admin.delete_topics([self.topic])[self.topic].result()
         again = NewTopic(self.topic, num_partitions=1, replication_factor=1)
 
@@ -67,7 +67,7 @@ def foreign(
     foreign.pipeline.stop()
 
 
-def test_a_hole_is_refused_by_range_and_accepted_on_request(foreign, spark):
+def test_a_gap_is_refused_by_range_and_accepted_on_request(foreign, spark):
     pipeline = foreign.pipeline
     foreign.start(spark)
     foreign.write(b"read 0", b"read 1")
@@ -87,7 +87,7 @@ def test_a_hole_is_refused_by_range_and_accepted_on_request(foreign, spark):
     pipeline.start(spark)  # nothing is asked a second time
     pipeline.until(lambda: pipeline.resident() == 4)
 
-    detail = f"lost in Kafka, by --accept-loss: topic {foreign.topic!r}, partition 0: "
+    detail = f"lost in Kafka, accepted with --accept-loss: topic {foreign.topic!r}, partition 0: "
     assert pipeline.query("quarantine", ROWS, "1") == [
         (0, 2, 5, "lost_in_kafka", f"{detail}offsets 2 to 4 (3 records)")
     ]
@@ -95,16 +95,16 @@ def test_a_hole_is_refused_by_range_and_accepted_on_request(foreign, spark):
     assert bodies == [b"read 0", b"read 1", b"there 5", b"there 6"]
 
 
-def test_a_topic_made_anew_is_refused_and_then_read_from_its_beginning(foreign, spark):
+def test_a_recreated_topic_is_refused_and_then_read_from_its_beginning(foreign, spark):
     pipeline = foreign.pipeline
     foreign.start(spark)
     foreign.write(b"old 0", b"old 1")
     pipeline.until(lambda: pipeline.resident() == 2)
     pipeline.stop()
-    foreign.make_anew()
+    foreign.recreate()
     foreign.write(b"new 0", b"new 1", b"new 2")
 
-    with pytest.raises(LostRecordsError, match="offset 2 and on"):
+    with pytest.raises(LostRecordsError, match="from offset 2 on"):
         pipeline.start(spark)
     pipeline.stop()
     pipeline.start(spark, accept_loss=True)
@@ -125,21 +125,21 @@ def test_a_topic_made_anew_is_refused_and_then_read_from_its_beginning(foreign, 
     assert len({number for number, _offset, _body in found}) == 2
 
 
-def test_a_topic_made_anew_stops_the_job_that_reads_it(foreign, spark):
+def test_a_recreated_topic_stops_the_job_that_reads_it(foreign, spark):
     pipeline = foreign.pipeline
     foreign.start(spark)
     foreign.write(b"old 0", b"old 1")
     pipeline.until(lambda: pipeline.resident() == 2)
 
-    foreign.make_anew()
+    foreign.recreate()
     foreign.write(*[b"new"] * 5)
 
-    with pytest.raises(LostRecordsError, match="offset 2 and on"):
+    with pytest.raises(LostRecordsError, match="from offset 2 on"):
         pipeline.until(lambda: False)
     assert pipeline.query("messages", "body", '"offset"') == [(b"old 0",), (b"old 1",)]
 
 
-def test_a_hole_in_front_of_a_closed_gate_stops_the_job(tmp_path, embedded_kafka, new_topic, spark):
+def test_a_gap_before_a_closed_gate_stops_the_job(tmp_path, embedded_kafka, new_topic, spark):
     servers = embedded_kafka.bootstrap_servers
     flow = FlowSettings(vm_memory_high_watermark=Absolute(100))
     foreign = Foreign(tmp_path, servers, new_topic(), flow=flow)

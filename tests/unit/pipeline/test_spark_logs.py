@@ -1,0 +1,89 @@
+"""Spark's own files in a checkpoint, read and changed."""
+
+import json
+import os
+
+import pytest
+
+from streaming.pipeline.checkpoint.json_file import replace_file
+from streaming.pipeline.checkpoint.spark_logs import BatchOffsets, SparkLogs
+
+NOW_MS = 1_700_000_000_000
+ENDS = {"orders": {"0": 5, "1": 7}, "commands": {"0": 2}}
+
+
+def names_in(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Batches 8 to 10 are planned; 8 and 9 have ended."""
+    for folder, numbers in (("offsets", (8, 9, 10)), ("commits", (8, 9))):
+        (tmp_path / folder).mkdir()
+        for number in numbers:
+            (tmp_path / folder / str(number)).write_text("v1\n{}")
+            (tmp_path / folder / f".{number}.crc").write_bytes(b"checksum")
+    sources = [f"publishes:{json.dumps({'orders': ENDS['orders']})}"]
+    sources += [f"commands:{json.dumps({'commands': ENDS['commands']})}", "another:-"]
+    lines = ["v2", json.dumps({"batchTimestampMs": NOW_MS}), *sources]
+    (tmp_path / "offsets" / "9").write_text("\n".join(lines))
+    (tmp_path / "metadata").write_text('{"id":"one-query"}')
+    return tmp_path
+
+
+def test_the_logs_say_where_the_query_is(checkpoint):
+    logs = SparkLogs(checkpoint)
+
+    assert logs.query_id() == "one-query"
+    assert (logs.last_planned(), logs.last_committed()) == (10, 9)
+    assert logs.has_unfinished_batch()
+    assert logs.offsets(9) == BatchOffsets(NOW_MS, ENDS)
+    assert logs.next_positions() == ENDS
+
+
+def test_a_new_checkpoint_has_nothing(tmp_path):
+    logs = SparkLogs(tmp_path)
+
+    assert (logs.query_id(), logs.last_planned(), logs.last_committed()) == (None, None, None)
+    assert not logs.has_unfinished_batch()
+    assert logs.next_positions() == {}
+
+
+def test_a_plan_is_forgotten_with_its_checksum(checkpoint):
+    logs = SparkLogs(checkpoint)
+
+    logs.forget_planned(10)
+
+    assert not logs.has_unfinished_batch()
+    assert names_in(checkpoint / "offsets") == [".8.crc", ".9.crc", "8", "9"]
+
+
+def test_ends_are_moved_and_everything_else_stays(checkpoint):
+    logs = SparkLogs(checkpoint)
+    before = (checkpoint / "offsets" / "9").read_text().splitlines()
+
+    logs.move_ends(9, {"orders": {"0": 50}}, set())
+
+    after = (checkpoint / "offsets" / "9").read_text().splitlines()
+    assert logs.next_positions() == {**ENDS, "orders": {"0": 50, "1": 7}}
+    assert (after[:2], after[4]) == (before[:2], before[4])
+    assert not (checkpoint / "offsets" / ".9.crc").exists()
+
+
+def test_a_recreated_topic_forgets_its_other_partitions(checkpoint):
+    logs = SparkLogs(checkpoint)
+
+    logs.move_ends(9, {"orders": {"0": 0}}, {"orders"})
+
+    assert logs.next_positions() == {**ENDS, "orders": {"0": 0}}
+
+
+def test_a_file_is_replaced_on_the_disk_before_its_name(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda _number: synced.append(names_in(tmp_path)))
+
+    replace_file(tmp_path / "dlx.json", b"{}")
+
+    assert synced == [[".dlx.json.unfinished"], ["dlx.json"]]
+    assert (tmp_path / "dlx.json").read_bytes() == b"{}"
