@@ -147,3 +147,43 @@ def test_the_high_mark_bounds_what_is_resident_and_nothing_is_lost(load, spark, 
     assert [json.loads(value)["active"] for _headers, value in notices] == [False, False]
     assert {(h["dlx-lane"], h["dlx-seq"]) for h, _value in notices} == {(b"-1", b"1")}
     assert json.loads(notices[0][1])["high_mark_bytes"] == load.mark_bytes
+
+
+def test_processes_that_use_much_memory_throttle_publishes_but_never_stop_them(
+    tmp_path, embedded_kafka, spark, monkeypatch
+):
+    used = [0]
+    monkeypatch.setattr("streaming.pipeline.flow.control.MEASURE_S", 0.1)
+    monkeypatch.setattr("streaming.pipeline.flow.control.process_tree_bytes", lambda *_: used[0])
+    servers = embedded_kafka.bootstrap_servers
+    pipeline = Pipeline(tmp_path, servers, job={"max_batch_rows": 1_000})
+    try:
+        pipeline.start(spark)
+        pipeline.declare(op="declare_queue", queue={"name": "work"})
+        job = pipeline.job
+        assert job is not None
+        assert job.gate_state.open
+        high_bytes = job.marks.process_high_bytes
+        assert high_bytes is not None
+
+        used[0] = high_bytes + 1
+        pipeline.until(lambda: job.gate_state.cause == "memory")
+        for _ in range(100):
+            pipeline.publish(b"body", routing_key=b"work")
+        pipeline.until(lambda: pipeline.resident() >= 20)
+        used[0] = 1
+        pipeline.until(lambda: job.gate_state.open and pipeline.resident() == 100)
+    finally:
+        pipeline.stop()
+
+    publishes = [sum(r.publishes for r in batch.reports) for batch in pipeline.batches]
+    throttled = [
+        (gate["open"], gate["process_bytes"])
+        for gate in (json.loads(text)["gate"] for (text,) in batch_details(pipeline))
+        if gate["cause"] == "memory"
+    ]
+    assert 10 in publishes  # a hundredth of max_batch_rows
+    assert set(throttled) == {(False, high_bytes + 1)}
+    notices = [json.loads(value) for _headers, value in pipeline.outbound(2, "flow")]
+    assert {notice["process_high_mark_bytes"] for notice in notices} == {high_bytes}
+    assert not notices[0]["active"]

@@ -18,7 +18,7 @@ from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.flow.source_limits import SourceLimits, is_supported, wait_for_batch
 from streaming.pipeline.shard_stats import ShardStats
 
-MEASURE_S = 2.0
+MEASURE_S = 5.0
 """How often the memory of the job's processes is measured."""
 
 logger = logging.getLogger(__name__)

@@ -252,10 +252,12 @@ def process_tree_bytes(
     """
     parents: dict[int, int] = {}
     pages: dict[int, int] = {}
-    for folder in proc.glob("[0-9]*"):
+    for folder in proc.iterdir() if proc.is_dir() else ():
+        if not folder.name.isdigit():
+            continue
         try:
             # The name may contain spaces and parentheses; the state and the parent follow it.
-            fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:  # it has just ended
             continue
         parents[int(folder.name)], pages[int(folder.name)] = int(fields[1]), int(fields[21])
