@@ -56,10 +56,8 @@ class Job:
 
     Args:
         on_batch: called after each committed batch, on Spark's thread.
-        progress: shows bars while jars are downloaded.
 
     Attributes:
-        marks: the marks of flow control.
         shards: the latest figures of each shard.
         committed: set once a batch is committed.
     """
@@ -103,8 +101,7 @@ class Job:
         Args:
             spark: the session to use; by default the job makes its own and stops it at the end.
             definitions: by vhost; imported before the first message, and never again.
-            accept_loss: continue after records that Kafka has lost, with one quarantine row per
-                range.
+            accept_loss: continue after records that Kafka lost, with a quarantine row per range.
 
         Raises:
             DlxError: the configuration, Kafka, the checkpoint or the tables cannot be used.
@@ -223,12 +220,7 @@ class Job:
         self._ticks.wake()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait; return whether the query has ended.
-
-        Raises:
-            DlxError: Kafka has lost records that the job had not read, or Spark's JVM has ended.
-            StreamingQueryException: another failure.
-        """
+        """Wait, and return whether the query has ended; see `wait_for_end` for the failures."""
         try:
             return wait_for_end(self.query, timeout_s, self._watch, self._own_spark)
         except SparkLostError:

@@ -47,9 +47,7 @@ def build_query(
 ) -> DataFrame:
     """Return the data frame whose batches the driver commits: rows of (shard, report).
 
-    Args:
-        properties: properties of the JVM's Kafka clients.
-        publishes_rows: the most publishes of the first batch; flow control limits later ones.
+    The first batch has at most `publishes_rows` publishes; flow control limits later ones.
     """
     publishes = read_source(
         spark, PUBLISHES, config.topics_of(PUBLISHES), properties, publishes_rows
@@ -76,12 +74,7 @@ def read_source(
     properties: dict[str, str],
     max_rows: int | None,
 ) -> DataFrame:
-    """Return one Kafka source.
-
-    Args:
-        name: its name in the checkpoint.
-        max_rows: the most records per batch; None: no limit.
-    """
+    """Return one Kafka source, known by its name in the checkpoint."""
     reader = (
         spark.readStream.format("kafka")
         .name(name)

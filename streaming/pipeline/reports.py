@@ -16,11 +16,9 @@ MAX_NAMED_RECORDS = 100
 
 
 class TruncatedRecord(msgspec.Struct, frozen=True):
-    """An outbound record that was too large for its topic.
+    """An outbound record that was too large for its topic; `bytes` is its complete size.
 
     Attributes:
-        seq: its `dlx-seq`.
-        bytes: size of the whole record.
         left_out: what was left out, and how much of it.
         message: topic number, partition and offset of the message; None for an answer.
     """

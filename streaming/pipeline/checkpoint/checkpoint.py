@@ -48,12 +48,8 @@ class Checkpoint:
     ) -> None:
         """Read the manifest, and refuse a job or tables that do not match it.
 
-        Args:
-            outcome_hash, outcome_settings: of the configuration; see `streaming.config.outcome`.
-
         Raises:
-            CheckpointError: another partition count, version or configuration; or tables that are
-                not its own.
+            CheckpointError: another partition count, version or configuration, or other tables.
         """
         found = read_manifest(self.path)
         self._refuse_missing_parts(found)

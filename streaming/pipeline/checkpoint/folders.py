@@ -20,10 +20,7 @@ _QUERY: Final = re.compile(r"(?<=\S)\?\S*")
 
 
 def make_folder(setting: str, path: Path) -> None:
-    """Create a folder and its parents; an existing folder must be writable.
-
-    Args:
-        setting: the setting that names the folder, such as `job.checkpoint_location`.
+    """Create a folder that `setting` names, with its parents; it must be writable.
 
     Raises:
         FolderError: it is a file, or this user may not write there.

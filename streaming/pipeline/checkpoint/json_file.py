@@ -14,11 +14,8 @@ T = TypeVar("T")
 def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
     """Read a JSON file; None if it does not exist.
 
-    Args:
-        remedy: what to do about a damaged file, as a sentence without its full stop.
-
     Raises:
-        DamagedFileError: it is not JSON, or not of this type.
+        DamagedFileError: it is not JSON, or not of this type; ends with the remedy.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)

@@ -79,8 +79,7 @@ class Manifest(msgspec.Struct):
         """Refuse a configuration that would make messages unreachable.
 
         Raises:
-            CheckpointError: a vhost has another number of lanes, or a vhost with messages is
-                missing.
+            CheckpointError: a vhost has other lanes, or a vhost with messages is missing.
         """
         lanes: dict[str, int] = {}
         for name, shard in self.shards.items():

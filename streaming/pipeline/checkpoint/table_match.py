@@ -24,16 +24,10 @@ _READ_ONLY = (
 
 
 class WrittenBatches:
-    """The last batch that each table has at least; the file follows the commits.
+    """The last batch of each table that has rows; the file follows the commits.
 
-    A table restored from an older backup knows fewer batches. So the next start detects it, not the
+    A table restored from an older backup has fewer batches. So the next start detects it, not the
     first reader of a missing message.
-
-    Attributes:
-        last: by table; tables without any row are not in it.
-
-    Raises:
-        DamagedFileError: the file cannot be read.
     """
 
     def __init__(self, checkpoint: Path) -> None:
@@ -49,12 +43,7 @@ class WrittenBatches:
 
 
 class TableBatches(NamedTuple):
-    """The batches that the tables have.
-
-    Attributes:
-        queries: ids of the Spark queries that wrote them.
-        batches: by table, the last batch of the checkpoint's own query.
-    """
+    """The Spark queries that wrote the tables, and each table's last batch of our own query."""
 
     queries: frozenset[str] = frozenset()
     batches: Mapping[str, int] = MappingProxyType({})

@@ -45,12 +45,8 @@ class JobClock:
     """The job's time; safe to use from any thread.
 
     Args:
-        checkpoint: its folder holds the stored timestamp.
         last_ms: the job's time at the last batch of an earlier run; 0 if there was none.
         is_wall: whether `clock = wall`; otherwise the timestamps of batches mean nothing.
-
-    Raises:
-        DamagedFileError: clock.json cannot be read.
     """
 
     def __init__(self, checkpoint: Checkpoint, last_ms: int, *, is_wall: bool) -> None:

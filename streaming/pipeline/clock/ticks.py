@@ -19,12 +19,7 @@ FLUSH_TIMEOUT_S = 10
 
 
 class Ticks:
-    """Writes a tick at each shard's next deadline, with `clock = wall` only.
-
-    Args:
-        deadlines: next deadline by shard.
-        now_ms: returns the job's time.
-    """
+    """Writes a tick at each shard's next deadline, with `clock = wall` only."""
 
     def __init__(
         self,

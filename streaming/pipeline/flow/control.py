@@ -59,13 +59,7 @@ class FlowControl:
     def announce(
         self, checkpoint: Path, partitions: Mapping[str, int], producer: Mapping[str, str]
     ) -> None:
-        """Log the marks, and start to send notices and heartbeats.
-
-        Args:
-            checkpoint: folder of the checkpoint.
-            partitions: topic -> number of partitions.
-            producer: librdkafka properties; may hold secrets.
-        """
+        """Log the marks, and start to send notices and heartbeats."""
         for note in self._marks.notes:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)

@@ -28,13 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Sends heartbeats until it is stopped.
-
-    Args:
-        notices: have the last notice of flow control.
-        topics: (vhost, user) -> outbound topic.
-        producer: librdkafka properties; may hold secrets.
-    """
+    """Sends heartbeats beside the outbound topics of each (vhost, user) until it is stopped."""
 
     def __init__(
         self,

@@ -50,14 +50,12 @@ _JAVA_UNITS: Final = {"": 1, "k": 1024, "m": MEGABYTE, "g": 1024 * MEGABYTE, "t"
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about a machine that the marks depend on.
+    """The facts about a machine that the marks depend on; functions return None for unknown.
 
     Attributes:
-        system: the system's name, for the warning about an unknown one.
         pointer_bits: 32 or 64, of this process.
-        installed_bytes: returns the installed memory; None if the system does not say.
-        address_limit_bytes: returns the process's limit (RLIMIT_AS); None if there is none.
-        read_text: returns the text of a file under /proc or /sys; None if it does not exist.
+        address_limit_bytes: returns the limit of this process (RLIMIT_AS).
+        read_text: returns the text of a file under /proc or /sys.
     """
 
     system: str
@@ -82,12 +80,11 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class MemoryMarks(msgspec.Struct, frozen=True):
-    """The marks between which flow control acts; above `high` it throttles until below `low`.
+    """The marks between which flow control acts, and what to log about them at start.
 
     Attributes:
         high_bytes, low_bytes: for resident messages; None: flow control is off.
         process_high_bytes, process_low_bytes: for the job's processes; None: they do not matter.
-        notes: what to log at start.
     """
 
     high_bytes: int | None

@@ -53,14 +53,7 @@ class Notice(msgspec.Struct):
 
 
 class FlowNotices:
-    """Sends notices to the readers of all outbound topics.
-
-    Args:
-        checkpoint: folder of the checkpoint.
-        marks: the marks that the notices name.
-        topics: (vhost, user) -> outbound topic.
-        partitions: topic -> number of partitions.
-        producer: librdkafka properties; may hold secrets.
+    """Sends notices to every partition of the outbound topics of each (vhost, user).
 
     Raises:
         DamagedFileError: flow.json cannot be read.

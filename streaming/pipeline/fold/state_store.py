@@ -10,12 +10,7 @@ VALUE_SCHEMA = "value binary"
 
 
 class SparkStateStore:
-    """A `StateStore` over Spark's map state of the current grouping key.
-
-    Attributes:
-        bytes_read: total size of values read from Spark.
-        bytes_written: total size of values written to Spark.
-    """
+    """A `StateStore` over Spark's map state of the current grouping key."""
 
     def __init__(self, state: MapState) -> None:
         self._state = state

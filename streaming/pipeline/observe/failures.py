@@ -22,14 +22,11 @@ class SparkLostError(DlxError):
 def wait_for_end(
     query: StreamingQuery, timeout_s: float, watch: GapWatch, spark: SparkSession | None
 ) -> bool:
-    """Wait; return whether the query has ended.
-
-    Args:
-        spark: the job's own session; None: somebody else's.
+    """Wait; return whether the query has ended. `spark` is the job's own session, if any.
 
     Raises:
-        DlxError: Kafka has lost records that the job had not read, or (SparkLostError) the JVM has
-            ended.
+        DlxError: Kafka has lost records that the job had not read.
+        SparkLostError: Spark's JVM has ended.
         StreamingQueryException: another failure.
     """
     if watch.failure is not None:

@@ -66,12 +66,7 @@ class MessageParts(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A record that fits its topic.
-
-    Attributes:
-        left_out: what was left out; empty for a complete record.
-        size: bytes of the complete record.
-    """
+    """A record that fits its topic; `size` is that of the complete record."""
 
     value: bytes
     headers: list[Header]

@@ -18,12 +18,7 @@ def headers_json(headers: dict[str, Any] | None) -> str | None:
 
 
 def properties_columns(distinct: list[dict[str, Any]], codes: Any) -> dict[str, Any]:
-    """Return the columns of the `properties` struct.
-
-    Args:
-        distinct: distinct properties.
-        codes: the index into `distinct` of each row.
-    """
+    """Return the columns of the `properties` struct; `codes` index `distinct` for each row."""
     present = set().union(*distinct)
     return {
         f"properties.{name}": Coded(codes, [properties.get(name) for properties in distinct])

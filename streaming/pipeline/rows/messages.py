@@ -39,12 +39,7 @@ class MessageRows:
         lanes: Any,
         sizes: Any,
     ) -> tuple[Any, Any]:
-        """Add publishes; return the file number and the row in the file of each.
-
-        Args:
-            distinct: the distinct headers.
-            codes: the index into `distinct` of each row.
-        """
+        """Add publishes, whose codes index `distinct`; return file number and row of each."""
         count = rows.num_rows
         context, index = self._context, self._files.index
         files = np.full(count, body_file_number(context.batch_id, context.partition, index))

@@ -16,12 +16,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class RollingFiles:
-    """Collects the rows of one task for one table.
-
-    Attributes:
-        index: index of the current file.
-        rows: number of rows in the current file.
-    """
+    """Collects the rows of one task for one table; `index` and `rows` describe the current file."""
 
     def __init__(self, spec: TableSpec, settings: TaskSettings, context: BatchContext) -> None:
         self._spec = spec

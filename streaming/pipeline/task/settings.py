@@ -55,15 +55,7 @@ def task_settings(
     producer: Mapping[str, str],
     record_bytes: int,
 ) -> TaskSettings:
-    """Build the settings from the configuration.
-
-    Args:
-        tables: root of the tables.
-        topic_numbers: number of each input topic.
-        shard_key: grouping key of (vhost, lane).
-        producer: librdkafka properties of the outbound producer; may hold secrets.
-        record_bytes: the largest record that all outbound topics accept.
-    """
+    """Build the settings; `shard_key` returns the grouping key of (vhost, lane)."""
     vhosts: dict[str, tuple[int, ...]] = {}
     shards: dict[int, ShardConfig] = {}
     administrators = sorted(name for name, user in config.users.items() if user.administrator)

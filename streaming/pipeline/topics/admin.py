@@ -31,7 +31,6 @@ class KafkaTopics:
 
     Attributes:
         identities: topic -> `CLUSTER_ID/TOPIC_ID`.
-        partitions: topic -> number of partitions.
         record_bytes: the largest record that every outbound topic accepts.
     """
 
@@ -50,8 +49,7 @@ class KafkaTopics:
         """Create missing topics and describe all of them.
 
         Raises:
-            KafkaUnreachableError: no broker answers, a mapped topic is missing, or a topic cannot
-                be created.
+            KafkaUnreachableError: no broker answers, or a topic cannot be used or created.
             TopicLimitError: an outbound topic does not accept the largest message.
         """
         known = self._known_topics()
@@ -104,36 +102,34 @@ class KafkaTopics:
         )
 
     def _input_topic(self, name: str, partitions: int) -> NewTopic:
-        wall = self._config.job.clock == "wall"
+        is_wall = self._config.job.clock == "wall"
         properties = {
             "retention.ms": "-1",
-            "cleanup.policy": "delete",
-            "message.timestamp.type": "LogAppendTime" if wall else "CreateTime",
+            "message.timestamp.type": "LogAppendTime" if is_wall else "CreateTime",
             "max.message.bytes": str(self._config.kafka.max_message_bytes),
         }
-        if not wall:
+        if not is_wall:
             properties["message.timestamp.before.max.ms"] = str((1 << 63) - 1)
             properties["message.timestamp.after.max.ms"] = str((1 << 63) - 1)
-        return self._new(name, partitions, properties)
+        return self._new_topic(name, partitions, properties)
 
     def _outbound_topic(self, name: str) -> NewTopic:
-        outbound = self._config.outbound
-        properties = {
-            "retention.ms": str(outbound.retention_ms),
-            "cleanup.policy": "delete",
-            "max.message.bytes": str(outbound_topic_bytes(self._config.flow, self._config.kafka)),
-        }
-        return self._new(name, outbound.partitions, properties)
+        max_bytes = outbound_topic_bytes(self._config.flow, self._config.kafka)
+        retention_ms = self._config.outbound.retention_ms
+        properties = {"retention.ms": str(retention_ms), "max.message.bytes": str(max_bytes)}
+        return self._new_topic(name, self._config.outbound.partitions, properties)
 
     def _alive_topic(self, outbound: str) -> NewTopic:
         """Return a topic of heartbeats: only the last record matters, old segments are deleted."""
         properties = dict.fromkeys(("retention.ms", "segment.ms"), str(ALIVE_RETENTION_MS))
-        return self._new(alive_topic(outbound), 1, properties | {"cleanup.policy": "delete"})
+        return self._new_topic(alive_topic(outbound), 1, properties)
 
-    def _new(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:
-        factor = self._config.kafka.replication_factor
+    def _new_topic(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:
         return NewTopic(
-            name, num_partitions=partitions, replication_factor=factor, config=properties
+            name,
+            num_partitions=partitions,
+            replication_factor=self._config.kafka.replication_factor,
+            config={**properties, "cleanup.policy": "delete"},
         )
 
     def _create(self, topics: list[NewTopic]) -> None:

@@ -30,10 +30,6 @@ def write_imports(
 ) -> None:
     """Write an import command for each vhost into the log.
 
-    Args:
-        definitions: by vhost.
-        producer: librdkafka properties.
-
     Raises:
         ImportFailedError: Kafka did not accept one of them.
     """

@@ -43,10 +43,6 @@ def outbound_record_bytes(
 ) -> int:
     """Return the largest record that every outbound topic accepts, after raising low limits.
 
-    Args:
-        topics: the outbound topics; they exist.
-        brokers: ids of the brokers.
-
     Raises:
         TopicLimitError: a topic's limit is below the largest body and cannot be raised.
     """

@@ -26,12 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Trimming:
-    """Deletes old records from the job's own inputs, unless Kafka deletes them by itself.
-
-    Args:
-        properties: librdkafka's; may hold secrets.
-        numbers: topic -> its number.
-    """
+    """Deletes old records from the job's own inputs, unless Kafka deletes them by itself."""
 
     def __init__(
         self, config: JobConfig, properties: Mapping[str, str], numbers: Mapping[str, int]
@@ -43,12 +38,7 @@ class Trimming:
         self._done: dict[tuple[str, int], int] = {}
 
     def trim(self, lowest: Lowest, committed: Positions) -> int:
-        """Delete records below both bounds; return how many partitions were trimmed.
-
-        Args:
-            lowest: the lowest offsets of messages that may be in queues.
-            committed: the ends of the last batch that Spark will not run again.
-        """
+        """Delete committed records below `lowest`; return how many partitions were trimmed."""
         due = []
         for topic in self._topics_without_retention():
             for partition, end in committed.get(topic, {}).items():

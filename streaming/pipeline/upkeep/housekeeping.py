@@ -34,9 +34,6 @@ def retention(tables: TablesSettings) -> Retention:
 class Housekeeping:
     """Runs the maintenance of the ledger, updates `queue_contents`, and trims the inputs.
 
-    Args:
-        properties: librdkafka's; may hold secrets.
-
     Attributes:
         lowest: the lowest offsets of messages that may be in queues.
     """
