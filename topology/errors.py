@@ -1,8 +1,8 @@
-"""Whose fault was it: the three forms that a problem with a topology takes.
+"""How problems with a topology are reported.
 
-A file that cannot be used raises `InvalidTopologyError`, which lists every problem. A command that
-RabbitMQ would refuse yields a `Refusal`: data, because one client's mistake must not stop the log.
-A pattern that cannot be matched in linear time raises `UnsupportedPatternError`.
+An unusable file raises `InvalidTopologyError`, which carries every problem. A pattern that cannot
+be matched in linear time raises `UnsupportedPatternError`. A command that RabbitMQ would refuse
+yields a `Refusal` (see `refusals`): one client's mistake must not stop the log.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     Attributes:
         where: path inside the document, such as `bindings[2].source`.
-        what: what is wrong there, in words.
+        what: what is wrong there, for people.
     """
 
     where: str
@@ -27,19 +27,19 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class DlxError(Exception):
-    """Anything that an operator did wrong and can put right."""
+    """An operator's mistake, which the operator can correct."""
 
 
 class InvalidTopologyError(DlxError):
-    """The topology cannot be used; carries every problem found, not the first."""
+    """The topology cannot be used; carries every problem found, not only the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep the problems; all arguments go to the base, so that the error survives pickling."""
+        """Keep the problems. All arguments go to the base, so that the error can be pickled."""
         super().__init__(problems)
         self.problems = tuple(problems)
 
     def __str__(self) -> str:
-        """One problem a line."""
+        """One problem per line."""
         return "\n".join(str(problem) for problem in self.problems)
 
 
@@ -47,11 +47,11 @@ class UnsupportedPatternError(DlxError):
     """A policy or permission pattern that is malformed or cannot be matched in linear time."""
 
     def __init__(self, pattern: str, reason: str) -> None:
-        """Keep the pattern and the reason, in words."""
+        """Keep the pattern and the reason, for people."""
         super().__init__(pattern, reason)
         self.pattern = pattern
         self.reason = reason
 
     def __str__(self) -> str:
-        """The pattern, quoted, and why it is refused."""
+        """The quoted pattern, and why it is refused."""
         return f"pattern {self.pattern!r} {self.reason}"

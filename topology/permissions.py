@@ -1,8 +1,8 @@
-"""Who may configure, write and read what in one vhost.
+"""Who may configure, write and read which objects of one vhost.
 
-Each user has three patterns, unanchored and matched in linear time. A user without a record may do
-nothing; an empty pattern grants nothing. The default exchange is asked for under the name
-`amq.default`, as in RabbitMQ. The user None is the operator, who may do anything.
+Each user has three patterns, unanchored and matched in linear time. A user without permissions may
+do nothing; an empty pattern grants nothing. The default exchange is checked under the name
+`amq.default`, as in RabbitMQ. The user None is the operator, who may do everything.
 """
 
 from typing import Literal
@@ -14,7 +14,7 @@ from topology.refusals import Refusal, access_refused
 Access = Literal["configure", "write", "read"]
 ResourceKind = Literal["exchange", "queue"]
 Need = tuple[Access, ResourceKind, str]
-"""What a command needs: which access to what kind of thing of which name."""
+"""What a command needs: an access to an object, by kind and name."""
 
 _DEFAULT_EXCHANGE = "amq.default"
 _NOTHING = "^$"
@@ -28,7 +28,7 @@ class PermissionTable:
         self._patterns: dict[str, dict[Access, Pattern]] = {}
 
     def set(self, permission: Permission) -> None:
-        """Give a user these permissions, in place of those it had.
+        """Set the permissions of a user, replacing previous ones.
 
         Raises:
             UnsupportedPatternError: a pattern cannot be used; nothing has changed.
@@ -41,12 +41,12 @@ class PermissionTable:
         self._records[permission.user] = permission
 
     def clear(self, user: str) -> bool:
-        """Take all permissions from a user; False if it had none."""
+        """Remove all permissions of a user; False if it had none."""
         self._patterns.pop(user, None)
         return self._records.pop(user, None) is not None
 
     def knows(self, user: str) -> bool:
-        """Whether a user has permissions on record."""
+        """Whether a user has permissions."""
         return user in self._records
 
     def permissions(self) -> list[Permission]:
@@ -61,7 +61,7 @@ class PermissionTable:
         return patterns is not None and patterns[access].search(name or _DEFAULT_EXCHANGE)
 
     def refuse(self, user: str | None, needs: list[Need], vhost: str) -> Refusal | None:
-        """403 for the first need that is not met; None if the user has them all."""
+        """403 for the first access that the user lacks; None if the user has them all."""
         for access, kind, name in needs:
             if not self.allows(user, access, name):
                 asked_for = name or _DEFAULT_EXCHANGE
@@ -73,7 +73,7 @@ class PermissionTable:
 
 
 def needs_to_declare_exchange(exchange: Exchange) -> list[Need]:
-    """Configure it; and to name an alternate exchange, read it and write to the alternate."""
+    """Configure it; with an alternate exchange, also read it and write to the alternate."""
     needs: list[Need] = [("configure", "exchange", exchange.name)]
     alternate = exchange.arguments.get("alternate-exchange")
     if isinstance(alternate, str):
@@ -82,7 +82,7 @@ def needs_to_declare_exchange(exchange: Exchange) -> list[Need]:
 
 
 def needs_to_declare_queue(queue: Queue) -> list[Need]:
-    """Configure it; and to name an exchange for its dead, read it and write to that exchange."""
+    """Configure it; with a dead-letter or alternate exchange, also read it and write to those."""
     needs: list[Need] = [("configure", "queue", queue.name)]
     for argument in ("x-dead-letter-exchange", "x-alternate-exchange"):
         target = queue.arguments.get(argument)
@@ -92,7 +92,7 @@ def needs_to_declare_queue(queue: Queue) -> list[Need]:
 
 
 def needs_to_bind(binding: Binding) -> list[Need]:
-    """To bind or unbind: write to the destination, read the source."""
+    """Write to the destination and read the source, to bind or unbind."""
     return [
         ("write", binding.destination_type, binding.destination),
         ("read", "exchange", binding.source),

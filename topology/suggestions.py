@@ -1,4 +1,4 @@
-"""`Did you mean`: the known name that is most like an unknown one."""
+"""Suggestions: the known name that is most similar to an unknown one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -6,30 +6,29 @@ from functools import lru_cache
 
 MAX_CANDIDATES = 500
 MAX_HINTS = 100
-"""Comparing is slow: a document may have thousands of names and as many mistakes."""
+"""Limits, since comparing is slow: a document may have thousands of names and mistakes."""
 
 _LENGTHS_APART = 3
 _LIKENESS = 0.7
 _LIKENESS_OF_SHORT = 0.6
-"""Of names of three letters, one of which is wrong, or two swapped."""
+"""For names of three letters, one of which is wrong or two of which are swapped."""
 _SHORT = 3
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'orders'?)`, to be put behind a message; empty if nothing is alike."""
+    """` (did you mean 'orders'?)`, to append to a message; empty if no name is similar."""
     return _hint(name, tuple(known))
 
 
 class Hints:
-    """Hints for many unknown names among many known ones, of several kinds; the first ones only."""
+    """Suggestions for many unknown names, of several kinds; at most `MAX_HINTS` of them."""
 
     def __init__(self, known: Mapping[str, Sequence[str]]) -> None:
-        """Begin with the known names of each kind."""
         self._known = known
         self._given: dict[tuple[str, str], str] = {}
 
     def hint(self, kind: str, name: str) -> str:
-        """As `did_you_mean`; always empty for new names once `MAX_HINTS` were looked for."""
+        """As `did_you_mean`; empty for further names after `MAX_HINTS` searches."""
         hint = self._given.get((kind, name))
         if hint is None:
             enough = len(self._given) >= MAX_HINTS

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 Compat = Literal["4.0", "3.10"]
-"""Whose behaviour to show where RabbitMQ's versions differ."""
+"""The RabbitMQ version to behave like."""
 
 MAX_DEPTH = 64
-"""Deepest nesting of arrays and tables that is read; more than anybody nests headers."""
+"""Deepest nesting of arrays and tables that is accepted."""
 
 
 class Timestamp(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         " | list[AmqpValue] | dict[str, AmqpValue] | None"
     )
     Table: TypeAlias = dict[str, AmqpValue]
-else:  # records that hold one are inspected in other modules, where the names would be unknown
+else:  # msgspec inspects these types in other modules, where the names would be unknown
     AmqpValue = object
     Table = dict
 MatchKey: TypeAlias = tuple[object, ...]
@@ -52,11 +52,11 @@ MatchKey: TypeAlias = tuple[object, ...]
 
 _32_BITS = range(-(2**31), 2**31)
 INTEGERS = range(-(2**63), 2**63)
-"""What AMQP can carry."""
+"""The integers that AMQP can carry."""
 
 
 def amqp_type(value: AmqpValue) -> str:
-    """The name RabbitMQ's messages give to the type of a value, such as `longstr`."""
+    """RabbitMQ's name for the type of a value, such as `longstr`."""
     match value:
         case None:
             return "void"
@@ -81,7 +81,7 @@ def amqp_type(value: AmqpValue) -> str:
 
 
 def match_key(value: AmqpValue) -> MatchKey:
-    """A key that is equal for two values exactly if they are equal in type and content (R-HDR-6).
+    """A key that two values share exactly if they are equal in type and content (R-HDR-6).
 
     Arrays are ordered, tables are not; all integer widths are one type; True is not 1, 1 is not
     1.0, "a" is not b"a", and decimals of different scale differ.
@@ -117,7 +117,7 @@ def table_key(table: Mapping[str, AmqpValue]) -> MatchKey:
 def match_key_3_10(value: AmqpValue) -> MatchKey:
     """As `match_key`, but an integral float equals the integer, as on RabbitMQ 3.10 (R-HDR-6).
 
-    Only outermost values: inside arrays and tables 3.10 compares the types too.
+    This holds for outermost values only: inside arrays and tables, 3.10 compares the types too.
     """
     if isinstance(value, float) and value.is_integer():
         return ("int", int(value))
@@ -128,8 +128,8 @@ def to_json(value: AmqpValue) -> object:
     """The JSON form of a value: dicts, lists, str, int, float, bool and None only.
 
     Raises:
-        ValueError: a nested table has one member only and that is called `$bytes`, `$timestamp` or
-            `$decimal`, so that JSON could not tell it from such a value.
+        ValueError: a nested table has only one member, named `$bytes`, `$timestamp` or `$decimal`:
+            its JSON form would be that of such a value.
     """
     match value:
         case bytes():
@@ -155,10 +155,10 @@ def table_to_json(table: Mapping[str, AmqpValue]) -> dict[str, object]:
 
 
 def from_json(document: object, *, depth: int = 0) -> AmqpValue:
-    """The value that a decoded JSON document stands for.
+    """The value of a decoded JSON document.
 
     Raises:
-        ValueError: not the JSON form of an AMQP value; the message says why, in words.
+        ValueError: not the JSON form of an AMQP value; the message says why.
     """
     if depth > MAX_DEPTH:
         message = f"is nested more than {MAX_DEPTH} levels deep"
@@ -181,23 +181,23 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
 
 
 def table_from_json(document: object, *, depth: int = 0) -> Table:
-    """The headers or arguments table that a decoded JSON object stands for.
+    """The headers or arguments table of a decoded JSON object.
 
     Raises:
-        ValueError: not an object, or a member is not an AMQP value; says why, in words.
+        ValueError: not an object, or a member is not an AMQP value; the message says why.
     """
     if not isinstance(document, dict):
         message = f"expected an object, got {json_type(document)}"
         raise ValueError(message)  # noqa: TRY004 - one kind of error for one kind of fault
     for name in document:
         if not isinstance(name, str):
-            message = f"a table has the key {name!r}, which is no string"
+            message = f"a table has the key {name!r}, which is not a string"
             raise ValueError(message)  # noqa: TRY004 - the same
     return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
 
 
 def json_type(document: object) -> str:
-    """What JSON calls the type of a decoded document, with its article: `a string`."""
+    """JSON's name for the type of a decoded document, with its article: `a string`."""
     match document:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""Which bindings there are, found from both ends."""
+"""The bindings of a vhost, indexed by both of their ends."""
 
 from collections.abc import Mapping
 
@@ -6,18 +6,18 @@ from topology.declarations import Binding, BindingEnd, BindingKey
 
 
 class BindingTable:
-    """The bindings of one vhost; listed in order of source, destination type and so on."""
+    """The bindings of one vhost; all lists are ordered by binding key."""
 
     def __init__(self) -> None:
         self._from: dict[str, dict[BindingKey, Binding]] = {}
         self._to: dict[BindingEnd, dict[BindingKey, Binding]] = {}
 
     def __contains__(self, binding: Binding) -> bool:
-        """Whether there is an equal binding."""
+        """Whether an equal binding exists."""
         return binding.key in self._from.get(binding.source, _NONE)
 
     def add(self, binding: Binding) -> bool:
-        """Add a binding; False if there is an equal one already."""
+        """Add a binding; False if an equal one exists."""
         key = binding.key
         leaving = self._from.setdefault(binding.source, {})
         if key in leaving:
@@ -27,7 +27,7 @@ class BindingTable:
         return True
 
     def remove(self, binding: Binding) -> None:
-        """Remove a binding that is there."""
+        """Remove an existing binding."""
         key = binding.key
         end: BindingEnd = (binding.destination_type, binding.destination)
         del self._from[binding.source][key]
@@ -64,7 +64,7 @@ _NONE: dict[BindingKey, Binding] = {}
 
 
 def _ordered(*groups: Mapping[BindingKey, Binding]) -> list[Binding]:
-    """Bindings of several groups, each once, by key."""
+    """Merge groups of bindings, ordered by key."""
     merged: dict[BindingKey, Binding] = {}
     for group in groups:
         merged.update(group)

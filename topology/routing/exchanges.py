@@ -1,8 +1,8 @@
 """The four exchange types: which destinations does a message match?
 
-Each type is a matcher. Bindings are added and removed one by one, at a cost that does not depend on
-how many there are, and `match` answers with groups of destinations. A matcher knows nothing of
-other exchanges; walking from one to the next is `routing`'s work.
+Each type is a matcher. Adding or removing a binding takes the same time however many bindings there
+are; `match` returns groups of destinations. A matcher knows only its own exchange: `router` walks
+from one exchange to the next.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,21 +18,21 @@ EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")
 
 
 class Matcher(Protocol):
-    """One exchange's bindings, arranged for its type."""
+    """The bindings of one exchange, indexed for its type."""
 
     reads_headers: bool
-    """Whether the result depends on anything besides the routing keys."""
+    """Whether the result depends on the headers too."""
 
     def add(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
+        """Add a new binding."""
 
     def remove(self, binding: Binding) -> None:
-        """Take out a binding that is there."""
+        """Remove an existing binding."""
 
     def match(
         self, routing_keys: tuple[str, ...], headers: Mapping[str, AmqpValue] | None
     ) -> list[Destinations]:
-        """All groups of destinations that the message matches; none of them is empty."""
+        """The groups of destinations that the message matches; no group is empty."""
 
 
 class DirectMatcher:
@@ -44,14 +44,11 @@ class DirectMatcher:
         self._by_key: dict[str, Destinations] = {}
 
     def add(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
-        destinations = self._by_key.get(binding.routing_key)
-        if destinations is None:
-            destinations = self._by_key[binding.routing_key] = Destinations()
-        destinations.add(binding)
+        """Add a new binding."""
+        self._by_key.setdefault(binding.routing_key, Destinations()).add(binding)
 
     def remove(self, binding: Binding) -> None:
-        """Take out a binding that is there."""
+        """Remove an existing binding."""
         destinations = self._by_key[binding.routing_key]
         destinations.remove(binding)
         if destinations.empty:
@@ -76,11 +73,11 @@ class FanoutMatcher:
         self._destinations = Destinations()
 
     def add(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
+        """Add a new binding."""
         self._destinations.add(binding)
 
     def remove(self, binding: Binding) -> None:
-        """Take out a binding that is there."""
+        """Remove an existing binding."""
         self._destinations.remove(binding)
 
     def match(
@@ -101,5 +98,5 @@ _MATCHERS: dict[str, Callable[[Compat], Matcher]] = {
 
 
 def new_matcher(exchange_type: str, compat: Compat) -> Matcher:
-    """An empty matcher of one of `EXCHANGE_TYPES`."""
+    """Create an empty matcher of one of `EXCHANGE_TYPES`."""
     return _MATCHERS[exchange_type](compat)

@@ -1,9 +1,9 @@
-"""The headers exchange: bindings indexed by the pairs they ask for (docs/semantics.md section 4).
+"""The headers exchange: bindings indexed by the pairs they require (docs/semantics.md section 4).
 
-A binding is filed under pairs (header name, wanted value) so that a message only meets bindings
-that share a pair with it: an `any` binding under each of its pairs, an `all` binding under the one
-that has the fewest bindings when it is added. The wanted value void asks for presence alone
-(R-HDR-4) and is filed under None.
+A binding is indexed by pairs (header name, required value), so that a message is compared only with
+bindings that share a pair with it. An `any` binding is indexed by each of its pairs, an `all`
+binding by the pair that has the fewest bindings when it is added. The value void requires presence
+only (R-HDR-4) and is indexed as None.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ Pair = tuple[str, MatchKey | None]
 
 
 class _Rule:
-    """One binding, read once."""
+    """One binding, parsed once."""
 
-    __slots__ = ("any_pair", "destinations", "filed_under", "pairs")
+    __slots__ = ("any_pair", "destinations", "index_pairs", "pairs")
 
     def __init__(self, binding: Binding, key_of: Callable[[AmqpValue], MatchKey]) -> None:
         x_match = binding.arguments.get("x-match", "all")
@@ -31,7 +31,7 @@ class _Rule:
             for name, value in sorted(binding.arguments.items())
             if name != "x-match" and (with_x or not name.startswith("x-"))
         )
-        self.filed_under: tuple[Pair, ...] = ()
+        self.index_pairs: tuple[Pair, ...] = ()
         self.destinations = Destinations()
         self.destinations.add(binding)
 
@@ -42,32 +42,32 @@ class HeadersMatcher:
     reads_headers = True
 
     def __init__(self, compat: Compat) -> None:
-        """No bindings yet; `compat` decides whether 1 equals 1.0 (R-HDR-6)."""
+        """Start without bindings; `compat` determines whether 1 equals 1.0 (R-HDR-6)."""
         self._key_of = match_key_3_10 if compat == "3.10" else match_key
         self._rules: dict[BindingKey, _Rule] = {}
         self._unconditional: dict[BindingKey, _Rule] = {}
         self._by_pair: dict[str, dict[MatchKey | None, dict[BindingKey, _Rule]]] = {}
 
     def add(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
+        """Add a new binding."""
         rule = _Rule(binding, self._key_of)
         key = binding.key
         self._rules[key] = rule
         if rule.any_pair:
-            rule.filed_under = rule.pairs
+            rule.index_pairs = rule.pairs
         elif rule.pairs:
-            rule.filed_under = (min(rule.pairs, key=self._crowd),)
+            rule.index_pairs = (min(rule.pairs, key=self._bindings_at),)
         else:
             self._unconditional[key] = rule
-        for name, wanted in rule.filed_under:
+        for name, wanted in rule.index_pairs:
             self._by_pair.setdefault(name, {}).setdefault(wanted, {})[key] = rule
 
     def remove(self, binding: Binding) -> None:
-        """Take out a binding that is there."""
+        """Remove an existing binding."""
         key = binding.key
         rule = self._rules.pop(key)
         self._unconditional.pop(key, None)
-        for name, wanted in rule.filed_under:
+        for name, wanted in rule.index_pairs:
             by_wanted = self._by_pair[name]
             del by_wanted[wanted][key]
             if not by_wanted[wanted]:
@@ -77,7 +77,7 @@ class HeadersMatcher:
 
     def match(
         self,
-        routing_keys: tuple[str, ...],  # noqa: ARG002 - keys play no part (R-HDR-7)
+        routing_keys: tuple[str, ...],  # noqa: ARG002 - routing keys are ignored (R-HDR-7)
         headers: Mapping[str, AmqpValue] | None,
     ) -> list[Destinations]:
         """The destinations of every binding whose pairs the headers satisfy."""
@@ -96,8 +96,8 @@ class HeadersMatcher:
                             found[rule] = None
         return [rule.destinations for rule in found]
 
-    def _crowd(self, pair: Pair) -> int:
-        """How many bindings are filed under a pair."""
+    def _bindings_at(self, pair: Pair) -> int:
+        """How many bindings are indexed by a pair."""
         name, wanted = pair
         return len(self._by_pair.get(name, {}).get(wanted, _NOTHING))
 

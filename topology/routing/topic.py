@@ -6,12 +6,11 @@ of some binding keys; its children are reached by a literal word, by `*` or by `
     a.*.c     root -a-> o -*-> o -c-> (destinations)
     a.#       root -a-> o -#-> (destinations)
 
-A message is matched by walking all prefixes at once. After each word of the routing key,
-`frontier` holds the nodes reached exactly there. A `#` node, once reached, stays reached, because
-`#` swallows any further words: it moves to `open_hashes` and is never entered twice. A trie node
-has one parent, so no node can be in the frontier twice either. The work is therefore at most
-(words of the key) x (nodes of the trie), whatever the keys are; the number of `#` in a binding key
-is limited at validation besides.
+Matching walks all prefixes at once. After each word of the routing key, `frontier` holds the nodes
+reached exactly there. A `#` node stays reached, because `#` matches any further words: it moves to
+`open_hashes` and is never entered twice. A trie node has one parent, so no node is in the frontier
+twice either. The work is therefore at most (words of the key) x (nodes of the trie) for any keys.
+Validation also limits the number of `#` in a binding key.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from topology.values import AmqpValue
 
 
 def split_words(key: str) -> list[str]:
-    """The words of a binding key or a routing key; the empty key has none."""
+    """Split a binding key or a routing key into words; the empty key has none."""
     return key.split(".") if key else []
 
 
@@ -38,7 +37,7 @@ class _Node:
         self.destinations = Destinations()
 
     def child(self, word: str) -> "_Node | None":
-        """The node behind one word of a binding key."""
+        """The node behind one word of a binding key; None if it does not exist."""
         if word == "*":
             return self.star
         if word == "#":
@@ -46,7 +45,7 @@ class _Node:
         return self.literals.get(word)
 
     def grow(self, word: str) -> "_Node":
-        """The node behind one word of a binding key, made if it is not there."""
+        """The node behind one word of a binding key; created if it does not exist."""
         node = self.child(word)
         if node is None:
             node = _Node()
@@ -59,7 +58,7 @@ class _Node:
         return node
 
     def cut(self, word: str) -> None:
-        """Drop the node behind one word of a binding key."""
+        """Remove the node behind one word of a binding key."""
         if word == "*":
             self.star = None
         elif word == "#":
@@ -87,14 +86,14 @@ class TopicMatcher:
         self._root = _Node()
 
     def add(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
+        """Add a new binding."""
         node = self._root
         for word in split_words(binding.routing_key):
             node = node.grow(word)
         node.destinations.add(binding)
 
     def remove(self, binding: Binding) -> None:
-        """Take out a binding that is there, and every node that only it needed."""
+        """Remove an existing binding, and every node that only it needed."""
         path = [self._root]
         words = split_words(binding.routing_key)
         for word in words:
@@ -137,7 +136,7 @@ class TopicMatcher:
 
 
 def _open(node: _Node, open_hashes: dict[_Node, None]) -> None:
-    """Enter the chain of `#` behind a node; each of them also matches no words at all."""
+    """Enter the chain of `#` behind a node; each `#` also matches zero words."""
     following = node.hash
     while following is not None and following not in open_hashes:
         open_hashes[following] = None

@@ -101,7 +101,7 @@ def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
         ({"$decimal": "NaN"}, "$decimal must hold the text of a decimal number"),
         ({"$decimal": 1}, "$decimal must hold the text of a decimal number"),
         (object(), "object is not a JSON type"),
-        ({1: "a"}, "a table has the key 1, which is no string"),
+        ({1: "a"}, "a table has the key 1, which is not a string"),
     ],
 )
 def test_what_is_no_value_is_refused_in_words(document, complaint):
