@@ -182,3 +182,23 @@ def test_an_operator_policy_adds_what_the_policy_does_not_say():
         policy="policy",
         operator_policy="operator",
     )
+
+
+@pytest.mark.parametrize(
+    ("compat", "default", "argument", "limit"),
+    [
+        ("4.0", None, None, 20),
+        ("3.10", None, None, None),
+        ("4.0", 5, None, 5),
+        ("3.10", 5, None, 5),
+        ("4.0", -1, None, None),
+        ("4.0", 5, 7, 7),
+    ],
+)
+def test_a_default_delivery_limit_counts_where_neither_argument_nor_policy_sets_one(
+    compat, default, argument, limit
+):
+    """R-DLV-5."""
+    queue = a_quorum_queue() if argument is None else a_quorum_queue(delivery_limit=argument)
+
+    assert PolicyTable().queue_settings(queue, compat, default).delivery_limit == limit

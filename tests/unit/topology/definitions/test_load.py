@@ -3,7 +3,7 @@
 import pytest
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions.load import LoadedDefinitions, load_definitions
+from topology.definitions.load import LoadedDefinitions, load_definitions, part_of
 from topology.errors import InvalidTopologyError, Problem
 
 
@@ -188,3 +188,26 @@ def test_what_stands_there_twice_alike_is_taken_once():
             Problem("permissions[1]", "is a duplicate of permissions[0]"),
         ),
     )
+
+
+TWO_VHOSTS = {
+    "rabbit_version": "4.0.5",
+    "vhosts": [{"name": "a"}, {"name": "b"}, "no vhost"],
+    "users": [{"name": "u"}],
+    "queues": [{"name": "q1", "vhost": "a"}, {"name": "q2", "vhost": "b"}, "no queue"],
+}
+
+
+def test_a_vhost_gets_its_own_objects_and_those_of_no_vhost():
+    assert part_of(TWO_VHOSTS, "a", single=False) == {
+        "rabbit_version": "4.0.5",
+        "users": [{"name": "u"}],
+        "queues": [{"name": "q1", "vhost": "a"}, "no queue"],
+        "vhosts": [{"name": "a"}],
+    }
+
+
+def test_the_document_of_a_single_vhost_is_wholly_its_own():
+    document = {"queues": [{"name": "q1"}, {"name": "q2", "vhost": "elsewhere"}]}
+
+    assert part_of(document, "a", single=True) == document
