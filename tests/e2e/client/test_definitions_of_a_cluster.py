@@ -18,7 +18,7 @@ from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.vhosts import UserSettings, VhostSettings
 from tests.fixtures.jobs import RunningJob
 from tests.fixtures.waiting import WAIT_S
-from tests.unit.topology.cluster_export import CLUSTER
+from tests.unit.topology.definitions.cluster_export import CLUSTER
 
 MAPPING = TopicMapping(vhost="shop", exchange="orders", routing_key="order.old")
 LEFT_OUT = [

@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from tests.unit.topology.lint_topologies import BURIED, DEAD, ORDERS, WORK, a_queue, a_topology
+from tests.unit.topology.analysis.lint_topologies import (
+    BURIED,
+    DEAD,
+    ORDERS,
+    WORK,
+    a_queue,
+    a_topology,
+)
 from topology.analysis.cycles import alternate_cycles
 from topology.analysis.lint import lint
 from topology.declarations import Binding, Definitions, Exchange, Queue

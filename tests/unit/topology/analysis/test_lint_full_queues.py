@@ -1,6 +1,13 @@
 """What lint says of dead-letter targets that refuse, and of settings without effect."""
 
-from tests.unit.topology.lint_topologies import BURIED, DEAD, ORDERS, WORK, a_queue, a_topology
+from tests.unit.topology.analysis.lint_topologies import (
+    BURIED,
+    DEAD,
+    ORDERS,
+    WORK,
+    a_queue,
+    a_topology,
+)
 from topology.analysis.lint import lint
 from topology.declarations import Binding, Policy
 from topology.errors import Problem

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.unit.topology.cluster_export import CLUSTER, SHOP
+from tests.unit.topology.definitions.cluster_export import CLUSTER, SHOP
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.definitions.dump import dump_definitions
 from topology.definitions.load import LoadedDefinitions, User, load_definitions

@@ -1,6 +1,6 @@
 """Alternate exchanges of exchanges."""
 
-from tests.unit.topology.routers import a_router, reached
+from tests.unit.topology.routing.routers import a_router, reached
 from topology.declarations import Binding, Exchange
 from topology.routing.router import Route
 

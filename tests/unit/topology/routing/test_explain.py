@@ -1,6 +1,6 @@
 """How a message reached its queues, step by step."""
 
-from tests.unit.topology.routers import a_router, reached
+from tests.unit.topology.routing.routers import a_router, reached
 from topology.declarations import Binding
 from topology.routing.router import Hop
 

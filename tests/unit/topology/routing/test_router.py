@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.topology.routers import a_router, reached
+from tests.unit.topology.routing.routers import a_router, reached
 from topology.declarations import PREDECLARED, Binding, Exchange
 from topology.routing.router import Route, Router
 
