@@ -25,7 +25,6 @@ def lowest_resident(root: Place, query_id: str, topics: Mapping[str, int]) -> Lo
     """Find the bound of each partition; any message of the other partitions may be in a queue.
 
     Args:
-        query_id: query id of the job's checkpoint.
         topics: name -> number, of the topics that the job reads.
     """
     with closing(Tables(root.url, root.options, threads=1)) as tables:

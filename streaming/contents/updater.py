@@ -57,10 +57,7 @@ class Updated:
     """The result of one update.
 
     Attributes:
-        batch_id: the last applied batch.
-        rows: rows in the table now.
         written: rows in new files, including those that only moved.
-        files: files in the table now.
     """
 
     batch_id: int
@@ -74,7 +71,6 @@ class ContentsUpdater:
     """Applies events to `queue_contents`. Use it from one thread at a time.
 
     Args:
-        root: folder of the tables.
         query_id: the query that is writing batches; None: only those that have written events.
         threads: threads of DuckDB; None: one per core.
     """
@@ -101,16 +97,11 @@ class ContentsUpdater:
 
         Raises:
             CommitError: other processes kept changing the table.
-            QueryError: there is no table of events.
         """
         return self._retry(rebuild=False)
 
     def rebuild(self) -> Updated:
-        """Rebuild the whole table from all events.
-
-        Raises:
-            As `update`.
-        """
+        """Rebuild the whole table from all events."""
         done = self._retry(rebuild=True)
         assert done is not None, "a rebuild always writes"
         return done

@@ -23,12 +23,7 @@ HIDDEN_END: Final = ".unfinished"
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file in a table's root folder.
-
-    Attributes:
-        size: bytes.
-        modified_ms: epoch milliseconds.
-    """
+    """A file in a table's root folder."""
 
     name: str
     size: int
@@ -63,7 +58,6 @@ class LocalStorage:
     """A folder of a local file system that supports hard links.
 
     Attributes:
-        root: the table's folder.
         durable: flush each file and its name to the disk before `create` returns.
     """
 
@@ -139,10 +133,6 @@ class RemoteStorage:
     Object stores show an object only when it is complete. `create` checks for the name, then
     writes, so two simultaneous writers of one name may both write. That is harmless: both write the
     same content, and the next check detects any other content.
-
-    Attributes:
-        file_system: pyarrow's file system.
-        root: the table's prefix in it.
     """
 
     file_system: fs.FileSystem

@@ -88,9 +88,6 @@ def progress(tables: Tables, queries: Iterable[str] | None = None) -> list[Progr
     """The progress of `queue_contents`, by query.
 
     The contents are loaded before the events, so they are never ahead of them.
-
-    Raises:
-        QueryError: there is no table of events.
     """
     contents = tables.table(CONTENTS) if tables.has(CONTENTS) else None
     events = tables.table(EVENTS)
@@ -111,11 +108,7 @@ def _last_batch(tables: Tables, query_id: str) -> int:
 
 
 def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
-    """Create the temporary tables of the events that are not applied yet.
-
-    Args:
-        behind: the progress of each query.
-    """
+    """Create the temporary tables of the events that are not applied yet."""
     least = min((one.as_of for one in behind), default=NEVER_APPLIED)
     files = tables.files(EVENTS, {"batch_id": least})
     tables.view(EVENTS, files=files, columns=_COLUMNS)
@@ -203,9 +196,6 @@ def prepare_contents(tables: Tables) -> str:
 
     Returns:
         The query: rows as in `queue_contents`, even if that table is behind or missing.
-
-    Raises:
-        QueryError: there is no table of events.
     """
     behind = progress(tables)
     stored = None

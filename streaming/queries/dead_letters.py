@@ -96,11 +96,7 @@ def _bad_condition(where: str, error: Exception) -> QueryError:
 
 
 def queues_of_deaths(tables: Tables) -> list[str]:
-    """The names of the queues in which messages have died.
-
-    Raises:
-        QueryError: there is no such table.
-    """
+    """The names of the queues in which messages have died."""
     tables.view(NAME, columns=["queue"])
     return [queue for (queue,) in tables.values(f"SELECT DISTINCT queue FROM {NAME} ORDER BY ALL")]
 

@@ -48,9 +48,10 @@ _DELETION_VECTORS: Final = "deletionVectors"
 class Tables:
     """The tables in one folder. Each is loaded on first use and then stays at that version.
 
+    Methods that take a table's name raise QueryError if there is no such table.
+
     Args:
         root: a path, or a URL such as `s3://bucket/tables`.
-        options: storage options as deltalake takes them.
         threads: threads of DuckDB; None: one per core.
 
     Attributes:
@@ -78,11 +79,7 @@ class Tables:
         self.connection.close()
 
     def table(self, name: str) -> DeltaTable:
-        """A table, at the version that this snapshot has of it.
-
-        Raises:
-            QueryError: there is no such table.
-        """
+        """A table, at the version that this snapshot has of it."""
         loaded = self._loaded.get(name)
         if loaded is None:
             url = f"{self.root.rstrip('/')}/{name}"
@@ -127,9 +124,6 @@ class Tables:
         Args:
             above: skip files whose largest value of a column is known not to be above this.
             inclusive: whether an equal value counts as above.
-
-        Raises:
-            QueryError: there is no such table.
         """
         actions = self.table(name).get_add_actions(flatten=True)
         files = _column(actions, "path")
@@ -152,14 +146,9 @@ class Tables:
 
         Args:
             files: read only these files, if DuckDB reads the table directly; None: all.
-            columns: the needed columns; None: all.
-            view: name of the view; by default the table's name.
 
         Returns:
             The name of the view.
-
-        Raises:
-            QueryError: there is no such table.
         """
         table = self.table(name)
         view = view or name

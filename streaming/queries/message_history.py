@@ -25,7 +25,6 @@ class MessageHistory(msgspec.Struct, frozen=True):
 
     Attributes:
         message: its row of `messages`; None if it is missing.
-        events: its events, in order.
         deaths: its rows of `dead_letters`, by the seq of the event.
         now: the state of each remaining copy: copy_id -> ready, unacked or held.
     """

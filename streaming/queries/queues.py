@@ -48,11 +48,7 @@ class QueueBytes(msgspec.Struct, frozen=True):
 
 
 def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
-    """List every declared queue, including empty ones, by vhost and name.
-
-    Raises:
-        QueryError: there are no events.
-    """
+    """List every declared queue, including empty ones, by vhost and name."""
     return _depths(tables, prepare_contents(tables), vhost)
 
 
@@ -78,11 +74,7 @@ def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth
 
 
 def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
-    """The queues that hold the most bytes according to `queue_contents`, largest first.
-
-    Raises:
-        QueryError: there is no table queue_contents.
-    """
+    """The queues that hold the most bytes according to `queue_contents`, largest first."""
     tables.view("queue_contents", columns=["vhost", "queue", "body_bytes"])
     found = tables.rows(
         """

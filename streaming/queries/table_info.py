@@ -15,9 +15,6 @@ class TableInfo(msgspec.Struct, frozen=True):
     """One table.
 
     Attributes:
-        version: version of the Delta table.
-        rows: number of rows, by the files' statistics.
-        bytes: size of the files.
         last_batch: the latest query's last batch in the table; None if it has none. An empty batch
             leaves no trace in a table, so the tables' last batches may differ.
         behind: for queue_contents, the number of batches in `events` not applied yet.
@@ -33,11 +30,7 @@ class TableInfo(msgspec.Struct, frozen=True):
 
 
 def describe(tables: Tables) -> list[TableInfo]:
-    """Describe the existing tables.
-
-    Raises:
-        QueryError: there are no tables.
-    """
+    """Describe the existing tables."""
     found = list(_tables(tables))
     if not found:
         tables.table("events")

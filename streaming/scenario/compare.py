@@ -68,11 +68,7 @@ def _step_names(scenario: Scenario) -> dict[int, str]:
 def compare(
     recorded: dict[str, Any], outcome: dict[str, Any], step_names: dict[int, str] | None = None
 ) -> list[Difference]:
-    """The differences between an outcome and a recorded one, in the outcome's order.
-
-    Args:
-        step_names: names of the steps by index.
-    """
+    """The differences between an outcome and a recorded one, in the outcome's order."""
     names = step_names or {}
     differences: list[Difference] = []
     for member in _members(outcome, recorded):

@@ -37,7 +37,6 @@ class CoreBroker:
     """See `Broker`.
 
     Attributes:
-        shard: the broker, whose events can be read.
         bodies: body of each message, by offset.
         refs: refs of the deliveries, by row of their event.
     """

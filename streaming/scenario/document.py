@@ -46,11 +46,8 @@ class Scenario(msgspec.Struct, frozen=True):
     """A scenario, ready to be played.
 
     Attributes:
-        definitions: declared before the first step.
-        end_ms: virtual time of the final observation.
         outcomes: recorded outcomes by version of RabbitMQ, such as `4.0.5`.
         expect: None if the author expects nothing.
-        left_out: members of the document that are skipped.
     """
 
     id: str
@@ -74,7 +71,6 @@ def parse_file(text: bytes | str, name: str) -> File:
     """Read a file with one scenario or an array of them.
 
     Args:
-        text: JSON.
         name: the id of scenarios without one; in an array, their index is appended.
     """
     document, problems = decode(text)

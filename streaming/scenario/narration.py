@@ -37,11 +37,7 @@ class News(NamedTuple):
 
 
 class Narration:
-    """Tells each event of a broker once.
-
-    Args:
-        names: the names of the messages, in publishing order.
-    """
+    """Tells each event of a broker once."""
 
     def __init__(self, broker: CoreBroker, names: list[str]) -> None:
         self._broker = broker

@@ -50,7 +50,6 @@ class Watcher(Protocol):
 
         Args:
             result: the step's result as recorded; `error` if the definitions were refused.
-            step: index of the step.
         """
 
 

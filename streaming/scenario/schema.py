@@ -53,7 +53,6 @@ class _Sketch(CommandFields):
     """Fields of an object that is not there: notes what its reader asks for.
 
     Attributes:
-        properties: the schema of each member.
         required: the members that have no default.
     """
 

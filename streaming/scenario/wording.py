@@ -52,11 +52,7 @@ def table_words(table: Table) -> str:
 
 
 def step_words(step: Step, body: str) -> str:
-    """What a step does.
-
-    Args:
-        body: the story's name of the message, if the step publishes one.
-    """
+    """What a step does."""
     match step.action:
         case Publish() as publish:
             return _publish(publish, body)

@@ -32,9 +32,6 @@ def launch_jvm(settings: Mapping[str, str], output: Path) -> Any:
         settings: settings that it needs at its start; every user of the machine can read them.
         output: file for the output of the JVM and the Python workers.
 
-    Returns:
-        py4j's gateway to the JVM.
-
     Raises:
         EmbeddedError: the JVM ended at once; the message quotes its output.
     """

@@ -34,11 +34,7 @@ class Scratch:
 
     @classmethod
     def make(cls, root: Path) -> Self:
-        """Create a folder, and remove those that killed processes left in the same root.
-
-        Raises:
-            OSError: the root is not writable.
-        """
+        """Create a folder, and remove those that killed processes left in the same root."""
         root.mkdir(parents=True, exist_ok=True)
         remove_abandoned(root)
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root)).absolute()

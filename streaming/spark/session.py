@@ -73,9 +73,7 @@ class SessionConfig:
         driver_memory: heap of the JVM, as Java writes sizes.
         shuffle_partitions: tasks of the stateful stage; by default one per core.
         local_checkpoints: whether checkpoints are on a local disk.
-        log_level: the lowest level that Spark logs.
         properties: further Spark properties, which override all others. They may hold secrets.
-        cache_dir: folder of downloaded jars; by default the user's cache.
     """
 
     work_dir: Path
@@ -119,10 +117,6 @@ def session_config(config: JobConfig, environ: Mapping[str, str]) -> SessionConf
 
 def make_session(config: SessionConfig, progress: "Console | None" = None) -> SparkSession:
     """Start Spark.
-
-    Args:
-        config: folders, master, memory, properties.
-        progress: shows a progress bar while jars are downloaded.
 
     Raises:
         EmbeddedError: no Java, no jars, an unwritable folder, or the JVM did not start.

@@ -19,10 +19,6 @@ class Jar:
     """One jar of a class path.
 
     Attributes:
-        group: Maven's groupId, such as `org.apache.kafka`.
-        artifact: Maven's artifactId, such as `kafka-clients`.
-        sha256: sha256 of the file, lower-case hexadecimal.
-        size_bytes: size of the file.
         why: why it is needed, if that is not obvious; else empty.
     """
 

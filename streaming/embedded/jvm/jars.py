@@ -126,9 +126,7 @@ def resolve_jars(
     """The jars of a class path, downloaded if they are not in the cache.
 
     Args:
-        which: the class path.
         cache_dir: folder of downloads; by default the user's cache.
-        progress: console for a progress bar.
 
     Returns:
         Absolute paths in class path order; each file has the sha256 of the lock.

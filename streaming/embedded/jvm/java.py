@@ -78,11 +78,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def spark_java_home(java: Java, cache_dir: Path | None = None) -> Path:
-    """The JAVA_HOME for Spark: the Java's own, or one created for it (see above).
-
-    Raises:
-        EmbeddedError: the folder is not writable.
-    """
+    """The JAVA_HOME for Spark: the Java's own, or one created for it (see above)."""
     if java.has_vector_module:
         return java.home
     mark = hashlib.sha256(os.fsencode(java.executable)).hexdigest()[:8]  # one per runtime

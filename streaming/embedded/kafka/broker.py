@@ -88,10 +88,7 @@ class EmbeddedKafka:
         Args:
             directory: holds the data; created if missing.
             port: the port for clients; by default that of the last start, else any free one.
-            limits: memory, sizes and retention.
             log_dir: folder of the logs; by default `directory/logs`.
-            cache_dir: folder of downloaded jars; by default the user's cache.
-            progress: shows a progress bar while jars are downloaded.
             environment: variables in which JAVA_HOME and PATH are looked up.
         """
         self.directory = directory.absolute()

@@ -38,7 +38,6 @@ class BrokerLog:
 
         Args:
             status: exit status of its process; 128 + signal if a signal ended it.
-            directory: the broker's directory.
         """
         said = self.since_begin()
         if self.says_port_taken():

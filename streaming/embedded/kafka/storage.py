@@ -97,9 +97,6 @@ def cluster_id_of(data_dir: Path) -> str | None:
 def format_storage(data_dir: Path, java: Java, jars: list[Path], limits: BrokerLimits) -> str:
     """Format an empty data folder with Kafka's own tool.
 
-    Returns:
-        The id of the new cluster.
-
     Raises:
         EmbeddedError: the tool failed; the message quotes its output.
     """

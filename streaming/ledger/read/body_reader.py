@@ -51,8 +51,6 @@ class BodyReader:
     """Reads bodies and other columns of `messages` for one task. Close it at the end.
 
     Args:
-        root: folder of the tables.
-        columns: the columns to read.
         cache_bytes: memory limit for decoded row groups.
     """
 

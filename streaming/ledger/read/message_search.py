@@ -53,7 +53,6 @@ class MessageSearch:
     """Finds messages in the current files of `messages`, by Delta's and Parquet's statistics.
 
     Args:
-        place: place of the table.
         groups: reads row groups with at least the columns of KEY.
     """
 

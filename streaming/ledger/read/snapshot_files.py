@@ -17,8 +17,6 @@ class ActiveFiles:
 
     Attributes:
         paths: relative to the table's root.
-        sizes: in bytes.
-        rows: numbers of rows.
     """
 
     def __init__(self, table: DeltaTable) -> None:

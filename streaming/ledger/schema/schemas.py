@@ -242,10 +242,7 @@ class TableSpec:
     """One table.
 
     Attributes:
-        name: its folder below the tables' root.
         row: what a row is, for people.
-        key: the columns that identify a row.
-        schema: its columns.
         stats_columns: the top-level columns whose smallest and largest value Delta keeps for each
             file. Nested columns have none: rewriting a file would lose their statistics.
         order: the columns that order the files when small ones are compacted.

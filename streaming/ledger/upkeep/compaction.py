@@ -28,11 +28,7 @@ COMPACTED_PREFIX: Final = "joined-"
 
 @dataclass(frozen=True)
 class SmallFile:
-    """A file that may be compacted with its neighbours.
-
-    Attributes:
-        order: sorts the files of its table.
-    """
+    """A file that may be compacted with its neighbours."""
 
     path: str
     size: int
@@ -63,7 +59,6 @@ def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> lis
     """Choose which files to compact.
 
     Args:
-        files: the files of one table, in any order.
         target_bytes: size of a compacted file; files above half of it are left alone.
         least_files: the smallest number of files that is worth a rewrite.
 

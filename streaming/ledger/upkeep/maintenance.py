@@ -37,13 +37,9 @@ class Schedule:
     Attributes:
         checkpoint_commits: commits between checkpoints. Each commit since the last one makes the
             next 0.18 ms slower; a checkpoint takes 5-50 ms, off the batch path.
-        compaction_ms: interval between compactions.
         compaction_files: number of files in a table that makes compaction due at once, to keep
             commits short.
         compaction_least_files: the smallest number of small files that is compacted.
-        target_bytes: size of compacted files.
-        log_cleanup_ms: interval between removals of expired log entries.
-        vacuum_ms: interval between vacuums.
         vacuum_grace_ms: how long unneeded files stay: longer than the longest query.
     """
 
@@ -63,7 +59,6 @@ class Done:
 
     Attributes:
         count: files compacted or removed; 1 for a checkpoint.
-        seconds: how long it took.
     """
 
     table: str
@@ -76,7 +71,6 @@ class TableMaintenance:
     """The tasks of one table.
 
     Args:
-        root: folder of the tables.
         writer: commits to the table in this process; it is offered a handle after each checkpoint.
     """
 
@@ -99,7 +93,6 @@ class TableMaintenance:
         """Run the tasks that are due; do nothing until the table exists.
 
         Args:
-            now_ms: epoch milliseconds.
             lowest_resident: see `Vacuum.sweep`.
         """
         schedule = self._schedule
@@ -172,12 +165,8 @@ class Maintenance:
     """Maintains several tables in its own thread.
 
     Args:
-        root: folder of the tables.
-        schedule: when each task is due.
         writers: this process's writer of each table.
         lowest_resident: gives the value for `Vacuum.sweep`.
-        names: names of the tables; by default all, whether they exist yet or not.
-        pause_seconds: pause between two rounds of the thread.
     """
 
     def __init__(

@@ -32,12 +32,7 @@ _INPUTS_KEY: Final = b"dlx.joined"
 
 
 class Rewrite:
-    """Copies the rows of files, in order, into full row groups; a few are in memory at a time.
-
-    Attributes:
-        rows: the number of copied rows.
-        ranges: ranges of the table's statistics columns.
-    """
+    """Copies the rows of files, in order, into full row groups; a few are in memory at a time."""
 
     def __init__(
         self, storage: Storage, spec: TableSpec, paths: Sequence[str], digest: str

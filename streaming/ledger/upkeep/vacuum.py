@@ -43,7 +43,6 @@ class Vacuumed:
     """The result of one sweep.
 
     Attributes:
-        removed: names of the removed files.
         kept: files that were due, but hold queued messages that were found in no other file.
     """
 

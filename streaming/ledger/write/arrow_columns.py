@@ -64,10 +64,8 @@ def build_table(schema: pa.Schema, columns: Mapping[str, Column], rows: int) -> 
     """Build a table with the columns of a schema.
 
     Args:
-        schema: one of `schemas`.
         columns: by name, struct members as `struct.member`. A struct is null in the rows in which
             all its members are null.
-        rows: the length of every column.
 
     Returns:
         A table of `rows` rows. Columns given as `Coded` or `Constant` stay dictionary-encoded in

@@ -117,17 +117,10 @@ def _rows(table: pa.Table) -> list[BatchRow]:
 
 
 def last_batch_row(events: DeltaTable, storage: Storage, query_id: str) -> BatchRow | None:
-    """The row of a query's last batch; None if it has committed none.
-
-    It reads one small file, however many batches there were. If that file was compacted, it looks
-    at the table's statistics instead.
-    """
+    """The row of a query's last batch; None if it has committed none."""
     batch_id = events.transaction_version(query_id)
     if batch_id is None:
         return None
-    row = _read_file(storage, str(_name(query_id, batch_id)))
-    if row is not None:
-        return row
     rows = list(batch_rows(events, storage, query_id, batch_id, batch_id))
     assert len(rows) == 1, f"{len(rows)} rows of kind batch for batch {batch_id} in {events}"
     return rows[0]

@@ -36,7 +36,6 @@ class DataFileName(msgspec.Struct, frozen=True):
 
     Attributes:
         query_id: the checkpoint's Spark query id.
-        batch_id: the micro-batch.
         stage: which of the batch's writers; lower case.
         partition: the writer's task.
         first: the first row's offset or seq, since one task may write several files.
@@ -85,16 +84,7 @@ class ColumnRange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """A published data file: everything the driver needs to commit it. Small; pickles; JSON.
-
-    Attributes:
-        table: name of its table.
-        path: relative to the table's root.
-        size: in bytes.
-        rows: number of rows, at least 1.
-        fingerprint: fingerprint of its rows.
-        ranges: ranges of the table's statistics columns.
-    """
+    """A published data file: everything the driver needs to commit it. Small; pickles; JSON."""
 
     table: str
     path: str

@@ -34,8 +34,6 @@ class Committed(msgspec.Struct, frozen=True):
 
     Attributes:
         outcomes: by table, in commit order; "skipped" also if the table had no rows.
-        seconds: time spent on each table.
-        tables: the tables that have rows of the batch.
     """
 
     outcomes: dict[str, Outcome]
@@ -47,11 +45,7 @@ class Ledger:
     """The driver's access to the ledger. Use it from one thread at a time; close it at the end."""
 
     def __init__(self, root: Place, retention: Retention | None = None) -> None:
-        """Open the tables in a folder; create missing ones.
-
-        Raises:
-            TableMismatchError: a table has another schema than this version's.
-        """
+        """Open the tables in a folder; create missing ones."""
         self.root = root
         self.writers = {name: TableWriter(root, name, retention) for name in LEDGER}
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")

@@ -27,9 +27,6 @@ def add_action(
     """The entry that adds a data file to its table.
 
     Args:
-        path: relative to the table's root.
-        size: in bytes.
-        modified_ms: when it was written, epoch milliseconds.
         data_change: False if the table already had the rows.
     """
     return AddAction(path, size, {}, modified_ms, data_change, _statistics(spec, rows, ranges))

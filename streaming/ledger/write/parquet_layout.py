@@ -58,8 +58,6 @@ def writer(
     Args:
         file: opened for writing; the caller closes it.
         schema: schema of the row groups; columns may be dictionary-encoded.
-        table_schema: schema of the Delta table.
-        metadata: stored in the footer.
     """
     leaves = list(_leaves(table_schema))
     parquet = pq.ParquetWriter(

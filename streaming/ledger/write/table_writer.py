@@ -42,11 +42,7 @@ class TableWriter:
     """
 
     def __init__(self, root: Place, name: str, retention: Retention | None = None) -> None:
-        """Open the table; create it if it does not exist.
-
-        Raises:
-            TableMismatchError: it has another schema than this version's.
-        """
+        """Open the table; create it if it does not exist."""
         self.spec = TABLES[name]
         self.place = root.below(name)
         self.storage = self.place.storage()

@@ -69,7 +69,6 @@ class VhostBalance(msgspec.Struct):
     """The messages of a vhost, and those that never became a copy.
 
     Attributes:
-        messages: messages that arrived.
         unroutable, returned: messages that reached no queue: dropped, or returned to the publisher.
         publish_errors: messages refused with a channel error.
     """
@@ -104,11 +103,7 @@ class Balance(msgspec.Struct):
 
 
 def balance(tables: Tables) -> Balance:
-    """Draw the balance of the whole ledger.
-
-    Raises:
-        QueryError: a table of the ledger is missing.
-    """
+    """Draw the balance of the whole ledger."""
     shards, details = load_ledger(tables)
     sheet = _Totals(shards)
     left = count_copies(tables)

@@ -38,7 +38,6 @@ class Finding(msgspec.Struct, frozen=True):
 
     Attributes:
         count: number of rows; `why` describes one of them.
-        why: how it is known, as text.
         table: the table of the rows, for findings that do not name a row.
     """
 
@@ -75,7 +74,6 @@ class Clue(NamedTuple):
 
     Attributes:
         after, before: bounds of its seq (exclusive); `before` None: no upper bound.
-        seq: its seq, if known.
         alone: what the clue means if no number is missing.
     """
 
@@ -91,11 +89,7 @@ class Clue(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A range of a shard's numbers (inclusive) that no event has.
-
-    Attributes:
-        neighbours: the events on both sides, as text.
-    """
+    """A range of a shard's numbers (inclusive) that no event has."""
 
     shard: int
     first: int

@@ -53,12 +53,7 @@ class Shard(NamedTuple):
 
 
 class LedgerRows(NamedTuple):
-    """What is too small for a temporary table.
-
-    Attributes:
-        shards: by number.
-        details: the batch rows, oldest first.
-    """
+    """What is too small for a temporary table."""
 
     shards: dict[int, Shard]
     details: list[BatchDetail]
@@ -71,11 +66,7 @@ class _Detail(msgspec.Struct):
 
 
 def load_ledger(tables: Tables) -> LedgerRows:
-    """Create the temporary tables.
-
-    Raises:
-        QueryError: a table of the ledger is missing.
-    """
+    """Create the temporary tables."""
     tables.has(CONTENTS)  # loaded first, so it is never ahead of the events
     tables.table("events")
     run = tables.connection.execute
