@@ -86,48 +86,49 @@ def _setting_reference(field: "attrs.Attribute[Any]") -> SettingReference:
 
 def show_config(config: JobConfig) -> str:
     """The configuration as the text of a `dlx.toml`."""
-    return "\n".join(_document(config, set())).rstrip("\n") + "\n"
+    return "\n".join(_lines(config, "", set())).rstrip("\n") + "\n"
 
 
-def _document(config: JobConfig, explained: set[Setting]) -> Iterator[str]:
-    for name, setting in settings_of(JobConfig).items():
-        yield from _description(setting, explained)
-        for path, member in setting.kind.members(getattr(config, name), name):
-            is_list = setting.kind.form == "list of tables"
-            yield from _table(member, name if is_list else path, explained, is_list=is_list)
-
-
-def _table(
-    section: Section, path: str, explained: set[Setting], *, is_list: bool = False
-) -> Iterator[str]:
-    """A header, the settings with a value after the `=`, then the tables below it."""
-    yield f"[[{path}]]" if is_list else f"[{path}]"
+def _lines(section: Section, path: str, explained: set[Setting]) -> Iterator[str]:
+    """The settings with a value after the `=`, then the tables below them."""
     below: list[tuple[str, Setting]] = []
     for name, setting in settings_of(type(section)).items():
-        if setting.kind.form in {"table", "properties"}:
+        if setting.kind.section_class is not None or setting.kind.form == "properties":
             below.append((name, setting))
             continue
         value = getattr(section, name)
         yield from _description(setting, explained)
         yield f"# {name} = {setting.example}" if value is None else f"{name} = {_toml(value)}"
-    yield ""
+    if path:
+        yield ""
     for name, setting in below:
         value, inner_path = getattr(section, name), join_key(path, name)
         is_new = setting not in explained
         yield from _description(setting, explained)
-        if isinstance(value, Section):
-            yield from _table(value, inner_path, explained)
-        elif setting.kind.form == "properties":
+        if setting.kind.form == "properties":
             yield f"[{inner_path}]"
             yield from (f"{join_key('', key)} = {_toml(member)}" for key, member in value.items())
             yield ""
-        elif is_new:
-            assert setting.kind.section_class is not None
-            yield f"# [{inner_path}]"
-            for inner_name, inner in settings_of(setting.kind.section_class).items():
-                yield from _description(inner, set())
-                yield f"# {inner_name} = {inner.example}"
-            yield ""
+        elif value is None and is_new:
+            yield from _example(setting, inner_path)
+        elif setting.kind.form == "list of tables":
+            for member in value:
+                yield f"[[{inner_path}]]"
+                yield from _lines(member, inner_path, explained)
+        else:
+            for member_path, member in setting.kind.members(value, inner_path):
+                yield f"[{member_path}]"
+                yield from _lines(member, member_path, explained)
+
+
+def _example(table: Setting, path: str) -> Iterator[str]:
+    """A table that is not set, as comments."""
+    assert table.kind.section_class is not None
+    yield f"# [{path}]"
+    for name, setting in settings_of(table.kind.section_class).items():
+        yield from _description(setting, set())
+        yield f"# {name} = {setting.example}"
+    yield ""
 
 
 def _description(setting: Setting, explained: set[Setting]) -> list[str]:

@@ -66,8 +66,11 @@ def _exchange(name: str, kind: str, **arguments: Any) -> dict[str, Any]:
     return {"op": "declare_exchange", "exchange": exchange}
 
 
-def _queue(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {"op": "declare_queue", "queue": {"name": name, "arguments": arguments or {}}}
+def _queue(name: str, dead_letter_exchange: str | None = None, **arguments: Any) -> dict[str, Any]:
+    table = {f"x-{argument.replace('_', '-')}": value for argument, value in arguments.items()}
+    if dead_letter_exchange is not None:
+        table["x-dead-letter-exchange"] = dead_letter_exchange
+    return {"op": "declare_queue", "queue": {"name": name, "arguments": table}}
 
 
 def _bind(source: str, destination: str, routing_key: str = "") -> dict[str, Any]:
@@ -81,35 +84,12 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _exchange("orders.retry", "direct"),
     _exchange(PARKING_EXCHANGE, "fanout"),
     _exchange("orders.overflow", "fanout"),
-    _queue(
-        PAYMENTS,
-        {"x-dead-letter-exchange": "orders.retry", "x-dead-letter-routing-key": PAYMENTS},
-    ),
-    _queue(
-        "payments.retry",
-        {
-            "x-message-ttl": RETRY_TTL_MS,
-            "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": PAYMENTS,
-        },
-    ),
-    _queue(
-        SHIPPING,
-        {
-            "x-queue-type": "quorum",
-            "x-delivery-limit": DELIVERY_LIMIT,
-            "x-dead-letter-exchange": PARKING_EXCHANGE,
-        },
-    ),
-    _queue(
-        QUOTES,
-        {"x-message-ttl": QUOTES_TTL_MS, "x-dead-letter-exchange": PARKING_EXCHANGE},
-    ),
-    _queue(
-        "dashboard",
-        {"x-max-length": DASHBOARD_LENGTH, "x-dead-letter-exchange": "orders.overflow"},
-    ),
-    _queue("overflow", {"x-max-length": OVERFLOW_LENGTH}),
+    _queue(PAYMENTS, "orders.retry", dead_letter_routing_key=PAYMENTS),
+    _queue("payments.retry", "", message_ttl=RETRY_TTL_MS, dead_letter_routing_key=PAYMENTS),
+    _queue(SHIPPING, PARKING_EXCHANGE, queue_type="quorum", delivery_limit=DELIVERY_LIMIT),
+    _queue(QUOTES, PARKING_EXCHANGE, message_ttl=QUOTES_TTL_MS),
+    _queue("dashboard", "orders.overflow", max_length=DASHBOARD_LENGTH),
+    _queue("overflow", max_length=OVERFLOW_LENGTH),
     _queue("parking-lot"),
     _queue("unroutable"),
     _bind(ORDERS, PAYMENTS, "order.*.created"),
