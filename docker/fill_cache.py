@@ -1,7 +1,7 @@
-# ruff: noqa: INP001 (a script of the image's, no module of a package)
-"""Put what Spark needs besides Python packages into the image, so that a start needs no network.
+# ruff: noqa: INP001 (a script, not a module of a package)
+"""Fill the image's cache (XDG_CACHE_HOME) with the jars of Spark, so that a start needs no network.
 
-The cache that this fills is the image's own (XDG_CACHE_HOME); at run time it is only read.
+At run time the cache is only read.
 """
 
 from streaming.embedded.jvm.jars import resolve_jars

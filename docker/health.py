@@ -1,13 +1,13 @@
-# ruff: noqa: INP001 (a script of the image's, no module of a package)
-"""Is a container doing its work? The health checks of docker-compose.yml ask here.
+# ruff: noqa: INP001 (a script, not a module of a package)
+"""The health checks of docker-compose.yml.
 
     health.py job|traffic|tables CONFIG
 
-    job      Kafka answers and has the topics that clients write to; there are tables
-    traffic  somebody published within the last minute
-    tables   there are tables to be queried
+    job      Kafka answers and has the topics that clients write to; the tables exist
+    traffic  a message was published within the last minute
+    tables   the tables exist
 
-Exit status: 0 if so, 1 if not; then stdout says why.
+Exit status: 0 if healthy, 1 if not; stdout then says why.
 """
 
 import os
@@ -27,7 +27,7 @@ RECENT_S = 60
 
 
 def missing_table(config: JobConfig) -> Iterator[str]:
-    """The table that a batch is committed by, if the job has not made it yet."""
+    """The table `events`, if the job has not created it yet."""
     options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
     url = f"{config.job.tables_location}/events"
     if not DeltaTable.is_deltatable(url, options):
@@ -35,7 +35,7 @@ def missing_table(config: JobConfig) -> Iterator[str]:
 
 
 def missing_topics(config: JobConfig) -> Iterator[str]:
-    """Each input topic that Kafka does not have.
+    """The input topics that Kafka does not have.
 
     Raises:
         KafkaException: Kafka does not answer.
@@ -47,7 +47,7 @@ def missing_topics(config: JobConfig) -> Iterator[str]:
 
 
 def no_recent_publish(config: JobConfig) -> Iterator[str]:
-    """One line if nothing was published lately.
+    """One line if nothing was published recently.
 
     Raises:
         KafkaException: Kafka does not answer, or there is no such topic.
@@ -71,7 +71,7 @@ def no_recent_publish(config: JobConfig) -> Iterator[str]:
 
 
 def client(config: JobConfig) -> AdminClient:
-    """Kafka's admin client, as the configuration says, without librdkafka's own log."""
+    """The configured admin client of Kafka, without librdkafka's own log."""
     return AdminClient({**librdkafka_properties(config.kafka, os.environ), "log_level": 0})
 
 
@@ -83,7 +83,7 @@ CHECKS: dict[str, tuple[Callable[[JobConfig], Iterator[str]], ...]] = {
 
 
 def main(what: str, config_file: str) -> int:
-    """Run the checks of a container and print what is wrong."""
+    """Run the checks of a container and print their problems."""
     config = load_config(Path(config_file))
     try:
         faults = [fault for check in CHECKS[what] for fault in check(config)]

@@ -1,19 +1,16 @@
-"""What librdkafka says while it cannot connect, and whose fault that is.
+"""Why Kafka does not answer: the errors that librdkafka reports while it cannot connect.
 
-A request that got no answer says no more than that. The reason (a password that is refused, a
-certificate nobody vouches for, a listener that speaks TLS) comes before, as an event of its own.
+A request without an answer only reports a timeout. librdkafka reports the cause (a refused
+password, an untrusted certificate, a listener that requires TLS) earlier, as an event of its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_OF_SECURITY = frozenset(
+_SECURITY_ERRORS = frozenset(
     {
         KafkaError._AUTHENTICATION,  # noqa: SLF001 (how the library names librdkafka's own codes)
         KafkaError._SSL,  # noqa: SLF001
@@ -25,11 +22,11 @@ _OF_SECURITY = frozenset(
 _SUMMARY = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 
 
-class Complaints:
-    """Listens to a client of librdkafka; give `note` as its `error_cb`.
+class KafkaErrors:
+    """Collects the errors of a client of librdkafka; pass `note` as its `error_cb`.
 
     Args:
-        pass_on: called with the words of each complaint as well.
+        pass_on: called with the text of each error as well.
     """
 
     def __init__(self, pass_on: Callable[[str], None] | None = None) -> None:
@@ -38,9 +35,9 @@ class Complaints:
         self._refused = ""
 
     def note(self, error: KafkaError) -> None:
-        """Take in an error; one of security is not overruled by others."""
+        """Note an error; security errors take precedence over later ones."""
         words = error.str()
-        if error.code() in _OF_SECURITY:
+        if error.code() in _SECURITY_ERRORS:
             self._refused = words
         elif error.code() != _SUMMARY:
             self._last = words
@@ -48,15 +45,15 @@ class Complaints:
             self._pass_on(words)
 
     def explain(self, reason: str) -> str:
-        """Why there was no answer, and what to do, for the end of a sentence.
+        """Why there was no answer and what to check, to end a sentence.
 
         Args:
-            reason: what the request that failed says itself.
+            reason: the error of the failed request.
         """
         if self._refused:
             return f"({self._refused}): are user, password and certificates right (kafka.security)?"
         said = f"{reason}; {self._last}" if self._last else reason
         return (
-            f"({said}): is Kafka running there, is the address right, and does that listener ask "
-            "for TLS or a password (kafka.security)?"
+            f"({said}): is Kafka running there, is the address right, and does that listener "
+            "require TLS or a password (kafka.security)?"
         )

@@ -21,7 +21,7 @@ from streaming.client._transport.sender import reason_of
 from streaming.client._wire import Repeats, inbound
 from streaming.client.address import Address
 from streaming.client.errors import ClientError, KafkaUnreachableError
-from streaming.kafka_errors import Complaints
+from streaming.kafka_errors import KafkaErrors
 
 logger = logging.getLogger("dlx.client")
 
@@ -72,7 +72,7 @@ class Reader:
         self._alive = TopicPartition(address.alive, 0)
         self._heartbeat_known = threading.Event()
         self._repeats = Repeats()
-        self._complaints = Complaints(outages.kafka_error)
+        self._kafka_errors = KafkaErrors(outages.kafka_error)
         properties: dict[str, Any] = {**address.properties}
         del properties["message.max.bytes"]  # known to producers only
         self._consumer = Consumer(
@@ -85,7 +85,7 @@ class Reader:
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "log_level": 0,
-                "error_cb": self._complaints.note,
+                "error_cb": self._kafka_errors.note,
             }
         )
         self._closing = threading.Event()
@@ -126,7 +126,7 @@ class Reader:
             self._consumer.poll(0)  # receives librdkafka's error messages
             raise KafkaUnreachableError(
                 f"no answer from Kafka at {address.bootstrap} within {timeout_s:g} s "
-                f"{self._complaints.explain(reason_of(error))}"
+                f"{self._kafka_errors.explain(reason_of(error))}"
             ) from error
 
     def _find_last_heartbeat(self, deadline_s: float) -> bool:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
 
 from streaming.config import JobConfig, alive_topic
 from streaming.config.outbound import outbound_topic_bytes
-from streaming.kafka_errors import Complaints
+from streaming.kafka_errors import KafkaErrors
 from streaming.pipeline.topics.record_limits import outbound_record_bytes
 from topology.errors import DlxError
 
@@ -37,8 +37,8 @@ class KafkaTopics:
     def __init__(self, config: JobConfig, properties: dict[str, str]) -> None:
         self._config = config
         self._timeout_s = config.kafka.connect_timeout_ms / 1000
-        self._complaints = Complaints()
-        settings: dict[str, Any] = {"log_level": 0, "error_cb": self._complaints.note}
+        self._kafka_errors = KafkaErrors()
+        settings: dict[str, Any] = {"log_level": 0, "error_cb": self._kafka_errors.note}
         self._admin = AdminClient({**properties, **settings})
         self.identities: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
@@ -95,8 +95,8 @@ class KafkaTopics:
 
     def _no_answer(self, error: KafkaException, timeout_s: float) -> KafkaUnreachableError:
         servers = ",".join(self._config.kafka.bootstrap_servers)
-        self._admin.poll(0)  # delivers the complaints
-        why = self._complaints.explain(error.args[0].str())
+        self._admin.poll(0)  # delivers the errors
+        why = self._kafka_errors.explain(error.args[0].str())
         return KafkaUnreachableError(
             f"kafka.bootstrap_servers: no answer from {servers} within {timeout_s:g} s {why}"
         )

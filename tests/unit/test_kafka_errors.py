@@ -1,33 +1,33 @@
-"""What a client of librdkafka says when there is no answer."""
+"""Why a client of librdkafka gets no answer."""
 
 from confluent_kafka import KafkaError
 
-from streaming.kafka_errors import Complaints
+from streaming.kafka_errors import KafkaErrors
 
 SECURITY = KafkaError(KafkaError._AUTHENTICATION, "SASL: no such user")  # noqa: SLF001
 DISCONNECTED = KafkaError(KafkaError._TRANSPORT, "connection closed by peer")  # noqa: SLF001
 SUMMARY = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")  # noqa: SLF001
 
 
-def test_with_no_complaint_the_reason_stands_alone():
-    assert Complaints().explain("timed out").startswith("(timed out): is Kafka running there")
+def test_without_errors_only_the_reason_is_told():
+    assert KafkaErrors().explain("timed out").startswith("(timed out): is Kafka running there")
 
 
-def test_the_last_complaint_is_told_and_the_summary_is_not():
-    complaints = Complaints()
-    complaints.note(DISCONNECTED)
-    complaints.note(SUMMARY)
+def test_the_last_error_is_told_and_the_summary_is_not():
+    errors = KafkaErrors()
+    errors.note(DISCONNECTED)
+    errors.note(SUMMARY)
 
-    assert complaints.explain("timed out").startswith("(timed out; connection closed by peer): is")
+    assert errors.explain("timed out").startswith("(timed out; connection closed by peer): is")
 
 
 def test_a_refusal_is_not_overruled_and_names_the_section():
     heard: list[str] = []
-    complaints = Complaints(heard.append)
+    errors = KafkaErrors(heard.append)
     for error in (SECURITY, DISCONNECTED, SUMMARY):
-        complaints.note(error)
+        errors.note(error)
 
-    assert complaints.explain("timed out") == (
+    assert errors.explain("timed out") == (
         "(SASL: no such user): are user, password and certificates right (kafka.security)?"
     )
     assert heard == [
