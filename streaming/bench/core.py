@@ -13,9 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streaming.bench import workload
 from streaming.bench.workload import Depths, Log
@@ -51,8 +51,7 @@ class Size:
     queues: int = 10_000
 
 
-@dataclass
-class Result:
+class Result(NamedTuple):
     """The figures of one case.
 
     Attributes:
@@ -61,17 +60,13 @@ class Result:
         events: events per message.
         resident: messages in the state before the measurement.
         state_bytes: encoded state per resident message, with keys; None without any.
-        prepare_us: the time to close the channel, per requeued message; None in other cases.
     """
 
-    name: str
-    us_per_message: float = 0.0
-    reference_us: float = 0.0
-    events: float = 0.0
-    resident: int = 0
-    state_bytes: float | None = None
-    prepare_us: float | None = None
-    batches_us: list[float] = field(default_factory=list)
+    us_per_message: float
+    reference_us: float
+    events: float
+    resident: int
+    state_bytes: float | None
 
     @property
     def messages_per_s(self) -> float:
@@ -114,47 +109,51 @@ class Broker:
         return sum(len(key) + len(value) for key, value in self.store.values.items())
 
 
-Prepare = Callable[[Broker, Size, Result], None]
+Prepare = Callable[[Broker, Size], int]
+"""Prepares a case, and returns how many messages are in the state."""
 
 
-def _empty(broker: Broker, _size: Size, _result: Result) -> None:
+def _empty(broker: Broker, _size: Size) -> int:
     depths = Depths()
     broker.command(*workload.declarations(depths))
     broker.command(*workload.consumers(depths), actor=workload.WORKER)
+    return 0
 
 
-def _ready(broker: Broker, size: Size, result: Result) -> None:
+def _ready(broker: Broker, size: Size) -> int:
     """Fill the work queues, so that the messages that die were in a page."""
     depths = Depths.holding(size.resident)
     broker.command(*workload.declarations(depths, size.queues))
     broker.publish(broker.log.publishes(size.resident), size.batch)
-    _measure_state(broker, size.resident, result)
     broker.command(*workload.consumers(depths), actor=workload.WORKER)
+    return size.resident
 
 
-def _unacked(broker: Broker, size: Size, result: Result) -> None:
-    """Deliver the messages to the consumers, which reject the oldest first."""
-    _deliver(broker, size, workload.WORKER)
-    _measure_state(broker, size.resident, result)
+def _unacked(broker: Broker, size: Size, actor: Actor = workload.WORKER) -> int:
+    """Deliver messages to consumers, which reject the oldest first."""
+    depths = Depths(prefetch=0)
+    broker.command(*workload.declarations(depths, size.queues))
+    broker.command(*workload.consumers(depths, actor), actor=actor)
+    names = list(workload.REJECTED_QUEUES)
+    broker.publish(broker.log.publishes_to("", names, -(-size.resident // len(names))), size.batch)
+    return size.resident
 
 
-def _returned(broker: Broker, size: Size, result: Result) -> None:
-    """Deliver the messages on a channel and close it; others consume what was requeued."""
-    _deliver(broker, size, _CLOSED)
-    started = time.perf_counter()
+def _returned(broker: Broker, size: Size) -> int:
+    """Deliver messages on a channel and close it; others consume what was requeued."""
+    _unacked(broker, size, _CLOSED)
     broker.command(commands.CloseChannel(channel=_CLOSED.channel), actor=_CLOSED)
-    result.prepare_us = (time.perf_counter() - started) * 1e6 / size.resident
-    _measure_state(broker, size.resident, result)
     broker.command(*workload.consumers(Depths()), actor=workload.WORKER)
+    return size.resident
 
 
-def _queues(broker: Broker, size: Size, result: Result) -> None:
+def _queues(broker: Broker, size: Size) -> int:
     """Create many other queues with a few messages each."""
-    _empty(broker, size, result)
+    _empty(broker, size)
     broker.command(*workload.declarations(Depths(), size.queues))
     others = [f"o{number}" for number in range(size.queues)]
     broker.publish(broker.log.publishes_to("", others, 5), size.batch)
-    _measure_state(broker, 5 * size.queues, result)
+    return 5 * size.queues
 
 
 CASES: Final[dict[str, Prepare]] = {
@@ -166,46 +165,30 @@ CASES: Final[dict[str, Prepare]] = {
 }
 
 
-def _deliver(broker: Broker, size: Size, actor: Actor) -> None:
-    """Deliver the resident messages to consumers of the queues whose messages are rejected."""
-    depths = Depths(prefetch=0)
-    broker.command(*workload.declarations(depths, size.queues))
-    broker.command(*workload.consumers(depths, actor), actor=actor)
-    names = list(workload.REJECTED_QUEUES)
-    broker.publish(broker.log.publishes_to("", names, -(-size.resident // len(names))), size.batch)
-
-
-def _measure_state(broker: Broker, resident: int, result: Result) -> None:
-    result.resident = resident
-    result.state_bytes = broker.state_bytes() / resident if resident else None
-
-
 def measure(name: str, size: Size) -> Result:
     """Prepare and measure a case."""
-    result = Result(name)
     broker = Broker()
+    rounds = max(1, size.batch // workload.ROUND)
+    published = rounds * workload.ROUND
+    batches = max(1, size.messages // published)
+    batches_us: list[float] = []
+    references_us: list[float] = []
+    events = 0
     with _without_collector():
-        CASES[name](broker, size, result)
-        rounds = max(1, size.batch // workload.ROUND)
-        published = rounds * workload.ROUND
-        batches = max(1, size.messages // published)
-        references: list[float] = []
-        events = 0
+        resident = CASES[name](broker, size)
+        state_bytes = broker.state_bytes() / resident if resident else None
         for batch in range(-_WARM_UP_BATCHES, batches):
             records = broker.log.batch(rounds)
-            started = time.perf_counter()
+            start_s = time.perf_counter()
             folded = broker.fold(records)
             event_columns(folded)
-            took_us = (time.perf_counter() - started) * 1e6 / published
-            if batch < 0:
-                continue
-            result.batches_us.append(took_us)
-            events += len(folded)
-            references.append(reference_us(published))
-    result.us_per_message = median(result.batches_us)
-    result.reference_us = median(references)
-    result.events = events / (batches * published)
-    return result
+            took_us = (time.perf_counter() - start_s) * 1e6 / published
+            if batch >= 0:
+                batches_us.append(took_us)
+                references_us.append(reference_us(published))
+                events += len(folded)
+    per_message = events / (batches * published)
+    return Result(median(batches_us), median(references_us), per_message, resident, state_bytes)
 
 
 def event_columns(events: Events) -> dict[str, list[int] | list[str]]:

@@ -7,14 +7,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import psutil
 
 from streaming.spark.settings import WORKER_DAEMON
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 STOP_TIMEOUT_S: Final = 180
 SAMPLE_S: Final = 0.5
@@ -104,12 +101,7 @@ class CpuUse:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 

@@ -84,18 +84,8 @@ def pipeline(
         if name not in CASES:
             text = f"unknown case {name!r}: expected {', '.join(CASES)}"
             raise typer.BadParameter(text, param_hint="--case")
-    sizes = Sizes(
-        messages,
-        batch,
-        rate,
-        seconds,
-        resident,
-        queues,
-        history,
-        small_batch=small_batch,
-        batches=batches,
-        commits=commits,
-    )
+    flow = (messages, batch, rate, seconds)
+    sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits)
     with (
         tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder,
         BenchEnvironment(Path(folder)) as environment,

@@ -70,10 +70,10 @@ class Sizes:
         resident: the larger number of messages in `resident`.
         queues: the larger number of queues in `queues`.
         history: the larger number of batches in `commits`.
-        few: the smaller numbers of these three, at most a tenth of the larger ones.
         small_batch: records per batch in `resident` and `queues`.
         batches: batches measured in `resident` and `queues`.
         commits: commits measured in `commits`.
+        few: the smaller resident, queues and history, at most a tenth of the larger ones.
     """
 
     messages: int = 1_000_000
@@ -83,10 +83,10 @@ class Sizes:
     resident: int = 1_000_000
     queues: int = 10_000
     history: int = 100_000
-    few: tuple[int, int, int] = (10_000, 10, 100)
     small_batch: int = 20_000
     batches: int = 15
     commits: int = 300
+    few: tuple[int, int, int] = (10_000, 10, 100)
 
     def pair(self, few: int, many: int) -> tuple[int, int]:
         """Return the two sizes to compare."""

@@ -26,8 +26,6 @@ from streaming.pipeline.reports import BatchDone
 from streaming.spark.session import SessionConfig, available_cores, make_session, stop_session
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyspark.sql import SparkSession
 
 WAIT_S: Final = 600
@@ -74,12 +72,7 @@ class BenchEnvironment:
         self.traffic = Traffic(self.servers)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._spark is not None:
             stop_session(self._spark)
         del self.traffic
