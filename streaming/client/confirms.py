@@ -1,18 +1,19 @@
 """Tracks unconfirmed publishes: each waits for Kafka's delivery report, then for the confirm.
 
-A publish is known by a token until Kafka reports its partition and offset, which confirms name. A
-confirm that arrives before the report is kept until then. Confirms of a partition arrive in its
-order, so a publish that is skipped could not be read by the job: it is in `quarantine`.
+Confirms name the partition and offset that Kafka reports. A confirm that arrives before the report
+is kept until then. Confirms of a partition arrive in its order, so a publish that is skipped could
+not be read by the job: it is in `quarantine`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from itertools import takewhile
 
 from streaming.client.errors import ClientError, QuarantinedError, UnroutableError
 from streaming.client.messages import Returned
@@ -53,15 +54,31 @@ class Confirm(Future[None]):
 
 
 class Pending:
-    """A publish that is not confirmed."""
+    """A publish that is not confirmed.
 
-    __slots__ = ("future", "returned", "sent_s", "stored")
+    Attributes:
+        future: for the user.
+        sent_s: when it was sent, on the monotonic clock.
+        is_stored: whether Kafka has it.
+        returned: the message, if the broker returned it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("future", "is_stored", "returned", "sent_s")
+
+    def __init__(self, *, in_transaction: bool) -> None:
         self.future = Confirm()
+        self.future.in_transaction = in_transaction
         self.sent_s = time.monotonic()
-        self.stored = False  # Kafka has it
+        self.is_stored = False
         self.returned: Returned | None = None
+
+    def finish(self, error: ClientError | None) -> None:
+        """Complete the future, unless it is complete."""
+        with suppress(InvalidStateError):
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)
 
 
 class Confirms:
@@ -74,16 +91,16 @@ class Confirms:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._changed = threading.Condition()
-        self._unconfirmed: OrderedDict[int, Pending] = OrderedDict()
-        self._stored: dict[int, OrderedDict[int, int]] = {}  # partition -> offset -> token
+        self._unconfirmed: dict[Pending, None] = {}
+        # By partition and offset; a plain dict is slow to pop its first item.
+        self._stored: defaultdict[int, OrderedDict[int, Pending]] = defaultdict(OrderedDict)
         self._early: dict[Place, list[tuple[Outcome, bool]]] = {}
         self._unreported = 0
-        self._tokens = 0
 
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def new(self, timeout_s: float, *, in_transaction: bool = False) -> tuple[int, Pending] | None:
+    def new(self, timeout_s: float, *, in_transaction: bool = False) -> Pending | None:
         """Add a publish; waits while the limit is reached, and returns None after `timeout_s`.
 
         Args:
@@ -92,34 +109,32 @@ class Confirms:
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._limit, timeout_s):
                 return None
-            self._tokens += 1
-            pending = self._unconfirmed[self._tokens] = Pending()
-            pending.future.in_transaction = in_transaction
+            pending = Pending(in_transaction=in_transaction)
+            self._unconfirmed[pending] = None
             self._unreported += 1
-            return self._tokens, pending
+            return pending
 
     def wait_for_none(self, timeout_s: float | None) -> bool:
         """Wait until nothing is unconfirmed; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._unconfirmed, timeout_s)
 
-    def stored(self, token: int, partition: int, offset: int) -> None:
-        """Note that Kafka has stored a publish."""
+    def stored(self, pending: Pending, place: Place) -> None:
+        """Note where Kafka has stored a publish."""
         with self._changed:
             self._unreported -= 1
-            pending = self._unconfirmed.get(token)
-            early = self._early.pop((partition, offset), [])
+            early = self._early.pop(place, [])
             if not self._unreported:
                 self._early.clear()
-            if pending is None:
+            if pending not in self._unconfirmed:
                 return
-            pending.stored = True
-            self._stored.setdefault(partition, OrderedDict())[offset] = token
+            pending.is_stored = True
+            self._stored[place[0]][place[1]] = pending
         for outcome, is_final in early:
-            self._apply((partition, offset), outcome, is_final=is_final)
+            self._apply(place, outcome, is_final=is_final)
 
-    def failed(self, token: int, error: ClientError, *, reported: bool = False) -> None:
-        """Fail a publish.
+    def failed(self, pending: Pending, error: ClientError, *, reported: bool = False) -> None:
+        """Fail a publish, unless it is confirmed.
 
         Args:
             reported: this is Kafka's delivery report; no other follows.
@@ -127,10 +142,11 @@ class Confirms:
         with self._changed:
             if reported:
                 self._unreported -= 1
-            pending = self._unconfirmed.pop(token, None)
+            is_unconfirmed = pending in self._unconfirmed
+            self._unconfirmed.pop(pending, None)
             self._changed.notify_all()
-        if pending is not None:
-            _finish(pending, error)
+        if is_unconfirmed:
+            pending.finish(error)
 
     def returned(self, place: Place, message: Returned) -> None:
         """Note that the broker returned a publish; its confirm follows."""
@@ -152,82 +168,72 @@ class Confirms:
 
     def fail_all(self, error: ClientError) -> None:
         """Fail every unconfirmed publish."""
-        for token in list(self._unconfirmed):
-            self.failed(token, error)
+        for pending in list(self._unconfirmed):
+            self.failed(pending, error)
 
     def fail_transaction(self, error: ClientError) -> None:
         """Fail every publish of the open transaction."""
         with self._changed:
-            tokens = [
-                token for token, each in self._unconfirmed.items() if each.future.in_transaction
-            ]
-        for token in tokens:
-            self.failed(token, error)
+            open_ones = [each for each in self._unconfirmed if each.future.in_transaction]
+        for pending in open_ones:
+            self.failed(pending, error)
 
     def end_transaction(self) -> None:
         """Let users wait for the publishes of the transaction; timeouts start now."""
         now_s = time.monotonic()
         with self._changed:
-            for pending in self._unconfirmed.values():
+            for pending in self._unconfirmed:
                 pending.sent_s = now_s
                 pending.future.in_transaction = False
 
-    def sent_before(self, instant_s: float) -> list[tuple[int, Pending]]:
+    def sent_before(self, instant_s: float) -> list[Pending]:
         """Return the publishes sent before an instant of the monotonic clock, oldest first."""
         with self._changed:
-            found = []
-            for token, pending in self._unconfirmed.items():
-                if pending.sent_s >= instant_s:
-                    break
-                found.append((token, pending))
-            return found
+            return list(takewhile(lambda each: each.sent_s < instant_s, self._unconfirmed))
 
-    def stored_before(self, instant_s: float) -> dict[int, list[int]]:
-        """Return partition -> tokens of the stored publishes that were sent before an instant."""
+    def stored_before(self, instant_s: float) -> dict[int, list[Pending]]:
+        """Return partition -> the stored publishes that were sent before an instant."""
         with self._changed:
-            found: dict[int, list[int]] = {}
-            for partition, offsets in self._stored.items():
-                for token in offsets.values():
-                    pending = self._unconfirmed.get(token)
-                    if pending is not None:
-                        if pending.sent_s >= instant_s:
-                            break
-                        found.setdefault(partition, []).append(token)
-            return found
+            found = {
+                partition: list(
+                    takewhile(
+                        lambda each: each.sent_s < instant_s,
+                        (each for each in offsets.values() if each in self._unconfirmed),
+                    )
+                )
+                for partition, offsets in self._stored.items()
+            }
+        return {partition: late for partition, late in found.items() if late}
 
-    def skipped(self, tokens: Iterable[int]) -> None:
+    def skipped(self, publishes: Iterable[Pending]) -> None:
         """Fail publishes that the job has read without confirming them."""
-        for token in tokens:
-            self.failed(token, _quarantined())
+        for pending in publishes:
+            self.failed(pending, _quarantined())
 
     def _apply(self, place: Place, outcome: Outcome, *, is_final: bool) -> None:
         partition, offset = place
-        skipped: list[Pending] = []
         with self._changed:
-            offsets = self._stored.get(partition, OrderedDict())
-            while offsets:
-                first, token = next(iter(offsets.items()))
-                if first >= offset:
-                    break
-                del offsets[first]
-                earlier = self._unconfirmed.pop(token, None)
-                if earlier is not None:
-                    skipped.append(earlier)
-            token = offsets.get(offset, 0)
-            pending = self._unconfirmed.get(token)
-            if pending is None:
+            offsets = self._stored[partition]
+            earlier = list(takewhile(lambda each: each < offset, offsets))
+            passed = [offsets.pop(each) for each in earlier]
+            skipped = [each for each in passed if each in self._unconfirmed]
+            pending = offsets.get(offset)
+            if pending is None or pending not in self._unconfirmed:
+                pending = None
                 if self._unreported:
                     self._early.setdefault(place, []).append((outcome, is_final))
             elif is_final:
                 del offsets[offset]
-                del self._unconfirmed[token]
+                del self._unconfirmed[pending]
+            for each in skipped:
+                del self._unconfirmed[each]
             self._changed.notify_all()
-        for earlier in skipped:
-            _finish(earlier, _quarantined())
+        for each in skipped:
+            each.finish(_quarantined())
         if pending is not None:
             error = outcome(pending)
             if is_final:
-                _finish(pending, error)
+                pending.finish(error)
 
 
 def _quarantined() -> QuarantinedError:
@@ -235,11 +241,3 @@ def _quarantined() -> QuarantinedError:
         "the job could not read the record, or it was too large: see the table quarantine for the "
         "cause"
     )
-
-
-def _finish(pending: Pending, error: ClientError | None) -> None:
-    with suppress(InvalidStateError):
-        if error is None:
-            pending.future.set_result(None)
-        else:
-            pending.future.set_exception(error)

@@ -15,7 +15,7 @@ from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
 from streaming.client._transport.link import Link
 from streaming.client._transport.sender import Sender
 from streaming.client._wire import Inbound, check_size, publish_record, refusal_of, returned_of
-from streaming.client.confirms import Confirms
+from streaming.client.confirms import Confirms, Pending
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
 from streaming.client.messages import Body, Returned
 from streaming.protocol.headers import OFFSET, PARTITION
@@ -134,25 +134,27 @@ class Publisher:
         )
         check_size(record, address.max_body_bytes, address.max_header_bytes)
         in_transaction = self._in_transaction
-        while (made := self._confirms.new(CHECK_EVERY_S, in_transaction=in_transaction)) is None:
+        while True:
+            pending = self._confirms.new(CHECK_EVERY_S, in_transaction=in_transaction)
+            if pending is not None:
+                break
             if not in_transaction:
                 self.wait_for_flow()
-        token, pending = made
 
         def on_report(error: Any, message: KafkaMessage) -> None:
             if error is not None:
                 failure = self._link.commands.kafka_error(str(error.str()))
-                self._confirms.failed(token, failure, reported=True)
+                self._confirms.failed(pending, failure, reported=True)
                 return
             place = message.partition() or 0, message.offset() or 0
-            self._confirms.stored(token, *place)
+            self._confirms.stored(pending, place)
             if not self._wants_confirms:
                 self._confirms.confirmed(place, None)
 
         try:
             self._sender.send(self._topic, record, on_report)
         except ClientError as error:
-            self._confirms.failed(token, error, reported=True)
+            self._confirms.failed(pending, error, reported=True)
             raise
         return pending.future
 
@@ -254,35 +256,35 @@ class Publisher:
             self._ask_about_late(now_s, now_s - timeout_s / 2)
         if link.liveness.heard_s > now_s - timeout_s:
             return
-        for token, pending in self._confirms.sent_before(now_s - timeout_s):
+        for pending in self._confirms.sent_before(now_s - timeout_s):
             error = (
                 link.commands.no_answer("a publish", timeout_s)
-                if pending.stored
+                if pending.is_stored
                 else link.commands.kafka_error(f"not within {timeout_s:g} s")
             )
-            self._confirms.failed(token, error)
+            self._confirms.failed(pending, error)
 
     def _ask_about_late(self, now_s: float, before_s: float) -> None:
         """Learn when the job has read stored publishes; unconfirmed ones are then quarantined."""
-        for partition, tokens in self._confirms.stored_before(before_s).items():
+        for partition, publishes in self._confirms.stored_before(before_s).items():
             if self._asked_s.get(partition, float("-inf")) > now_s - ASK_AGAIN_S:
                 continue
             self._asked_s[partition] = now_s
-            then = partial(self._read_by_job, partition, tokens)
+            then = partial(self._read_by_job, partition, publishes)
             self._link.commands.notify_when_read(self._topic, partition, self.name, then)
 
-    def _read_by_job(self, partition: int, tokens: list[int]) -> None:
+    def _read_by_job(self, partition: int, publishes: list[Pending]) -> None:
         self._asked_s.pop(partition, None)
-        self._confirms.skipped(tokens)
+        self._confirms.skipped(publishes)
 
     def _fail_blocked(self, now_s: float) -> None:
         blocked_s, flow = self._blocked_timeout_s, self._link.flow
         if blocked_s is None or flow.is_open or flow.changed_s > now_s - blocked_s:
             return
         text = f"{FLOW_STOPPED}. The message was sent and waits in Kafka until then"
-        for token, pending in self._confirms.sent_before(now_s - blocked_s):
-            if pending.stored:
-                self._confirms.failed(token, FlowStoppedError(text))
+        for pending in self._confirms.sent_before(now_s - blocked_s):
+            if pending.is_stored:
+                self._confirms.failed(pending, FlowStoppedError(text))
 
 
 def _flags(*, confirm: bool, mandatory: bool, immediate: bool) -> str:

@@ -38,8 +38,8 @@ def placed(confirms, count):
     """Publishes that Kafka has at offsets 0, 1, ... of partition 0."""
     futures = []
     for offset in range(count):
-        token, pending = begun(confirms)
-        confirms.stored(token, 0, offset)
+        pending = begun(confirms)
+        confirms.stored(pending, (0, offset))
         futures.append(pending.future)
     return futures
 
@@ -55,12 +55,12 @@ def test_a_confirm_ends_the_publish_it_names():
 
 def test_a_confirm_that_overtakes_kafkas_report_is_kept_for_it():
     confirms = Confirms(10)
-    token, pending = begun(confirms)
+    pending = begun(confirms)
     confirms.returned((0, 7), a_return())
     confirms.confirmed((0, 7), None)
     assert not pending.future.done()
 
-    confirms.stored(token, 0, 7)
+    confirms.stored(pending, (0, 7))
 
     with pytest.raises(UnroutableError, match="312 NO_ROUTE"):
         pending.future.result(0)
@@ -82,8 +82,8 @@ def test_a_publish_that_is_passed_over_was_not_understood():
 def test_partitions_are_independent():
     confirms = Confirms(10)
     (first,) = placed(confirms, 1)
-    token, other = begun(confirms)
-    confirms.stored(token, 1, 5)
+    other = begun(confirms)
+    confirms.stored(other, (1, 5))
 
     confirms.confirmed((1, 5), None)
 
@@ -92,12 +92,12 @@ def test_partitions_are_independent():
 
 def test_what_failed_leaves_room_and_a_late_confirm_is_nothing():
     confirms = Confirms(1)
-    token, pending = begun(confirms)
-    confirms.stored(token, 0, 0)
-    confirms.failed(token, NackedError("given up"))
+    pending = begun(confirms)
+    confirms.stored(pending, (0, 0))
+    confirms.failed(pending, NackedError("given up"))
     confirms.confirmed((0, 0), None)
 
-    _token, second = begun(confirms)
+    second = begun(confirms)
 
     assert isinstance(pending.future.exception(0), NackedError)
     assert not second.future.done()
@@ -118,16 +118,16 @@ def test_without_room_a_publish_waits_only_so_long():
 def test_what_the_job_has_passed_without_a_word_was_not_understood():
     confirms = Confirms(9)
     publishes = [begun(confirms) for _ in range(4)]
-    for (token, _pending), partition in zip(publishes[:3], (0, 0, 1), strict=True):
-        confirms.stored(token, partition, 7 + token)
-    one, two, three, four = (pending.future for _token, pending in publishes)
+    for pending, place in zip(publishes[:3], ((0, 8), (0, 9), (1, 10)), strict=True):
+        confirms.stored(pending, place)
+    one, two, three, four = (pending.future for pending in publishes)
     places = confirms.stored_before(time.monotonic() + 1)
     confirms.confirmed((0, 8), None)
 
     confirms.skipped(places[0])
 
-    assert places == {0: [1, 2], 1: [3]}
-    assert confirms.stored_before(publishes[0][1].sent_s) == {}
+    assert places == {0: publishes[:2], 1: publishes[2:3]}
+    assert confirms.stored_before(publishes[0].sent_s) == {}
     assert one.result(0) is None
     assert isinstance(two.exception(0), QuarantinedError)
     assert not three.done()
@@ -138,7 +138,7 @@ def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_faile
     confirms = Confirms(10)
     [committed] = placed(confirms, 1)
     made = [confirms.new(0, in_transaction=True) for _ in range(2)]
-    (_, first), (_, second) = [each for each in made if each is not None]
+    first, second = [each for each in made if each is not None]
     for wait in (first.future.result, first.future.exception):
         with pytest.raises(ClientError, match="after the commit"):
             wait(0)
@@ -152,14 +152,13 @@ def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_faile
 
 def test_what_is_held_no_more_is_waited_for():
     confirms = Confirms(10)
-    made = confirms.new(0, in_transaction=True)
-    assert made is not None
-    token, pending = made
+    pending = confirms.new(0, in_transaction=True)
+    assert pending is not None
 
     confirms.end_transaction()
 
     with pytest.raises(TimeoutError):
         pending.future.result(0)
-    confirms.stored(token, 0, 0)
+    confirms.stored(pending, (0, 0))
     confirms.confirmed((0, 0), None)
     assert pending.future.exception(0) is None
