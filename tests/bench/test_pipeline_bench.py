@@ -22,7 +22,7 @@ TINY = {
 
 
 @pytest.mark.long
-def test_every_case_measures_and_says_so_in_json():
+def test_every_case_prints_its_figures_as_json():
     options = [f"--{name}={value}" for name, value in TINY.items()]
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--json", *options]
 
@@ -53,7 +53,7 @@ def test_every_case_measures_and_says_so_in_json():
     assert figures["idle"]["cores"] > 0
 
 
-def test_an_unknown_case_is_refused_in_words():
+def test_an_unknown_case_is_refused():
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--case", "speed"]
 
     run = subprocess.run(command, capture_output=True, text=True, check=False)

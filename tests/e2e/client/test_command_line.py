@@ -98,9 +98,7 @@ def test_what_consume_was_at_when_it_was_interrupted_goes_back_and_is_not_counte
     assert (back.body, back.redelivered) == (b"slow", True)
 
 
-def test_a_routing_key_that_no_environment_can_hold_is_shown_to_the_command(
-    dlx, channel, publisher, name
-):
+def test_a_routing_key_with_nul_is_replaced_in_the_environment(dlx, channel, publisher, name):
     queue = name("nul")
     channel.declare_queue(queue)
     channel.bind_queue(queue, "amq.topic", f"{queue}.#")
@@ -112,14 +110,14 @@ def test_a_routing_key_that_no_environment_can_hold_is_shown_to_the_command(
     assert (status, err) == (0, "1 acked, 0 rejected\n")
 
 
-def test_a_message_that_comes_back_is_an_error(dlx):
+def test_a_returned_message_is_an_error(dlx):
     status, out, err = dlx("publish", "x", "--routing-key", "nowhere", "--mandatory")
 
     assert (status, out) == (1, "0 confirmed\n")
     assert err.startswith("312 NO_ROUTE")
 
 
-def test_a_queue_that_cannot_be_got_from_does_no_harm_to_what_was_got(dlx, channel, name):
+def test_a_refused_get_keeps_the_unacked_deliveries_of_the_channel(dlx, channel, name):
     """An error closes its channel and requeues what is unacked there: not the one of `dlx get`."""
     queue = name("work")
     channel.declare_queue(queue)

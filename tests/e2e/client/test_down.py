@@ -61,7 +61,7 @@ def test_without_a_job_a_command_fails_in_words(nobody):
         nobody.channel()
 
 
-def test_without_a_job_a_publish_fails_in_words(nobody):
+def test_without_a_job_a_publish_fails(nobody):
     publisher = nobody.publisher()
 
     first, second = publisher.publish("", "q", b"1"), publisher.publish("", "q", b"2")
@@ -73,7 +73,7 @@ def test_without_a_job_a_publish_fails_in_words(nobody):
     publisher.close()
 
 
-def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
+def test_without_a_job_a_transaction_fails_and_takes_no_effect(nobody):
     nobody._link.timeout_s = WAIT_S  # noqa: SLF001 (a first transaction is slow)
     started = []
 
@@ -89,12 +89,12 @@ def test_without_a_job_a_transaction_fails_in_words_and_takes_no_effect(nobody):
         pass  # nobody is asked about nothing
 
 
-def test_without_confirms_kafkas_word_is_enough(nobody):
+def test_without_confirms_the_delivery_report_is_enough(nobody):
     assert nobody.publisher(confirms=False).publish("", "q", b"1").result(WAIT_S) is None
 
 
 @pytest.mark.long
-def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew(tmp_path):
+def test_a_transaction_without_kafka_fails_and_the_next_uses_a_new_producer(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         address = Address(bootstrap=kafka.bootstrap_servers, transactions="dlx.transactions")
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -121,7 +121,7 @@ def test_a_transaction_that_kafka_leaves_fails_in_words_and_the_next_begins_anew
 
 
 @pytest.mark.long
-def test_a_client_goes_on_after_kafka_was_away(tmp_path, spark):
+def test_a_client_resumes_after_an_outage_of_kafka(tmp_path, spark):
     troubles: list[str] = []
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         running = RunningJob(tmp_path, kafka.bootstrap_servers)
@@ -155,7 +155,7 @@ def test_a_client_goes_on_after_kafka_was_away(tmp_path, spark):
             running.stop()
 
 
-def test_a_channel_that_lost_its_lease_is_opened_again_and_its_consumers_go_on(
+def test_a_channel_that_lost_its_lease_is_reopened_with_its_consumers(
     shared_connection, publisher, name
 ):
     queue = name("work")
@@ -176,7 +176,7 @@ def test_a_channel_that_lost_its_lease_is_opened_again_and_its_consumers_go_on(
     channel.close()
 
 
-def test_a_channel_that_a_command_opened_anew_is_put_right(shared_connection, publisher, name):
+def test_a_channel_that_a_command_reopened_is_restored(shared_connection, publisher, name):
     queue = name("work")
     channel = shared_connection.channel(lease_ms=20_000)
     channel.declare_queue(queue)

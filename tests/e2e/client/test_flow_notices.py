@@ -56,7 +56,7 @@ def until(connection, *, flowing):
     raise AssertionError(f"flowing never became {flowing}")
 
 
-def test_a_publisher_raises_or_waits_as_it_was_told(connection):
+def test_a_publisher_raises_or_waits_as_configured(connection):
     gate = Gate(connection.address)
     raising = connection.publisher(confirms=False, on_flow="raise")
     waiting = connection.publisher(confirms=False)
@@ -81,7 +81,7 @@ def test_a_publisher_raises_or_waits_as_it_was_told(connection):
     raising.publish("", "q", b"flows").result(WAIT_S)
 
 
-def test_a_publisher_that_waits_for_a_job_that_is_gone_is_told(connection):
+def test_a_publisher_that_waits_for_a_dead_job_gets_an_error(connection):
     Gate(connection.address).say(1, active=False)
     until(connection, flowing=False)
 

@@ -45,7 +45,7 @@ def settled(channel, queue: str) -> list[tuple[bytes, bool]]:
     return [(each.body, each.redelivered) for each in deliveries]
 
 
-def test_what_a_get_was_handed_too_late_is_requeued(connection, channel, queue):
+def test_deliveries_of_a_get_after_its_timeout_are_requeued(connection, channel, queue):
     late = connection.channel()
     with given_up(connection):
         late.get_many(queue, 4)
@@ -65,7 +65,7 @@ def test_what_a_get_was_handed_after_its_process_had_gone_is_requeued(running_jo
 
 
 @pytest.mark.parametrize("callback", [None, print])
-def test_a_consumer_that_was_started_too_late_is_cancelled(
+def test_a_consumer_that_starts_after_the_timeout_is_cancelled(
     connection, channel, queue, callback: Callable[..., None] | None
 ):
     late = connection.channel()

@@ -71,7 +71,7 @@ def what_get_says(run: DlxRun) -> list[str]:
 
 
 @pytest.mark.long
-def test_who_waits_is_told_that_the_job_was_killed_and_that_it_is_back(pipeline, run, tmp_path):
+def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, run, tmp_path):
     troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
     address = address_of(pipeline.config)
     with Connection(address, timeout_s=WAIT_S, on_outage=troubles.put) as connection:

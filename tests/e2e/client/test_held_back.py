@@ -86,7 +86,7 @@ def closed(
         pipeline.stop()
 
 
-def test_what_kafka_has_already_is_not_confirmed_in_time(closed):
+def test_a_message_that_kafka_has_fails_after_the_blocked_timeout(closed):
     errors = [future.exception(WAIT_S) for future in closed.flood]
 
     held = [error for error in errors if error is not None]
@@ -109,7 +109,7 @@ def test_who_connects_while_it_is_closed_knows_it_before_publishing(closed):
     assert closed.sent() == len(closed.flood)
 
 
-def test_from_a_shell_it_is_told_and_ends_after_its_timeout(closed):
+def test_dlx_publish_reports_flow_control_and_ends_after_its_timeout(closed):
     closed.wait_for_beat()
     options = ["--routing-key", "work", "--lines", "--timeout", "8", "--config", str(closed.config)]
 
@@ -129,7 +129,7 @@ def test_from_a_shell_it_is_told_and_ends_after_its_timeout(closed):
     assert closed.sent() == len(closed.flood)
 
 
-def test_who_waits_goes_on_when_consumers_have_made_room(closed):
+def test_a_blocked_publisher_resumes_when_consumers_make_room(closed):
     sent: list[Future[None]] = []
     publisher = closed.connection.publisher()
     thread = threading.Thread(target=lambda: sent.append(publisher.publish("", "work", b"last")))

@@ -23,7 +23,7 @@ from tests.fixtures.jobs import get_when_there
 from tests.fixtures.waiting import WAIT_S
 
 
-def test_a_published_message_is_got_with_everything_it_had_and_acked(channel, publisher, name):
+def test_a_published_message_arrives_complete_and_is_acked(channel, publisher, name):
     queue = name("work")
     assert channel.declare_queue(queue) == (queue, 0, 0)
     publisher.publish(
@@ -67,7 +67,7 @@ def test_the_largest_body_that_the_job_takes_can_be_published(
     assert channel.get(queue, auto_ack=True).body == body
 
 
-def test_a_rejected_message_tells_its_death_and_a_requeued_one_its_count(channel, publisher, name):
+def test_a_rejected_message_has_its_death_and_a_requeued_one_its_count(channel, publisher, name):
     queue, dead = name("work"), name("dead")
     channel.declare_queue(dead)
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
@@ -157,7 +157,7 @@ def test_what_a_cancelled_consumer_did_not_look_at_is_requeued(channel, publishe
     assert {each.body for each in channel.get_many(queue, 9)} == {b"1", b"2"}
 
 
-def test_a_closed_channel_gives_back_what_is_unacked(channel, publisher, shared_connection, name):
+def test_closing_a_channel_requeues_what_is_unacked(channel, publisher, shared_connection, name):
     queue = name("work")
     channel.declare_queue(queue)
     publisher.publish("", queue, "once").result(WAIT_S)
@@ -226,7 +226,7 @@ def test_a_consumer_tag_is_used_once_and_the_error_ends_the_consumers(
         consumer.next(WAIT_S)
 
 
-def test_who_is_called_by_the_reader_is_told_at_once_that_it_cannot_ask(shared_connection, name):
+def test_callbacks_of_the_reader_cannot_send_commands(shared_connection, name):
     told: list[ClientError] = []
 
     def ask(_returned: Returned) -> None:
@@ -244,7 +244,7 @@ def test_who_is_called_by_the_reader_is_told_at_once_that_it_cannot_ask(shared_c
     shared_connection.channel().close()
 
 
-def test_a_mandatory_message_comes_back_and_a_full_queue_refuses(channel, shared_connection, name):
+def test_a_mandatory_message_is_returned_and_a_full_queue_refuses(channel, shared_connection, name):
     queue = name("small")
     came_back: list[Returned] = []
     publisher = shared_connection.publisher(on_return=came_back.append)
@@ -271,7 +271,7 @@ def test_a_mandatory_message_comes_back_and_a_full_queue_refuses(channel, shared
     assert list(publisher.returned) == came_back
 
 
-def test_a_record_that_was_not_understood_fails_when_the_next_is_confirmed(running_job):
+def test_a_quarantined_record_fails_when_the_next_is_confirmed(running_job):
     most = running_job.config.flow.max_body_bytes
     unaware = structs.replace(running_job.address(), max_body_bytes=2 * most)
 
@@ -283,7 +283,7 @@ def test_a_record_that_was_not_understood_fails_when_the_next_is_confirmed(runni
             passed_over.result(0)
 
 
-def test_a_record_that_was_not_understood_fails_although_nothing_follows_it(running_job):
+def test_a_quarantined_record_fails_although_nothing_follows_it(running_job):
     most = running_job.config.flow.max_body_bytes
     unaware = structs.replace(running_job.address(), max_body_bytes=2 * most)
 
@@ -293,7 +293,7 @@ def test_a_record_that_was_not_understood_fails_although_nothing_follows_it(runn
             passed_over.result(WAIT_S)
 
 
-def test_a_wrong_message_is_not_sent_at_all(publisher):
+def test_an_invalid_message_is_not_sent(publisher):
     with pytest.raises(ClientError, match="expiration: expected a string"):
         publisher.publish("", "q", "x", {"expiration": 5})
     with pytest.raises(ClientError, match="did you mean 'priority'"):

@@ -63,7 +63,7 @@ def first(channel, publisher, name):
     return channel.get(queue)
 
 
-def test_one_refused_publish_undoes_the_other_publishes_and_the_acks(
+def test_one_refused_publish_aborts_the_other_publishes_and_the_acks(
     shared_connection, channel, first, name
 ):
     queue, missing = first.queue, name("missing")
@@ -90,7 +90,7 @@ def test_one_refused_publish_undoes_the_other_publishes_and_the_acks(
     assert channel.sync() == [first.delivery_id]
 
 
-def test_a_message_that_is_malformed_for_the_broker_alone_undoes_the_transaction(
+def test_a_message_that_only_the_broker_finds_malformed_aborts_the_transaction(
     shared_connection, channel, first
 ):
     def publish_with(properties, headers):
@@ -127,7 +127,7 @@ def test_without_the_permission_to_publish_nothing_is_acked(running_job, channel
     assert channel.queue_depth(first.queue) == 0
 
 
-def test_a_delivery_that_was_lost_undoes_the_publishes(shared_connection, channel, first):
+def test_a_lost_delivery_aborts_the_publishes(shared_connection, channel, first):
     def publish_and_ack():
         with shared_connection.transaction() as transaction:
             transaction.publish("", first.queue, b"the work's result")
@@ -167,7 +167,7 @@ def test_a_confirm_cannot_be_waited_for_inside(shared_connection, channel, name)
     assert confirm.result() is None
 
 
-def test_a_transaction_that_one_command_cannot_ask_about_is_checked_whole(
+def test_a_transaction_too_large_for_one_check_is_checked_completely(
     running_job, channel, publisher, name
 ):
     queue, count = name("many"), 600

@@ -45,7 +45,7 @@ def write_tables(tables: Path, query_id: str, batch_id: int, contents: list[int]
         (3, ["events: 1 rows against 2"], 1, ["differs: events", "NOT identical"]),
     ],
 )
-def test_too_few_kills_and_differences_are_findings(
+def test_missing_kills_and_differences_are_findings(
     monkeypatch, capsys, kills, differences, code, said
 ):
     result = ChaosResult(100, kills, 3, {"events": 1}, differences)
@@ -65,7 +65,7 @@ def test_tables_of_other_queries_and_batches_are_equal(tmp_path):
     assert compare_tables(tmp_path / "peace", tmp_path / "chaos") == []
 
 
-def test_what_is_in_the_queues_is_compared(tmp_path):
+def test_queue_contents_are_compared(tmp_path):
     write_tables(tmp_path / "peace", "one", 5, [7, 8])
     write_tables(tmp_path / "chaos", "other", 9, [7])
 

@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-P", "-m", "streaming.cli")
     ],
     ids=" ".join,
 )
-def test_seconds_that_no_clock_shows_are_a_usage_error(dlx, arguments):
+def test_nan_and_inf_seconds_are_a_usage_error(dlx, arguments):
     status, out, err = dlx(*arguments)
 
     assert (status, out) == (2, "")
@@ -29,7 +29,7 @@ def test_seconds_that_no_clock_shows_are_a_usage_error(dlx, arguments):
 
 
 @pytest.mark.parametrize("arguments", [("get", "q"), ("publish", "x", "-k", "q")], ids=" ".join)
-def test_a_kafka_that_is_down_is_told_in_one_line(tmp_path, arguments):
+def test_an_unreachable_kafka_is_reported_in_one_line(tmp_path, arguments):
     settings = JobConfig(kafka=KafkaSettings(bootstrap_servers=("127.0.0.1:9",)))
     file = tmp_path / "dlx.toml"
     file.write_text(show_config(settings))

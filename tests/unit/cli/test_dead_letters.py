@@ -66,7 +66,7 @@ def test_an_unknown_reason_is_refused(dlx, shop_root):
         ("CAST(queue AS INT) = 1", "Could not convert string"),
     ],
 )
-def test_what_is_not_one_condition_is_refused(dlx, shop_root, where, said):
+def test_anything_but_one_condition_is_refused(dlx, shop_root, where, said):
     for as_json in ((), ("--json",)):
         arguments = ("dead-letters", "list", "--where", where, *as_json, "--tables", shop_root)
         status, out, err = dlx(*arguments)

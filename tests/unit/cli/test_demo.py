@@ -7,7 +7,7 @@ pytestmark = pytest.mark.filterwarnings(  # of kafka-python, when it is imported
 )
 
 
-def test_a_configuration_goes_with_traffic_only(dlx):
+def test_a_configuration_requires_traffic_only(dlx):
     status, _, err = dlx("demo", "--config", "dlx.toml")
 
     assert status == 2
@@ -28,7 +28,7 @@ def test_traffic_only_needs_the_configuration_of_a_job(dlx, tmp_path):
     assert "missing.toml" in err
 
 
-def test_a_directory_that_cannot_be_made_is_named(dlx, tmp_path):
+def test_a_folder_that_cannot_be_created_is_named(dlx, tmp_path):
     (tmp_path / "file").write_text("")
 
     status, _, err = dlx("demo", "--dir", tmp_path / "file" / "below")

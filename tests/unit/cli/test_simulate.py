@@ -197,7 +197,7 @@ def test_check_names_what_it_could_not_check(dlx, write):
     )
 
 
-def test_with_json_the_differences_go_to_stderr(dlx, write):
+def test_with_json_differences_are_on_stderr(dlx, write):
     name = write([recorded({**OUTCOME, "depths": {}}), SCENARIO | {"id": "two"}], "s.json")
 
     status, out, err = dlx("simulate", "--check", "--json", name)

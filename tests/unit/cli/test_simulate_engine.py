@@ -55,7 +55,7 @@ def test_what_the_pipeline_did_is_what_is_printed_as_json(dlx, write, pipeline):
     }
 
 
-def test_a_story_that_the_pipeline_did_not_follow_is_a_finding(dlx, write, pipeline):
+def test_a_pipeline_outcome_that_differs_from_the_story_is_a_finding(dlx, write, pipeline):
     pipeline(lambda outcome: {**outcome, "depths": {"q": 7}})
     name = write(SCENARIO, "s.json")
 
@@ -81,7 +81,7 @@ def test_unreadable_files_are_told_of_and_the_others_played(dlx, write, pipeline
     assert told == "none.json: document: no such file or directory\n"
 
 
-def test_nothing_to_play_starts_nothing():
+def test_without_scenarios_nothing_starts():
     assert run.play_through_pipeline([], "4.0") == []
 
 

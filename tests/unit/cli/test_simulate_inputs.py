@@ -114,7 +114,7 @@ def test_all_problems_of_a_file_are_told(dlx, write):
     )
 
 
-def test_what_is_not_modelled_is_left_out_with_a_note_and_refuses_nothing(dlx, write):
+def test_unsupported_parts_are_reported_and_skipped(dlx, write):
     definitions = {
         "queues": [{"name": "log", "arguments": {"x-queue-type": "stream"}}],
         "shovels": [],
@@ -130,7 +130,7 @@ def test_what_is_not_modelled_is_left_out_with_a_note_and_refuses_nothing(dlx, w
         assert line.startswith(f"s.json: skipped: {place}: ")
 
 
-def test_an_id_that_was_used_before_is_noted(dlx, write, good):
+def test_a_repeated_id_is_reported(dlx, write, good):
     again = write([GOOD, GOOD], "again.json")
 
     status, out, err = dlx("simulate", "--json", good, again)

@@ -52,7 +52,7 @@ def piped(**environment):
     return finished.stdout
 
 
-def test_a_terminal_shows_the_same_words_in_colour(monkeypatch):
+def test_a_terminal_shows_the_same_text_in_colour(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
 
     shown = at_a_terminal(EXAMPLE)
@@ -65,7 +65,7 @@ def test_a_terminal_shows_the_same_words_in_colour(monkeypatch):
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
-def test_colours_can_be_declined(environment):
+def test_colours_can_be_switched_off(environment):
     assert RED not in at_a_terminal(EXAMPLE, **environment)
 
 
@@ -84,7 +84,7 @@ def test_a_stream_that_lacks_a_character_shows_its_escape(tmp_path):
     assert b"'Re\\u017eected' dies in queue 'Consumer_1'" in finished.stdout
 
 
-def test_a_reader_that_goes_away_is_no_traceback():
+def test_a_closed_pipe_is_not_a_traceback():
     process = subprocess.Popen(
         (*COMMAND, "--json", "--check", *["examples"] * 50),
         cwd=CHECKOUT,

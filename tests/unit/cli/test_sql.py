@@ -3,7 +3,7 @@
 from streaming.cli.tables.sql import create_views, write_properties
 
 
-def test_without_tables_the_shell_says_where_it_looked(dlx, tmp_path):
+def test_without_tables_the_shell_names_the_folder(dlx, tmp_path):
     (tmp_path / "dlx.toml").write_text("")
     status, out, err = dlx("sql", "--config", tmp_path / "dlx.toml")
     assert (status, out) == (2, "")

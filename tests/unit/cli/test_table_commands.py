@@ -124,7 +124,7 @@ def test_info_shows_every_table(dlx, shop_root):
     assert out.splitlines()[0] == "TABLE           VERSION  FILES  ROWS  BYTES  LAST BATCH  BEHIND"
 
 
-def test_rebuild_makes_queue_contents_anew(dlx, copy_of_shop):
+def test_rebuild_recreates_queue_contents(dlx, copy_of_shop):
     shutil.rmtree(copy_of_shop / "queue_contents")
 
     status, out, err = dlx("tables", "rebuild", "--tables", copy_of_shop)
@@ -135,7 +135,7 @@ def test_rebuild_makes_queue_contents_anew(dlx, copy_of_shop):
 
 
 @pytest.mark.parametrize("command", [*QUERIES, ("tables", "rebuild")], ids=" ".join)
-def test_where_there_are_no_tables_every_command_says_so(dlx, tmp_path, command):
+def test_every_command_reports_missing_tables(dlx, tmp_path, command):
     status, out, err = dlx(*command, "--tables", tmp_path)
 
     assert (status, out) == (2, "")
@@ -153,7 +153,7 @@ def test_without_an_option_dlx_toml_says_where_the_tables_are(
 
 
 @pytest.mark.parametrize("arguments", QUERIES, ids=" ".join)
-def test_a_query_starts_fast_for_it_imports_little(arguments, shop_root):
+def test_a_query_starts_fast_because_it_imports_little(arguments, shop_root):
     finished = subprocess.run(
         [sys.executable, "-c", RUN_AND_LIST_MODULES, *arguments, "--json", "--tables", shop_root],
         cwd=CHECKOUT,

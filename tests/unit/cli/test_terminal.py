@@ -80,12 +80,12 @@ def printing(command, stdout):
         ("simulate", "examples/retry.json", "examples/dead-letter-rejected.json", "--json"),
     ],
 )
-def test_a_full_disk_is_told_in_one_line(command):
+def test_a_full_disk_is_reported_in_one_line(command):
     with FULL.open("wb") as full:
         assert printing(command, full) == (2, "cannot write the output: No space left on device\n")
 
 
-def test_a_full_disk_is_told_of_a_table_too(tmp_path):
+def test_a_full_disk_is_reported_for_tables_too(tmp_path):
     a_shop(tmp_path)
 
     with FULL.open("wb") as full:
@@ -94,7 +94,7 @@ def test_a_full_disk_is_told_of_a_table_too(tmp_path):
     assert status == (2, "cannot write the output: No space left on device\n")
 
 
-def test_a_full_disk_that_takes_no_complaint_either_ends_all_the_same():
+def test_a_full_disk_for_stderr_too_still_exits():
     with FULL.open("wb") as full:
         ended = subprocess.run((*COMMAND, "config", "show"), stdout=full, stderr=full, check=False)
 
@@ -102,7 +102,7 @@ def test_a_full_disk_that_takes_no_complaint_either_ends_all_the_same():
 
 
 @pytest.mark.parametrize("command", [("--help",), ("config", "show")])
-def test_a_reader_that_has_gone_is_not_worth_a_word(command):
+def test_a_closed_pipe_is_silent(command):
     reading, writing = os.pipe()
     os.close(reading)
 

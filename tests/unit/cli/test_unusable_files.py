@@ -8,7 +8,7 @@ from streaming.cli.main import main
 from tests.unit.queries.shop import a_shop
 
 
-def test_tables_that_cannot_be_written(tmp_path, monkeypatch, capsys):
+def test_tables_that_cannot_be_written_are_named(tmp_path, monkeypatch, capsys):
     a_shop(tmp_path)
     (tmp_path / "queue_contents").touch()
     monkeypatch.setattr(sys, "argv", ["dlx", "tables", "rebuild", "--tables", str(tmp_path)])

@@ -39,11 +39,11 @@ def test_an_error_while_it_waits_ends_it():
         callbacks.run(None, lambda: True)
 
 
-def test_without_anybody_to_call_it_returns_at_once():
+def test_without_callbacks_it_returns_at_once():
     CallbackQueue().run(None, lambda: False)
 
 
-def test_what_a_consumer_was_not_called_with_is_taken_out_and_others_stay():
+def test_removing_a_consumer_returns_its_deliveries_and_keeps_the_others():
     callbacks = CallbackQueue()
     one_calls: list[Any] = []
     other_calls: list[Any] = []

@@ -53,7 +53,7 @@ def test_a_confirm_ends_the_publish_it_names():
     assert (first.result(0), second.done(), len(confirms)) == (None, False, 1)
 
 
-def test_a_confirm_that_overtakes_kafkas_report_is_kept_for_it():
+def test_a_confirm_before_the_delivery_report_is_kept():
     confirms = Confirms(10)
     pending = begun(confirms)
     confirms.returned((0, 7), a_return())
@@ -66,7 +66,7 @@ def test_a_confirm_that_overtakes_kafkas_report_is_kept_for_it():
         pending.future.result(0)
 
 
-def test_a_publish_that_is_passed_over_was_not_understood():
+def test_a_skipped_publish_is_quarantined():
     confirms = Confirms(10)
     first, second, third = placed(confirms, 3)
 
@@ -90,7 +90,7 @@ def test_partitions_are_independent():
     assert (first.done(), other.future.result(0)) == (False, None)
 
 
-def test_what_failed_leaves_room_and_a_late_confirm_is_nothing():
+def test_a_failed_publish_makes_room_and_its_late_confirm_is_ignored():
     confirms = Confirms(1)
     pending = begun(confirms)
     confirms.stored(pending, (0, 0))
@@ -104,7 +104,7 @@ def test_what_failed_leaves_room_and_a_late_confirm_is_nothing():
     assert not confirms.wait_for_none(0)
 
 
-def test_without_room_a_publish_waits_only_so_long():
+def test_at_the_limit_a_publish_waits_until_its_timeout():
     confirms = Confirms(1)
     (first,) = placed(confirms, 1)
 
@@ -115,7 +115,7 @@ def test_without_room_a_publish_waits_only_so_long():
     assert confirms.new(0) is not None
 
 
-def test_what_the_job_has_passed_without_a_word_was_not_understood():
+def test_publishes_that_the_job_read_without_a_confirm_are_quarantined():
     confirms = Confirms(9)
     publishes = [begun(confirms) for _ in range(4)]
     for pending, place in zip(publishes[:3], ((0, 8), (0, 9), (1, 10)), strict=True):
@@ -134,7 +134,7 @@ def test_what_the_job_has_passed_without_a_word_was_not_understood():
     assert not four.done()
 
 
-def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_failed():
+def test_a_publish_in_a_transaction_cannot_be_waited_for_until_it_ends_or_fails():
     confirms = Confirms(10)
     [committed] = placed(confirms, 1)
     made = [confirms.new(0, in_transaction=True) for _ in range(2)]
@@ -150,7 +150,7 @@ def test_a_publish_that_is_held_cannot_be_waited_for_until_it_waits_or_has_faile
     assert not committed.done()
 
 
-def test_what_is_held_no_more_is_waited_for():
+def test_after_the_transaction_its_publishes_can_be_waited_for():
     confirms = Confirms(10)
     pending = confirms.new(0, in_transaction=True)
     assert pending is not None

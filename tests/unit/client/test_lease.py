@@ -36,7 +36,7 @@ def opened() -> tuple[Broker, Lease, list[str], float]:
     return broker, lease, reopened, lease._renewed_s  # noqa: SLF001 (the clock it started with)
 
 
-def test_it_is_renewed_after_a_third_of_it():
+def test_a_lease_is_renewed_after_a_third():
     broker, lease, _reopened, start_s = opened()
     for second in range(45):
         lease.renew_if_due(start_s + second)
@@ -46,7 +46,7 @@ def test_it_is_renewed_after_a_third_of_it():
     assert broker.sent == ["open_channel", "renew", "renew"]
 
 
-def test_a_renewal_that_got_no_answer_is_sent_again_though_others_hear_of_the_job():
+def test_an_unanswered_renewal_is_sent_again_although_the_job_is_heard():
     broker, lease, _reopened, start_s = opened()
     for second in range(60):
         broker.liveness.heard_s = start_s + second
@@ -55,7 +55,7 @@ def test_a_renewal_that_got_no_answer_is_sent_again_though_others_hear_of_the_jo
     assert broker.sent.count("renew") > 3
 
 
-def test_another_number_means_that_everything_is_opened_again_once():
+def test_another_channel_number_reopens_the_channel_once():
     broker, lease, reopened, start_s = opened()
     lease.renew_if_due(start_s + 21)
 

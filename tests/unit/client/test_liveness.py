@@ -13,7 +13,7 @@ def turns_until_silent(liveness: Liveness, now_s: float, most: int = 1_000) -> i
     )
 
 
-def test_silence_is_told_after_its_time_and_again_after_as_much():
+def test_silence_is_reported_after_its_time_and_repeatedly():
     liveness = Liveness(100.0)
     liveness.heartbeat()
 
@@ -21,7 +21,7 @@ def test_silence_is_told_after_its_time_and_again_after_as_much():
     assert turns_until_silent(liveness, 100.0 + SILENT_S) == SILENT_S / TURN_S
 
 
-def test_whatever_the_job_says_ends_the_silence():
+def test_any_record_of_the_job_ends_the_silence():
     liveness = Liveness(0.0)
     liveness.heartbeat()
     assert turns_until_silent(liveness, 0.0, most=31) is None
@@ -30,14 +30,14 @@ def test_whatever_the_job_says_ends_the_silence():
     assert turns_until_silent(liveness, 31 * TURN_S) == SILENT_S / TURN_S
 
 
-def test_a_job_whose_heartbeat_was_never_heard_is_not_judged():
+def test_a_job_without_a_heartbeat_is_never_silent():
     liveness = Liveness(0.0)
     liveness.heard(0.0)
 
     assert turns_until_silent(liveness, 0.0) is None
 
 
-def test_a_heartbeat_that_may_not_be_read_any_more_judges_nobody():
+def test_after_losing_read_access_to_the_heartbeat_nothing_is_silent():
     liveness = Liveness(0.0)
     liveness.heartbeat()
     liveness.heartbeat_unreadable()
@@ -45,7 +45,7 @@ def test_a_heartbeat_that_may_not_be_read_any_more_judges_nobody():
     assert turns_until_silent(liveness, 0.0) is None
 
 
-def test_a_process_that_was_stopped_polls_before_it_judges():
+def test_a_process_that_was_stopped_polls_before_it_reports_silence():
     liveness = Liveness(0.0)
     liveness.heartbeat()
     hour_s = 3_600.0

@@ -32,11 +32,11 @@ def bounds_of(consumer: Moving, patience_s: float) -> tuple[int, int]:
     return bounds
 
 
-def test_a_partition_without_leader_is_waited_for():
+def test_a_partition_without_a_leader_is_retried():
     assert bounds_of(Moving(KafkaError.NOT_LEADER_FOR_PARTITION, 2), 60) == (0, 7)
 
 
-def test_what_does_not_pass_is_raised_at_once_and_what_does_not_end_in_the_end():
+def test_permanent_errors_are_raised_at_once_and_transient_ones_after_the_deadline():
     with pytest.raises(KafkaException):
         bounds_of(Moving(KafkaError.TOPIC_AUTHORIZATION_FAILED, 1), 60)
     with pytest.raises(KafkaException):

@@ -14,7 +14,7 @@ def steps_of(steps: Steps, most_bytes: int = 1_000_000) -> list[dict[str, Any]]:
     return [step for check in checks for step in check["steps"]]
 
 
-def test_alike_publishes_are_asked_about_once_without_what_is_never_refused():
+def test_equal_publishes_are_checked_once_without_parts_that_are_never_refused():
     steps = Steps()
     for number in range(3):
         steps.publish("x", {"message_id": str(number)}, {"n": number, "CC": ["a"], "BCC": ()})
@@ -28,7 +28,7 @@ def test_alike_publishes_are_asked_about_once_without_what_is_never_refused():
     ]
 
 
-def test_neighbouring_settlements_of_a_channel_are_asked_about_together_in_order():
+def test_successive_settlements_of_a_channel_are_checked_together_in_order():
     steps = Steps()
     steps.settle("c", ["1.0.0"], multiple=False)
     steps.settle("c", ["1.0.1", "1.0.2"], multiple=False)
@@ -46,7 +46,7 @@ def test_neighbouring_settlements_of_a_channel_are_asked_about_together_in_order
     ]
 
 
-def test_many_refs_go_in_several_commands_of_the_size_that_is_given():
+def test_many_refs_are_split_into_commands_of_the_given_size():
     steps = Steps()
     refs = [f"1.0.{number}" for number in range(1_000)]
     for ref in refs:

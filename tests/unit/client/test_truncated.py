@@ -17,14 +17,14 @@ CUT = [
 ]
 
 
-def test_a_cut_delivery_says_what_is_missing_and_where_it_is():
+def test_a_truncated_delivery_names_the_missing_parts_and_its_origin():
     delivery = delivery_of(inbound(b"", HEADERS + CUT), "tag")
 
     assert delivery.truncated == {"body": 5_000_000, "x-death": 3}
     assert delivery.origin == (1, 0, 42)
 
 
-def test_a_whole_delivery_lacks_nothing():
+def test_a_complete_delivery_is_not_truncated():
     delivery = delivery_of(inbound(b"body", HEADERS), "tag")
 
     assert (delivery.truncated, delivery.origin) == ({}, None)

@@ -67,7 +67,7 @@ def test_a_publish_has_the_headers_of_the_wire_page():
         ({"routing_key": "\ud800"}, "surrogates not allowed"),
     ],
 )
-def test_what_the_broker_would_not_understand_is_refused_here(options, what):
+def test_a_publish_that_the_job_could_not_read_is_refused(options, what):
     with pytest.raises(ClientError, match=what):
         a_record(**options)
 
@@ -75,12 +75,12 @@ def test_what_the_broker_would_not_understand_is_refused_here(options, what):
 @pytest.mark.parametrize(
     ("members", "what"), [({"queue": "\ud800"}, "surrogates not"), ({"refs": {1}}, "not JSON")]
 )
-def test_a_command_that_cannot_be_written_is_refused_here(members, what):
+def test_a_command_that_cannot_be_encoded_is_refused(members, what):
     with pytest.raises(ClientError, match=f"the command get cannot be sent: .*{what}"):
         command_record({"op": "get", **members}, "/", "c")
 
 
-def test_arguments_that_are_no_table_are_refused_here():
+def test_arguments_that_are_not_a_table_are_refused():
     pairs: Any = [("x-max-length", 1)]
     with pytest.raises(ClientError, match="not a valid AMQP table"):
         arguments_document(pairs)
@@ -98,7 +98,7 @@ def test_a_body_may_be_any_bytes_or_text(body):
     assert a_record(body=body).value == b"\xc3\xa9"
 
 
-def test_what_is_larger_than_the_job_takes_is_refused_here():
+def test_a_publish_larger_than_the_job_accepts_is_refused():
     check_size(a_record(body=b"abc"), 3, 70)
 
     with pytest.raises(ClientError, match=r"its body has 4 bytes, .* flow\.max_body_bytes is 3"):

@@ -13,11 +13,11 @@ from tests.fixtures.deliveries import a_delivery
         ({"k": "v" * 200_000}, "test -z ${DLX_HEADERS+given}"),
     ],
 )
-def test_headers_are_in_the_environment_if_it_can_hold_them(headers, test):
+def test_headers_are_in_the_environment_unless_too_long(headers, test):
     assert handle(a_delivery(headers=headers), ["sh", "-c", f"test $(cat) = body && {test}"])
 
 
-def test_a_message_that_came_without_its_body_is_given_to_no_command(capfd):
+def test_a_message_without_its_body_is_not_passed_to_the_command(capfd):
     cut = a_delivery(body=b"", truncated={"body": 5_000_000}, origin=(1, 0, 42))
 
     assert not handle(cut, ["echo", "called"])
