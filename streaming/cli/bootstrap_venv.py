@@ -80,7 +80,7 @@ def make_environment(root: Path, locks: Sequence[str]) -> None:
     if DEV_LOCK not in wanted and (root / ".venv" / "bin" / "pytest").exists():
         wanted.append(DEV_LOCK)
     if not runs(venv_python(root)):
-        say("first use: creating .venv from requirements.lock (1.1 GB, takes a few minutes)")
+        say("first use: creating .venv from requirements.lock (1.2 GB, takes a minute or more)")
         run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(root / ".venv")])
     stale = [lock for lock in wanted if not is_installed(root, lock)]
     for lock in stale:
