@@ -1,0 +1,105 @@
+"""Every change of the topology is an event that says what changed and its name."""
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from tests.builders import Broker
+from topology.declarations import Binding
+from topology.refusals import Refusal
+
+
+def changes(broker: Broker) -> list[dict[str, object]]:
+    """The details of the topology's events since the start."""
+    return [detail for _queue, detail in broker.of_kind(Kind.TOPOLOGY)]
+
+
+def test_a_declaration_and_its_end_are_told():
+    broker = Broker()
+    broker.exchange("x", "topic")
+    broker.quorum("q")
+    broker.bind("x", "q", "a.#", arguments={"k": 1})
+
+    broker.do(commands.Unbind(binding=Binding("x", "q", routing_key="a.#", arguments={"k": 1})))
+    broker.do(commands.DeleteQueue(queue="q"))
+    broker.do(commands.DeleteExchange(exchange="x"))
+
+    binding = {
+        "name": "q",
+        "source": "x",
+        "destination_type": "queue",
+        "routing_key": "a.#",
+    }
+    assert changes(broker) == [
+        {"what": "exchange_declared", "name": "x", "type": "topic"},
+        {"what": "queue_declared", "name": "q", "type": "quorum"},
+        {"what": "bound", **binding},
+        {"what": "unbound", **binding},
+        {"what": "queue_deleted", "name": "q", "cause": "deleted", "ready": 0},
+        {"what": "exchange_deleted", "name": "x"},
+    ]
+
+
+def test_policies_and_permissions_are_told():
+    broker = Broker()
+    broker.policy("p", "", {"max-length": 1})
+    broker.policy("o", "", {"max-length": 1}, operator=True)
+
+    broker.do(commands.ClearPolicy(name="p"))
+    broker.do(commands.ClearOperatorPolicy(name="o"))
+    broker.do(commands.SetPermissions(user="clerk", configure="", write=".*", read=".*"))
+    broker.do(commands.ClearPermissions(user="clerk"))
+
+    assert changes(broker) == [
+        {"what": "policy_set", "name": "", "policy": "p"},
+        {"what": "operator_policy_set", "name": "", "policy": "o"},
+        {"what": "policy_cleared", "name": "", "policy": "p"},
+        {"what": "operator_policy_cleared", "name": "", "policy": "o"},
+        {"what": "permissions_set", "name": "", "user": "clerk"},
+        {"what": "permissions_cleared", "name": "", "user": "clerk"},
+    ]
+
+
+def test_a_policy_and_an_operator_policy_of_one_name_are_cleared_each_by_its_own_command():
+    broker = Broker()
+    broker.queue("q")
+    broker.policy("p", "", {"max-length": 1})
+    broker.policy("p", "", {"max-length": 2}, operator=True)
+
+    broker.do(commands.ClearPolicy(name="p"))
+    for body in ("m1", "m2", "m3"):
+        broker.publish("", "q", body)
+    limited = broker.depth("q")
+    broker.do(commands.ClearOperatorPolicy(name="p"))
+    broker.publish("", "q", "m4")
+
+    assert (limited, broker.depth("q")) == (2, 3)
+
+
+def test_what_does_not_exist_is_not_told_when_it_is_removed():
+    broker = Broker()
+
+    refusals = [
+        broker.refusal(command)
+        for command in (
+            commands.DeleteQueue(queue="q"),
+            commands.DeleteExchange(exchange="x"),
+            commands.ClearPolicy(name="p"),
+            commands.ClearOperatorPolicy(name="p"),
+            commands.ClearPermissions(user="clerk"),
+        )
+    ]
+
+    assert refusals == [None] * 5
+    assert changes(broker) == []
+
+
+def test_permissions_whose_pattern_is_not_supported_are_refused_with_the_reason():
+    broker = Broker()
+
+    refusal = broker.refusal(
+        commands.SetPermissions(user="clerk", configure="(?<=a)b", write="", read="")
+    )
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == 406
+    assert "(?<=a)b" in refusal.text
+    assert changes(broker) == []
