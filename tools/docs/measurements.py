@@ -17,6 +17,8 @@ MEASUREMENTS: Final = DOCS / "measurements.json"
 PICTURE: Final = DOCS / "images" / "performance.svg"
 RATES: Final = (100, 1000)
 """Messages per second at which the latency is measured."""
+QUIET_LOAD: Final = 0.5
+"""With a higher load average before the first case, other programs were at work too."""
 
 _LABELS: Final = {
     "copy": "plain copy, Kafka to Delta",
@@ -62,6 +64,7 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(memory / 2**30),
         "system": platform.system(),
         "python": platform.python_version(),
+        "other_work": os.getloadavg()[0] > QUIET_LOAD,
     }
 
 
@@ -78,9 +81,10 @@ def picture() -> str:
     cases = {case["case"]: case for case in document["cases"] if case["case"] in _LABELS}
     latencies = [case for case in document["cases"] if case["case"] == "latency"]
     found = document["machine"]
+    sharing = "Kafka, the load and other programs" if found["other_work"] else "Kafka and the load"
     note = (
-        f"{found['cores']} cores ({found['processor']}), shared with Kafka and the load; "
-        f"{found['memory_gib']} GiB; {document['measured']}"
+        f"{found['cores']} cores ({found['processor']}), shared with {sharing}; "
+        f"{found['memory_gib']} GiB of memory; {document['measured']}"
     )
     left = [(label, float(cases[name]["messages_per_s"])) for name, label in _LABELS.items()]
     right = [
