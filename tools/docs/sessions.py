@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,6 +18,10 @@ from tools.docs.markdown import ROOT
 
 PROMPT: Final = "$ "
 TIMEOUT_S: Final = 300
+COMMIT_S: Final = 30
+"""The longest time from a job's answer to the rows of its batch."""
+QUESTIONS: Final = ("dlx dead-letters", "dlx balance", "dlx queues list", "dlx tables")
+"""Commands that only read the tables: they may be asked again until a batch is committed."""
 
 _VOLATILE: Final = re.compile(
     r"""
@@ -63,18 +68,18 @@ class Sessions:
 
     Args:
         folder: where the commands run.
-        patient: whether commands may wait long for a job.
+        patient: whether commands may wait for a job that runs.
     """
 
     def __init__(self, folder: Path, *, patient: bool = False) -> None:
         self._folder = folder
-        self._patience = _PATIENCE if patient else ""
+        self._patient = patient
         self._actual: dict[str, str] = {}
 
     def run(self, command: str) -> str:
         """What a command prints, errors included."""
         program = f'"{sys.executable}" -P -m streaming.cli "$@"'
-        shell = f"dlx() {{\n{self._patience}{program}\n}}\n"
+        shell = f"dlx() {{\n{_PATIENCE if self._patient else ''}{program}\n}}\n"
         script = shell + re.sub(r"(^|\| )\./dlx\b", r"\1dlx", self._with_actual(command))
         finished = subprocess.run(
             ["bash", "-c", script],
@@ -93,7 +98,7 @@ class Sessions:
         """Run a session; each command whose output is not what the page says, with both."""
         found = []
         for step in steps(session):
-            printed = self.run(step.command)
+            printed = self._settled(step)
             if not self._agree(step.output, printed):
                 found.append(f"$ {step.command}\n--- page\n{step.output}--- now\n{printed}")
         return found
@@ -103,8 +108,20 @@ class Sessions:
         return "".join(f"$ {step.command}\n{self._learned(step)}" for step in steps(session))
 
     def _learned(self, step: Step) -> str:
+        if self._patient and step.command.startswith(QUESTIONS):
+            time.sleep(COMMIT_S / 10)
         printed = self.run(step.command)
         self._agree(step.output, printed)
+        return printed
+
+    def _settled(self, step: Step) -> str:
+        """What a command prints; of a running job's tables, once it is what the page shows."""
+        deadline_s = time.monotonic() + COMMIT_S
+        printed = self.run(step.command)
+        if self._patient and step.command.startswith(QUESTIONS):
+            while time.monotonic() < deadline_s and _form(printed) != _form(step.output):
+                time.sleep(1)
+                printed = self.run(step.command)
         return printed
 
     def _with_actual(self, command: str) -> str:
