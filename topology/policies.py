@@ -99,8 +99,7 @@ class PolicyTable:
     """
 
     def __init__(self) -> None:
-        self._ordinary = _Ranking()
-        self._operator = _Ranking()
+        self._rankings = {False: _Ranking(), True: _Ranking()}  # ordinary, operator
         self.changes = 0
 
     def set(self, policy: Policy, *, operator: bool = False) -> None:
@@ -113,21 +112,21 @@ class PolicyTable:
         Raises:
             UnsupportedPatternError: a pattern cannot be used; nothing has changed.
         """
-        (self._operator if operator else self._ordinary).load(policies)
+        self._rankings[operator].load(policies)
         self.changes += 1
 
     def clear(self, name: str, *, operator: bool = False) -> bool:
         """Remove a policy; False if there was none of that name."""
         self.changes += 1
-        return (self._operator if operator else self._ordinary).clear(name)
+        return self._rankings[operator].clear(name)
 
     def policies(self, *, operator: bool = False) -> list[Policy]:
         """The policies, by name."""
-        return (self._operator if operator else self._ordinary).by_name()
+        return self._rankings[operator].by_name()
 
     def applying_to(self, item: Queue | Exchange, *, operator: bool = False) -> Policy | None:
         """The policy that applies to a queue or exchange; never one to the default exchange."""
-        return (self._operator if operator else self._ordinary).applying_to(item)
+        return self._rankings[operator].applying_to(item)
 
     def exchange_alternate(self, exchange: Exchange) -> str | None:
         """The effective alternate exchange of an exchange: argument, else policy (R-AE-5)."""

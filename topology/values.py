@@ -142,8 +142,9 @@ def to_json(value: AmqpValue) -> object:
             return [to_json(item) for item in value]
         case dict():
             if len(value) == 1 and next(iter(value)) in _SPECIAL:
-                message = f"a table whose only member is {next(iter(value))!r} has no JSON form"
-                raise ValueError(message)
+                raise ValueError(
+                    f"a table whose only member is {next(iter(value))!r} has no JSON form"
+                )
             return table_to_json(value)
         case _:
             return value
@@ -161,11 +162,9 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
         ValueError: not the JSON form of an AMQP value; the message says why.
     """
     if depth > MAX_DEPTH:
-        message = f"is nested more than {MAX_DEPTH} levels deep"
-        raise ValueError(message)
+        raise ValueError(f"is nested more than {MAX_DEPTH} levels deep")
     if isinstance(document, int) and document not in INTEGERS:
-        message = "is a number beyond 64 bits"
-        raise ValueError(message)
+        raise ValueError("is a number beyond 64 bits")
     if document is None or isinstance(document, bool | int | float | str):
         return document
     match document:
@@ -176,8 +175,7 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
                 return _SPECIAL[special](document[special])
             return table_from_json(document, depth=depth)
         case _:
-            message = f"{type(document).__name__} is not a JSON type"
-            raise ValueError(message)
+            raise ValueError(f"{type(document).__name__} is not a JSON type")
 
 
 def table_from_json(document: object, *, depth: int = 0) -> Table:
@@ -187,12 +185,10 @@ def table_from_json(document: object, *, depth: int = 0) -> Table:
         ValueError: not an object, or a member is not an AMQP value; the message says why.
     """
     if not isinstance(document, dict):
-        message = f"expected an object, got {json_type(document)}"
-        raise ValueError(message)  # noqa: TRY004 - one kind of error for one kind of fault
+        raise ValueError(f"expected an object, got {json_type(document)}")  # noqa: TRY004 - one kind of error for one kind of fault
     for name in document:
         if not isinstance(name, str):
-            message = f"a table has the key {name!r}, which is not a string"
-            raise ValueError(message)  # noqa: TRY004 - the same
+            raise ValueError(f"a table has the key {name!r}, which is not a string")  # noqa: TRY004 - the same
     return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
 
 
@@ -219,15 +215,13 @@ def _bytes(content: object) -> bytes:
             return base64.b64decode(content, validate=True)
         except (binascii.Error, ValueError):
             pass
-    message = "$bytes must hold base64 text"
-    raise ValueError(message)
+    raise ValueError("$bytes must hold base64 text")
 
 
 def _timestamp(content: object) -> Timestamp:
     if isinstance(content, int) and not isinstance(content, bool) and content in INTEGERS:
         return Timestamp(content)
-    message = "$timestamp must hold whole seconds, in 64 bits"
-    raise ValueError(message)
+    raise ValueError("$timestamp must hold whole seconds, in 64 bits")
 
 
 def _decimal(content: object) -> Decimal:
@@ -239,8 +233,7 @@ def _decimal(content: object) -> Decimal:
         else:
             if decimal.is_finite():
                 return decimal
-    message = "$decimal must hold the text of a decimal number"
-    raise ValueError(message)
+    raise ValueError("$decimal must hold the text of a decimal number")
 
 
 _SPECIAL: dict[str, Callable[[object], AmqpValue]] = {

@@ -87,7 +87,7 @@ class Vhost:
         return Definitions(
             exchanges=tuple(exchange for _, exchange in sorted(self.router.exchanges.items())),
             queues=tuple(queue for _, queue in sorted(self.queues.items())),
-            bindings=tuple(self.router.bindings()),
+            bindings=tuple(self.router.bindings.all()),
             policies=tuple(self.policies.policies()),
             operator_policies=tuple(self.policies.policies(operator=True)),
             permissions=tuple(self.permissions.permissions()),

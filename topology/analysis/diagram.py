@@ -87,7 +87,7 @@ class _Drawing:
     def _bindings(self) -> None:
         """One edge for all bindings between the same two nodes."""
         lines: dict[tuple[str, str], list[str]] = {}
-        for binding in self._vhost.router.bindings():
+        for binding in self._vhost.router.bindings.all():
             to_queue = binding.destination_type == "queue"
             target = self._queue if to_queue else self._exchange
             ends = (self._exchange(binding.source), target(binding.destination))

@@ -43,7 +43,7 @@ class Reach:
 
         None, first, means that at least one binding matches more than one key.
         """
-        keys = {self._key_of(binding) for binding in self._router.bindings_to(queue)}
+        keys = {self._key_of(binding) for binding in self._router.bindings.to(("queue", queue))}
         return [*({None} & keys), *sorted(key for key in keys if key is not None)]
 
     def hops(self, exchange: str, key: Key) -> tuple[BindingEnd, ...]:
@@ -70,7 +70,8 @@ class Reach:
                 or (
                     declared.type == "topic"
                     and any(
-                        each.routing_key != "#" for each in self._router.bindings_from(exchange)
+                        each.routing_key != "#"
+                        for each in self._router.bindings.from_exchange(exchange)
                     )
                 )
             )
@@ -101,7 +102,7 @@ class Reach:
         declared = self._router.exchanges.get(exchange)
         if declared is None:
             return ()
-        bindings = self._router.bindings_from(exchange)
+        bindings = self._router.bindings.from_exchange(exchange)
         ends = dict.fromkeys((each.destination_type, each.destination) for each in bindings)
         always_matches = (declared.type == "fanout" and bindings) or (
             declared.type == "topic" and any(each.routing_key == "#" for each in bindings)

@@ -11,22 +11,18 @@ from topology.declarations import (
     Policy,
     Queue,
 )
-from topology.definitions.load import User
 from topology.definitions.objects import declaration_document
 
 Declaration = Exchange | Queue | Binding | Policy | Permission
 
 
-def dump_definitions(
-    vhosts: Mapping[str, Definitions], users: tuple[User, ...] = ()
-) -> dict[str, object]:
-    """Write the definitions document of a whole cluster.
+def dump_definitions(vhosts: Mapping[str, Definitions]) -> dict[str, object]:
+    """Write the definitions document of a whole cluster, without its users.
 
     Omits what RabbitMQ does not export: exclusive queues, predeclared and reserved objects, and
     their bindings. Loading the document and dumping it again gives an equal document.
     """
     sections: dict[str, list[dict[str, object]]] = {
-        "users": [{"name": user.name, "tags": list(user.tags)} for user in users],
         "vhosts": [{"name": vhost} for vhost in vhosts],
         "permissions": [],
         "parameters": [],

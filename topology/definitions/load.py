@@ -57,25 +57,16 @@ _MEMBERS = (
 )
 
 
-class User(msgspec.Struct, frozen=True):
-    """A user of a definitions document; passwords are not read."""
-
-    name: str
-    tags: tuple[str, ...] = ()
-
-
 class LoadedDefinitions(msgspec.Struct, frozen=True):
     """The contents of a definitions document.
 
     Attributes:
         vhosts: by name, in the order of the document.
         left_out: what the document holds that is not supported.
-        users: in the order of the document.
     """
 
     vhosts: dict[str, Definitions]
     left_out: tuple[Problem, ...] = ()
-    users: tuple[User, ...] = ()
 
 
 def load_definitions(
@@ -159,10 +150,11 @@ class _Reader:
                     self._leave_out_unknown(fields)
         for fields in self._objects("parameters"):
             self._parameter(fields)
-        users = tuple(_user(fields) for fields in self._objects("users"))
+        for fields in self._objects("users"):
+            fields.text("name")  # checked, but not used
         self._leave_out_the_rest()
         vhosts = {name: vhost.finish(existing, compat) for name, vhost in self._vhosts.items()}
-        return LoadedDefinitions(vhosts, self._report.all_left_out(), users)
+        return LoadedDefinitions(vhosts, self._report.all_left_out())
 
     def _objects(self, member: str) -> Iterator[Fields]:
         """Yield the objects of one of the document's arrays, if it has that array."""
@@ -235,12 +227,3 @@ def _decode(text: bytes | str, report: Report) -> object:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         report.problem("document", f"is not JSON: {error}")
         return {}
-
-
-def _user(fields: Fields) -> User:
-    """Read a user; tags are an array, or in old exports one text with commas."""
-    tags = fields.value("tags")
-    if isinstance(tags, str):
-        tags = tags.split(",")
-    names = [tag for tag in tags if isinstance(tag, str) and tag] if isinstance(tags, list) else []
-    return User(fields.text("name"), tuple(names))

@@ -37,7 +37,7 @@ class BindingTable:
         if not self._to[end]:
             del self._to[end]
 
-    def leave(self, exchange: str) -> bool:
+    def any_from(self, exchange: str) -> bool:
         """Whether any binding leaves the exchange."""
         return exchange in self._from
 

@@ -64,6 +64,7 @@ class Router:
     Attributes:
         exchanges: the declared exchanges by name, with those that every vhost has.
         queues: the names of the declared queues, as keys.
+        bindings: the bindings; change them by the router's methods only.
     """
 
     def __init__(self, compat: Compat = "4.0") -> None:
@@ -73,7 +74,7 @@ class Router:
         self.queues: dict[str, None] = {}
         self._alternates: dict[str, str] = {}
         self._matchers: dict[str, Matcher] = {}
-        self._bindings = BindingTable()
+        self.bindings = BindingTable()
         for exchange in PREDECLARED:
             self.declare_exchange(exchange)
 
@@ -102,12 +103,12 @@ class Router:
 
     def delete_exchange(self, name: str) -> list[Binding]:
         """Remove an exchange and the bindings from and to it; returns those bindings, in order."""
-        removed = self.bindings_of(name)
+        removed = self.bindings.of_exchange(name)
         del self.exchanges[name]
         del self._matchers[name]
         self._alternates.pop(name, None)
         for binding in removed:
-            self._bindings.remove(binding)
+            self.bindings.remove(binding)
             if binding.source != name:
                 self._matchers[binding.source].remove(binding)
         return removed
@@ -119,46 +120,26 @@ class Router:
     def delete_queue(self, name: str) -> list[Binding]:
         """Remove a queue and the bindings to it; returns those bindings, in order."""
         del self.queues[name]
-        removed = self.bindings_to(name)
+        removed = self.bindings.to(("queue", name))
         for binding in removed:
-            self._bindings.remove(binding)
+            self.bindings.remove(binding)
             self._matchers[binding.source].remove(binding)
         return removed
 
     def bind(self, binding: Binding) -> bool:
         """Add a binding between existing ends; False if an equal one exists."""
-        if not self._bindings.add(binding):
+        if not self.bindings.add(binding):
             return False
         self._matchers[binding.source].add(binding)
         return True
 
     def unbind(self, binding: Binding) -> bool:
         """Remove a binding; False if there is no equal one."""
-        if binding not in self._bindings:
+        if binding not in self.bindings:
             return False
-        self._bindings.remove(binding)
+        self.bindings.remove(binding)
         self._matchers[binding.source].remove(binding)
         return True
-
-    def has_bindings_from(self, exchange: str) -> bool:
-        """Whether any binding leaves the exchange."""
-        return self._bindings.leave(exchange)
-
-    def bindings(self) -> list[Binding]:
-        """All bindings, ordered by source, destination type, destination, key and arguments."""
-        return self._bindings.all()
-
-    def bindings_from(self, exchange: str) -> list[Binding]:
-        """The bindings that leave an exchange, ordered as in `bindings`."""
-        return self._bindings.from_exchange(exchange)
-
-    def bindings_to(self, name: str, destination_type: DestinationType = "queue") -> list[Binding]:
-        """The bindings that lead to a queue or exchange, ordered as in `bindings`."""
-        return self._bindings.to((destination_type, name))
-
-    def bindings_of(self, exchange: str) -> list[Binding]:
-        """The bindings that leave an exchange or lead to it, ordered as in `bindings`."""
-        return self._bindings.of_exchange(exchange)
 
     def route(
         self,
@@ -247,7 +228,7 @@ class Router:
         self, source: str, routing_keys: tuple[str, ...], headers: Mapping[str, AmqpValue] | None
     ) -> list[Hop]:
         hops: list[Hop] = []
-        for binding in self.bindings_from(source):
+        for binding in self.bindings.from_exchange(source):
             alone = new_matcher(self.exchanges[source].type, self.compat)
             alone.add(binding)
             if alone.match(routing_keys, headers):

@@ -70,7 +70,7 @@ def delete_exchange(shard: ShardState, actor: Actor, command: commands.DeleteExc
         return refusal
     if name not in router.exchanges:
         return {}
-    in_use = command.if_unused and router.has_bindings_from(name)
+    in_use = command.if_unused and router.bindings.any_from(name)
     if in_use or _is_queue_alternate(shard, name):
         return exchange_in_use(name, vhost_name(shard))
     lifecycle.delete_exchange(shard, name)

@@ -246,5 +246,5 @@ def auto_delete_sources(shard: ShardState, removed: list[Binding]) -> None:
     router = shard.context.vhost.router
     for source in sorted({binding.source for binding in removed}):
         exchange = router.exchanges.get(source)
-        if exchange is not None and exchange.auto_delete and not router.has_bindings_from(source):
+        if exchange is not None and exchange.auto_delete and not router.bindings.any_from(source):
             delete_exchange(shard, source)

@@ -103,7 +103,7 @@ class RouterMachine(RuleBasedStateMachine):
 
     @invariant()
     def it_lists_what_was_declared(self):
-        assert self.router.bindings() == [self.bindings[key] for key in sorted(self.bindings)]
+        assert self.router.bindings.all() == [self.bindings[key] for key in sorted(self.bindings)]
         assert self.router.exchanges == self.exchanges
         assert set(self.router.queues) == self.queues
 
@@ -145,4 +145,4 @@ def test_the_order_of_declaration_leaves_no_trace(bindings):
     for binding in bindings:
         router.bind(binding)
 
-    assert router.bindings() == sorted(bindings, key=lambda binding: binding.key)
+    assert router.bindings.all() == sorted(bindings, key=lambda binding: binding.key)

@@ -97,7 +97,7 @@ def test_a_deleted_queue_leaves_nothing_but_its_number():
 
     assert removed == list(DEFINITIONS.bindings)
     assert (vhost.queues, vhost.exclusive_queues) == ({"audit": Queue("audit")}, set())
-    assert vhost.router.bindings() == []
+    assert vhost.router.bindings.all() == []
     assert vhost.next_queue_number == empty.next_queue_number
 
 

@@ -5,7 +5,7 @@ import json
 from tests.unit.topology.definitions.cluster_export import CLUSTER, SHOP
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.definitions.dump import dump_definitions
-from topology.definitions.load import LoadedDefinitions, User, load_definitions
+from topology.definitions.load import LoadedDefinitions, load_definitions
 from topology.errors import Problem
 
 
@@ -30,11 +30,6 @@ def test_the_export_of_a_whole_cluster_loads_unchanged():
             Problem("bindings[3]", "the queue 'amq.gen-1' is left out"),
             Problem("bindings[1]", "the queue 'log' is left out"),
             Problem("bindings[2]", "the exchange 'later' is left out"),
-        ),
-        users=(
-            User("admin", ("administrator",)),
-            User("app", ("monitoring", "management")),
-            User("plain"),
         ),
     )
 
@@ -73,10 +68,9 @@ def test_the_export_of_a_single_vhost_loads_into_the_vhost_given():
 
 
 def test_definitions_are_written_as_rabbitmq_exports_them():
-    written = dump_definitions({"/": Definitions(), "shop": SHOP}, (User("app", ("management",)),))
+    written = dump_definitions({"/": Definitions(), "shop": SHOP})
 
     assert written == {
-        "users": [{"name": "app", "tags": ["management"]}],
         "vhosts": [{"name": "/"}, {"name": "shop"}],
         "permissions": [
             {"vhost": "shop", "user": "app", "configure": "", "write": "^orders$", "read": "^work"}

@@ -15,7 +15,7 @@ def test_a_new_router_has_the_exchanges_of_every_vhost():
 
     assert list(router.exchanges.values()) == list(PREDECLARED)
     assert router.queues == {}
-    assert router.bindings() == []
+    assert router.bindings.all() == []
 
 
 def test_the_default_exchange_names_queues_by_key():
@@ -126,13 +126,13 @@ def test_bindings_are_listed_in_order_from_every_side():
 
     ordered = sorted((*with_arguments, keyed, to_q, to_exchange, to_p), key=lambda each: each.key)
     assert ordered[0] == to_exchange
-    assert router.bindings() == [*ordered, back]
-    assert router.bindings_from("a") == ordered
-    assert router.bindings_to("q") == [to_q]
-    assert router.bindings_to("b", "exchange") == [to_exchange]
-    assert router.bindings_of("b") == [to_exchange, back]
-    assert router.bindings_of("ghost") == []
-    assert [router.has_bindings_from(name) for name in ("a", "b", "ghost")] == [True, True, False]
+    assert router.bindings.all() == [*ordered, back]
+    assert router.bindings.from_exchange("a") == ordered
+    assert router.bindings.to(("queue", "q")) == [to_q]
+    assert router.bindings.to(("exchange", "b")) == [to_exchange]
+    assert router.bindings.of_exchange("b") == [to_exchange, back]
+    assert router.bindings.of_exchange("ghost") == []
+    assert [router.bindings.any_from(name) for name in ("a", "b", "ghost")] == [True, True, False]
 
 
 def test_deleting_an_exchange_deletes_its_bindings_on_both_sides():
@@ -150,7 +150,7 @@ def test_deleting_an_exchange_deletes_its_bindings_on_both_sides():
         Binding("y", "q"),
     ]
     assert "y" not in router.exchanges
-    assert router.bindings() == [Binding("z", "q")]
+    assert router.bindings.all() == [Binding("z", "q")]
     assert reached(router, "x", "") == ()
     router.declare_exchange(Exchange("y", "fanout"))
     assert (router.alternate_of("y"), reached(router, "y", "")) == (None, ())
@@ -171,7 +171,7 @@ def test_deleting_a_queue_deletes_the_bindings_to_it():
     router.declare_queue("q")
     assert reached(router, "x", "a") == ("r",)
     assert router.delete_queue("r") == [Binding("x", "r", routing_key="a")]
-    assert not router.has_bindings_from("x")
+    assert not router.bindings.any_from("x")
 
 
 def test_thousands_of_bindings_are_changed_one_by_one():
@@ -187,4 +187,4 @@ def test_thousands_of_bindings_are_changed_one_by_one():
     assert reached(router, "h", "", headers={"common": 1, "n": 4321}) == ("q21",)
     assert len(router.delete_queue("q21")) == 100
     assert all(router.unbind(each) for each in bindings if each.destination != "q21")
-    assert router.bindings() == []
+    assert router.bindings.all() == []
