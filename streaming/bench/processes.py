@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -51,11 +52,7 @@ class Process:
         """Send SIGKILL to the process and everything that it started."""
         if self._process is None:
             return
-        for member in family(self._process.pid):
-            try:
-                member.kill()
-            except psutil.NoSuchProcess:
-                continue
+        kill_family(self._process.pid)
         self._process.wait()
         self._process = None
 
@@ -141,6 +138,13 @@ def part_of(process: psutil.Process, driver_pid: int | None, kafka_pid: int | No
     if process.name() == "java":
         return "spark"
     return "workers" if WORKER_DAEMON in process.cmdline() else "load"
+
+
+def kill_family(pid: int) -> None:
+    """Send SIGKILL to a process and its descendants."""
+    for member in family(pid):
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
 
 
 def family(pid: int | None) -> list[psutil.Process]:

@@ -40,6 +40,22 @@ _LOSSES: Final = {
     "cascade_limit": "it has too many descendants",
     "rerouted_before": "it was rerouted before",
 }
+_EVENTS: Final = {
+    "enqueued": "{copy} enters {queue}{origin}",
+    "delivered": "{copy} of {queue} is delivered to {channel}{again}",
+    "consumed": "{copy} of {queue} is delivered to {channel} with automatic ack",
+    "acked": "{copy} of {queue} is acked by {channel}",
+    "requeued": "{copy} returns to {queue}",
+    "died": "{copy} of {queue} dies: {reason}{sent}",
+    "rerouted": "{copy} of {queue} is rerouted: {reason}{sent}",
+    "held": "{copy} of {queue} died ({reason}), kept until its targets take it",
+    "purged": "{copy} is purged from {queue}",
+    "deleted": "{copy} is lost: {queue} is deleted",
+    "refused": "{queue} is full and refuses it",
+    "unroutable": "no queue takes it: dropped",
+    "returned": "no queue takes it: returned to its publisher ({code})",
+    "publish_error": "refused: {error}",
+}
 _TONES: Final = {
     **dict.fromkeys(("died", "deleted", "purged", "refused", "unroutable", "publish_error"), "bad"),
     **dict.fromkeys(("acked", "consumed"), "good"),
@@ -224,42 +240,20 @@ def _generations(events: list[dict[str, Any]]) -> dict[int | None, int]:
 
 
 def _event(event: dict[str, Any], history: "MessageHistory") -> str:
-    queue = f"queue {event['queue']!r}"
-    copy = f"copy {event['copy_id']}"
+    parent, number, kind = event["parent_copy_id"], event["number"], event["kind"]
     user = f" of {event['user']}" if event["user"] else ""
-    channel = f"channel {event['channel']!r}{user}"
-    match event["kind"]:
-        case "enqueued":
-            parent = event["parent_copy_id"]
-            return f"{copy} enters {queue}" + (f", from copy {parent}" if parent else "")
-        case "delivered":
-            again = f", requeued {event['number']} times before" if event["number"] else ""
-            return f"{copy} of {queue} is delivered to {channel}{again}"
-        case "consumed":
-            return f"{copy} of {queue} is delivered to {channel} with automatic ack"
-        case "acked":
-            return f"{copy} of {queue} is acked by {channel}"
-        case "requeued":
-            return f"{copy} returns to {queue}"
-        case "died" | "rerouted" as kind:
-            verb = "dies" if kind == "died" else "is rerouted"
-            return f"{copy} of {queue} {verb}: {event['reason']}{_sent(event['seq'], history)}"
-        case "held":
-            return f"{copy} of {queue} died ({event['reason']}), kept until its targets take it"
-        case "purged":
-            return f"{copy} is purged from {queue}"
-        case "deleted":
-            return f"{copy} is lost: {queue} is deleted"
-        case "refused":
-            return f"{queue} is full and refuses it"
-        case "unroutable":
-            return "no queue takes it: dropped"
-        case "returned":
-            return f"no queue takes it: returned to its publisher ({event['number']})"
-        case "publish_error":
-            return f"refused: {(event['detail'] or {}).get('text', '')}"
-        case kind:
-            return f"{kind} {copy} of {queue}"
+    is_death = kind in {"died", "rerouted"}
+    return _EVENTS.get(kind, f"{kind} {{copy}} of {{queue}}").format(
+        copy=f"copy {event['copy_id']}",
+        queue=f"queue {event['queue']!r}",
+        channel=f"channel {event['channel']!r}{user}",
+        origin=f", from copy {parent}" if parent else "",
+        again=f", requeued {number} times before" if number else "",
+        reason=event["reason"],
+        sent=_sent(event["seq"], history) if is_death else "",
+        code=number,
+        error=(event["detail"] or {}).get("text", ""),
+    )
 
 
 def _sent(seq: int, history: "MessageHistory") -> str:
