@@ -60,7 +60,7 @@ def check(
 
     loaded = load(file, compat.compat)
     for left_out in loaded.left_out:
-        print(f"left out: {left_out}")
+        print(f"skipped: {left_out}")
     count = 0
     for vhost, definitions in loaded.vhosts.items():
         place = f"vhost {vhost!r}: " if len(loaded.vhosts) > 1 else ""

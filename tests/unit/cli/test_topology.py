@@ -67,7 +67,7 @@ def test_check_names_what_is_not_modelled_and_does_not_mind_it(dlx, write):
 
     assert dlx("check", file, "--strict") == (
         0,
-        "left out: parameters[0]: 'shovel' parameters are not supported\n"
+        "skipped: parameters[0]: 'shovel' parameters are not supported\n"
         "definitions.json: valid, no warnings\n",
         "",
     )
