@@ -68,7 +68,7 @@ def job_config(directory: Path, bootstrap_servers: str) -> JobConfig:
     )
 
 
-class _Running(NamedTuple):
+class Running(NamedTuple):
     """What runs during the traffic."""
 
     job: Job
@@ -100,7 +100,7 @@ class Show:
         self._keep = keep
         self._console = console
         self._progress = progress
-        self._phase = "starting"
+        self._phase = "the shop is open"
 
     def run(self) -> bool:
         """Run the demo; whether the balance is closed.
@@ -128,7 +128,7 @@ class Show:
             view = View(self._console)
             stream.callback(view.close)
             traffic.start()
-            self._play(_Running(job, traffic, observer, view))
+            self.play(Running(job, traffic, observer, view))
             view.close()
             if not self._keep:
                 stream.close()
@@ -171,7 +171,7 @@ class Show:
         logger.propagate = False
         logging.getLogger().addHandler(handler)
 
-    def _play(self, running: _Running) -> None:
+    def play(self, running: Running) -> None:
         """Run the traffic, let the consumers finish, and wait until all input is committed.
 
         Raises:
@@ -180,8 +180,6 @@ class Show:
         observer, traffic = running.observer, running.traffic
 
         def time_is_over() -> bool:
-            if traffic.opened.is_set():
-                self._phase = "the shop is open"
             first_s = observer.first_batch_s
             return first_s is not None and time.monotonic() - first_s >= self._seconds
 
@@ -200,14 +198,15 @@ class Show:
         traffic.stop()
         self._phase = "waiting for the last messages"
         if not self._show_until(all_is_committed, running, SETTLE_TIMEOUT_S):
+            lag = running.lag()
             raise DemoError(
                 f"the job did not catch up within {SETTLE_TIMEOUT_S:.0f} s: Kafka still has "
-                f"{running.lag()} records for it. Start the demo again with the same directory to "
-                f"continue; Spark's log is in {self._directory / 'logs'}."
+                f"{'unread' if lag is None else lag} records for it. Start the demo again with the "
+                f"same directory to continue; Spark's log is in {self._directory / 'logs'}."
             )
 
     def _show_until(
-        self, is_over: Callable[[], bool], running: _Running, timeout_s: float = math.inf
+        self, is_over: Callable[[], bool], running: Running, timeout_s: float = math.inf
     ) -> bool:
         """Process batches and show the state until a condition holds; False after the timeout."""
         job, observer = running.job, running.observer
@@ -224,13 +223,13 @@ class Show:
                 return True
         return False
 
-    def _state(self, running: _Running, now_s: float) -> ScreenState:
+    def _state(self, running: Running, now_s: float) -> ScreenState:
         observer = running.observer
         first_s = observer.first_batch_s
         return ScreenState(
             elapsed_s=None if first_s is None else now_s - first_s,
             total_s=self._seconds,
-            phase=self._phase,
+            phase=self._phase if running.traffic.opened.is_set() else "starting",
             batches=observer.batches,
             batch_s=observer.batch_s,
             lag_records=running.lag(),

@@ -1,0 +1,107 @@
+"""When the demo ends, with a job and a traffic that only play their parts."""
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from streaming.demo import show
+from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
+from streaming.demo.depths import CopyEvent
+from streaming.demo.job_observer import JobObserver
+from streaming.demo.screen import View
+from streaming.demo.show import Running, Show, job_config
+from streaming.pipeline.reports import BatchDone
+
+LATER_MS = 10**15
+ADDRESSES = Addresses({"bootstrap.servers": "127.0.0.1:1"}, "publishes", "commands", "outbound")
+
+
+class Stage:
+    """A demo without Kafka and Spark: one batch is committed, and there is no lag."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(show, "LOOK_EVERY_S", 0.01)
+        monkeypatch.setattr(show, "QUIET_S", 0.0)
+        self.out = io.StringIO()
+        self.console = Console(file=self.out, width=400)
+        self.show = Show(tmp_path, 0.05, keep=False, console=self.console, progress=self.console)
+        self.observer = JobObserver(ADDRESSES)
+        self.observer.batch_done(BatchDone(0, 0, [], 0, 0, {"stages": 0.1, "commit": 0.1}))
+        self.observer.next_deadline_ms = LATER_MS
+        self.lag: int | None = 0
+        monkeypatch.setattr(self.observer, "lag_records", lambda _job: self.lag)
+        self.calls: list[str] = []
+        self.traffic: Any = SimpleNamespace(
+            opened=SimpleNamespace(is_set=lambda: True),
+            counters=TrafficCounters(),
+            raise_failure=lambda: None,
+            close_shop=lambda: self.calls.append("close_shop"),
+            stop=lambda: self.calls.append("stop"),
+        )
+        self.job: Any = SimpleNamespace(
+            wait=lambda _seconds: False, gate_state=SimpleNamespace(open=True)
+        )
+
+    def play(self):
+        self.show.play(Running(self.job, self.traffic, self.observer, View(self.console)))
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    opened = Stage(tmp_path, monkeypatch)
+    yield opened
+    opened.observer.close()
+
+
+def test_the_demo_ends_when_its_work_is_done_and_committed(stage):
+    stage.play()
+
+    assert stage.calls == ["close_shop", "stop"]
+    assert "the shop is open: " in stage.out.getvalue()
+
+
+def test_consumers_get_some_time_for_the_rest_of_their_work(stage, monkeypatch):
+    monkeypatch.setattr(show, "FINISH_TIMEOUT_S", 0.05)
+    stage.observer.depths.apply([CopyEvent("enqueued", "payments", 1)])
+
+    stage.play()
+
+    assert stage.calls == ["close_shop", "stop"]
+
+
+@pytest.mark.parametrize("lag", [7, None])
+def test_a_job_that_does_not_catch_up_is_reported(stage, monkeypatch, lag):
+    monkeypatch.setattr(show, "FINISH_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(show, "SETTLE_TIMEOUT_S", 0.05)
+    stage.lag = lag
+
+    with pytest.raises(DemoError, match="did not catch up"):
+        stage.play()
+
+
+def test_a_job_that_stops_by_itself_ends_the_demo(stage):
+    stage.job.wait = lambda _seconds: True
+
+    with pytest.raises(DemoError, match="stopped unexpectedly"):
+        stage.play()
+
+
+def test_a_failure_of_the_traffic_ends_the_demo(stage):
+    def fail():
+        raise DemoError("the broker refused it")
+
+    stage.traffic.raise_failure = fail
+
+    with pytest.raises(DemoError, match="the broker refused it"):
+        stage.play()
+
+
+def test_everything_of_the_job_is_below_the_directory(tmp_path):
+    config = job_config(tmp_path, "127.0.0.1:1")
+
+    assert config.job.checkpoint_location == str(tmp_path / "checkpoints")
+    assert config.job.tables_location == str(tmp_path / "tables")
+    assert config.kafka.bootstrap_servers == ("127.0.0.1:1",)
