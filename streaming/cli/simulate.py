@@ -15,7 +15,7 @@ from streaming.cli.topology import CompatChoice, CompatOption
 from topology.values import Compat
 
 if TYPE_CHECKING:
-    from streaming.scenario.compare import Verdict
+    from streaming.scenario.compare import Comparison
     from streaming.scenario.document import Scenario
     from streaming.scenario.files import Read
     from streaming.scenario.story import Line
@@ -162,7 +162,7 @@ class _Run:
             self._compare_with_recording(scenario, name, outcome)
 
     def _compare_with_story(self, scenario: "Scenario", name: str) -> None:
-        from streaming.scenario.compare import Verdict, compare
+        from streaming.scenario.compare import Comparison, compare
         from streaming.scenario.play import play
 
         found = compare(play(scenario, self._compat), self._engine(scenario, self._compat))
@@ -170,14 +170,14 @@ class _Run:
             differences = tuple(difference._replace(against="story") for difference in found)
             self._differed += 1
             headline = f"{name}: {scenario.id!r}: the outcome of the pipeline is not the story's"
-            self._report(headline, *_differences(Verdict(("the story",), differences)))
+            self._report(headline, *_differences(Comparison(("the story",), differences)))
 
     def _compare_with_recording(
         self, scenario: "Scenario", name: str, outcome: dict[str, Any]
     ) -> None:
-        from streaming.scenario.compare import judge
+        from streaming.scenario.compare import compare_outcome
 
-        verdict = judge(scenario, outcome, self._compat)
+        verdict = compare_outcome(scenario, outcome, self._compat)
         if not verdict.against:
             self._unchecked += 1
         elif verdict.differences:
@@ -202,7 +202,7 @@ class _Run:
         return EXIT_FINDINGS if self._differed else EXIT_OK
 
 
-def _differences(verdict: "Verdict") -> Iterable[str]:
+def _differences(verdict: "Comparison") -> Iterable[str]:
     for against, where, wanted, found in verdict.differences[:MAX_DIFFERENCES]:
         yield f"  {where}"
         yield f"    {against}: {wanted}"

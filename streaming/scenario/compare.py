@@ -29,7 +29,7 @@ class Difference(NamedTuple):
     found: str
 
 
-class Verdict(NamedTuple):
+class Comparison(NamedTuple):
     """The result of comparing one scenario.
 
     Attributes:
@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     differences: tuple[Difference, ...]
 
 
-def judge(scenario: Scenario, outcome: dict[str, Any], compat: Compat) -> Verdict:
+def compare_outcome(scenario: Scenario, outcome: dict[str, Any], compat: Compat) -> Comparison:
     """Compare an outcome with the scenario's recording and expectations."""
     version = VERSIONS[compat]
     against: list[str] = []
@@ -52,7 +52,7 @@ def judge(scenario: Scenario, outcome: dict[str, Any], compat: Compat) -> Verdic
     if scenario.expect is not None:
         against.append("what it expects")
         differences += _unexpected(scenario.expect, outcome)
-    return Verdict(tuple(against), tuple(differences))
+    return Comparison(tuple(against), tuple(differences))
 
 
 def _step_names(scenario: Scenario) -> dict[int, str]:

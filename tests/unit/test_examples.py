@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streaming.cli.definitions_file import load
-from streaming.scenario.compare import Verdict, judge
+from streaming.scenario.compare import Comparison, compare_outcome
 from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
 from topology.analysis.lint import lint
@@ -25,10 +25,10 @@ def played(name, compat="4.0"):
 def test_an_example_ends_as_it_expects(path, compat):
     scenario = parse_scenario(path.read_bytes(), path.name)
 
-    verdict = judge(scenario, play(scenario, compat), compat)
+    verdict = compare_outcome(scenario, play(scenario, compat), compat)
 
     assert scenario.id == path.stem
-    assert verdict == Verdict(("what it expects",), ())
+    assert verdict == Comparison(("what it expects",), ())
 
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)

@@ -12,7 +12,7 @@ from streaming.config import load_config
 from streaming.protocol.commands import READERS, parse_command
 from streaming.protocol.headers import FLAG_BITS, INBOUND, KIND, LANE, SEQ
 from streaming.protocol.properties import PROPERTIES
-from streaming.scenario.compare import judge
+from streaming.scenario.compare import compare_outcome
 from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
 from tools.docs.markdown import ROOT, all_blocks, pages, prose
@@ -103,7 +103,7 @@ def test_json_is_a_scenario_or_a_command_or_the_value_of_a_record(block):
 
     if "steps" in document and "end_ms" in document:
         scenario = parse_scenario(block.text, "page")
-        assert judge(scenario, play(scenario, "4.0"), "4.0").differences == ()
+        assert compare_outcome(scenario, play(scenario, "4.0"), "4.0").differences == ()
     elif "op" in document:
         assert document["op"] in READERS
         parse_command(document)

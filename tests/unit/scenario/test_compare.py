@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streaming.scenario.compare import Difference, Verdict, compare, judge
+from streaming.scenario.compare import Comparison, Difference, compare, compare_outcome
 from streaming.scenario.definitions import Declarations
 from streaming.scenario.document import Scenario
 from streaming.scenario.expectations import Expected
@@ -99,15 +99,17 @@ def test_error_texts_are_informative_and_codes_count():
 
 
 def test_without_a_record_of_the_version_or_expectations_there_is_nothing_to_compare():
-    assert judge(scenario({"3.10.8": OUTCOME}), OUTCOME, "4.0") == Verdict((), ())
+    assert compare_outcome(scenario({"3.10.8": OUTCOME}), OUTCOME, "4.0") == Comparison((), ())
 
 
 def test_the_record_of_the_version_counts_and_steps_are_called_by_what_they_do():
     other = changed(["steps", 0, "messages"], [])
     both = scenario({"4.0.5": OUTCOME, "3.10.8": other})
 
-    assert judge(both, OUTCOME, "4.0") == Verdict(("the record of RabbitMQ 4.0.5",), ())
-    assert judge(both, OUTCOME, "3.10") == Verdict(
+    assert compare_outcome(both, OUTCOME, "4.0") == Comparison(
+        ("the record of RabbitMQ 4.0.5",), ()
+    )
+    assert compare_outcome(both, OUTCOME, "3.10") == Comparison(
         ("the record of RabbitMQ 3.10.8",),
         (Difference("recorded", "steps[1] get at 20 ms.messages", "nothing", "'a' as g/0"),),
     )
@@ -123,7 +125,9 @@ def test_the_record_of_the_version_counts_and_steps_are_called_by_what_they_do()
     ],
 )
 def test_an_expectation_that_is_met_is_no_difference(expect):
-    assert judge(scenario(None, expect), OUTCOME, "4.0") == Verdict(("what it expects",), ())
+    assert compare_outcome(scenario(None, expect), OUTCOME, "4.0") == Comparison(
+        ("what it expects",), ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,7 @@ def test_an_expectation_that_is_met_is_no_difference(expect):
     ],
 )
 def test_an_expectation_that_is_not_met_is_a_difference(expect, difference):
-    assert judge(scenario(None, expect), OUTCOME, "4.0") == Verdict(
+    assert compare_outcome(scenario(None, expect), OUTCOME, "4.0") == Comparison(
         ("what it expects",), (Difference("expected", *difference),)
     )
 
@@ -153,13 +157,13 @@ def test_an_expectation_that_is_not_met_is_a_difference(expect, difference):
 def test_a_refused_topology_meets_no_expectation():
     outcome = {"setup_error": {"code": 404, "text": "NOT_FOUND - no queue"}}
 
-    assert judge(scenario(None, {"q": []}), outcome, "4.0").differences == (
+    assert compare_outcome(scenario(None, {"q": []}), outcome, "4.0").differences == (
         Difference("expected", "definitions", "accepted", "404 NOT_FOUND - no queue"),
     )
 
 
 def test_record_and_expectations_are_both_compared():
-    verdict = judge(scenario({"4.0.5": OUTCOME}, {"q": []}), OUTCOME, "4.0")
+    verdict = compare_outcome(scenario({"4.0.5": OUTCOME}, {"q": []}), OUTCOME, "4.0")
 
     assert verdict.against == ("the record of RabbitMQ 4.0.5", "what it expects")
     assert [difference.against for difference in verdict.differences] == ["expected"]
