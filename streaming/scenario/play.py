@@ -9,16 +9,15 @@ also be recorded first and its replies read later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.protocol.commands import MAX_COUNT
 from streaming.scenario.core_broker import CoreBroker
-from streaming.scenario.document import VERSIONS, Scenario
-from streaming.scenario.open_deliveries import OpenDeliveries
+from streaming.scenario.document import Scenario
 from streaming.scenario.replies import (
-    START_MS,
     VHOST,
     Answered,
     Broker,
@@ -38,6 +37,7 @@ SECOND_PASS_MS = 200
 DRAIN_CHANNEL = "drain"
 
 Outcome = dict[str, Any]
+Settlement = commands.Ack | commands.Nack | commands.Reject
 Phase = Literal["declared", "waited", "stepped", "ended", "emptied"]
 """The phase that has just ended, in the order of the play."""
 
@@ -51,6 +51,59 @@ class Watcher(Protocol):
         Args:
             result: the step's result as recorded; `error` if the definitions were refused.
         """
+
+
+class OpenDeliveries:
+    """The deliveries that clients consider unacked, by ref, tracked like the recorder did.
+
+    If a queue expires or is deleted with its last consumer, clients are not told, and the broker
+    accepts settlements of its messages. So a ref is missing only if it was never delivered, or if
+    an earlier step settled or recovered it, closed its channel, or deleted its queue.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, Delivered] = {}
+
+    def add(self, delivery: Delivered) -> None:
+        """Add a delivery; a repeated ref replaces the older one."""
+        self._open.pop(delivery.ref, None)
+        self._open[delivery.ref] = delivery
+
+    def after(self, command: Command, *, refused: bool) -> None:
+        """Forget the deliveries that a command ended; a refused command closes its channel."""
+        match command:
+            case commands.DeleteQueue(queue=queue) if not refused:
+                self._forget(lambda one: one.queue == queue)
+            case commands.Recover(channel=channel) | commands.CloseChannel(channel=channel):
+                self.left(channel)
+            case _ if refused and not isinstance(command, commands.Check):
+                self.left(getattr(command, "channel", None))
+
+    def left(self, channel: str | None) -> None:
+        """Forget the deliveries of a channel."""
+        self._forget(lambda one: one.channel == channel)
+
+    def before(self, command: Command) -> set[str]:
+        """Settle the refs of a command; return those that are not open."""
+        match command:
+            case commands.Ack() | commands.Nack() | commands.Reject():
+                return {ref for ref in command.refs if not self._settle(ref, command)}
+            case _:
+                return set()
+
+    def _settle(self, ref: str, settlement: Settlement) -> bool:
+        delivery = self._open.get(ref)
+        if delivery is None or settlement.channel not in {None, delivery.channel}:
+            return False
+        if getattr(settlement, "multiple", False):
+            known = list(self._open)
+            older = set(known[: known.index(ref)])
+            self._forget(lambda one: one.channel == delivery.channel and one.ref in older)
+        del self._open[ref]
+        return True
+
+    def _forget(self, ended: Callable[[Delivered], bool]) -> None:
+        self._open = {ref: one for ref, one in self._open.items() if not ended(one)}
 
 
 class Player:
@@ -253,6 +306,3 @@ def _queues_of(document: dict[str, Any]) -> list[str]:
 def play(scenario: Scenario, compat: Compat = "4.0") -> Outcome:
     """Play a scenario on the core; return the outcome as in recorded files."""
     return Player(scenario, CoreBroker(compat)).play()
-
-
-__all__ = ["START_MS", "VERSIONS", "VHOST", "Outcome", "Phase", "Player", "Watcher", "play"]

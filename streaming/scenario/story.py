@@ -13,11 +13,17 @@ from typing import Any, NamedTuple
 from streaming.broker.events import Kind
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import VERSIONS, Scenario
-from streaming.scenario.final_state import final_state
-from streaming.scenario.narration import MORE, Narration, News, Tone
+from streaming.scenario.narration import MORE, Narration, News, Sentence, Tone
 from streaming.scenario.play import Outcome, Phase, Player
 from streaming.scenario.steps import Publish
-from streaming.scenario.wording import queue_words, quoted, step_words
+from streaming.scenario.wording import (
+    counted,
+    exchange_words,
+    keys_words,
+    queue_words,
+    quoted,
+    step_words,
+)
 from topology.values import Compat
 
 
@@ -147,7 +153,7 @@ class Story:
             self._say(f"{INDENT}{item.text}", item.tone)
 
     def _tell_end(self, outcome: Outcome) -> None:
-        for text, tone in final_state(outcome):
+        for text, tone in _final_state(outcome):
             self._say(text, tone)
         if self._paths:
             self._say("")
@@ -178,3 +184,58 @@ def _names(scenario: Scenario) -> list[str]:
         seen[body] += 1
         names.append(quoted(body) + (f" #{seen[body]}" if occurrences[body] > 1 else ""))
     return names
+
+
+def _final_state(outcome: Outcome) -> Iterator[Sentence]:
+    """Describe the outcome's final observation."""
+    for queue, messages in outcome["queues"].items():
+        there = f"{MORE}queue {quoted(queue)}"
+        if messages is None:
+            yield f"{there} no longer exists", "quiet"
+            continue
+        yield f"{there}: {_count(messages)}", "plain"
+        for message in messages:
+            yield from _message(message)
+        for entry in outcome["unacked"].get(queue, ()):
+            yield f"{MORE * 2}{quoted(entry['body'])} is still unacked as {entry['ref']}", "plain"
+    for queue, messages in outcome.get("second_pass", {}).items():
+        yield f"{MORE}queue {quoted(queue)}, a little later: {_count(messages)}", "plain"
+        for message in messages:
+            yield from _message(message)
+
+
+def _count(messages: list[dict[str, Any]]) -> str:
+    return counted(len(messages), "message") if messages else "empty"
+
+
+def _message(message: dict[str, Any]) -> Iterator[Sentence]:
+    redelivered = ", redelivered" if message["redelivered"] else ""
+    yield f"{MORE * 2}{quoted(message['body'])}{redelivered}", "plain"
+    headers = message["headers"] or {}
+    deaths = headers.get("x-death")
+    if not isinstance(deaths, list):
+        return
+    for index, death in enumerate(deaths):
+        if isinstance(death, dict):
+            yield f"{MORE * 3}x-death[{index}]: {_death(death)}", "moved"
+    for which in ("first", "last"):
+        names = [f"x-{which}-death-{part}" for part in ("reason", "queue", "exchange")]
+        if all(isinstance(headers.get(name), str) for name in names):
+            reason, queue, exchange = (headers[name] for name in names)
+            words = f"{reason}, {quoted(queue)}, {quoted(exchange)}"
+            yield f"{MORE * 3}x-{which}-death-reason, -queue, -exchange: {words}", "quiet"
+
+
+def _death(death: dict[str, Any]) -> str:
+    """An entry of x-death; a client may have written anything into it."""
+    count = death.get("count")
+    words = f"{death.get('reason')} in queue {quoted(str(death.get('queue')))}"
+    words += ", once" if count == 1 else f", {count} times"
+    exchange, keys = death.get("exchange"), death.get("routing-keys")
+    if isinstance(exchange, str):
+        words += f"; it came through {exchange_words(exchange)}"
+    if isinstance(keys, list) and keys:
+        words += f" with {keys_words(str(key) for key in keys)}"
+    if "original-expiration" in death:
+        words += f"; its expiration was {death['original-expiration']} ms"
+    return words
