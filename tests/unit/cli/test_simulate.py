@@ -192,7 +192,7 @@ def test_check_names_what_it_could_not_check(dlx, write):
     ]
     assert dlx("simulate", "--check", "--compat", "3.10", name) == (
         0,
-        "1 of 1 scenarios equal\n1 not checked: nothing to compare them with\n",
+        "1 of 1 scenarios equal\n1 not checked: they have no expected outcome\n",
         "",
     )
 
