@@ -161,7 +161,9 @@ def causes_of_quarantine():
     found = {"lost_in_kafka", "lost_topic"}
     for folder in ("protocol", "pipeline"):
         for file in (ROOT / "streaming" / folder).rglob("*.py"):
-            found |= set(re.findall(r'(?:MalformedRecordError|PropertyFault)\(\s*"(\w+)"', file.read_text()))
+            found |= set(
+                re.findall(r'(?:MalformedRecordError|PropertyFault)\(\s*"(\w+)"', file.read_text())
+            )
     return found
 
 
