@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from pyspark.errors import StreamingQueryException
 
 from streaming.config import (
@@ -32,6 +32,7 @@ from streaming.config import (
 )
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
+from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.protocol.headers import VHOST
@@ -134,25 +135,23 @@ class PipelineRun:
             Player(scenario, writer).play()
         servers = {"bootstrap.servers": self._place.bootstrap_servers}
         KafkaTopics(self._config(), dict(servers)).prepare()
-        producer = Producer({**servers, "enable.idempotence": True, "log_level": 0})
+        sender = RecordSender({**servers, "enable.idempotence": True})
         offsets = [0] * PARTITIONS
-        for partition, record in self._in_order(interleaved=interleaved):
-            while True:
-                try:
-                    producer.produce(
-                        self._log_topic,
-                        value=record.value,
-                        headers=record.headers,  # type: ignore[arg-type] # a list is invariant
-                        partition=partition,
-                        timestamp=record.at_ms,
-                    )
-                except BufferError:
-                    producer.poll(0.1)
-                    continue
-                break
-            offsets[partition] += 1
-        if left := producer.flush(TIMEOUT_S):
-            raise SimulationError(f"Kafka did not take {left} records of the scenarios")
+        try:
+            for partition, record in self._in_order(interleaved=interleaved):
+                sender.send(
+                    self._log_topic,
+                    record.value,
+                    headers=record.headers,
+                    partition=partition,
+                    timestamp=record.at_ms,
+                )
+                offsets[partition] += 1
+            sender.flush(TIMEOUT_S)
+        except SendError as error:
+            raise SimulationError(
+                f"Kafka did not accept the scenarios' records: {error}"
+            ) from error
         self._written = {
             str(partition): offset for partition, offset in enumerate(offsets) if offset
         }

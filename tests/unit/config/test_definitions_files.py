@@ -65,7 +65,7 @@ def test_each_vhost_gets_its_part_of_a_cluster_export(tmp_path: Path):
     }
 
 
-def test_a_single_vhosts_export_is_for_the_vhost_that_names_it(tmp_path: Path):
+def test_the_export_of_one_vhost_belongs_to_the_vhost_that_names_the_file(tmp_path: Path):
     export = written(tmp_path / "one.json", {"queues": [{"name": "q"}]})
 
     assert load_vhost_definitions(config_with(shop=export)) == {
@@ -73,7 +73,7 @@ def test_a_single_vhosts_export_is_for_the_vhost_that_names_it(tmp_path: Path):
     }
 
 
-def test_what_is_not_modelled_is_told_once_for_a_file_that_two_vhosts_name(tmp_path: Path):
+def test_an_unsupported_item_is_reported_once_for_a_file_of_two_vhosts(tmp_path: Path):
     stream = {"name": "log", "arguments": {"x-queue-type": "stream"}}
     queues = [{**stream, "vhost": vhost} for vhost in ("a", "b")]
     queues += [{"name": "q", "vhost": vhost} for vhost in ("a", "b")]
@@ -119,7 +119,7 @@ def test_every_problem_of_every_file_is_named_under_its_setting(tmp_path: Path):
     ]
 
 
-def test_what_is_right_for_one_rabbitmq_can_be_wrong_for_another(tmp_path: Path):
+def test_an_argument_can_be_valid_in_one_rabbitmq_version_only(tmp_path: Path):
     quorum: Table = {"x-queue-type": "quorum", "x-delivery-limit": -1}
     export = written(tmp_path / "one.json", {"queues": [{"name": "q", "arguments": quorum}]})
     config = config_with(shop=export)
@@ -133,7 +133,7 @@ def test_what_is_right_for_one_rabbitmq_can_be_wrong_for_another(tmp_path: Path)
     ]
 
 
-def test_a_file_that_is_no_json_is_named(tmp_path: Path):
+def test_a_file_that_is_not_json_is_reported(tmp_path: Path):
     broken = tmp_path / "broken.json"
     broken.write_text("{")
 
@@ -143,13 +143,13 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path):
     assert "JSON" in problem
 
 
-def test_a_file_that_declares_nothing_for_anybody_is_fine(tmp_path: Path):
+def test_an_empty_definitions_file_is_valid(tmp_path: Path):
     empty = written(tmp_path / "empty.json", {})
 
     assert load_vhost_definitions(config_with(shop=empty)) == {"shop": Definitions()}
 
 
-def test_every_secret_that_is_not_there_is_named_once():
+def test_every_missing_secret_is_reported_once():
     config = parse_config("""
         job.spark_properties."spark.hadoop.fs.s3a.secret.key" = { env = "A" }
         [kafka.security]
@@ -175,7 +175,7 @@ def test_every_secret_that_is_not_there_is_named_once():
     ]
 
 
-def test_a_certificate_that_is_not_there_is_named(tmp_path: Path):
+def test_a_missing_certificate_is_reported(tmp_path: Path):
     config = parse_config(f"""
         [kafka.security]
         ssl.certificate.location = "{tmp_path}/chain.pem"
@@ -190,7 +190,7 @@ def test_a_certificate_that_is_not_there_is_named(tmp_path: Path):
     )
 
 
-def test_secrets_that_are_there_are_no_news():
+def test_available_secrets_pass_the_check():
     config = parse_config('kafka.security."ssl.key.password" = { env = "A" }')
 
     check_secrets(config, {"A": "a"})
@@ -211,7 +211,7 @@ def problems(definitions: Definitions, lanes: int = 2, *, administrator: bool = 
     return list(import_problems(config, "/", definitions))
 
 
-def test_who_imports_must_be_an_administrator():
+def test_only_an_administrator_can_import():
     [problem] = problems(Definitions(), administrator=False)
 
     assert problem.startswith("are imported by 'ops', the user of the first commands input")
@@ -226,7 +226,7 @@ def test_who_imports_must_be_an_administrator():
         (Definitions(operator_policies=(Policy("o", ".*", {"max-length": 1}),)), "policy 'o': "),
     ],
 )
-def test_what_several_lanes_do_not_offer_is_named(definitions, what):
+def test_features_that_need_one_lane_are_refused_with_several(definitions, what):
     [problem] = problems(definitions)
 
     assert problem.startswith(f"{what}NOT_IMPLEMENTED - ")

@@ -70,11 +70,11 @@ def test_a_mark_is_a_fraction_or_a_size(written, mark):
         ('"9999PB"', TOO_LARGE),
     ],
 )
-def test_a_mark_that_means_nothing_is_refused(written, problem):
+def test_an_invalid_mark_is_refused(written, problem):
     assert problem_of(written) == problem
 
 
-def test_a_mark_made_by_code_is_held_to_the_same_bounds():
+def test_a_mark_made_by_code_is_checked_too():
     with pytest.raises(InvalidConfigError) as caught:
         FlowSettings(vm_memory_high_watermark=Absolute(-1))
 

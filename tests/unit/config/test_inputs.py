@@ -33,7 +33,7 @@ def problems_of(mapping: str) -> list[str]:
     return [str(problem).removeprefix("inputs[2].mapping") for problem in caught.value.problems]
 
 
-def test_a_mapping_needs_no_more_than_an_exchange():
+def test_a_mapping_needs_only_an_exchange():
     assert mapping_of('{ exchange = "orders" }') == TopicMapping(
         vhost="/", exchange="orders", routing_key=""
     )
@@ -96,17 +96,17 @@ def test_an_exchange_is_a_text_the_record_key_or_a_header(written, selector):
         ("1", [": expected a table, got a whole number"]),
     ],
 )
-def test_a_mapping_that_says_nothing_clear_is_refused(mapping, problems):
+def test_an_invalid_mapping_is_refused(mapping, problems):
     assert problems_of(mapping) == problems
 
 
-def test_a_fallback_vhost_is_not_asked_to_be_listed_before_a_record_needs_it():
+def test_a_vhost_from_a_header_need_not_be_listed():
     mapping = mapping_of('{ exchange = "a", vhost = { header = "tenant" } }')
 
     assert mapping == TopicMapping(exchange="a", vhost=RecordHeader("tenant"))
 
 
-def test_a_foreign_topic_carries_no_commands():
+def test_a_mapped_topic_carries_no_commands():
     with pytest.raises(InvalidConfigError) as caught:
         InputSettings(topic="orders", source="commands", mapping=TopicMapping(exchange="a"))
 
@@ -115,7 +115,7 @@ def test_a_foreign_topic_carries_no_commands():
     )
 
 
-def test_a_foreign_topic_is_never_made_and_has_no_partitions_to_say():
+def test_partitions_cannot_be_set_for_a_mapped_topic():
     with pytest.raises(InvalidConfigError) as caught:
         InputSettings(topic="orders", partitions=3, mapping=TopicMapping(exchange="a"))
 

@@ -48,14 +48,14 @@ def test_another_address_is_refused(address, fault):
     assert str(caught.value) == f"bootstrap_servers[1]: {fault}"
 
 
-def test_there_is_a_server_to_begin_with():
+def test_at_least_one_server_is_required():
     with pytest.raises(InvalidConfigError) as caught:
         KafkaSettings(bootstrap_servers=())
 
     assert str(caught.value) == "bootstrap_servers: is empty: name at least one server"
 
 
-def test_a_topic_has_replicas():
+def test_a_replication_factor_of_zero_is_refused():
     with pytest.raises(InvalidConfigError) as caught:
         KafkaSettings(replication_factor=0)
 
@@ -74,7 +74,7 @@ def test_a_topic_has_replicas():
         ("value.deserializer", "is set by the job"),
     ],
 )
-def test_what_the_guarantees_rest_on_cannot_be_passed_through(name, fault):
+def test_properties_that_the_job_sets_cannot_be_passed_through(name, fault):
     with pytest.raises(InvalidConfigError) as caught:
         KafkaSettings(jvm_properties={name: "x"}, librdkafka_properties={name: "x"})
 
@@ -141,7 +141,7 @@ def test_a_user_name_and_password_become_a_line_of_jaas(mechanism, module):
     }
 
 
-def test_the_line_of_jaas_does_not_show_itself():
+def test_the_line_of_jaas_is_masked_in_a_repr():
     settings = kafka(sasl_mechanism="PLAIN", sasl_password=Secret("env", "KAFKA_PASSWORD"))
 
     assert "ss" not in repr(jvm_properties(settings, PASSWORD)["sasl.jaas.config"])
@@ -194,7 +194,7 @@ def test_certificates_given_as_text_serve_the_jvm_too():
     }
 
 
-def test_what_the_jvm_cannot_be_given_is_named(tmp_path: Path):
+def test_security_settings_without_a_jvm_equivalent_are_refused(tmp_path: Path):
     (tmp_path / "der").write_bytes(b"\xff\xfe")
     settings = kafka(
         sasl_mechanism="GSSAPI",
@@ -215,7 +215,7 @@ def test_what_the_jvm_cannot_be_given_is_named(tmp_path: Path):
     ]
 
 
-def test_a_clients_own_properties_have_the_last_word():
+def test_a_clients_own_properties_override_the_shared_ones():
     settings = KafkaSettings(
         security={"security.protocol": "ssl"},
         jvm_properties={"security.protocol": "SASL_SSL", "sasl.jaas.config": Secret("env", "J")},
@@ -256,7 +256,7 @@ def test_librdkafka_knows_every_property_that_it_is_given():
         confluent_kafka.Consumer(properties | {"group.id": "x", "sasl.no.such": "x"})
 
 
-def test_what_librdkafka_does_not_take_is_found_when_the_file_is_read(tmp_path: Path):
+def test_properties_that_librdkafka_refuses_are_found_when_the_file_is_read(tmp_path: Path):
     file = tmp_path / "dlx.toml"
     file.write_text(
         "[kafka.security]\n"
@@ -284,7 +284,7 @@ def test_what_librdkafka_does_not_take_is_found_when_the_file_is_read(tmp_path: 
     assert 'Invalid value "SASL" for configuration property' in str(refused.value)
 
 
-def test_properties_of_which_no_client_can_be_made_are_refused_without_their_secrets():
+def test_a_refusal_of_librdkafka_does_not_show_secrets():
     settings = kafka(
         security_protocol="SSL", ssl_key_pem=Secret("env", "KEY"), ssl_ca_location="/none.pem"
     )

@@ -69,7 +69,7 @@ def test_a_read_file_has_its_paths_as_they_are_written(tmp_path: Path):
     assert config.vhosts["/"].definitions == "definitions.json"
 
 
-def test_the_current_folder_matters_only_where_the_file_is_named_from(tmp_path: Path, monkeypatch):
+def test_the_current_folder_matters_only_for_the_path_of_the_file(tmp_path: Path, monkeypatch):
     (tmp_path / "dlx.toml").write_text("")
     monkeypatch.chdir(tmp_path)
 
@@ -169,7 +169,7 @@ def problems_of(text: str) -> list[str]:
         ("a = " + "[" * 100_000, "is not valid TOML: nested too deeply"),
     ],
 )
-def test_text_that_is_no_toml_is_refused_by_the_name_of_the_file(text, what):
+def test_text_that_is_not_toml_is_refused_with_the_name_of_the_file(text, what):
     (problem,) = problems_of(text)
 
     assert problem.startswith(f"dlx.toml: {what}")
@@ -197,13 +197,13 @@ def test_no_message_repeats_a_value_that_may_be_a_secret():
     assert "hunter2" not in "\n".join(problems)
 
 
-def test_a_byte_order_mark_is_read_over(tmp_path: Path):
+def test_a_byte_order_mark_is_ignored(tmp_path: Path):
     (tmp_path / "dlx.toml").write_bytes(b"\xef\xbb\xbf[job]\ntrigger_ms = 7\n")
 
     assert read_config(tmp_path / "dlx.toml").job.trigger_ms == 7
 
 
-def test_a_missing_file_is_named(tmp_path: Path):
+def test_a_missing_file_is_reported(tmp_path: Path):
     path = tmp_path / "dlx.toml"
 
     with pytest.raises(InvalidConfigError) as caught:
@@ -212,14 +212,14 @@ def test_a_missing_file_is_named(tmp_path: Path):
     assert str(caught.value) == f"{path}: no such file; `dlx config show` prints one to start from"
 
 
-def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path):
+def test_a_folder_instead_of_a_file_is_reported(tmp_path: Path):
     with pytest.raises(InvalidConfigError) as caught:
         load_config(tmp_path)
 
     assert str(caught.value) == f"{tmp_path}: cannot be read: Is a directory"
 
 
-def test_a_file_in_another_encoding_is_named(tmp_path: Path):
+def test_a_file_in_another_encoding_is_reported(tmp_path: Path):
     path = tmp_path / "dlx.toml"
     path.write_bytes(b"# caf\xe9")
 

@@ -15,7 +15,7 @@ from streaming.config import (
 from topology.errors import DlxError, Problem
 
 
-def test_the_error_is_an_operators_and_survives_pickling():
+def test_the_error_survives_pickling():
     error = InvalidConfigError([Problem("job", "is wrong"), Problem("kafka", "too")])
 
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
@@ -31,7 +31,7 @@ def test_a_configuration_survives_pickling():
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 - our own bytes
 
 
-def test_a_configuration_made_by_code_is_held_to_the_same_rules():
+def test_a_configuration_made_by_code_is_checked_too():
     with pytest.raises(InvalidConfigError) as caught:
         JobConfig(
             vhosts={},
@@ -47,7 +47,7 @@ def test_a_configuration_made_by_code_is_held_to_the_same_rules():
     ]
 
 
-def test_a_section_made_by_code_is_held_to_the_same_bounds():
+def test_a_section_made_by_code_is_checked_too():
     with pytest.raises(InvalidConfigError) as caught:
         VhostSettings(lanes=0, consumer_timeout_ms=-1, definitions="")
 

@@ -45,7 +45,7 @@ def test_a_setting_changes_the_hash_if_and_only_if_it_can_change_a_result(path):
     assert (hash_of(changed) != hash_of(BASE)) == (path in CHANGE_THE_OUTCOME)
 
 
-def test_every_path_that_is_said_to_matter_is_tried():
+def test_every_setting_that_changes_the_outcome_is_tested():
     assert set(CHANGES) >= CHANGE_THE_OUTCOME
 
 
@@ -134,7 +134,7 @@ def test_the_settings_that_are_hashed_by_default_are_these():
     }
 
 
-def test_a_refused_start_can_say_what_has_changed():
+def test_changed_settings_are_listed_with_both_values():
     before = outcome_settings(JobConfig())
     after = outcome_settings(
         parse_config("""
@@ -155,7 +155,7 @@ def test_a_refused_start_can_say_what_has_changed():
     assert outcome_changes(before, before) == ()
 
 
-def test_ways_to_take_a_routing_key_are_told_apart():
+def test_different_sources_of_a_routing_key_have_different_hashes():
     written = [
         '""',
         '"record_key"',

@@ -53,7 +53,7 @@ def test_the_durations_and_limits_that_the_documents_promise_are_the_defaults():
     assert config.tables.contents_lag_ms == 5000
 
 
-def test_a_file_says_everything_by_its_tables():
+def test_a_file_can_set_everything():
     config = parse_config("""
         [job]
         clock = "event"
@@ -107,7 +107,7 @@ def test_a_file_says_everything_by_its_tables():
     )
 
 
-def test_bootstrap_servers_may_be_written_as_kafka_users_do():
+def test_bootstrap_servers_may_be_one_string_with_commas():
     assert parse_config('kafka.bootstrap_servers = "a:1, b:2"').kafka.bootstrap_servers == (
         "a:1",
         "b:2",
@@ -157,7 +157,7 @@ def test_every_problem_is_found_in_one_run():
     ]
 
 
-def test_what_follows_from_an_unreadable_value_is_not_reported_as_well():
+def test_consequences_of_an_unreadable_value_are_not_reported():
     assert problems_of("""
         vhosts = 5
         [kafka]
@@ -179,7 +179,7 @@ def test_what_follows_from_an_unreadable_value_is_not_reported_as_well():
     ]
 
 
-def test_problems_between_tables_are_still_found_beside_others():
+def test_conflicts_between_tables_are_reported_beside_other_problems():
     assert problems_of("""
         [flow]
         max_body_bytes = 100_000_000
@@ -257,10 +257,10 @@ def test_a_value_of_the_wrong_kind_is_refused_at_its_path(text, problem):
         ("[[inputs]]\nmapping = {}", "inputs[0].mapping.exchange: is missing"),
     ],
 )
-def test_what_must_be_there_is_asked_for(text, problem):
+def test_a_missing_table_or_key_is_reported(text, problem):
     assert problem in problems_of(text)
 
 
-def test_a_table_of_three_letters_is_recognised():
+def test_a_misspelt_table_of_three_letters_gets_a_suggestion():
     with pytest.raises(InvalidConfigError, match=r"^jbo: unknown key \(did you mean 'job'\?\)$"):
         parse_config("[jbo]\ntrigger_ms = 5\n")

@@ -15,7 +15,7 @@ def problems_of(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_without_a_topic_for_commands_nothing_could_be_declared():
+def test_an_input_for_commands_is_required():
     assert problems_of(PUBLISHES) == [
         (
             'inputs: no input has source = "commands": add one, such as topic = "dlx.commands", '
@@ -24,7 +24,7 @@ def test_without_a_topic_for_commands_nothing_could_be_declared():
     ]
 
 
-def test_without_a_topic_for_publishes_there_is_nothing_to_do():
+def test_an_input_for_publishes_is_required():
     assert problems_of(COMMANDS) == ['inputs: no input has source = "publishes"']
 
 
@@ -32,26 +32,26 @@ def test_a_mapped_topic_is_a_source_of_publishes():
     assert parse_config(COMMANDS + FOREIGN).topics_of("publishes") == ("orders",)
 
 
-def test_an_input_acts_for_a_user_that_is_listed():
+def test_the_user_of_an_input_must_be_listed():
     assert problems_of("[users.alice]") == [
         "inputs[0].user: there is no [users.guest]",
         "inputs[1].user: there is no [users.guest]",
     ]
 
 
-def test_a_topic_is_read_once():
+def test_two_inputs_cannot_share_a_topic():
     assert problems_of(PUBLISHES + COMMANDS + PUBLISHES) == [
         "inputs[2].topic: is already the topic of inputs[0].topic"
     ]
 
 
-def test_topics_that_kafka_cannot_tell_apart_in_its_metrics_are_refused():
+def test_topics_that_collide_in_kafkas_metrics_are_refused():
     text = PUBLISHES + COMMANDS + '[[inputs]]\ntopic = "dlx_publishes"\n'
 
     assert problems_of(text) == ["inputs[2].topic: is already the topic of inputs[0].topic"]
 
 
-def test_what_is_written_is_not_read_again():
+def test_an_input_cannot_be_an_outbound_topic():
     text = COMMANDS + '[[inputs]]\ntopic = "dlx.out._2f.guest"\n'
 
     assert problems_of(text) == [
@@ -62,7 +62,7 @@ def test_what_is_written_is_not_read_again():
     ]
 
 
-def test_the_heartbeats_topic_is_nobody_elses():
+def test_an_input_cannot_be_a_heartbeat_topic():
     text = COMMANDS + '[[inputs]]\ntopic = "dlx.out._2f.guest.alive"\n'
 
     assert problems_of(text) == [
@@ -124,23 +124,23 @@ def test_partitions_are_a_multiple_of_the_lanes():
     ]
 
 
-def test_partitions_that_nobody_asked_for_give_every_lane_the_same_share():
+def test_by_default_every_lane_gets_the_same_number_of_partitions():
     config = parse_config("vhosts.a.lanes = 4\nvhosts.b.lanes = 6\nvhosts.c.lanes = 1")
 
     assert [config.partitions_of(each) for each in config.inputs] == [12, 12]
 
 
-def test_partitions_are_those_of_the_input_or_else_of_the_cluster():
+def test_partitions_of_an_input_override_those_of_the_cluster():
     config = parse_config(f"kafka.topic_partitions = 2\n{PUBLISHES}partitions = 3\n{COMMANDS}")
 
     assert [config.partitions_of(each) for each in config.inputs] == [3, 2]
 
 
-def test_one_lane_gets_one_partition_whose_order_is_the_order():
+def test_one_lane_gets_one_partition():
     assert JobConfig().partitions_of(JobConfig().inputs[0]) == 1
 
 
-def test_lanes_that_share_no_reasonable_number_of_partitions_are_refused():
+def test_lanes_that_would_need_too_many_partitions_are_refused():
     assert problems_of("vhosts.a.lanes = 1024\nvhosts.b.lanes = 1023") == [
         (
             "vhosts: an even share for all their lanes needs 1_047_552 partitions, and 10_000 is "
@@ -161,7 +161,7 @@ def test_a_body_at_its_limit_leaves_room_for_headers():
     ]
 
 
-def test_rules_leave_alone_what_could_not_be_read():
+def test_rules_skip_unreadable_values():
     text = PUBLISHES + 'mapping = { exchange = "x" }\nsource = "commands"\n' + COMMANDS
 
     assert problems_of(text) == [
@@ -169,7 +169,7 @@ def test_rules_leave_alone_what_could_not_be_read():
     ]
 
 
-def test_the_two_sources_name_their_topics():
+def test_each_source_has_its_topics():
     config = parse_config(PUBLISHES + COMMANDS + FOREIGN)
 
     assert config.topics_of("publishes") == ("dlx.publishes", "orders")

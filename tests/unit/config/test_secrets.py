@@ -127,11 +127,11 @@ def test_values_become_the_strings_that_clients_take():
         ),
     ],
 )
-def test_what_is_no_property_of_this_table_is_refused(written, problems):
+def test_an_invalid_security_property_is_refused(written, problems):
     assert problems_of(written) == problems
 
 
-def test_properties_made_by_code_are_held_to_the_same_rules():
+def test_properties_made_by_code_are_checked_too():
     with pytest.raises(InvalidConfigError) as caught:
         KafkaSettings(
             security={"sasl.password": "hunter2", "ssl.key.password": Secret("env", "")},
@@ -188,7 +188,7 @@ def test_names_of_secrets_are_known(name):
         "google_application_credentials",
     ],
 )
-def test_names_that_only_speak_of_secrets_are_not_taken_for_them(name):
+def test_names_that_only_mention_secrets_are_not_secret(name):
     assert not is_secret_name(name)
 
 
@@ -214,7 +214,7 @@ def test_secrets_are_fetched_when_a_client_is_made(tmp_path: Path):
     }
 
 
-def test_a_fetched_secret_does_not_show_itself():
+def test_a_fetched_secret_is_masked_in_a_repr():
     revealed = reveal({"p": Secret("env", "A"), "u": "dlx"}, "t", {"A": "hunter2"})
 
     assert repr(revealed) == "{'p': '******', 'u': 'dlx'}"
@@ -227,7 +227,7 @@ def test_the_text_of_a_secret_is_the_string_that_clients_take():
     assert isinstance(SecretText("hunter2"), str)
 
 
-def test_every_secret_that_is_not_there_is_named(tmp_path: Path):
+def test_every_missing_secret_is_reported(tmp_path: Path):
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "binary").write_bytes(b"\xff")
     properties: dict[str, Property] = {

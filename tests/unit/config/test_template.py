@@ -121,7 +121,7 @@ def test_every_form_of_the_high_mark_is_read_again_as_it_was(mark):
     assert parse_config(show_config(config)) == config
 
 
-def test_every_setting_is_shown_under_its_comment():
+def test_every_setting_is_shown_below_its_description():
     lines = show_config(JobConfig()).splitlines()
     text = " ".join(line.removeprefix("# ") for line in lines)
 
@@ -135,7 +135,7 @@ def test_every_setting_is_shown_under_its_comment():
             assert inline in text or headed in text, name
 
 
-def test_comments_are_given_once():
+def test_descriptions_are_shown_once():
     shown = show_config(EVERYTHING_CHANGED)
 
     assert shown.count("# The Kafka topic.") == 1
@@ -150,7 +150,7 @@ def test_a_setting_that_is_not_set_is_shown_as_an_example():
     assert '\n# exchange = "orders"\n' in shown
 
 
-def test_the_examples_are_good_ones():
+def test_the_examples_are_valid():
     shown = show_config(JobConfig())
     commented = [
         "kafka.topic_partitions = 4",
@@ -173,14 +173,14 @@ def test_no_line_is_wider_than_a_hundred_characters():
     assert max(len(line) for line in show_config(JobConfig()).splitlines()) <= 100
 
 
-def test_of_secrets_it_shows_where_they_are():
+def test_a_secret_is_shown_as_a_reference():
     shown = show_config(EVERYTHING_CHANGED)
 
     assert '"sasl.password" = { file = "secrets/kafka" }' in shown
     assert 'AWS_SESSION_TOKEN = { env = "TOKEN" }' in shown
 
 
-def test_what_is_shown_by_default_is_this():
+def test_the_default_template_has_every_default():
     shown = show_config(JobConfig(job=JobSettings(trigger_ms=250)))
 
     document = tomllib.loads(shown)

@@ -146,7 +146,7 @@ def test_a_location_holds_no_credentials(location, fault):
         ("", "has no name"),
     ],
 )
-def test_spark_properties_leave_alone_what_the_job_depends_on(name, fault):
+def test_spark_properties_that_the_job_sets_are_refused(name, fault):
     assert fault_of_job(spark_properties={name: "1"}) == fault
 
 

@@ -37,7 +37,7 @@ def words(drawn):
     return [tuple(line.rsplit(maxsplit=1)) for line in lines]
 
 
-def test_every_message_and_every_copy_has_its_place(tables):
+def test_the_summary_accounts_for_every_message_and_copy(tables):
     assert words(balance(tables)) == [
         ("messages published", "5"),
         ("copies that entered queues, by a publish", "8"),
@@ -53,7 +53,7 @@ def test_every_message_and_every_copy_has_its_place(tables):
     ]
 
 
-def test_what_happened_anywhere_is_added_up_and_the_rest_left_out():
+def test_the_summary_adds_all_vhosts_and_omits_zeros():
     one = QueueBalance("/", "a", published=1000, endings={"maxlen": 900, "purged": 1}, held=2)
     other = QueueBalance("v", "b", refused=3, dead_lettered=4, ready=1, endings={"maxlen": 2})
     vhosts = [VhostBalance("/", 1200, unroutable=5, returned=6, publish_errors=7)]

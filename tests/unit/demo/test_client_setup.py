@@ -39,14 +39,14 @@ def test_by_default_the_jobs_own_topics_are_used():
     assert addresses.topics == ("dlx.publishes", "dlx.commands", "dlx.out._2f.guest")
 
 
-def test_without_topics_of_our_own_it_says_what_is_missing():
+def test_missing_topics_are_reported():
     config = parse_config(MAPPED)
 
     with pytest.raises(DemoError, match="a topic for publishes and one for commands"):
         addresses_of(config, {})
 
 
-def test_kafka_python_logs_on_as_the_other_clients_do():
+def test_kafka_python_gets_the_same_security_settings():
     addresses = addresses_of(parse_config(SECURE), {"PASSWORD": "secret"})
 
     assert kafka_python_settings(addresses.kafka) == {

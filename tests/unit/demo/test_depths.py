@@ -20,7 +20,7 @@ def test_a_copy_goes_from_ready_to_unacked_and_back_and_away():
     ]
 
 
-def test_events_of_no_copy_change_nothing():
+def test_events_about_no_copy_change_nothing():
     depths = Depths()
 
     depths.apply([CopyEvent("topology", None, None), CopyEvent("warning", "work", None)])
@@ -28,7 +28,7 @@ def test_events_of_no_copy_change_nothing():
     assert depths.by_queue() == {}
 
 
-def test_what_an_earlier_run_left_is_known():
+def test_copies_of_an_earlier_run_are_loaded():
     depths = Depths()
 
     depths.load([(1, "work", "ready"), (2, "work", "unacked"), (3, "dead", "ready")])

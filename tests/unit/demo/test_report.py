@@ -83,7 +83,7 @@ def test_without_a_dead_letter_the_summary_says_none(tmp_path):
     tables.close()
 
 
-def test_the_balance_ends_with_its_verdict_and_names_what_is_missing(directory):
+def test_the_balance_says_whether_it_is_closed_and_what_is_missing(directory):
     def verdict():
         opened = Tables(str(directory / "tables"))
         lines = list(balance_lines(balance(opened)))
@@ -99,7 +99,7 @@ def test_the_balance_ends_with_its_verdict_and_names_what_is_missing(directory):
     assert finding.startswith("missing dead letter: message 0/0/1, queue 'quotes', ")
 
 
-def test_every_place_is_named(tmp_path):
+def test_every_folder_is_listed(tmp_path):
     places = [line.split()[0] for line in place_lines(tmp_path)]
 
     names = ("tables", "checkpoints", "kafka", "logs", "dlx.toml")
@@ -134,7 +134,7 @@ def test_the_commands_run_as_they_are_printed(directory, tables):
         assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_the_queries_name_the_table_and_who_runs_them(directory, tables):
+def test_the_queries_name_the_table_and_the_programs(directory, tables):
     said = "\n".join(query_lines(directory, CHECKOUT, histories(tables)))
 
     assert f"delta.`{directory}/tables/dead_letters`" in said

@@ -35,7 +35,7 @@ def test_a_line_tells_depths_deaths_and_lag():
     )
 
 
-def test_before_the_first_batch_there_is_little_to_tell():
+def test_before_the_first_batch_the_line_is_short():
     state = STATE._replace(
         elapsed_s=None, phase="starting", batches=0, traffic={}, depths={}, deaths={}
     )

@@ -157,7 +157,7 @@ def test_rejections_count_one_queue_and_one_reason():
     assert rejections({}, PAYMENTS) == 0
 
 
-def test_a_body_that_is_not_the_shops_is_worked_on_all_the_same():
+def test_a_body_from_another_publisher_is_processed():
     for body in (b"", b"\xff", b"[]", b'{"order": "many"}'):
         assert payment(body, {}) == "reject"
         assert shipment(body) == "requeue"

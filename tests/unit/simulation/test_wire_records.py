@@ -143,7 +143,7 @@ def test_a_delivery_is_read_as_recordings_have_it():
     assert reply == Delivered("c", "g/0", "1.2.3", "q", {**MESSAGE, "redelivered": True})
 
 
-def test_no_headers_and_an_empty_table_are_told_apart():
+def test_missing_headers_differ_from_an_empty_table():
     returned = {
         "dlx-kind": b"return",
         "dlx-exchange": b"",
