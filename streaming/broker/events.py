@@ -172,14 +172,15 @@ class Events:
     def add_death(self, kind: int, queue: str, copy: Copy, outcome: DeathOutcome = PENDING) -> int:
         """Append a death; return its index in `death_outcomes`, to set the outcome later."""
         kinds = self.kinds
-        self.death_rows.append(len(kinds))
+        rows = self.death_rows
+        index = len(rows)
+        rows.append(len(kinds))
         kinds.append(kind)
         self.queues.append(queue)
         self.copies.append(copy)
         self.numbers.append(0)
-        outcomes = self.death_outcomes
-        outcomes.append(outcome)
-        return len(outcomes) - 1
+        self.death_outcomes.append(outcome)
+        return index
 
     def add_refused(self, queue: str, message: Message, envelope: Envelope) -> None:
         """Record that a full queue refused a message."""

@@ -69,6 +69,7 @@ class Publishing:
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._clock = context.clock
+        self._vhost = context.vhost
         self._queues = queues
         self._plans: dict[Publication, PublishPlan] = {}  # of `_actor`'s user
         self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
@@ -93,7 +94,7 @@ class Publishing:
             Why it was refused; the caller closes the channel.
         """
         context = self._context
-        if context.actor is not self._actor or context.vhost.version != self._version:
+        if context.actor is not self._actor or self._vhost.version != self._version:
             self._refresh()
         plan = self._plans.get(publication)
         if plan is None:

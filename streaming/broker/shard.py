@@ -127,6 +127,7 @@ class Shard:
         self._context = self.state.context
         self._clock = self._context.clock
         self._publishing = self.state.publishing
+        self._dead_lettering = self.state.dead_lettering
         self._outbox = self.state.queues.outbox
 
     @property
@@ -179,8 +180,10 @@ class Shard:
         if refusal is not None:
             lifecycle.close_after_error(self.state, actor)
         outbox = self._outbox
-        if outbox.deaths or outbox.held or outbox.unserved:
-            self._finish_step()
+        if outbox.deaths or outbox.held:
+            self._dead_lettering.cascade()
+        if outbox.unserved:
+            self.state.unfinished.add_paused()
 
     def command(self, at_ms: int, command: Command, actor: Actor = CLOCK) -> None:
         """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments."""
@@ -266,7 +269,7 @@ class Shard:
 
     def _finish_step(self) -> None:
         """Deliver the dead letters that the step caused; note the queues that paused."""
-        self.state.dead_lettering.cascade()
+        self._dead_lettering.cascade()
         if self._outbox.unserved:
             self.state.unfinished.add_paused()
 

@@ -30,6 +30,7 @@ class DeadLettering:
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._clock = context.clock
+        self._vhost = context.vhost
         self._outcomes = context.events.death_outcomes
         self._outbox = queues.outbox
         self._deaths = queues.outbox.deaths
@@ -39,11 +40,33 @@ class DeadLettering:
 
     def cascade(self) -> None:
         """Deliver the dead letters that wait, and those they cause."""
-        self._planner.refresh()
-        if self._deaths:
+        deaths = self._deaths
+        planner = self._planner
+        if planner.version != self._vhost.version or planner.second != self._clock.second:
+            planner.refresh()
+        if len(deaths) == 1 and not self._rerouted:  # as nearly always; `_deliver` does the same
+            queue, copy, reason, index = deaths.popleft()
+            assert queue is not None
+            plan = planner.plan(queue, copy.envelope, reason)
+            outcome = self._outcomes[index] = plan.outcome
+            targets = plan.targets
+            descendants: Descendants
+            if len(targets) == 1:
+                answer = targets[0].arrive(
+                    copy.message, outcome.envelope, copy.copy_id, self._clock.now_ms, copy.failures
+                )
+                if answer == REFUSED:
+                    self._refuse(copy, plan, index, targets[0].name)
+                if deaths:
+                    self._deliver_counted(_count([(copy.message, 1)]))
+            elif targets:
+                descendants = Counter()
+                self._deliver_limited(copy, plan, index, descendants)
+                self._deliver_counted(descendants)
+        elif deaths:
             self._deliver()
         if self._outbox.held:
-            descendants: Descendants = Counter()
+            descendants = Counter()
             while self._outbox.held:
                 self.at_least_once.deliver(descendants)
                 self._deliver_counted(descendants)
@@ -120,17 +143,19 @@ class DeadLettering:
         self._deliver_one(copy, plan, index)
 
     def _deliver_one(self, copy: Copy, plan: DeathPlan, index: int) -> None:
-        now_ms = self._clock.now_ms
         message = copy.message
         envelope = plan.outcome.envelope
-        refused: list[str] = []
+        now_ms = self._clock.now_ms
         for queue in plan.targets:
             answer = queue.arrive(message, envelope, copy.copy_id, now_ms, copy.failures)
             if answer == REFUSED:
-                self._context.events.add_refused(queue.name, message, envelope)
-                refused.append(queue.name)
-        if refused:
-            self._outcomes[index] = plan.refused_by(tuple(refused))
+                self._refuse(copy, plan, index, queue.name)
+
+    def _refuse(self, copy: Copy, plan: DeathPlan, index: int, queue_name: str) -> None:
+        """Record that a target was full."""
+        self._context.events.add_refused(queue_name, copy.message, plan.outcome.envelope)
+        refused = (*self._outcomes[index].refused, queue_name)
+        self._outcomes[index] = plan.refused_by(refused)
 
 
 def _count(hops: list[tuple[Message, int]]) -> Descendants:

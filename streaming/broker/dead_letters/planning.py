@@ -88,25 +88,27 @@ class DeathPlan:
 
 
 class DeathPlanner:
-    """Makes and caches the plans of one shard."""
+    """Makes and caches the plans of one shard.
+
+    Attributes:
+        version, second: of the vhost and of the clock, for which the cached plans are valid.
+    """
 
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._queues = queues
         self._plans: dict[Queue, dict[str, dict[Envelope, DeathPlan]]] = {}
-        self._version = -1
-        self._second = -1
+        self.version = -1
+        self.second = -1
 
     def refresh(self) -> None:
-        """Invalidate the cache if the vhost changed or a second passed."""
-        version, second = self._context.vhost.version, self._context.clock.second
-        if version != self._version or second != self._second:
-            self._version = version
-            self._second = second
-            self._plans = {}
+        """Invalidate the cached plans, because the vhost changed or a second passed."""
+        self.version = self._context.vhost.version
+        self.second = self._context.clock.second
+        self._plans = {}
 
     def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
-        """What becomes of such a death now. Call `refresh` first in each step."""
+        """What becomes of such a death now; the caller refreshes outdated plans first."""
         of_queue = self._plans.get(queue)
         if of_queue is None:
             of_queue = self._plans[queue] = {each: {} for each in REASONS}
@@ -115,7 +117,7 @@ class DeathPlanner:
         if plan is None:
             if len(plans) >= MAX_PLANS:
                 plans.clear()
-            plan = plans[envelope] = self.new_plan(queue, envelope, reason, self._second)
+            plan = plans[envelope] = self.new_plan(queue, envelope, reason, self.second)
         if plan.missing_alternates:
             self._context.alternate_warnings.warn(plan.missing_alternates)
         return plan

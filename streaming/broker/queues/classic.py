@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from streaming.broker.events import DIED
+from streaming.broker.events import DIED, ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.queues.order import Order, classic_order
+from streaming.broker.queues.order import ClassicOrder, Order, classic_order
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, REJECTED_TO_DLX, DeathOutbox, Queue
 
 if TYPE_CHECKING:
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
     from topology.policies import QueueSettings
 
 
+_make_copy: Final = Copy
+"""A constant of this module: compiled code looks it up faster than an imported name."""
+
+
 class ClassicQueue(Queue):
     """A classic queue, with priorities if it was declared with `x-max-priority`.
 
     Attributes:
+        by_arrival: its order, if it has no priorities; `arrive` and `take` use its fifo directly,
+            which saves a fifth of the fold of a message that dies once (`dlx bench core`).
         drops_head, refuses: what it does when it is full; both false without limits.
     """
 
-    __slots__ = ("drops_head", "max_priority", "refuses")
+    __slots__ = ("by_arrival", "drops_head", "max_priority", "refuses")
 
     def __init__(
         self,
@@ -40,12 +46,14 @@ class ClassicQueue(Queue):
     ) -> None:
         super().__init__(context, channels, outbox, number, declaration, record)
         self.max_priority = settings.max_priority
-        self.order = self.new_order(record.levels)
+        self.order: Order = self.new_order(record.levels)
         self.apply_settings(settings)
 
     def new_order(self, levels: list[LevelRecord]) -> Order:
         """See `Queue`."""
-        return classic_order(self.context.store, self.number, self.max_priority, levels)
+        order = classic_order(self.context.store, self.number, self.max_priority, levels)
+        self.by_arrival = order if isinstance(order, ClassicOrder) else None
+        return order
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """See `Queue`."""
@@ -74,13 +82,33 @@ class ClassicQueue(Queue):
                 return REFUSED
             self._die_on_arrival(message, envelope, parent_copy_id, failures)
             return REJECTED_TO_DLX
-        copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
+        if self.ttl_ms is None and envelope.ttl_ms is None:  # `new_copy` without a deadline
+            events = self.events
+            kinds = events.kinds
+            position = self.next_position
+            self.next_position = position + 1
+            copy_id = events.first_seq + len(kinds)
+            copy = _make_copy(copy_id, message, envelope, position, NEVER, parent_copy_id)
+            kinds.append(ENQUEUED)
+            events.queues.append(self.name)
+            events.copies.append(copy)
+            events.numbers.append(position)
+        else:
+            copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
         if failures:
             copy.failures = failures
         if self.waiting and not self.ready:
             self.hand_over(copy)
             return ACCEPTED
-        self.order.push(copy)
+        by_arrival = self.by_arrival
+        if by_arrival is None:
+            self.order.push(copy)
+        else:
+            fifo = by_arrival.fifo
+            back = fifo.back
+            back.append(copy)
+            if len(back) >= fifo.spill_copies:
+                fifo.spill()
         self.ready = ready = self.ready + 1
         self.ready_bytes += message.size
         if self.drops_head and (ready > self.max_length or self.ready_bytes > self.max_bytes):
@@ -90,6 +118,18 @@ class ClassicQueue(Queue):
         elif ready == 1 and copy.deadline_ms != NEVER:
             self.sweep()
         return ACCEPTED
+
+    def take(self) -> Copy:
+        """See `Queue`."""
+        by_arrival = self.by_arrival
+        if by_arrival is None or by_arrival.requeued:
+            copy = self.order.pop()
+        else:
+            fifo = by_arrival.fifo
+            copy = (fifo.front or fifo.fill()).popleft()
+        self.ready -= 1
+        self.ready_bytes -= copy.message.size
+        return copy
 
     def _die_on_arrival(
         self, message: Message, envelope: Envelope, parent_copy_id: int, failures: int

@@ -24,7 +24,7 @@ from collections import deque
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from streaming.broker.clock import TimerKind
-from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, Kind
+from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING, Kind
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues.order import Order
@@ -280,8 +280,16 @@ class Queue(ABC):
             self.held_bytes += copy.message.size
             self.outbox.held.append((self, Held(copy, reason, self.clock.second)))
             return
-        index = self.events.add_death(DIED, self.name, copy)
-        self.outbox.deaths.append((self, copy, reason, index))
+        events = self.events  # `Events.add_death`, for the death of nearly every message
+        kinds = events.kinds
+        rows = events.death_rows
+        self.outbox.deaths.append((self, copy, reason, len(rows)))
+        rows.append(len(kinds))
+        kinds.append(DIED)
+        events.queues.append(self.name)
+        events.copies.append(copy)
+        events.numbers.append(0)
+        events.death_outcomes.append(PENDING)
 
     def sweep(self) -> None:
         """Let heads past their deadline die, and arm the timer for the next one (R-TTL-3)."""
