@@ -170,6 +170,55 @@ def test_held_copies_count_towards_the_limits_as_soon_as_they_are_held():
     assert broker.story() == ["m3 refused by work"]
 
 
+@pytest.mark.parametrize("limit", [{"max_length": 5}, {"max_length_bytes": 10}])
+def test_held_copies_count_towards_the_soft_limit_that_unblocks(limit):
+    """R-LEN-15, R-LEN-17: publishes are accepted again at four fifths of the limit."""
+    broker = a_broker(**limit)
+    for body in ("m0", "m1"):
+        broker.publish("", "work", body)
+    broker.get("work", "held", count=2)
+    broker.reject("held/0", "held/1")
+    for body in ("m2", "m3", "m4", "m5"):  # six in all: blocked
+        broker.publish("", "work", body)
+    broker.story()
+
+    broker.get("work")
+    broker.publish("", "work", "at five")
+    broker.get("work")
+    broker.publish("", "work", "at four")
+
+    assert broker.story() == [
+        "m2 delivered in work",
+        "at five refused by work",
+        "m3 delivered in work",
+        "at four enqueued in work",
+    ]
+
+
+def test_a_dead_letter_that_leaves_the_buffer_does_not_count_any_more():
+    broker = a_broker()
+    for body in ("m", "longer", "longest"):
+        reject(broker, body)
+    held = broker.shard.overview().queues["work"]
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead")
+    broker.bind("dlx", "dead")
+
+    broker.at(1_000)
+
+    left = broker.shard.overview().queues["work"]
+    assert (held.held, held.held_bytes) == (3, 14)
+    assert (left.held, left.held_bytes) == (0, 0)
+
+
+def test_the_event_of_a_held_copy_gives_the_reason():
+    broker = a_broker()
+
+    reject(broker, "m1")
+
+    assert broker.of_kind(Kind.HELD) == [("work", {"reason": "rejected"})]
+
+
 def test_a_purge_leaves_the_buffer_and_a_deletion_discards_it():
     """R-ALO-6."""
     broker = a_broker()

@@ -101,3 +101,29 @@ def test_a_full_queue_whose_limits_go_accepts_again_on_4_0_and_never_on_3_10(cut
     broker.publish("", "q", "d")
 
     assert broker.drain("q") == left
+
+
+@CUT
+def test_heads_dropped_while_other_dead_letters_wait_leave_those_alone(cut):
+    """R-LEN-16: two copies die at once, and the first of them displaces the head elsewhere."""
+    broker = Broker(cut=cut)
+    broker.queue("dead")
+    broker.quorum("full", max_length=1, dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="full")
+    broker.publish("", "full", "before")
+    for body in ("m1", "m2"):
+        broker.publish("", "work", body)
+    broker.story()
+
+    broker.policy("short", "work", {"max-length": 0})
+
+    assert broker.story() == [
+        "m1 died in work, maxlen, to full",
+        "m2 died in work, maxlen, to full",
+        "m1 enqueued in full",
+        "before died in full, maxlen, to dead",
+        "m2 enqueued in full",
+        "m1 died in full, maxlen, to dead",
+        "before enqueued in dead",
+        "m1 enqueued in dead",
+    ]

@@ -1,0 +1,118 @@
+"""The outcome of a death names every target: those that accepted, refused or were excluded."""
+
+import pytest
+
+from streaming.broker.dead_letters import planning
+from streaming.broker.events import DeathOutcome
+from tests.builders import Broker
+
+
+def outcomes(broker: Broker) -> dict[str, DeathOutcome]:
+    """Queue -> the outcome of the last death in it."""
+    return {queue: outcome for _, _, queue, outcome, _, _ in broker.shard.events.deaths()}
+
+
+def a_ring(*targets: str) -> Broker:
+    """`a` dead-letters to `b`, and `b` to the exchange `out`: back to `a`, and to the targets."""
+    broker = Broker()
+    for name, dead_letter_exchange in (("a", "ring"), ("b", "out")):
+        broker.exchange(dead_letter_exchange, "fanout")
+        broker.queue(name, message_ttl=0, dead_letter_exchange=dead_letter_exchange)
+    broker.bind("ring", "b")
+    broker.bind("out", "a")
+    for target in targets:
+        broker.queue(target, max_length=1, overflow="reject-publish")
+        broker.bind("out", target)
+    return broker
+
+
+def test_a_target_excluded_by_the_cycle_rule_is_named():
+    broker = a_ring("x")
+
+    broker.publish("", "a", "m")
+
+    outcome = outcomes(broker)["b"]
+    assert (outcome.targets, outcome.outcome) == (("x",), "")
+    assert (outcome.cycles, outcome.refused) == (("a",), ())
+
+
+def test_a_target_that_is_full_is_named_beside_the_others():
+    broker = a_ring("full", "x")
+    broker.publish("", "full", "before")
+
+    broker.publish("", "a", "m")
+
+    outcome = outcomes(broker)["b"]
+    assert (outcome.targets, outcome.outcome) == (("x",), "")
+    assert (outcome.cycles, outcome.refused) == (("a",), ("full",))
+    assert outcome.reason == "expired"
+    assert outcome.envelope.exchange == "out"
+    assert [death.queue for death in outcome.envelope.deaths] == ["b", "a"]
+
+
+def test_a_death_whose_targets_all_refuse_is_refused():
+    broker = a_ring("full", "also full")
+    for queue in ("full", "also full"):
+        broker.publish("", queue, "before")
+
+    broker.publish("", "a", "m")
+
+    outcome = outcomes(broker)["b"]
+    assert (outcome.targets, outcome.outcome) == ((), "refused")
+    assert (outcome.cycles, outcome.refused) == (("a",), ("also full", "full"))
+
+
+def test_two_messages_that_are_alike_share_the_outcome_of_a_refusal():
+    broker = a_ring("full", "x")
+    broker.publish("", "full", "before")
+    before = len(list(broker.shard.events.deaths()))
+    broker.publish("", "a", "m1")
+    broker.publish("", "x", "m2")
+    broker.publish("", "a", "m3")
+
+    shared = [
+        outcome
+        for _, _, queue, outcome, _, _ in list(broker.shard.events.deaths())[before:]
+        if queue == "b"
+    ]
+
+    assert [(outcome.targets, outcome.refused) for outcome in shared] == [
+        (("x",), ("full",)),
+        ((), ("full", "x")),
+    ]
+
+
+def test_a_death_that_is_cut_by_the_limit_keeps_what_the_cycle_rule_excluded(monkeypatch):
+    monkeypatch.setattr(planning, "MAX_DESCENDANTS", 3)
+    broker = a_ring("x0", "x1", "x2")
+
+    broker.publish("", "a", "m")
+
+    outcome = outcomes(broker)["b"]
+    assert (outcome.targets, outcome.outcome) == (("x0", "x1"), "cascade_limit")
+    assert outcome.cycles == ("a",)
+
+
+def test_a_message_may_leave_exactly_as_many_dead_letters_as_the_limit(monkeypatch):
+    monkeypatch.setattr(planning, "MAX_DESCENDANTS", 3)
+    broker = a_ring("x0", "x1")
+
+    broker.publish("", "a", "m")
+
+    outcome = outcomes(broker)["b"]
+    assert (outcome.targets, outcome.outcome) == (("x0", "x1"), "")
+
+
+@pytest.mark.parametrize("count", [2**53, -(2**53), 2**70, "1", None, True])
+def test_an_entry_of_a_client_without_queue_and_reason_stays_as_it_is(count):
+    """R-DEATH: such an entry matches no queue; a death of a queue of that name is a new entry."""
+    broker = Broker(compat="3.10")
+    broker.queue("dead")
+    broker.queue("a", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="dead")
+    given = {"odd": 1, "count": count}
+
+    broker.publish("", "a", "m", headers={"x-death": [given]})
+
+    (delivery,) = broker.get("dead")
+    deaths = delivery.copy.envelope.deaths
+    assert [(death.queue, death.reason) for death in deaths] == [("a", "expired"), ("", "")]

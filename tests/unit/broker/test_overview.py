@@ -1,0 +1,55 @@
+"""The overview counts what is there."""
+
+from streaming.broker.overview import QueueOverview
+from tests.builders import START_MS, Broker
+
+
+def test_an_overview_counts_copies_by_place_and_consumers():
+    broker = Broker(dead_letter_retry_ms=1_000, consumer_timeout_ms=None)
+    broker.exchange("x")
+    broker.queue("plain")
+    broker.quorum(
+        "safe",
+        dead_letter_exchange="nowhere",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    for body in ("a", "bb", "ccc"):
+        broker.publish("", "plain", body)
+    broker.consume("plain", "c", prefetch=2)
+    broker.publish("", "safe", "dddd")
+    broker.get("safe", "g")
+    broker.reject("g/0")
+    broker.queue("idle")
+    broker.consume("idle", "d", channel="c1")
+    broker.at(250)
+
+    overview = broker.shard.overview()
+
+    assert overview.queues == {
+        "idle": QueueOverview("idle", "classic", 0, 0, 0, 0, 0, 0, 1, 1, paused=False),
+        "plain": QueueOverview("plain", "classic", 1, 3, 2, 3, 0, 0, 1, 0, paused=False),
+        "safe": QueueOverview("safe", "quorum", 0, 0, 0, 0, 1, 4, 0, 0, paused=False),
+    }
+    assert (overview.resident_messages, overview.resident_bytes) == (4, 10)
+    assert overview.channels == 2
+    assert overview.now_ms == START_MS + 250
+    assert overview.next_deadline_ms == START_MS + 1_000
+    assert overview.next_seq == broker.everything()[-1].seq + 1
+
+
+def test_every_change_of_the_vhost_is_a_new_version():
+    broker = Broker()
+    versions = [broker.shard.overview().vhost_version]
+    exchanges = broker.shard.overview().exchanges
+
+    broker.exchange("x")
+    versions.append(broker.shard.overview().vhost_version)
+    broker.exchange("x")
+    unchanged = broker.shard.overview().vhost_version
+    broker.policy("p", "", {"max-length": 1})
+    versions.append(broker.shard.overview().vhost_version)
+
+    assert versions == sorted(set(versions))
+    assert unchanged == versions[1]
+    assert broker.shard.overview().exchanges == exchanges + 1
