@@ -287,7 +287,8 @@ def _of_the_rest(kind: Kind, queue: str, detail: dict[str, Any]) -> Iterator[Sen
             yield f"{detail['ref']} is not unacked: nothing happens to it", "quiet"
         case Kind.WARNING:
             alternate = quoted(detail["missing_alternate_exchange"])
-            owner = f"queue {quoted(queue)}" if queue else exchange_words(detail["exchange"])
+            name = detail.get("queue", queue)
+            owner = f"queue {quoted(name)}" if name else exchange_words(detail["exchange"])
             yield f"warning: the alternate exchange of {owner} does not exist: {alternate}", "bad"
         case Kind.TOPOLOGY if "cause" in detail:
             yield f"queue {quoted(detail['name'])} is deleted: {_CAUSES[detail['cause']]}", "quiet"
