@@ -22,19 +22,17 @@ from topology.definitions.objects import (
     read_policy,
     read_queue,
 )
+from topology.definitions.vhost_reader import with_supported_keys
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import (
-    INERT_POLICY_KEYS,
     QUEUE_ARGUMENTS,
-    policy_keys,
-    unrecognised_keys,
 )
 from topology.values import json_type
 
 Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)
 
-UNMODELLED_QUEUE_TYPES = ("stream", "mqtt_qos0")
+UNSUPPORTED_QUEUE_TYPES = ("stream", "mqtt_qos0")
 """Queue types of RabbitMQ that are skipped; any other unknown type is refused when declared."""
 
 _SILENT = (
@@ -53,9 +51,9 @@ _SILENT = (
 """Members of an export that have no effect."""
 
 _ELSEWHERE = {
-    "global_parameters": "parameters of plugins are not modelled",
+    "global_parameters": "parameters of plugins are not supported",
     "permissions": "a scenario runs as the operator, who needs no permissions",
-    "topic_permissions": "topic permissions are not modelled",
+    "topic_permissions": "topic permissions are not supported",
     "users": "a scenario runs as the operator",
 }
 """Members of an export that do not apply to a scenario, and why."""
@@ -101,10 +99,10 @@ class _Reader:
         for name, why in _ELSEWHERE.items():
             if self._fields.value(name):
                 self._report.leave_out(self._fields.at(name), why)
-        self._note_unknown(self._fields, _SILENT)
+        self._fields.leave_out_unknown(_SILENT)
         return Declarations(
-            self._recognised(policies, operator=False),
-            self._recognised(operator_policies, operator=True),
+            _supported(policies, operator=False),
+            _supported(operator_policies, operator=True),
             tuple(exchange for exchange, _fields in exchanges),
             tuple(queue for queue, _fields in queues),
             tuple(binding for binding, _fields in bindings),
@@ -140,14 +138,10 @@ class _Reader:
         declarations: list[tuple[Declaration, Fields]] = []
         for fields in self._objects(member):
             declaration = read(fields)
-            self._note_unknown(fields)
+            fields.leave_out_unknown()
             if fields.sound and keep(declaration, fields):
                 declarations.append((declaration, fields))
         return declarations
-
-    def _note_unknown(self, fields: Fields, also_known: tuple[str, ...] = ()) -> None:
-        for path, what in fields.unknown(also_known):
-            self._report.leave_out(path, what)
 
     def _leave_out(self, kind: DestinationType, name: str, where: str, what: str) -> bool:
         self._left_out.add((kind, name))
@@ -160,12 +154,12 @@ class _Reader:
         if exchange.type in EXCHANGE_TYPES:
             return True
         hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
-        what = f"exchange type {exchange.type!r} is not modelled{hint}"
+        what = f"exchange type {exchange.type!r} is not supported{hint}"
         return self._leave_out("exchange", exchange.name, fields.at("type"), what)
 
     def _keep_queue(self, queue: Queue, fields: Fields) -> bool:
-        if queue.queue_type in UNMODELLED_QUEUE_TYPES:
-            what = f"queue type {queue.queue_type!r} is not modelled"
+        if queue.queue_type in UNSUPPORTED_QUEUE_TYPES:
+            what = f"queue type {queue.queue_type!r} is not supported"
             return self._leave_out("queue", queue.name, fields.where, what)
         for name in queue.arguments:
             if name not in QUEUE_ARGUMENTS:
@@ -181,7 +175,7 @@ class _Reader:
         )
         for kind, name in ends:
             if (kind, name) in self._left_out:
-                self._report.leave_out(fields.where, f"the {kind} {name!r} was left out")
+                self._report.leave_out(fields.where, f"the {kind} {name!r} is left out")
                 return False
         return True
 
@@ -196,37 +190,24 @@ class _Reader:
         if not fields.sound:
             return
         if component not in {"policy", "operator_policy"}:
-            self._report.leave_out(fields.where, f"a {component!r} parameter is not modelled")
+            self._report.leave_out(fields.where, f"a {component!r} parameter is not supported")
             return
         value = Fields(fields.value("value"), fields.at("value"), self._report)
         if component == "policy":
             policy, into = read_policy(value, name), policies
         else:
             policy, into = read_operator_policy(value, name), operator_policies
-        self._note_unknown(value)
+        value.leave_out_unknown()
         if value.sound:
             into.append((policy, value))
 
-    def _recognised(
-        self, policies: Iterable[tuple[Policy, Fields]], *, operator: bool
-    ) -> tuple[Policy, ...]:
-        """Policies without unknown keys; keys without effect are noted."""
-        recognised = []
-        for policy, fields in policies:
-            unknown = unrecognised_keys(policy, operator=operator)
-            for key in sorted(policy.definition):
-                where = f"{fields.where}.definition.{key}"
-                if key in unknown:
-                    hint = did_you_mean(key, policy_keys(operator=operator))
-                    self._report.leave_out(where, f"is not modelled{hint}")
-                elif key in INERT_POLICY_KEYS:
-                    self._report.leave_out(where, "has no effect here")
-            kept = {key: value for key, value in policy.definition.items() if key not in unknown}
-            if unknown and not kept:
-                self._report.leave_out(fields.where, "nothing of its definition is modelled")
-            else:
-                recognised.append(msgspec.structs.replace(policy, definition=kept))
-        return tuple(recognised)
+
+def _supported(policies: Iterable[tuple[Policy, Fields]], *, operator: bool) -> tuple[Policy, ...]:
+    supported = (
+        with_supported_keys(policy, fields.where, fields.report, operator=operator)
+        for policy, fields in policies
+    )
+    return tuple(policy for policy in supported if policy is not None)
 
 
 def _read_queue(fields: Fields) -> Queue:

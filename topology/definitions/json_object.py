@@ -138,6 +138,11 @@ class Fields:
             if name not in known
         ]
 
+    def leave_out_unknown(self, also_known: Iterable[str] = ()) -> None:
+        """Report the members that were not read as left out."""
+        for path, what in self.unknown(also_known):
+            self.report.leave_out(path, what)
+
     def _given(self, name: str, default: object) -> object:
         """Read a member, or its default; it is required if the default is None."""
         value = self.value(name)

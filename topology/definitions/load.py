@@ -147,7 +147,7 @@ class _Reader:
             for fields in self._objects(member):
                 if (vhost := self._vhost_of(fields)) is not None:
                     add(vhost, fields)
-                    self._leave_out_unknown(fields)
+                    fields.leave_out_unknown()
         for fields in self._objects("parameters"):
             self._parameter(fields)
         for fields in self._objects("users"):
@@ -201,11 +201,7 @@ class _Reader:
         elif (vhost := self._vhost_of(fields)) is not None:
             value = Fields(fields.value("value"), fields.at("value"), self._report)
             add(vhost, value, name)
-            self._leave_out_unknown(value)
-
-    def _leave_out_unknown(self, fields: Fields) -> None:
-        for path, what in fields.unknown():
-            self._report.leave_out(path, what)
+            value.leave_out_unknown()
 
     def _leave_out_the_rest(self) -> None:
         for fields in self._objects("topic_permissions"):

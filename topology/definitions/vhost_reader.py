@@ -163,17 +163,9 @@ class VhostReader:
     ) -> None:
         if not fields.sound:
             return
-        for key in sorted(INERT_POLICY_KEYS & policy.definition.keys()):
-            self._report.leave_out(f"{fields.where}.definition.{key}", "has no effect here")
-        unknown = unrecognised_keys(policy, operator=operator)
-        for key in unknown:
-            what = f"is not supported{did_you_mean(key, policy_keys(operator=operator))}"
-            self._report.leave_out(f"{fields.where}.definition.{key}", what)
-        kept = {key: value for key, value in policy.definition.items() if key not in unknown}
-        if unknown and not kept:
-            self._report.leave_out(fields.where, "none of its keys is supported")
-            return
-        policies.append((msgspec.structs.replace(policy, definition=kept), fields.where))
+        supported = with_supported_keys(policy, fields.where, self._report, operator=operator)
+        if supported is not None:
+            policies.append((supported, fields.where))
 
     def _leave_out(self, end: BindingEnd, where: str, what: str) -> None:
         self._left_out.add(end)
@@ -220,6 +212,23 @@ class VhostReader:
                 self._report.leave_out(where, f"the {kind} {name!r} is left out")
                 return True
         return False
+
+
+def with_supported_keys(
+    policy: Policy, where: str, report: Report, *, operator: bool
+) -> Policy | None:
+    """The policy without unsupported keys, which are reported; None if no key is supported."""
+    for key in sorted(INERT_POLICY_KEYS & policy.definition.keys()):
+        report.leave_out(f"{where}.definition.{key}", "has no effect here")
+    unknown = unrecognised_keys(policy, operator=operator)
+    for key in unknown:
+        what = f"is not supported{did_you_mean(key, policy_keys(operator=operator))}"
+        report.leave_out(f"{where}.definition.{key}", what)
+    kept = {key: value for key, value in policy.definition.items() if key not in unknown}
+    if unknown and not kept:
+        report.leave_out(where, "none of its keys is supported")
+        return None
+    return msgspec.structs.replace(policy, definition=kept)
 
 
 def _identity(item: Exchange | Queue | Binding | Policy | Permission) -> object:

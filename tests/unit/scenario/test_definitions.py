@@ -1,4 +1,4 @@
-"""The topology of a scenario: declared as a client would, but for what is not modelled."""
+"""The topology of a scenario: declared as a client would, but for what is not supported."""
 
 from streaming.scenario.definitions import Declarations, read_definitions
 from topology.declarations import Binding, Exchange, Policy, Queue
@@ -73,27 +73,27 @@ def test_what_is_not_modelled_is_left_out_with_its_bindings():
     assert problems == []
     assert left_out == [
         Problem(
-            "definitions.exchanges[0].type", "exchange type 'x-delayed-message' is not modelled"
+            "definitions.exchanges[0].type", "exchange type 'x-delayed-message' is not supported"
         ),
         Problem(
             "definitions.exchanges[1].type",
-            "exchange type 'topik' is not modelled (did you mean 'topic'?)",
+            "exchange type 'topik' is not supported (did you mean 'topic'?)",
         ),
-        Problem("definitions.queues[0]", "queue type 'stream' is not modelled"),
+        Problem("definitions.queues[0]", "queue type 'stream' is not supported"),
         Problem("definitions.queues[1].colour", "is not a known member"),
         Problem(
             "definitions.queues[1].arguments.x-mesage-ttl",
             "is not an argument that has an effect (did you mean 'x-message-ttl'?)",
         ),
         Problem("definitions.queues[1].arguments.mine", "is not an argument that has an effect"),
-        Problem("definitions.bindings[0]", "the exchange 'later' was left out"),
-        Problem("definitions.bindings[1]", "the queue 'log' was left out"),
-        Problem("definitions.bindings[2]", "the exchange 'x' was left out"),
+        Problem("definitions.bindings[0]", "the exchange 'later' is left out"),
+        Problem("definitions.bindings[1]", "the queue 'log' is left out"),
+        Problem("definitions.bindings[2]", "the exchange 'x' is left out"),
         Problem("definitions.shovels", "is not a known member"),
         Problem("definitions.policies[0].definition.ha-mode", "has no effect here"),
         Problem(
             "definitions.policies[0].definition.max-lenght",
-            "is not modelled (did you mean 'max-length'?)",
+            "is not supported (did you mean 'max-length'?)",
         ),
     ]
 
@@ -146,8 +146,8 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
     assert left_out == [
         Problem("definitions.queues[2].vhost", "a scenario has one vhost, here 'shop'"),
         Problem("definitions.parameters[1].value.odd", "is not a known member"),
-        Problem("definitions.parameters[2]", "a 'shovel' parameter is not modelled"),
-        Problem("definitions.global_parameters", "parameters of plugins are not modelled"),
+        Problem("definitions.parameters[2]", "a 'shovel' parameter is not supported"),
+        Problem("definitions.global_parameters", "parameters of plugins are not supported"),
         Problem(
             "definitions.permissions",
             "a scenario runs as the operator, who needs no permissions",
@@ -156,7 +156,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
     ]
 
 
-def test_a_policy_of_which_nothing_is_modelled_is_left_out():
+def test_a_policy_without_supported_keys_is_left_out():
     document = {"policies": [{"name": "p", "pattern": "", "definition": {"novel-key": 1}}]}
 
     declarations, problems, left_out = read(document)
@@ -164,8 +164,8 @@ def test_a_policy_of_which_nothing_is_modelled_is_left_out():
     assert declarations == Declarations()
     assert problems == []
     assert left_out == [
-        Problem("definitions.policies[0].definition.novel-key", "is not modelled"),
-        Problem("definitions.policies[0]", "nothing of its definition is modelled"),
+        Problem("definitions.policies[0].definition.novel-key", "is not supported"),
+        Problem("definitions.policies[0]", "none of its keys is supported"),
     ]
 
 
