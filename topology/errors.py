@@ -30,8 +30,8 @@ class DlxError(Exception):
     """An operator's mistake, which the operator can correct."""
 
 
-class InvalidTopologyError(DlxError):
-    """The topology cannot be used; carries every problem found, not only the first."""
+class InvalidDocumentError(DlxError):
+    """A file cannot be used; carries every problem found, not only the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         """Keep the problems. All arguments go to the base, so that the error can be pickled."""
@@ -41,6 +41,10 @@ class InvalidTopologyError(DlxError):
     def __str__(self) -> str:
         """One problem per line."""
         return "\n".join(str(problem) for problem in self.problems)
+
+
+class InvalidTopologyError(InvalidDocumentError):
+    """The topology cannot be used."""
 
 
 class UnsupportedPatternError(DlxError):

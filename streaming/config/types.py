@@ -12,13 +12,13 @@ leaves it out, since TOML has no null.
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote
 
 import attrs
 
-from topology.errors import DlxError, Problem
+from topology.errors import InvalidDocumentError, Problem
 from topology.suggestions import did_you_mean
 
 HOUR_MS: Final = 3_600_000
@@ -48,20 +48,11 @@ _FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(?P<path>/[^/?#][^?#]*
 T = TypeVar("T")
 
 
-class InvalidConfigError(DlxError):
-    """The configuration cannot be used; carries every problem found, not only the first.
+class InvalidConfigError(InvalidDocumentError):
+    """The configuration cannot be used.
 
     No problem quotes the value of a secret, or of a key that might be one.
     """
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep the problems; all arguments go to the base, so that the error survives pickling."""
-        super().__init__(problems)
-        self.problems = tuple(problems)
-
-    def __str__(self) -> str:
-        """One problem per line."""
-        return "\n".join(str(problem) for problem in self.problems)
 
     def within(self, path: str) -> list[Problem]:
         """The problems of a part of the file, whose own path is given."""

@@ -10,7 +10,7 @@ form; whether RabbitMQ accepts the topology shows when it is played.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from streaming.scenario.definitions import Declarations, read_definitions
 from streaming.scenario.expectations import Expectations, read_expectations
 from streaming.scenario.steps import MAX_MS, Step, read_steps
 from topology.definitions.json_object import Report
-from topology.errors import DlxError, Problem
+from topology.errors import InvalidDocumentError, Problem
 from topology.values import Compat, json_type
 
 VERSIONS: dict[Compat, str] = {"4.0": "4.0.5", "3.10": "3.10.8"}
@@ -32,15 +32,8 @@ DESCRIPTIVE = ("rules", "version_note", "difference", "seed", "skip_versions", "
 """Members that describe a scenario and do not affect it."""
 
 
-class MalformedScenarioError(DlxError):
-    """A scenario cannot be played; carries every problem found."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__(problems)
-        self.problems = tuple(problems)
-
-    def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
+class MalformedScenarioError(InvalidDocumentError):
+    """A scenario cannot be played."""
 
 
 class Scenario(msgspec.Struct, frozen=True):
