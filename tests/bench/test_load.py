@@ -1,4 +1,4 @@
-"""The load bench in small, and that its verification sees what is wrong."""
+"""A small load, and that its verification finds errors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`dlx bench pipeline` measures what it says, at a size that takes a minute."""
+"""`dlx bench pipeline` in a size that takes a minute."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The command-line twins, as processes of their own against a running job."""
+"""The commands for a running job, each as a process."""
 
 import json
 import os

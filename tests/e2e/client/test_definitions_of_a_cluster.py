@@ -1,4 +1,4 @@
-"""The export of a whole cluster, unchanged, is what a job starts with: vhosts, users, rights."""
+"""A job starts with the unchanged export of a whole RabbitMQ cluster."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What clients see when Kafka or the job is down, and that they go on when it is back."""
+"""What clients see while Kafka or the job is down, and that they resume."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A get or consume without an answer in time is carried out later, and takes nothing away."""
+"""A get or consume without an answer in time runs later and takes nothing away."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Who may do what: 403, an event, and no effect; vhosts and users are walls."""
+"""Permissions: 403, an event, and no effect; vhosts and users are separate."""
 
 import json
 from collections.abc import Iterator

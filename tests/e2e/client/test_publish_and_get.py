@@ -1,4 +1,4 @@
-"""The client library on real Kafka and a real job: what is published is got, settled, consumed."""
+"""The client with a real Kafka and job: publish, get, settle, consume."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Transactions on real Kafka and a real job: all takes effect, or nothing does."""
+"""Transactions with a real Kafka and job: everything takes effect, or nothing."""
 
 import pytest
 from msgspec import structs

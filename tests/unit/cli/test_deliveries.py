@@ -1,4 +1,4 @@
-"""What the command of `dlx consume` is given of a message that is too large."""
+"""`dlx consume`: the environment of its command, and truncated messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""dlx demo: options that contradict each other."""
+"""`dlx demo`: options that contradict each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What all commands have in common."""
+"""Properties of all commands."""
 
 import json
 import subprocess

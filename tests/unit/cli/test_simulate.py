@@ -1,4 +1,4 @@
-"""dlx simulate as a user meets it."""
+"""`dlx simulate`: stories, JSON and comparisons."""
 
 import json
 from pathlib import Path

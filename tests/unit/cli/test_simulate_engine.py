@@ -1,4 +1,4 @@
-"""dlx simulate --engine spark, the pipeline stood in for: what is played, what is printed."""
+"""`dlx simulate --engine spark`, with a fake pipeline."""
 
 import json
 

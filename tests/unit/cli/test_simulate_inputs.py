@@ -1,4 +1,4 @@
-"""dlx simulate and files that are not as they should be: named, and never in the way of others."""
+"""`dlx simulate` with invalid files, which never affect the others."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""dlx simulate at a terminal, and at streams that cannot have every character."""
+"""`dlx simulate` in a terminal, and with encodings that lack characters."""
 
 import os
 import subprocess

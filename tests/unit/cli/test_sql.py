@@ -1,4 +1,4 @@
-"""`dlx sql`: what the shell is told. That it works: tests/spark/test_sql_shell.py."""
+"""`dlx sql`: the input of the shell. tests/spark/test_sql_shell.py runs it."""
 
 from streaming.cli.tables.sql import create_views, write_properties
 

@@ -1,4 +1,4 @@
-"""Names and bodies that a terminal would obey, or does not have, whatever the command."""
+"""Names and bodies with control or unencodable characters, in any command."""
 
 import json
 import os

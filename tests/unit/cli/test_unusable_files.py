@@ -1,4 +1,4 @@
-"""A file or folder that the system does not let us use is named in one line."""
+"""A file or folder that cannot be used is named in one line."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""From a job's configuration to where its clients write and read."""
+"""The topics of a vhost and user, from the configuration of a job."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""`start_consuming`: whom it calls, and when it returns or raises."""
+"""`start_consuming`: which callbacks it calls, and when it returns or raises."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which publish a confirm is for, and what becomes of those passed over."""
+"""Which publish a confirm is for, and what happens to skipped ones."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Whether publishers may publish, by two topics of which one may be behind the other."""
+"""Flow control with two topics, either of which may lag."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a job counts as silent: after seconds in which it could have been heard, and was not."""
+"""When a job counts as silent."""
 
 from streaming.client._transport.liveness import MAX_TURN_S, SILENT_S, Liveness
 

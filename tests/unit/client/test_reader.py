@@ -1,4 +1,4 @@
-"""Connecting in the moment in which a partition is made."""
+"""Connecting while a partition is created or moved."""
 
 import time
 from typing import Any
@@ -24,11 +24,11 @@ class Moving:
         return 0, 7
 
 
-def bounds_of(consumer: Moving, patience_s: float) -> tuple[int, int]:
+def bounds_of(consumer: Moving, timeout_s: float) -> tuple[int, int]:
     reader: Any = object.__new__(Reader)
     reader._consumer = consumer  # noqa: SLF001 (without the thread and the connection)
-    gives_up_s = time.monotonic() + patience_s
-    bounds: tuple[int, int] = reader._bounds_of(TopicPartition("t", 0), gives_up_s)  # noqa: SLF001
+    deadline_s = time.monotonic() + timeout_s
+    bounds: tuple[int, int] = reader._bounds_of(TopicPartition("t", 0), deadline_s)  # noqa: SLF001
     return bounds
 
 

@@ -1,4 +1,4 @@
-"""What a settlement may name."""
+"""What a settlement can name."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a transaction asks the broker about: enough to be refused, in few and small commands."""
+"""The commands that check a transaction: complete, few and small."""
 
 import json
 from typing import Any

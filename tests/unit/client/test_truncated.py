@@ -1,4 +1,4 @@
-"""What a client sees of a message that was too large for its topic."""
+"""Deliveries of messages that were too large for their topic."""
 
 from streaming.client._wire import delivery_of, inbound
 

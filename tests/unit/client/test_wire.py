@@ -1,4 +1,4 @@
-"""Records out and in, as the wire page has them."""
+"""Records to and from Kafka, as docs/wire-format.md describes them."""
 
 from datetime import UTC, datetime
 from typing import Any
