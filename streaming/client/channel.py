@@ -20,7 +20,7 @@ from streaming.client import definitions
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.link import Link
 from streaming.client._wire import Inbound, arguments_document, delivery_ids, refusal_of
-from streaming.client.consumer import Callback, Consumer, Deliveries
+from streaming.client.consumer import Arrivals, Callback, Consumer, Deliveries
 from streaming.client.definitions import ImportResult, QueueState
 from streaming.client.errors import (
     ChannelClosedError,
@@ -160,6 +160,7 @@ class Channel:
             NotFoundError: the queue does not exist.
             NotAllowedError: the consumer tag is in use on this channel, which stays open.
         """
+        arrivals = Arrivals()
         consumer = Consumer(
             consumer_tag or self._link.new_name("consumer"),
             queue,
@@ -167,16 +168,17 @@ class Channel:
             auto_ack=auto_ack,
             timeout_s=timeout_s,
             callback=callback,
+            arrivals=arrivals,
             cancel=self.cancel,
         )
-        self._deliveries.add(consumer)
+        self._deliveries.add(consumer, arrivals)
         try:
             self._request(**self._consume_command(consumer))
         except _UNANSWERED:
-            self._deliveries.abandon_consumer(consumer)
+            self._deliveries.abandon_consumer(consumer.tag)
             raise
         except BaseException:
-            self._deliveries.remove(consumer)
+            self._deliveries.remove(consumer.tag)
             raise
         return consumer
 
@@ -216,11 +218,7 @@ class Channel:
         tag = consumer if isinstance(consumer, str) else consumer.tag
         members: dict[str, Any] = {"as": tag}
         self._request("cancel", **members)
-        known = self._deliveries.consumer(tag)
-        if known is not None:
-            self._deliveries.remove(known)
-            known.end()
-            self._deliveries.requeue_unseen(known)
+        self._deliveries.cancel(tag)
 
     # -- settlements: sent without waiting
 
@@ -522,21 +520,16 @@ class Channel:
             case "delivery":
                 self._deliveries.receive(record)
             case "cancel":
-                self._cancelled_by_broker(record.document["consumer"])
+                consumer = self._deliveries.remove(record.document["consumer"])
+                if consumer is not None:
+                    text = "queue %r is gone: consumer %r ends"
+                    logger.warning(text, consumer.queue, consumer.tag)
             case "answer":
                 refusal = refusal_of(record.document)
                 if refusal is not None:
                     self._end(refusal)
                 else:
                     self._note_missing(record.document)
-
-    def _cancelled_by_broker(self, tag: str) -> None:
-        consumer = self._deliveries.consumer(tag)
-        if consumer is not None:
-            logger.warning("queue %r is gone: consumer %r ends", consumer.queue, tag)
-            self._deliveries.remove(consumer)
-            consumer.end()
-            self._deliveries.callbacks.remove(consumer)
 
     def _note_missing(self, answer: dict[str, Any]) -> None:
         result = answer.get("result", {})
@@ -567,6 +560,4 @@ class Channel:
         self._link.dispatch.remove(self.name)
         self._lease.end()
         self._closed_by = error
-        for consumer in self._deliveries.consumers():
-            consumer.end(error)
-        self._deliveries.callbacks.stop(error)
+        self._deliveries.end_all(error)

@@ -28,6 +28,51 @@ Callback = Callable[[Delivery], None]
 REFS_PER_COMMAND = 1_000
 
 
+class Arrivals:
+    """The deliveries of one consumer that its user has not seen."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
+        self._ended = False
+        self._error: ClientError | None = None
+
+    def put(self, delivery: Delivery) -> None:
+        """Add a delivery, unless the consumer has ended."""
+        if not self._ended:
+            self._queue.put(delivery)
+
+    def end(self, error: ClientError | None = None) -> None:
+        """Let `next` return None, or raise the error, after what has arrived."""
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._queue.put(None)
+
+    def next(self, timeout_s: float | None) -> Delivery | None:
+        """Wait for a delivery; None after `timeout_s` or at the end."""
+        try:
+            delivery = self._queue.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if delivery is None:
+            self._queue.put(None)  # for the next call
+            if self._error is not None:
+                raise self._error
+        return delivery
+
+    def take_all(self) -> list[Delivery]:
+        """Remove and return everything that has arrived."""
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                delivery = self._queue.get_nowait()
+                if delivery is not None:
+                    found.append(delivery)
+        if self._ended:
+            self._queue.put(None)
+        return found
+
+
 class Consumer:
     """The deliveries of one queue, in order; created by `Channel.consume`.
 
@@ -52,6 +97,7 @@ class Consumer:
         auto_ack: bool,
         timeout_s: float | None,
         callback: Callback | None,
+        arrivals: Arrivals,
         cancel: Callable[[Consumer], None],
     ) -> None:
         self.tag = tag
@@ -60,10 +106,8 @@ class Consumer:
         self.auto_ack = auto_ack
         self.callback = callback
         self._timeout_s = timeout_s
+        self._arrivals = arrivals
         self._cancel = cancel
-        self._arrived: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
-        self._ended = False
-        self._error: ClientError | None = None
 
     def __iter__(self) -> Iterator[Delivery]:
         while (delivery := self.next(self._timeout_s)) is not None:
@@ -81,45 +125,11 @@ class Consumer:
         Raises:
             BrokerError: the broker closed the channel.
         """
-        try:
-            delivery = self._arrived.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-        if delivery is None:
-            self._arrived.put(None)  # for the next call
-            if self._error is not None:
-                raise self._error
-        return delivery
+        return self._arrivals.next(timeout_s)
 
     def cancel(self) -> None:
         """Stop the consumer; see `Channel.cancel`."""
         self._cancel(self)
-
-    # -- for the channel
-
-    def put(self, delivery: Delivery) -> None:
-        """Add a delivery, unless the consumer has ended."""
-        if not self._ended:
-            self._arrived.put(delivery)
-
-    def end(self, error: ClientError | None = None) -> None:
-        """End the iteration after what has arrived, with the error if there is one."""
-        if not self._ended:
-            self._ended = True
-            self._error = error
-            self._arrived.put(None)
-
-    def take_unseen(self) -> list[Delivery]:
-        """Remove and return the deliveries that the user has not seen."""
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                delivery = self._arrived.get_nowait()
-                if delivery is not None:
-                    found.append(delivery)
-        if self._ended:
-            self._arrived.put(None)
-        return found
 
 
 class CallbackQueue:
@@ -189,7 +199,7 @@ class Deliveries:
         self.callbacks = CallbackQueue()
         self._lock = threading.Lock()
         self._gets: dict[str, list[Delivery]] = {}
-        self._consumers: dict[str, Consumer] = {}
+        self._consumers: dict[str, tuple[Consumer, Arrivals]] = {}
         self._abandoned_gets: set[str] = set()
         self._abandoned_tags: set[str] = set()
 
@@ -219,17 +229,13 @@ class Deliveries:
 
     def consumers(self) -> list[Consumer]:
         """Return the present consumers."""
-        return list(self._consumers.values())
-
-    def consumer(self, tag: str) -> Consumer | None:
-        """Return the consumer with a tag."""
-        return self._consumers.get(tag)
+        return [consumer for consumer, _arrivals in list(self._consumers.values())]
 
     def has_callbacks(self) -> bool:
         """Return whether a consumer has a callback."""
         return any(each.callback for each in self.consumers())
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: Consumer, arrivals: Arrivals) -> None:
         """Add a consumer.
 
         Raises:
@@ -240,44 +246,58 @@ class Deliveries:
                 raise NotAllowedError(
                     530, f"NOT_ALLOWED - attempt to reuse consumer tag '{consumer.tag}'"
                 )
-            self._consumers[consumer.tag] = consumer
+            self._consumers[consumer.tag] = consumer, arrivals
             self._abandoned_tags.discard(consumer.tag)
 
-    def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer."""
+    def remove(self, tag: str) -> Consumer | None:
+        """End and remove a consumer; without callback it still hands out what has arrived."""
         with self._lock:
-            self._consumers.pop(consumer.tag, None)
+            consumer, arrivals = self._consumers.pop(tag, (None, None))
+        if consumer is None or arrivals is None:
+            return None
+        arrivals.end()
+        self.callbacks.remove(consumer)
+        return consumer
 
-    def abandon_consumer(self, consumer: Consumer) -> None:
+    def cancel(self, tag: str) -> None:
+        """End and remove a consumer, and requeue what its user has not seen."""
+        with self._lock:
+            consumer, arrivals = self._consumers.pop(tag, (None, None))
+        if consumer is not None and arrivals is not None:
+            arrivals.end()
+            self._requeue([*arrivals.take_all(), *self.callbacks.remove(consumer)])
+
+    def abandon_consumer(self, tag: str) -> None:
         """Cancel a consumer that was not answered in time; requeue whatever it delivers later."""
         with self._lock:
-            self._consumers.pop(consumer.tag, None)
-            self._abandoned_tags.add(consumer.tag)
+            self._abandoned_tags.add(tag)
         with suppress(ClientError):  # the channel is closed, and its consumers with it
-            self._send_cancel(consumer.tag)
-        self.requeue_unseen(consumer)
-
-    def requeue_unseen(self, consumer: Consumer) -> None:
-        """Requeue the deliveries of a consumer that its user has not seen."""
-        self._requeue([*consumer.take_unseen(), *self.callbacks.remove(consumer)])
+            self._send_cancel(tag)
+        self.cancel(tag)
 
     def drop_unseen(self) -> None:
         """Forget all deliveries that the user has not seen: the broker has requeued them."""
-        for consumer in self.consumers():
-            consumer.take_unseen()
+        for consumer, arrivals in list(self._consumers.values()):
+            arrivals.take_all()
             self.callbacks.remove(consumer)
+
+    def end_all(self, error: ClientError | None) -> None:
+        """End all consumers, with the error if there is one, and `start_consuming`."""
+        for _consumer, arrivals in list(self._consumers.values()):
+            arrivals.end(error)
+        self.callbacks.stop(error)
 
     def receive(self, record: Inbound) -> None:
         """Hand over a delivery; ignore one for an earlier user of the channel's name."""
         label = record.text(REF).rpartition("/")[0]
         with self._lock:  # an abandoned consumer must receive nothing more
-            consumer = self._consumers.get(label)
-            if consumer is not None:
+            consumer, arrivals = self._consumers.get(label, (None, None))
+            if consumer is not None and arrivals is not None:
                 delivery = self._delivery(record, label)
                 if consumer.callback is not None:
                     self.callbacks.put(consumer, delivery)
                 else:
-                    consumer.put(delivery)
+                    arrivals.put(delivery)
                 return
         if label in self._abandoned_tags:
             self._requeue([self._delivery(record, label)])

@@ -13,7 +13,6 @@ from confluent_kafka import Message as KafkaMessage
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
 from streaming.client._transport.link import Link
-from streaming.client._transport.sender import Sender
 from streaming.client._wire import Inbound, check_size, publish_record, refusal_of, returned_of
 from streaming.client.confirms import Confirms, Pending
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
@@ -45,7 +44,6 @@ class Publisher:
     Attributes:
         name: the channel that the publisher's records name.
         returned: the latest 10,000 messages that the broker returned.
-        on_flow: as in `Connection.publisher`.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class Publisher:
         self._link = link
         self.name = name
         self.returned: deque[Returned] = deque(maxlen=MAX_RETURNED)
-        self.on_flow = on_flow
+        self._on_flow = on_flow
         self._wants_confirms = confirms
         self._on_return = on_return
         self._blocked_timeout_s = blocked_timeout_s
@@ -117,7 +115,7 @@ class Publisher:
         """
         self._link.check_open()
         if not self._in_transaction:
-            self.wait_for_flow()
+            self._wait_for_flow()
         key = record_key.encode() if isinstance(record_key, str) else record_key
         address = self._link.address
         record = publish_record(
@@ -139,7 +137,7 @@ class Publisher:
             if pending is not None:
                 break
             if not in_transaction:
-                self.wait_for_flow()
+                self._wait_for_flow()
 
         def on_report(error: Any, message: KafkaMessage) -> None:
             if error is not None:
@@ -192,9 +190,7 @@ class Publisher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- for transactions
-
-    def wait_for_flow(self) -> None:
+    def _wait_for_flow(self) -> None:
         """Wait while flow control stops publishers.
 
         Raises:
@@ -202,26 +198,12 @@ class Publisher:
         """
         if self._link.flow.is_open:
             return
-        if self.on_flow == "raise":
+        if self._on_flow == "raise":
             raise FlowStoppedError(f"{FLOW_STOPPED}. The message was not sent")
         if not self._link.wait_for_flow(self._blocked_timeout_s):
             raise FlowStoppedError(
                 f"{FLOW_STOPPED}. The message was not sent within {self._blocked_timeout_s:g} s"
             )
-
-    def begin_transaction(self, sender: Sender) -> None:
-        """Send through this producer; nothing is confirmed before `end_transaction`."""
-        self._sender = sender
-        self._in_transaction = True
-
-    def fail_transaction(self, error: ClientError) -> None:
-        """Fail the publishes of the open transaction, but not those of committed ones."""
-        self._confirms.fail_transaction(error)
-
-    def end_transaction(self) -> None:
-        """Wait for confirms from now on."""
-        self._confirms.end_transaction()
-        self._in_transaction = False
 
     # -- on the reader's thread
 

@@ -43,17 +43,38 @@ REFS_PER_STEP = 100
 Step = dict[str, Any]
 
 
+class TransactionPublisher(Publisher):
+    """A publisher whose publishes belong to transactions."""
+
+    def begin(self, sender: Sender, on_flow: OnFlow) -> None:
+        """Wait for flow control, then send through a producer; confirms come after `end`."""
+        self._on_flow = on_flow
+        self._wait_for_flow()  # not later: the settlements inside make room
+        self._sender = sender
+        self._in_transaction = True
+
+    def fail(self, error: ClientError) -> None:
+        """Fail the publishes of the open transaction, but not those of committed ones."""
+        self._confirms.fail_transaction(error)
+
+    def end(self) -> None:
+        """Wait for confirms from now on."""
+        self._confirms.end_transaction()
+        self._in_transaction = False
+
+
 class Transaction:
     """Publishes and settlements that take effect together; created by `Connection.transaction`."""
 
-    def __init__(self, link: Link, publisher: Publisher, sender: Sender, topic: str) -> None:
-        self._link = link
+    def __init__(
+        self, vhost: str, publisher: Publisher, sender: Sender, topic: str, steps: Steps
+    ) -> None:
+        self._vhost = vhost
         self._publisher = publisher
         self._sender = sender
         self._topic = topic
-        self._steps = Steps()
+        self._steps = steps
         self._publishes = 0
-        self._ended = False
 
     def publish(
         self,
@@ -94,32 +115,15 @@ class Transaction:
         """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
         self._settle(channel, "reject", delivery, requeue=requeue)
 
-    # -- for the connection
-
-    def end(self) -> None:
-        """Accept nothing more."""
-        self._ended = True
-
-    def check(self) -> None:
-        """Ask the broker whether it would refuse any of it.
-
-        Raises:
-            BrokerError: the first refusal.
-            NoAnswerError, KafkaUnreachableError: no answer in time.
-        """
-        self._link.check_open()
-        checks = self._steps.checks(self._link.address.max_message_bytes // 2)
-        self._link.commands.request_all(checks, self._publisher.name)
-
     def _check_open(self) -> None:
-        if self._ended:
+        if self._steps.ended:
             raise ClientError("the transaction has ended: begin another one")
 
     def _settle(self, channel: Channel, op: str, delivery: Settled, **options: bool) -> None:
         refs = delivery_ids(delivery)
         self._check_open()
         document = {"op": op, "refs": refs, **options, "channel": channel.name}
-        record = command_record(document, self._link.address.vhost, self._publisher.name)
+        record = command_record(document, self._vhost, self._publisher.name)
         self._sender.send(self._topic, record)
         self._steps.settle(channel.name, refs, multiple=options.get("multiple", False))
 
@@ -129,9 +133,13 @@ class Steps:
 
     Bodies and whatever else is never refused are omitted. Equal publishes are asked about once, and
     successive settlements of a channel together.
+
+    Attributes:
+        ended: the transaction accepts nothing more.
     """
 
     def __init__(self) -> None:
+        self.ended = False
         self._steps: list[Step] = []
         self._publishes: set[bytes] = set()
 
@@ -194,7 +202,7 @@ class Transactions:
         self._one_at_a_time = threading.Lock()
         self._thread = 0  # the thread that is in a transaction
         self._sender: Sender | None = None
-        self._publisher: Publisher | None = None
+        self._publisher: TransactionPublisher | None = None
 
     @contextmanager
     def begin(self, on_flow: OnFlow) -> Iterator[Transaction]:
@@ -217,22 +225,26 @@ class Transactions:
             raise ClientError("this thread is in a transaction already; transactions do not nest")
         with self._one_at_a_time, self._on_this_thread():
             sender, publisher = self._clients(topic)
-            publisher.on_flow = on_flow
-            publisher.wait_for_flow()  # not inside: the settlements there make room
-            publisher.begin_transaction(sender)
-            transaction = Transaction(self._link, publisher, sender, topic)
+            publisher.begin(sender, on_flow)
+            steps = Steps()
             try:
                 sender.producer.begin_transaction()
-                yield transaction
-                transaction.end()
-                transaction.check()
+                yield Transaction(self._link.address.vhost, publisher, sender, topic, steps)
+                steps.ended = True
+                self._check(steps, publisher.name)
             except BaseException as error:
                 self._abort(sender, publisher, error)
                 raise
             finally:
-                transaction.end()
+                steps.ended = True
             self._commit(sender, publisher)
-            publisher.end_transaction()
+            publisher.end()
+
+    def _check(self, steps: Steps, channel: str) -> None:
+        """Ask the broker whether it would refuse any of the steps; raises the first refusal."""
+        self._link.check_open()
+        checks = steps.checks(self._link.address.max_message_bytes // 2)
+        self._link.commands.request_all(checks, channel)
 
     @contextmanager
     def _on_this_thread(self) -> Iterator[None]:
@@ -242,12 +254,12 @@ class Transactions:
         finally:
             self._thread = 0
 
-    def _clients(self, topic: str) -> tuple[Sender, Publisher]:
+    def _clients(self, topic: str) -> tuple[Sender, TransactionPublisher]:
         """The producer and publisher of transactions, created on first use."""
         if self._sender is None:
             self._sender = self._new_sender()
         if self._publisher is None:
-            self._publisher = Publisher(
+            self._publisher = TransactionPublisher(
                 self._link,
                 self._link.new_name("transactions"),
                 confirms=True,
@@ -274,7 +286,7 @@ class Transactions:
             raise self._unreachable(error) from error
         return sender
 
-    def _commit(self, sender: Sender, publisher: Publisher) -> None:
+    def _commit(self, sender: Sender, publisher: TransactionPublisher) -> None:
         try:
             sender.producer.commit_transaction(self._link.timeout_s)
         except KafkaException as error:
@@ -285,15 +297,13 @@ class Transactions:
                 self._abort(sender, publisher, aborted)
                 raise aborted from error
             unreachable = self._unreachable(error)
-            publisher.fail_transaction(unreachable)
-            publisher.end_transaction()
+            publisher.fail(unreachable)
+            publisher.end()
             self._discard(sender)
             raise unreachable from error
 
-    def _abort(self, sender: Sender, publisher: Publisher, cause: BaseException) -> None:
-        publisher.fail_transaction(
-            TransactionAbortedError(f"the transaction was aborted: {cause!r}")
-        )
+    def _abort(self, sender: Sender, publisher: TransactionPublisher, cause: BaseException) -> None:
+        publisher.fail(TransactionAbortedError(f"the transaction was aborted: {cause!r}"))
         try:
             if not isinstance(cause, KafkaUnreachableError):
                 sender.producer.abort_transaction(self._link.timeout_s)
@@ -301,7 +311,7 @@ class Transactions:
         except KafkaException:
             pass
         finally:
-            publisher.end_transaction()
+            publisher.end()
         self._discard(sender)  # Kafka aborts at the timeout, or when the next producer starts
 
     def _discard(self, sender: Sender) -> None:

@@ -5,14 +5,21 @@ from typing import Any
 
 import pytest
 
-from streaming.client.consumer import CallbackQueue, Consumer
+from streaming.client.consumer import Arrivals, CallbackQueue, Consumer
 from streaming.client.errors import ClientError
 from streaming.client.messages import Delivery
 
 
 def a_consumer(calls: list[Any]) -> Consumer:
     return Consumer(
-        "tag", "q", 1, auto_ack=False, timeout_s=None, callback=calls.append, cancel=calls.append
+        "tag",
+        "q",
+        1,
+        auto_ack=False,
+        timeout_s=None,
+        callback=calls.append,
+        arrivals=Arrivals(),
+        cancel=calls.append,
     )
 
 
