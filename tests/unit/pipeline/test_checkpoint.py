@@ -69,7 +69,7 @@ def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path):
         opened(tmp_path, (OWN,), 8)
 
 
-def test_a_checkpoint_goes_on_with_its_own_tables(tmp_path):
+def test_a_checkpoint_continues_with_its_own_tables(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
 
@@ -77,13 +77,13 @@ def test_a_checkpoint_goes_on_with_its_own_tables(tmp_path):
     assert opened(tmp_path, (OWN,), 4).manifest.shuffle_partitions == 2  # two had nothing to write
 
 
-def test_a_checkpoint_whose_first_batch_never_ended_goes_on_with_empty_tables(tmp_path):
+def test_a_checkpoint_without_a_finished_batch_continues_with_empty_tables(tmp_path):
     opened(tmp_path)
 
     assert opened(tmp_path).manifest.shuffle_partitions == 2
 
 
-def test_a_table_that_was_put_back_to_an_older_state_is_refused(tmp_path):
+def test_a_table_restored_to_an_older_state_is_refused(tmp_path):
     checkpoint = opened(tmp_path)
     has_run(tmp_path, 6)
     checkpoint.written.add(2, ("messages", "events"))
@@ -99,7 +99,7 @@ def test_a_table_that_was_put_back_to_an_older_state_is_refused(tmp_path):
         opened(tmp_path, (OWN,), 4)
 
 
-def test_a_checkpoint_of_which_a_part_is_gone_is_refused(tmp_path):
+def test_a_checkpoint_with_a_missing_part_is_refused(tmp_path):
     opened(tmp_path)
     has_run(tmp_path, 6)
     assert opened(tmp_path, (OWN,), 6).manifest.shuffle_partitions == 2

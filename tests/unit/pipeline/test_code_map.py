@@ -12,7 +12,7 @@ def test_codes_without_a_number_are_named_once_and_ascending():
     assert numbers.missing(np.array([5, 2, 1, 5, 1])) == [1, 5]
 
 
-def test_the_map_grows_and_keeps_what_it_has():
+def test_the_map_grows_and_keeps_its_numbers():
     numbers = CodeMap()
     numbers[0] = 3
     numbers[100_000] = 4

@@ -1,4 +1,4 @@
-"""Damaged files beside the checkpoint: refused with the file's name and what to do."""
+"""Damaged files in the checkpoint's folder are refused with their name and a remedy."""
 
 import pytest
 

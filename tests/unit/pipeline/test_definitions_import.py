@@ -1,4 +1,4 @@
-"""The import commands that a job writes before all else: what Kafka's limits forbid is said."""
+"""The import commands that a job writes before everything else, and Kafka's limits."""
 
 import random
 
@@ -21,7 +21,7 @@ CONFIG = attrs.evolve(
 )
 
 
-def test_definitions_too_large_even_when_packed_are_refused_in_words():
+def test_definitions_too_large_even_when_packed_are_refused():
     chance = random.Random(1)
     names = ("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=200)) for _each in range(2000))
     definitions = Definitions(queues=tuple(Queue(name) for name in names))
@@ -37,7 +37,7 @@ def test_definitions_too_large_even_when_packed_are_refused_in_words():
     assert "raise kafka.max_message_bytes" in words
 
 
-def test_definitions_that_nobody_would_unpack_are_not_written():
+def test_definitions_too_large_to_unpack_are_not_written():
     definitions = Definitions(queues=(Queue("q", arguments={"note": "x" * MAX_UNPACKED_BYTES}),))
 
     with pytest.raises(ImportFailedError, match=f"more than {MAX_UNPACKED_BYTES}"):

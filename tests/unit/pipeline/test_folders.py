@@ -1,4 +1,4 @@
-"""Places that the configuration names and that cannot be written to are refused in words."""
+"""Locations that cannot be written to are refused with the name of their setting."""
 
 import os
 from pathlib import Path
@@ -13,14 +13,14 @@ from streaming.pipeline.checkpoint.folders import make_folder, open_ledger
 from streaming.pipeline.checkpoint.lock import CheckpointLock
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path):
+def test_a_folder_is_created_with_its_parents(tmp_path):
     make_folder("job.checkpoint_location", tmp_path / "a" / "b")
 
     assert (tmp_path / "a" / "b").is_dir()
 
 
 @pytest.mark.parametrize("below", ["", "checkpoints"])
-def test_a_file_in_the_way(tmp_path, below):
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path, below):
     (tmp_path / "file").touch()
 
     with pytest.raises(FolderError, match=r"^job.checkpoint_location: .*a file is in its place"):
@@ -29,19 +29,19 @@ def test_a_file_in_the_way(tmp_path, below):
         open_ledger(Place(str(tmp_path / "file" / below)), Retention())
 
 
-def test_a_folder_of_somebody_else(tmp_path, monkeypatch):
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write everywhere
 
     with pytest.raises(FolderError, match=r"tables_location: this user cannot write to"):
         open_ledger(Place(str(tmp_path)), Retention())
 
 
-def test_a_disk_that_takes_nothing():
+def test_a_read_only_disk_is_refused():
     with pytest.raises(FolderError, match=r"^job.log_dir: /proc/dlx cannot be created: "):
         make_folder("job.log_dir", Path("/proc/dlx"))
 
 
-def test_tables_that_cannot_be_opened(tmp_path):
+def test_damaged_tables_are_refused(tmp_path):
     (tmp_path / "messages" / "_delta_log").mkdir(parents=True)
     (tmp_path / "messages" / "_delta_log" / f"{0:020}.json").write_text("no log\n")
 
@@ -49,7 +49,7 @@ def test_tables_that_cannot_be_opened(tmp_path):
         open_ledger(Place(str(tmp_path)), Retention())
 
 
-def test_object_storage_that_does_not_answer_is_told_with_the_reason(monkeypatch):
+def test_the_error_of_unreachable_object_storage_has_the_reason(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     options = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
@@ -68,12 +68,12 @@ def test_object_storage_that_does_not_answer_is_told_with_the_reason(monkeypatch
 
 
 @pytest.mark.parametrize("url", ["abfs://container/t", "gs://"])
-def test_a_url_that_lacks_something_is_told_in_words(url):
+def test_an_incomplete_url_is_refused_with_the_missing_part(url):
     with pytest.raises(FolderError, match=r"tables cannot be opened: .*(account|bucket) name"):
         open_ledger(Place(url), Retention())
 
 
-def test_what_object_storage_says_of_a_secret_is_not_repeated():
+def test_errors_of_object_storage_do_not_repeat_secrets():
     options = {"azure_storage_account_key": SecretText("not-base64")}
 
     with pytest.raises(FolderError, match="Invalid Access Key") as told:

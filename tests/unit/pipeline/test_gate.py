@@ -28,7 +28,7 @@ def test_the_gate_closes_above_the_high_mark_and_opens_below_the_low_one(
     assert gate.decide(resident_bytes, 10.0) == state
 
 
-def test_without_marks_nothing_is_held_back():
+def test_without_marks_nothing_is_throttled():
     gate = Gate(MemoryMarks(high_bytes=None, low_bytes=None, notes=()), 50)
 
     assert gate.decide(1 << 60, 10.0) == GateState(1 << 60, 50, "off", open=True)

@@ -13,7 +13,7 @@ def columns(headers, *names, is_mapped=False):
     return [found[name].to_pylist() for name in names]
 
 
-def test_our_headers_are_columns_and_of_repeated_ones_the_last_counts():
+def test_our_headers_are_columns_with_the_last_value_of_repeated_ones():
     headers = [
         [("dlx-exchange", b"a"), ("dlx-routing-key", b"k")],
         None,
@@ -34,7 +34,7 @@ def test_one_header_in_every_record():
     assert columns([[("dlx-op", b"get")], [("dlx-op", b"ack")]], "dlx_op") == [[b"get", b"ack"]]
 
 
-def test_the_header_of_a_command_is_there_also_without_a_value():
+def test_the_header_of_a_command_needs_no_value():
     headers = [[("dlx-op", None)], [("dlx-vhost", None)], [("dlx-op", b"get"), ("dlx-op", None)]]
 
     assert columns(headers, "dlx_op", "dlx_vhost") == [[b"", None, b""], [None] * 3]
@@ -60,7 +60,7 @@ def test_foreign_headers_stay_in_order_with_repeats():
     ]
 
 
-def test_a_mapped_topics_headers_are_all_foreign():
+def test_all_headers_of_a_mapped_topic_are_foreign():
     headers = [[("dlx-op", b"get")], None]
 
     assert columns(headers, "foreign", "dlx_op", is_mapped=True) == [

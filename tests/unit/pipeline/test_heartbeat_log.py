@@ -1,11 +1,11 @@
-"""A heartbeat that Kafka does not take is said once, for all topics together."""
+"""A failing heartbeat is logged once, for all topics together."""
 
 import logging
 
 from streaming.pipeline.flow.heartbeat import HeartbeatFailures
 
 
-def test_topics_that_take_no_beat_are_named_once_and_again_when_they_do(caplog):
+def test_failing_heartbeats_are_logged_once_and_their_recovery_too(caplog):
     caplog.set_level(logging.INFO)
     failures = HeartbeatFailures()
 

@@ -1,4 +1,4 @@
-"""`queue_contents` beside the batches: how often it is updated, and that it catches up."""
+"""How often `queue_contents` is updated off the path of the batches, and that it catches up."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
 from tests.unit.queries.recording import QUERY_ID, Recording
 
-PATIENCE_S = 60
+WAIT_S = 60
 HALF_AN_HOUR_MS = 1_800_000
 
 
@@ -41,9 +41,9 @@ class Counted:
 
         monkeypatch.setattr(ContentsUpdater, "update", counted)
 
-    def wait_for(self, times, patience_s=PATIENCE_S):
+    def wait_for(self, times, timeout_s=WAIT_S):
         with self.changed:
-            return self.changed.wait_for(lambda: self.asked >= times, patience_s)
+            return self.changed.wait_for(lambda: self.asked >= times, timeout_s)
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def applied(root):
         tables.close()
 
 
-def test_what_a_killed_job_left_behind_is_made_up_for_without_a_new_batch(tmp_path, monkeypatch):
+def test_the_contents_catch_up_after_a_kill_without_a_new_batch(tmp_path, monkeypatch):
     recording = a_recording(tmp_path)
     counted = Counted(monkeypatch)
 
@@ -91,7 +91,7 @@ def test_what_a_killed_job_left_behind_is_made_up_for_without_a_new_batch(tmp_pa
     assert applied(tmp_path) == 0
 
 
-def test_batches_in_between_do_not_cost_an_update_each_and_the_end_is_exact(tmp_path, monkeypatch):
+def test_not_every_batch_costs_an_update_and_the_end_is_exact(tmp_path, monkeypatch):
     recording = a_recording(tmp_path)
     counted = Counted(monkeypatch)
 
@@ -101,14 +101,12 @@ def test_batches_in_between_do_not_cost_an_update_each_and_the_end_is_exact(tmp_
             recording.brokers[0].publish("", "work", "another order")
             recording.commit()
             housekeeping.batch_done()
-            assert not counted.wait_for(2, patience_s=0.2)
+            assert not counted.wait_for(2, timeout_s=0.2)
 
     assert (counted.asked, applied(tmp_path)) == (2, 3)
 
 
-def test_an_update_that_fails_is_tried_again_though_the_input_is_quiet(
-    tmp_path, monkeypatch, caplog
-):
+def test_a_failed_update_is_retried_without_input(tmp_path, monkeypatch, caplog):
     recording = a_recording(tmp_path)
     counted = Counted(monkeypatch, failures=1)
 
@@ -119,7 +117,7 @@ def test_an_update_that_fails_is_tried_again_though_the_input_is_quiet(
     assert "queue_contents could not be updated" in caplog.text
 
 
-def test_who_fills_the_memory_is_said_once_each_time_publishers_are_held_back(
+def test_the_largest_queues_are_logged_once_each_time_publishes_are_throttled(
     tmp_path, monkeypatch, caplog
 ):
     recording = a_recording(tmp_path)

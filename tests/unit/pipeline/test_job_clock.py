@@ -1,4 +1,4 @@
-"""The job's time when the wall's clock is put back and forward; and whatever is run again."""
+"""The job's time when the wall clock is set back or forward, and when a batch runs again."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ class Clocks:
         self.passed_ms += ms
 
     def restart(self) -> None:
-        """Another boot: the monotonic clock begins anew."""
+        """Reboot: the monotonic clock restarts."""
         self.passed_ms = 0
 
 
@@ -46,7 +46,7 @@ def a_clock(folder: Path, last_ms: int = 0, planned: int | None = None) -> JobCl
     return JobClock(Checkpoint(folder), last_ms, is_wall=True)
 
 
-def test_without_steps_it_is_the_walls_time_and_nothing_is_kept(tmp_path, clocks):
+def test_without_steps_it_is_the_wall_clock_and_nothing_is_stored(tmp_path, clocks):
     clock = a_clock(tmp_path)
 
     for batch_id in range(10):
@@ -57,7 +57,7 @@ def test_without_steps_it_is_the_walls_time_and_nothing_is_kept(tmp_path, clocks
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_clock_put_back_by_an_hour_holds_nothing_up(tmp_path, clocks, caplog):
+def test_a_clock_set_back_by_an_hour_delays_nothing(tmp_path, clocks, caplog):
     clock = a_clock(tmp_path)
     clocks.pass_(SECOND_MS)
     planned_ms = clocks.wall_ms
@@ -87,7 +87,7 @@ def test_the_two_agree_again_after_ten_times_the_step(tmp_path, clocks):
     assert before == clocks.wall_ms
 
 
-def test_a_clock_put_back_and_then_right_again_makes_no_jump(tmp_path, clocks):
+def test_a_clock_set_back_and_corrected_makes_no_jump(tmp_path, clocks):
     clock = a_clock(tmp_path)
     clocks.wall_ms -= HOUR_MS
     clock.now_ms()
@@ -97,7 +97,7 @@ def test_a_clock_put_back_and_then_right_again_makes_no_jump(tmp_path, clocks):
     assert clock.now_ms() == clocks.wall_ms == START_MS
 
 
-def test_a_clock_put_forward_is_followed(tmp_path, clocks):
+def test_a_clock_set_forward_is_followed(tmp_path, clocks):
     clock = a_clock(tmp_path)
 
     clocks.wall_ms += HOUR_MS
@@ -105,7 +105,7 @@ def test_a_clock_put_forward_is_followed(tmp_path, clocks):
     assert clock.now_ms() == clock.of_batch(0, clocks.wall_ms) == START_MS + HOUR_MS
 
 
-def test_a_batch_that_is_run_again_has_its_instant_again(tmp_path, clocks):
+def test_a_repeated_batch_has_the_same_timestamp(tmp_path, clocks):
     clock = a_clock(tmp_path)
     clocks.wall_ms -= HOUR_MS
     instant = clock.of_batch(7, START_MS)
@@ -118,9 +118,7 @@ def test_a_batch_that_is_run_again_has_its_instant_again(tmp_path, clocks):
     assert again.of_batch(8, clocks.wall_ms) >= instant
 
 
-def test_a_batch_that_ran_by_the_wall_does_so_again_though_it_was_put_back_meanwhile(
-    tmp_path, clocks
-):
+def test_a_repeated_batch_keeps_the_wall_clock_although_it_was_set_back_since(tmp_path, clocks):
     first = a_clock(tmp_path)
     assert first.of_batch(7, START_MS) == START_MS
 
@@ -132,7 +130,7 @@ def test_a_batch_that_ran_by_the_wall_does_so_again_though_it_was_put_back_meanw
     assert again.of_batch(8, clocks.wall_ms) == START_MS
 
 
-def test_a_clock_put_back_while_the_job_was_away_holds_nothing_up(tmp_path, clocks):
+def test_a_clock_set_back_while_the_job_was_stopped_delays_nothing(tmp_path, clocks):
     clocks.wall_ms -= HOUR_MS
 
     clock = a_clock(tmp_path, last_ms=START_MS)
@@ -142,7 +140,7 @@ def test_a_clock_put_back_while_the_job_was_away_holds_nothing_up(tmp_path, cloc
     assert clock.now_ms() == START_MS + 9 * SECOND_MS
 
 
-def test_with_the_clock_of_events_instants_stay_as_spark_has_them(tmp_path, clocks):
+def test_with_clock_event_timestamps_are_those_of_spark(tmp_path, clocks):
     clock = JobClock(Checkpoint(tmp_path), START_MS + HOUR_MS, is_wall=False)
     clocks.wall_ms -= HOUR_MS
 

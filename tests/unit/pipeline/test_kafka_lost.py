@@ -1,4 +1,4 @@
-"""A Kafka that answers no more, asked by a running job: said in words, and not the job's end."""
+"""A running job explains that Kafka no longer answers, and continues."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def topics(config):
     return KafkaTopics(config, {"bootstrap.servers": NOBODY})
 
 
-def test_each_question_is_refused_in_words(topics):
+def test_each_request_fails_with_an_explanation(topics):
     topics.partitions["dlx.publishes"] = 1
     no_answer = (
         rf"kafka\.bootstrap_servers: no answer from {NOBODY} within 0\.3 s .*is Kafka running"
@@ -35,7 +35,7 @@ def test_each_question_is_refused_in_words(topics):
         topics.bounds(["dlx.publishes"])
 
 
-def test_the_watch_says_nothing_of_the_logs_then(config, topics, tmp_path):
+def test_the_watch_finds_nothing_then(config, topics, tmp_path):
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(
         'v1\n{"batchTimestampMs":0}\n0:{"dlx.publishes":{"0":5}}'

@@ -75,11 +75,11 @@ def settings_of(place: Place, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
         ([99, 1, 99], [(0, 1), (1, 2), (2, 3)]),
     ],
 )
-def test_runs_hold_as_many_messages_as_fit(sizes, runs):
+def test_chunks_hold_as_many_messages_as_fit(sizes, runs):
     assert list(chunks((sizes, 10))) == runs
 
 
-def test_runs_are_within_every_bound():
+def test_chunks_are_within_every_bound():
     sizes, headers = [1, 1, 1, 1, 9], [0, 3, 3, 0, 0]
 
     assert list(chunks((sizes, 4), (headers, 5))) == [(0, 2), (2, 4), (4, 5)]

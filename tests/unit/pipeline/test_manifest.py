@@ -1,4 +1,4 @@
-"""Numbers beside the checkpoint: given once, never changed."""
+"""The numbers in the manifest are given once and never change."""
 
 from streaming.pipeline.checkpoint.manifest import (
     Manifest,
@@ -8,7 +8,7 @@ from streaming.pipeline.checkpoint.manifest import (
 )
 
 
-def test_a_topic_keeps_its_number_and_one_made_anew_gets_another():
+def test_a_topic_keeps_its_number_and_a_recreated_one_gets_another():
     numbers = Manifest(shuffle_partitions=2)
 
     given = [numbers.topic_number(one, "t") for one in ("c/1", "c/2", "c/1", "c/3")]
@@ -27,7 +27,7 @@ def test_shards_spread_evenly_over_the_shuffle_partitions():
     assert keys == [numbers.shard_key("/", lane) for lane in range(16)]
 
 
-def test_the_file_is_read_as_it_was_written(tmp_path):
+def test_the_manifest_is_read_as_it_was_written(tmp_path):
     numbers = Manifest(shuffle_partitions=2, outcome_hash="abc")
     numbers.topic_number("c/1", "orders")
     numbers.shard_key("/", 0)

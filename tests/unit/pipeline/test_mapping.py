@@ -5,7 +5,7 @@ from streaming.pipeline.intake.mapping import mapped_headers
 from streaming.protocol.headers import MalformedRecordError
 
 
-def test_literals_the_key_and_headers_make_a_publish_and_all_headers_stay():
+def test_literals_keys_and_headers_map_a_record_and_its_headers_stay():
     mapping = TopicMapping(exchange="orders", routing_key=RecordHeader("type"), vhost=RecordKey())
     foreign = (("type", b"old"), ("type", b"new"), ("trace", b"\xff"))
 
@@ -15,7 +15,7 @@ def test_literals_the_key_and_headers_make_a_publish_and_all_headers_stay():
     )
 
 
-def test_what_is_missing_is_replaced_or_quarantines_the_record():
+def test_a_missing_value_is_replaced_or_quarantines_the_record():
     replaced = TopicMapping(exchange="orders", routing_key=RecordKey(otherwise="none"))
     missing = TopicMapping(exchange="orders", routing_key=RecordHeader("type"))
 

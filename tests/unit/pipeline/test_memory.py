@@ -1,4 +1,4 @@
-"""Memory and the marks of flow control, in the figures and words of RabbitMQ's guide.
+"""Memory and the marks of flow control, with the figures and messages of RabbitMQ's guide.
 
 The guide is `Memory-based flow control` in reference document 001: each worked figure there is a
 test here.

@@ -1,4 +1,4 @@
-"""A configuration that would leave messages where nobody gets them is refused."""
+"""A configuration that would make messages unreachable is refused."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def config(**lanes: int) -> JobConfig:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_another_number_of_lanes_is_refused_with_the_right_one(lanes):
+def test_another_number_of_lanes_is_refused(lanes):
     with pytest.raises(
         CheckpointError, match=rf"vhosts\.shop\.lanes: .* has {lanes}\. Set it to 2"
     ):
@@ -32,7 +32,7 @@ def test_a_vhost_with_messages_must_stay_listed():
         MANIFEST.refuse_missing_shards(config(), seen)
 
 
-def test_new_vhosts_and_empty_ones_that_go_are_fine():
+def test_new_vhosts_are_accepted_and_empty_ones_may_be_removed():
     seen = ShardStats({"resident": {"1": [9, 9], "2": [0, 0]}})
 
     MANIFEST.refuse_missing_shards(config(other=4), seen)

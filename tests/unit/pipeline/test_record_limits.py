@@ -1,4 +1,4 @@
-"""How large outbound records may be, by what Kafka says of topics and brokers."""
+"""The largest outbound record, given the settings of topics and brokers."""
 
 import logging
 from concurrent.futures import Future
@@ -62,7 +62,7 @@ def asked(admin: Any, *topics: str) -> int:
     return outbound_record_bytes(admin, CONFIG, topics, [1])
 
 
-def test_a_topic_that_takes_less_is_raised_and_one_that_takes_more_is_left_alone():
+def test_a_low_limit_is_raised_and_a_high_one_is_left_alone():
     admin = FakeAdmin({"small": 1_000, "right": WANTED, "large": 9_000_000})
 
     found = asked(admin, "small", "right", "large")
@@ -75,7 +75,7 @@ def test_a_topic_that_takes_less_is_raised_and_one_that_takes_more_is_left_alone
     ]
 
 
-def test_a_topic_too_small_for_the_largest_message_that_cannot_be_raised_is_refused():
+def test_a_limit_below_the_largest_message_that_cannot_be_raised_is_refused():
     admin = FakeAdmin({"small": LEAST - 1}, may_alter=False)
 
     with pytest.raises(
@@ -86,7 +86,7 @@ def test_a_topic_too_small_for_the_largest_message_that_cannot_be_raised_is_refu
     assert f"--add-config max.message.bytes={WANTED}" in str(error.value)
 
 
-def test_a_topic_that_takes_the_largest_message_will_do(caplog):
+def test_a_limit_that_fits_the_largest_message_is_accepted(caplog):
     admin = FakeAdmin({"small": LEAST}, may_alter=False)
 
     with caplog.at_level(logging.WARNING):
@@ -95,12 +95,12 @@ def test_a_topic_that_takes_the_largest_message_will_do(caplog):
     assert "will be truncated" in caplog.text
 
 
-def test_a_topic_that_is_not_to_be_described_is_taken_to_be_as_the_job_makes_them(caplog):
+def test_a_topic_that_cannot_be_described_is_assumed_to_have_the_usual_limit(caplog):
     with caplog.at_level(logging.WARNING):
         assert asked(FakeAdmin({}), "secret") == WANTED - 1024
 
     assert "DescribeConfigs" in caplog.text
 
 
-def test_no_request_is_larger_than_the_brokers_take():
+def test_no_request_is_larger_than_the_brokers_accept():
     assert asked(FakeAdmin({"large": WANTED}, socket=500_000), "large") == 500_000 - 65_536

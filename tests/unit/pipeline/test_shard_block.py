@@ -31,7 +31,7 @@ def blob(partition: int, offsets: list[int], times: list[int], key: str, channel
     return pack(record_table(columns), publications, [Actor("guest", channel)], 123)
 
 
-def test_a_blob_comes_back_as_it_went():
+def test_a_blob_is_read_as_it_was_written():
     records = unpack([blob(0, [4, 5], [10, 11], "k", "c")])
 
     publication = records.publications[0]

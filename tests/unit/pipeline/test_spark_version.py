@@ -1,4 +1,4 @@
-"""Flow control reaches into Spark: with a version that was not tested it says so and lets flow."""
+"""Flow control changes Spark's internals; with an untested version it only logs a warning."""
 
 import logging
 from unittest.mock import MagicMock
@@ -28,11 +28,13 @@ def flow() -> FlowControl:
         ("5.0.0", True, JobConfig().job.max_batch_rows),
     ],
 )
-def test_a_start_holds_publishes_back_only_where_they_can_be_let_in_later(version, importing, rows):
+def test_a_start_throttles_publishes_only_if_the_limit_can_be_raised_later(
+    version, importing, rows
+):
     assert flow().first_rows(MagicMock(version=version), importing=importing) == rows
 
 
-def test_another_version_is_warned_of_and_never_touched(caplog):
+def test_an_untested_version_gets_a_warning_and_no_changes(caplog):
     query = MagicMock()
     with caplog.at_level(logging.WARNING):
         limits = SourceLimits(MagicMock(version="4.3.0"), query)

@@ -1,4 +1,4 @@
-"""The thread that wakes idle shards lives on, whatever it is told."""
+"""The thread that wakes idle shards survives every failure."""
 
 import threading
 import time
@@ -50,7 +50,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_a_shard_that_is_no_longer_configured_wakes_nobody_and_harms_nobody(quick, monkeypatch):
+def test_a_shard_that_is_no_longer_configured_gets_no_ticks(quick, monkeypatch):
     kafka = FakeSender(failures=0)
 
     waking = started(kafka, monkeypatch, {1: 0, 7: 0})
@@ -60,7 +60,7 @@ def test_a_shard_that_is_no_longer_configured_wakes_nobody_and_harms_nobody(quic
     assert kafka.vhosts == [b"/"]
 
 
-def test_a_tick_that_kafka_did_not_take_is_written_again(quick, monkeypatch):
+def test_a_failed_tick_is_retried(quick, monkeypatch):
     kafka = FakeSender(failures=2)
 
     waking = started(kafka, monkeypatch, {1: 0})
@@ -70,7 +70,7 @@ def test_a_tick_that_kafka_did_not_take_is_written_again(quick, monkeypatch):
     assert kafka.failures == 0
 
 
-def test_a_clock_that_is_put_forward_is_noticed(quick, monkeypatch):
+def test_a_clock_set_forward_is_noticed(quick, monkeypatch):
     kafka = FakeSender(failures=0)
     real_ns = time.time_ns
     in_an_hour_ms = real_ns() // 1_000_000 + 3_600_000

@@ -1,4 +1,4 @@
-"""Which inputs are trimmed, when Kafka does not say at once what they are for."""
+"""Which inputs are trimmed, also when Kafka does not describe them at once."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ def a_trimming(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin) -> trimming.Tr
     return trimming.Trimming(JobConfig(), {}, {"dlx.publishes": 1, "dlx.commands": 2})
 
 
-def test_a_topic_that_could_not_be_described_is_asked_about_again(monkeypatch):
+def test_a_topic_that_could_not_be_described_is_described_again(monkeypatch):
     admin = FakeAdmin({"dlx.publishes": "-1", "dlx.commands": "-1"}, failures=1)
     one = a_trimming(monkeypatch, admin)
 
@@ -60,7 +60,7 @@ def test_a_topic_that_could_not_be_described_is_asked_about_again(monkeypatch):
     assert admin.asked == ["dlx.publishes", "dlx.commands", "dlx.publishes"]
 
 
-def test_a_topic_with_a_retention_of_its_own_is_left_to_it(monkeypatch):
+def test_a_topic_with_its_own_retention_is_not_trimmed(monkeypatch):
     admin = FakeAdmin({"dlx.publishes": "86400000", "dlx.commands": "-1"}, failures=0)
     one = a_trimming(monkeypatch, admin)
 

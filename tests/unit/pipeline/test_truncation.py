@@ -28,7 +28,7 @@ def table(fitted):
     return json.loads(dict(fitted.headers)["dlx-headers"] or b"")
 
 
-def test_what_fits_is_whole():
+def test_a_record_that_fits_is_complete():
     whole = parts(b"b" * 500, {"x-death": DEATHS[:2]}, [("x", b"1"), ("x", b"2")], {"type": "t"})
 
     fitted = fit_message(whole, KEY, MOST)
@@ -57,7 +57,7 @@ def test_what_fits_is_whole():
         (parts(b"b", {"k": 1}, [("x", b"v" * 5_000)]), b"", {"body", "headers", "kafka_headers"}),
     ],
 )
-def test_least_is_left_out_and_the_record_says_what_and_where_the_rest_is(message, value, left_out):
+def test_as_little_as_possible_is_left_out_and_the_record_names_it(message, value, left_out):
     fitted = fit_message(message, KEY, MOST)
 
     named = dict(fitted.headers)

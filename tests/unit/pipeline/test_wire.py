@@ -1,4 +1,4 @@
-"""What headers and commands say, and what is wrong with those that say nothing."""
+"""Parsing of headers and commands, and the causes of malformed ones."""
 
 import pytest
 
