@@ -1,6 +1,7 @@
 """The job on real Kafka, Spark and Delta: what goes in comes out and is in the tables."""
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,24 @@ def test_a_job_of_which_nothing_came_yet_starts_again(pipeline, spark):
     pipeline.start(spark)
     pipeline.command(op="declare_queue", queue={"name": "work"})
     pipeline.until(lambda: any(batch.events for batch in pipeline.batches))
+
+
+def publishes(pipeline: Pipeline) -> int:
+    """How many publishes the batches so far have read."""
+    return sum(report.publishes for batch in pipeline.batches for report in batch.reports)
+
+
+def test_a_missing_alternate_exchange_is_in_the_log_once(pipeline, spark, caplog):
+    caplog.set_level(logging.WARNING)
+    pipeline.start(spark)
+    orders = {"name": "orders", "arguments": {"alternate-exchange": "unrouted"}}
+    pipeline.declare(op="declare_exchange", exchange=orders)
+    for count in (1, 2):
+        pipeline.publish(b"body", exchange=b"orders", routing_key=b"nowhere")
+        pipeline.until(lambda count=count: publishes(pipeline) == count)
+
+    line = "vhost '/': alternate exchange 'unrouted' of exchange 'orders' does not exist"
+    assert [message for message in caplog.messages if "alternate exchange" in message] == [line]
 
 
 def test_a_rejected_message_is_in_dead_letters_with_its_body_and_x_death(pipeline, spark):
