@@ -1,0 +1,215 @@
+"""A batch from the rows of the stages to the commit, without Spark and Kafka."""
+
+import json
+import logging
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from streaming.broker.config import ShardConfig
+from streaming.config import JobConfig
+from streaming.ledger.storage import Place
+from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
+from streaming.pipeline.checkpoint.table_match import TableBatches
+from streaming.pipeline.clock.job_clock import JobClock
+from streaming.pipeline.clock.trigger import Trigger
+from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.flow.memory import MemoryMarks
+from streaming.pipeline.fold import processor
+from streaming.pipeline.intake import stage
+from streaming.pipeline.micro_batch import MicroBatch
+from streaming.pipeline.observe.broker_warnings import BrokerWarnings
+from streaming.pipeline.reports import BatchDone
+from streaming.pipeline.shard_block import FILES_KEY
+from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.task.context import BatchContext
+from streaming.pipeline.task.settings import OutboundTask, TaskSettings, TopicTask
+from streaming.pipeline.topics.accepted_loss import AcceptedLoss
+
+QUERY, SHARD = "one-query", 1
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+MARKS = MemoryMarks(1_000_000, 800_000, ())
+
+
+class MapState:
+    """Spark's map state of one grouping key, in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Any] = {}
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802 - Spark's name
+        return self.values.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        self.values[key] = value
+
+    def containsKey(self, key: Any) -> bool:  # noqa: N802
+        return key in self.values
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        del self.values[key]
+
+
+class Stages:
+    """Runs both stages on records, as Spark's tasks do."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings = TaskSettings(
+            tables=Place(str(root)),
+            topics={"log": TopicTask(1, "guest")},
+            vhosts={"/": (SHARD,)},
+            shards={SHARD: ShardConfig()},
+            outbound=OutboundTask({}),
+            max_body_bytes=1_000,
+            max_header_bytes=16_384,
+        )
+        self.state = MapState()
+        self.now_ms = time.time_ns() // 1_000_000
+        self.batch_id = 0
+        for module in (stage, processor):
+            monkeypatch.setattr(module, "batch_context", self._context)
+
+    def _context(self) -> BatchContext:
+        return BatchContext(QUERY, self.batch_id, 0, self.now_ms)
+
+    def run(self, batch_id: int, *records: tuple[bytes, list[tuple[str, bytes]]]) -> Any:
+        """A data frame whose `collect` runs the stages on (value, headers) of each record."""
+
+        def collect() -> list[Any]:
+            self.batch_id = batch_id
+            count = len(records)
+            batch = pa.record_batch(
+                {
+                    "topic": ["log"] * count,
+                    "partition": pa.array([0] * count, pa.int32()),
+                    "offset": pa.array(range(10 * batch_id, 10 * batch_id + count), pa.int64()),
+                    "at_ms": pa.array([self.now_ms] * count, pa.int64()),
+                    "key": pa.nulls(count, pa.binary()),
+                    "value": pa.array([value for value, _headers in records], pa.binary()),
+                    "headers": pa.array([headers for _value, headers in records], HEADERS),
+                }
+            )
+            rows = [
+                SimpleNamespace(**row)
+                for out in stage.run_intake(self.settings, iter([batch]))
+                for row in out.to_pylist()
+            ]
+            broker = processor.BrokerProcessor(self.settings)
+            broker._state = self.state  # type: ignore[assignment]  # noqa: SLF001 - set by Spark
+            done: list[Any] = []
+            for shard in sorted({row.shard for row in rows}):
+                blobs = iter([{"blob": row.blob} for row in rows if row.shard == shard])
+                done += broker.handleInputRows((shard,), blobs, None)  # type: ignore[arg-type]
+            assert {row["shard"] for row in done} <= {FILES_KEY, SHARD}
+            return done
+
+        return SimpleNamespace(collect=collect, sparkSession=None)
+
+
+class Job:
+    """The parts of a job around its batches."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("streaming.pipeline.micro_batch.set_batch_time", lambda *_: None)
+        self.stages = Stages(root / "tables", monkeypatch)
+        self.checkpoint = Checkpoint(root / "checkpoint")
+        self.checkpoint.path.mkdir()
+        self.checkpoint.open(1, "hash", {}, TableBatches())
+        (self.checkpoint.path / "metadata").write_text(json.dumps({"id": QUERY}))
+        (self.checkpoint.path / "offsets").mkdir()
+        self.ledger = Ledger(Place(str(root / "tables")))
+        self.done: list[BatchDone] = []
+        stats = ShardStats({})
+        nothing: Any = SimpleNamespace(
+            check_mapped_topics=lambda: None,
+            batch_done=lambda *_args, **_options: None,
+            lowest_detail=dict,
+        )
+        self.batch = MicroBatch(
+            checkpoint=self.checkpoint,
+            ledger=self.ledger,
+            clock=JobClock(self.checkpoint, 0, is_wall=True),
+            trigger=Trigger(0),
+            watch=nothing,
+            loss=AcceptedLoss(self.checkpoint),
+            stats=stats,
+            flow=FlowControl(JobConfig(), MARKS, {}, stats),
+            ticks=nothing,
+            housekeeping=nothing,
+            warnings=BrokerWarnings(),
+            on_batch=self.done.append,
+        )
+
+    def run(self, batch_id: int, *records: tuple[bytes, list[tuple[str, bytes]]]) -> None:
+        """Run a batch, once Spark has logged its plan."""
+        metadata = json.dumps({"batchTimestampMs": self.stages.now_ms})
+        ends = json.dumps({"log": {"0": 10 * batch_id + len(records)}})
+        plan = self.checkpoint.path / "offsets" / str(batch_id)
+        plan.write_text(f"v2\n{metadata}\npublishes:{ends}")
+        self.batch.run(self.stages.run(batch_id, *records), batch_id)
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    job = Job(tmp_path, monkeypatch)
+    yield job
+    job.ledger.close()
+
+
+def command(**members):
+    return json.dumps(members).encode(), [("dlx-op", members["op"].encode())]
+
+
+def publish(body, **headers):
+    return body, [(f"dlx-{name.replace('_', '-')}", value) for name, value in headers.items()]
+
+
+DECLARE = command(op="declare_queue", queue={"name": "work"})
+
+
+def test_a_batch_is_committed_with_its_figures(job):
+    job.run(0, DECLARE, publish(b"body", routing_key=b"work"), (b"{", [("dlx-op", b"get")]))
+
+    [done] = job.done
+    row = job.ledger.last_batch(QUERY)
+    assert (done.records, done.reports[0].publishes, done.reports[0].resident_messages) == (2, 1, 1)
+    assert {"stages", "commit", "fold", "rows"} <= done.seconds.keys()
+    assert row.detail["resident"] == {"1": [1, 68]}
+    assert row.detail["core_version"] == CORE_VERSION
+    assert row.detail["gate"] == msgspec.to_builtins(job.batch.flow.state)
+    assert row.detail["gate"]["resident_bytes"] == 68
+    assert row.detail["offsets"] == {"log": {"0": 3}}
+    assert job.checkpoint.written.last.keys() == {"messages", "quarantine", "events"}
+
+
+def test_a_repeated_batch_changes_nothing(job):
+    records = (DECLARE, publish(b"body", routing_key=b"work"))
+    state = dict(job.stages.state.values)
+    job.run(0, *records)
+    files = sorted(Path(job.ledger.root.url).rglob("*.parquet"))
+
+    job.stages.state.values = state
+    job.run(0, *records)
+
+    assert sorted(Path(job.ledger.root.url).rglob("*.parquet")) == files
+    assert [writer.last_batch(QUERY) for writer in job.ledger.writers.values()].count(0) == 2
+    assert job.batch.stats.resident_messages == 1
+
+
+def test_a_missing_alternate_exchange_is_logged(job, caplog):
+    caplog.set_level(logging.WARNING)
+    orders = {"name": "orders", "arguments": {"alternate-exchange": "unrouted"}}
+
+    job.run(0, command(op="declare_exchange", exchange=orders))
+    for batch_id in (1, 2):
+        job.run(batch_id, publish(b"body", exchange=b"orders", routing_key=b"nowhere"))
+
+    assert caplog.messages == [
+        "vhost '/': alternate exchange 'unrouted' of exchange 'orders' does not exist"
+    ]
