@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.client import Channel, ChannelClosedError, ClientError, NotFoundError
+from streaming.client import Channel, ChannelClosedError, ClientError, NoAnswerError, NotFoundError
 from streaming.client._transport.dispatch import Dispatch
 from streaming.client._wire import inbound
 
@@ -19,6 +19,8 @@ class Broker:
         self.commands = self
         self.timeout_s = 5.0
         self.sent: list[tuple[str, Any]] = []
+        self.silent_ops: set[str] = set()
+        self.number = 1
         self.dispatch = Dispatch(self, SimpleNamespace(), SimpleNamespace(end=lambda: None))  # type: ignore[arg-type]
         self.new_name = lambda prefix: f"{prefix}-{next(names)}"
 
@@ -26,10 +28,15 @@ class Broker:
 
     def request(self, document: dict[str, Any], _channel: str, **_more: Any) -> dict[str, Any]:
         self.sent.append((document["op"], document.get("as")))
-        return {"number": 1}
+        if document["op"] in self.silent_ops:
+            raise NoAnswerError(document["op"])
+        return {"number": self.number}
 
     def send(self, document: dict[str, Any], _channel: str, *_more: Any) -> None:
         self.sent.append((document["op"], document.get("refs")))
+
+    def request_async(self, document: dict[str, Any], _channel: str, _then: Any) -> None:
+        self.sent.append((document["op"], None))
 
     def complete(self, _answer: dict[str, Any]) -> None: ...
 
@@ -49,8 +56,8 @@ def channel(broker):
     return Channel(broker, "c", 60_000)
 
 
-def delivered(broker, consumer):
-    ref = {"dlx-ref": f"{consumer.tag}/0", "dlx-delivery-id": "1.0.0"}
+def delivered(broker, tag):
+    ref = {"dlx-ref": f"{tag}/0", "dlx-delivery-id": "1.0.0"}
     broker.says("delivery", "body", **ref)
 
 
@@ -68,7 +75,7 @@ def test_cancel_takes_a_consumer_or_its_tag_and_nothing_else(broker, channel):
 
 def test_a_cancelled_consumer_requeues_what_it_has_not_handed_out(broker, channel):
     consumer = channel.consume("q")
-    delivered(broker, consumer)
+    delivered(broker, consumer.tag)
 
     consumer.cancel()
 
@@ -93,3 +100,47 @@ def test_a_refusal_closes_the_channel_and_its_consumers_raise_it(broker, channel
         consumer.next(0)
     with pytest.raises(ChannelClosedError, match="404 NOT_FOUND"):
         channel.ack("1.0.0")
+
+
+def test_a_consumer_without_an_answer_is_cancelled_and_its_deliveries_requeued(broker, channel):
+    broker.silent_ops = {"consume"}
+    with pytest.raises(NoAnswerError):
+        channel.consume("q", consumer_tag="late")
+    assert broker.sent[-2:] == [("consume", "late"), ("cancel", None)]
+
+    delivered(broker, "late")
+
+    assert broker.sent[-1] == ("nack", ["1.0.0"])
+
+
+def test_a_get_without_an_answer_requeues_what_it_may_deliver(broker, channel):
+    broker.silent_ops = {"get"}
+    with pytest.raises(NoAnswerError):
+        channel.get_many("q", 2)
+    label = broker.sent[-2][1]
+
+    assert broker.sent[-1] == ("nack", [f"{label}/0", f"{label}/1"])
+
+
+def test_callbacks_are_called_until_the_queue_is_deleted(broker, channel):
+    bodies: list[bytes] = []
+    consumer = channel.consume("q", lambda delivery: bodies.append(delivery.body))
+    delivered(broker, consumer.tag)
+    channel.start_consuming(timeout_s=0)
+
+    broker.says("cancel", f'{{"consumer":"{consumer.tag}"}}')
+    channel.start_consuming()
+
+    assert bodies == [b"body"]
+
+
+def test_a_reopened_channel_restarts_its_consumers_and_drops_what_nobody_has_seen(broker, channel):
+    consumer = channel.consume("q")
+    delivered(broker, consumer.tag)
+    broker.number = 2
+
+    channel.sync()
+
+    assert channel.reopen_count == 1
+    assert [op for op, _ in broker.sent[-3:]] == ["close_channel", "open_channel", "consume"]
+    assert consumer.next(0) is None
