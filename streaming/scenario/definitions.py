@@ -13,8 +13,16 @@ from typing import TypeVar
 
 import msgspec
 
-from topology.declarations import Binding, DestinationType, Exchange, Policy, Queue
+from topology.declarations import (
+    Binding,
+    Definitions,
+    DestinationType,
+    Exchange,
+    Policy,
+    Queue,
+)
 from topology.definitions.json_object import Fields, Report
+from topology.definitions.load import DESCRIPTIVE
 from topology.definitions.objects import (
     read_binding,
     read_exchange,
@@ -35,21 +43,6 @@ Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)
 UNSUPPORTED_QUEUE_TYPES = ("stream", "mqtt_qos0")
 """Queue types of RabbitMQ that are skipped; any other unknown type is refused when declared."""
 
-_SILENT = (
-    "bindings_count",
-    "explanation",
-    "metadata",
-    "original_cluster_name",
-    "original_vhost_name",
-    "product_name",
-    "product_version",
-    "rabbit_version",
-    "rabbitmq_definition_format",
-    "rabbitmq_version",
-    "vhosts",
-)
-"""Members of an export that have no effect."""
-
 _ELSEWHERE = {
     "global_parameters": "parameters of plugins are not supported",
     "permissions": "a scenario runs as the operator, who needs no permissions",
@@ -59,23 +52,13 @@ _ELSEWHERE = {
 """Members of an export that do not apply to a scenario, and why."""
 
 
-class Declarations(msgspec.Struct, frozen=True):
-    """The declarations, each kind in document order."""
-
-    policies: tuple[Policy, ...] = ()
-    operator_policies: tuple[Policy, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
-    queues: tuple[Queue, ...] = ()
-    bindings: tuple[Binding, ...] = ()
-
-
-def read_definitions(document: object, where: str, report: Report) -> Declarations:
+def read_definitions(document: object, where: str, report: Report) -> Definitions:
     """Read the declarations; problems and skipped items go to the report."""
     if document is None:
-        return Declarations()
+        return Definitions()
     if not isinstance(document, dict):
         report.problem(where, f"expected an object, got {json_type(document)}")
-        return Declarations()
+        return Definitions()
     return _Reader(Fields(document, where, report)).read()
 
 
@@ -88,7 +71,7 @@ class _Reader:
         self._left_out: set[tuple[DestinationType, str]] = set()
         self._vhost: str | None = None
 
-    def read(self) -> Declarations:
+    def read(self) -> Definitions:
         exchanges = self._each("exchanges", read_exchange, self._keep_exchange)
         queues = self._each("queues", _read_queue, self._keep_queue)
         bindings = self._each("bindings", read_binding, self._keep_binding)
@@ -99,13 +82,13 @@ class _Reader:
         for name, why in _ELSEWHERE.items():
             if self._fields.value(name):
                 self._report.leave_out(self._fields.at(name), why)
-        self._fields.leave_out_unknown(_SILENT)
-        return Declarations(
-            _supported(policies, operator=False),
-            _supported(operator_policies, operator=True),
+        self._fields.leave_out_unknown((*DESCRIPTIVE, "vhosts"))
+        return Definitions(
             tuple(exchange for exchange, _fields in exchanges),
             tuple(queue for queue, _fields in queues),
             tuple(binding for binding, _fields in bindings),
+            _supported(policies, operator=False),
+            _supported(operator_policies, operator=True),
         )
 
     # -- any kind

@@ -18,9 +18,10 @@ import msgspec
 
 from streaming.protocol.command_fields import CommandFields
 from streaming.scenario.decoding import DOCUMENT, decode
-from streaming.scenario.definitions import Declarations, read_definitions
+from streaming.scenario.definitions import read_definitions
 from streaming.scenario.expectations import Expectations, read_expectations
 from streaming.scenario.steps import MAX_MS, Step, read_steps
+from topology.declarations import Definitions
 from topology.definitions.json_object import Report
 from topology.errors import InvalidDocumentError, Problem
 from topology.values import Compat, json_type
@@ -46,7 +47,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     id: str
     title: str
-    definitions: Declarations
+    definitions: Definitions
     steps: tuple[Step, ...]
     end_ms: int
     outcomes: dict[str, dict[str, Any]]

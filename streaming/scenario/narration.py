@@ -27,6 +27,15 @@ MORE = "    "
 """Indents a sentence that belongs to the one before."""
 
 
+_SETTLED: dict[Kind, tuple[str, str, Tone]] = {
+    Kind.ACKED: ("acked", "is acked, and gone from {}", "good"),
+    Kind.REQUEUED: (READY, "is requeued in {}", "plain"),
+    Kind.PURGED: ("purged", "is purged from {}: no dead letter", "bad"),
+    Kind.DELETED: ("lost with its queue", "is lost with {}: no dead letter", "bad"),
+}
+"""The end of a copy's path, and its sentence with the queue."""
+
+
 class News(NamedTuple):
     """A sentence about an event, and its virtual time in milliseconds."""
 
@@ -108,22 +117,14 @@ class Narration:
             case Kind.DELIVERED:
                 again = ", redelivered" if copy.requeue_count else ""
                 self.paths.now(copy, f"unacked as {ref}")
-                yield f"{name} is handed out of {there} as {ref}{again}, and is unacked", "plain"
+                yield f"{name} is delivered from {there} as {ref}{again}, and is unacked", "plain"
             case Kind.CONSUMED:
                 self.paths.now(copy, "taken")
-                yield f"{name} is handed out of {there} as {ref}, and gone from it", "good"
-            case Kind.ACKED:
-                self.paths.now(copy, "acked")
-                yield f"{name} is acked, and gone from {there}", "good"
-            case Kind.REQUEUED:
-                self.paths.now(copy, READY)
-                yield f"{name} is requeued in {there}", "plain"
-            case Kind.PURGED:
-                self.paths.now(copy, "purged")
-                yield f"{name} is purged from {there}: no dead letter", "bad"
-            case Kind.DELETED:
-                self.paths.now(copy, "lost with its queue")
-                yield f"{name} is lost with {there}: no dead letter", "bad"
+                yield f"{name} is delivered from {there} as {ref}, and gone from it", "good"
+            case Kind.ACKED | Kind.REQUEUED | Kind.PURGED | Kind.DELETED:
+                end, what, tone = _SETTLED[kind]
+                self.paths.now(copy, end)
+                yield f"{name} {what.format(there)}", tone
             case Kind.HELD:
                 self.paths.now(copy, "dead and held")
                 reason = self._why(queue, copy, self._detail(row)["reason"])

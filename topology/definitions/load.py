@@ -18,7 +18,7 @@ from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
 from topology.values import Compat, json_type
 
-_DESCRIPTIVE = (
+DESCRIPTIVE = (
     "bindings_count",
     "explanation",
     "metadata",
@@ -32,7 +32,7 @@ _DESCRIPTIVE = (
 )
 """Members of a document that say where it comes from."""
 
-_DESCRIPTIVE_PARAMETERS = ("cluster_name", "cluster_tags", "internal_cluster_id")
+_KNOWN_PARAMETERS = ("cluster_name", "cluster_tags", "internal_cluster_id")
 
 _OBJECTS: Mapping[str, Callable[[VhostReader, Fields], None]] = {
     "exchanges": VhostReader.add_exchange,
@@ -53,7 +53,7 @@ _MEMBERS = (
     "parameters",
     "global_parameters",
     "topic_permissions",
-    *_DESCRIPTIVE,
+    *DESCRIPTIVE,
 )
 
 
@@ -208,7 +208,7 @@ class _Reader:
             self._report.leave_out(fields.where, "topic permissions are not supported")
         for fields in self._objects("global_parameters"):
             name = fields.value("name")
-            if name not in _DESCRIPTIVE_PARAMETERS:
+            if name not in _KNOWN_PARAMETERS:
                 self._report.leave_out(fields.where, f"global parameter {name!r} is not supported")
         for member in self._document:
             if member not in _MEMBERS:

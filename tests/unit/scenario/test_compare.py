@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from streaming.scenario.compare import Comparison, Difference, compare, compare_outcome
-from streaming.scenario.definitions import Declarations
 from streaming.scenario.document import Scenario
 from streaming.scenario.expectations import Expected
 from streaming.scenario.steps import Sleep, Step
+from topology.declarations import Definitions
 
 OUTCOME: dict[str, Any] = {
     "steps": [{"step": 1, "op": "get", "messages": [{"body": "a", "ref": "g/0"}]}],
@@ -24,7 +24,7 @@ STEPS = (Step(0, "sleep", Sleep()), Step(20, "get", Sleep()))
 
 def scenario(outcomes=None, expect=None):
     """A scenario that says so much about its outcome."""
-    return Scenario("s", "", Declarations(), STEPS, 30, outcomes or {}, expect)
+    return Scenario("s", "", Definitions(), STEPS, 30, outcomes or {}, expect)
 
 
 def changed(path, value):

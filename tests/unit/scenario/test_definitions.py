@@ -1,7 +1,7 @@
 """The topology of a scenario: declared as a client would, but for what is not supported."""
 
-from streaming.scenario.definitions import Declarations, read_definitions
-from topology.declarations import Binding, Exchange, Policy, Queue
+from streaming.scenario.definitions import read_definitions
+from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
 from topology.definitions.json_object import Report
 from topology.errors import Problem
 from topology.values import Table
@@ -24,7 +24,7 @@ def test_every_kind_is_read_in_the_order_of_the_document():
     }
 
     assert read(document) == (
-        Declarations(
+        Definitions(
             policies=(Policy("p", "q", {"expires": 5}, 2, "all"),),
             operator_policies=(Policy("o", "q", {"max-length": 3}, 0, "queues"),),
             exchanges=(Exchange("x", "topic"), Exchange("y", "direct")),
@@ -37,8 +37,8 @@ def test_every_kind_is_read_in_the_order_of_the_document():
 
 
 def test_no_definitions_declare_nothing():
-    assert read(None) == (Declarations(), [], [])
-    assert read({}) == (Declarations(), [], [])
+    assert read(None) == (Definitions(), [], [])
+    assert read({}) == (Definitions(), [], [])
 
 
 def test_what_is_not_modelled_is_left_out_with_its_bindings():
@@ -65,7 +65,7 @@ def test_what_is_not_modelled_is_left_out_with_its_bindings():
 
     declarations, problems, left_out = read(document)
 
-    assert declarations == Declarations(
+    assert declarations == Definitions(
         policies=(Policy("p", "", {"ha-mode": "all"}),),
         queues=(Queue("q", arguments={"x-mesage-ttl": 5, "mine": True}),),
         bindings=(Binding("amq.topic", "q"),),
@@ -137,7 +137,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
     declarations, problems, left_out = read(document)
 
     quorum: Table = {"x-queue-type": "quorum"}
-    assert declarations == Declarations(
+    assert declarations == Definitions(
         policies=(Policy("p", "q", {"expires": 9}),),
         operator_policies=(Policy("o", "q", {"max-length": 3}, 0, "queues"),),
         queues=(Queue("q", arguments=quorum), Queue("r", arguments=quorum)),
@@ -161,7 +161,7 @@ def test_a_policy_without_supported_keys_is_left_out():
 
     declarations, problems, left_out = read(document)
 
-    assert declarations == Declarations()
+    assert declarations == Definitions()
     assert problems == []
     assert left_out == [
         Problem("definitions.policies[0].definition.novel-key", "is not supported"),

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from streaming.scenario.definitions import Declarations
 from streaming.scenario.document import (
     File,
     MalformedScenarioError,
@@ -14,7 +13,7 @@ from streaming.scenario.document import (
 )
 from streaming.scenario.expectations import Expected
 from streaming.scenario.steps import Sleep, Step
-from topology.declarations import Queue
+from topology.declarations import Definitions, Queue
 from topology.errors import Problem
 
 MINIMAL = {"steps": [], "end_ms": 0}
@@ -45,7 +44,7 @@ def test_a_scenario_is_read():
     assert parse_scenario(json.dumps(document), "file") == Scenario(
         id="one",
         title="a title",
-        definitions=Declarations(queues=(Queue("q"),)),
+        definitions=Definitions(queues=(Queue("q"),)),
         steps=(Step(5, "sleep", Sleep()),),
         end_ms=10,
         outcomes={"4.0.5": {"steps": []}},
@@ -55,7 +54,7 @@ def test_a_scenario_is_read():
 
 def test_a_scenario_without_an_id_is_called_as_its_file():
     assert parse_scenario(json.dumps(MINIMAL), "file") == Scenario(
-        "file", "", Declarations(), (), 0, {}, None
+        "file", "", Definitions(), (), 0, {}, None
     )
 
 

@@ -110,7 +110,9 @@ def test_the_delivery_limit_is_named():
     )
 
     assert "            'a' is requeued in queue 'q'" in lines
-    assert "            'a' is handed out of queue 'q' as g/0, redelivered, and is unacked" in lines
+    assert (
+        "            'a' is delivered from queue 'q' as g/0, redelivered, and is unacked" in lines
+    )
     assert (
         "            'a' dies in queue 'q': delivery_limit, it was requeued more than 1 times"
         in lines
@@ -246,13 +248,13 @@ def test_gets_consumers_acks_purges_and_deletions():
         "      0 ms  consumer 'w' subscribes to queue 'c', prefetch 1, acknowledging automatically",
         "            consumer started: 'w' of queue 'c'",
         "            'a' -> queue 'c', by its name",
-        "            'a' is handed out of queue 'c' as w/0, and gone from it",
+        "            'a' is delivered from queue 'c' as w/0, and gone from it",
         "            'b' -> queue 'q', by its name",
         "     30 ms  get up to 2 messages from queue 'q', acknowledging automatically",
-        "            'b' is handed out of queue 'q' as g/0, and gone from it",
+        "            'b' is delivered from queue 'q' as g/0, and gone from it",
         "            'c' -> queue 'q', by its name",
         "     50 ms  get a message from queue 'q'",
-        "            'c' is handed out of queue 'q' as g/0, and is unacked",
+        "            'c' is delivered from queue 'q' as g/0, and is unacked",
         "     60 ms  ack g/0 and every earlier delivery on its channel",
         "            'c' is acked, and gone from queue 'q'",
         "     70 ms  get a message from queue 'q'",

@@ -40,7 +40,7 @@ as RabbitMQ 4.0.5 behaves
             'order 1' -> queue 'work', by its name
      50 ms  get a message from queue 'work'
             # the worker
-            'order 1' is handed out of queue 'work' as worker/0, and is unacked
+            'order 1' is delivered from queue 'work' as worker/0, and is unacked
    1200 ms  reject worker/0 without requeue
             'order 1' dies in queue 'work': rejected without requeue
                 its dead letter goes to exchange 'failed' with key 'work'
