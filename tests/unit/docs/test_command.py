@@ -1,0 +1,59 @@
+"""`dlx docs` itself: what it runs, and where it refuses."""
+
+import sys
+
+import pytest
+
+from streaming.cli import docs
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+
+ACTIONS = ("serve", "generate", "record", "measure")
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The programs that are started; each ends as `calls.status` says."""
+
+    class Calls(list[tuple[str, ...]]):
+        status = 0
+
+        def run(self, command, *, cwd, check):
+            self.append(command)
+            return self
+
+        @property
+        def returncode(self):
+            return self.status
+
+    made = Calls()
+    monkeypatch.setattr("streaming.cli.docs.subprocess.run", made.run)
+    return made
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_option_names_what_is_done(calls, action):
+    wanted = dict.fromkeys(ACTIONS, False) | {action: True}
+
+    assert docs.build_docs(**wanted) == EXIT_OK
+    assert calls == [(sys.executable, "-m", "tools.docs", action)]
+
+
+def test_without_an_option_the_site_is_built(calls):
+    docs.build_docs(**dict.fromkeys(ACTIONS, False))
+
+    assert calls == [(sys.executable, "-m", "tools.docs", "build")]
+
+
+def test_a_failure_is_passed_on_and_ends_it(calls):
+    calls.status = 1
+
+    assert docs.build_docs(**dict.fromkeys(ACTIONS, True)) == EXIT_FINDINGS
+    assert len(calls) == 1
+
+
+def test_outside_a_checkout_it_refuses(calls, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+
+    assert docs.build_docs(**dict.fromkeys(ACTIONS, False)) == EXIT_INVALID
+    assert str(tmp_path) in capsys.readouterr().err
+    assert calls == []
