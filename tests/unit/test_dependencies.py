@@ -14,15 +14,12 @@ PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
 RUNTIME_LOCK = (CHECKOUT / "requirements.lock").read_text("utf-8")
 DEV_LOCK = (CHECKOUT / "requirements-dev.lock").read_text("utf-8")
 
+OURS = {"streaming", "topology", "docker", "tests", "tools"}
+
 DECLARED_WITHOUT_AN_IMPORT = {
     "delta-spark": "users' Spark sessions and SQL need its Python side",
     "protobuf": "pyspark's transformWithState needs it and does not declare it",
     "pytz": "DuckDB needs it to return timestamps with a time zone; a test below",
-    "attrs": "the configuration is moving to it",
-    "cattrs": "the same",
-    "tomlkit": "the same",
-    "platformdirs": "the cache is moving to it",
-    "filelock": "the same",
 }
 
 
@@ -51,7 +48,7 @@ def imported_modules(*folders):
                     names |= {alias.name.split(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                     names.add(node.module.split(".")[0])
-    return names - set(sys.stdlib_module_names) - {"streaming", "topology", "tests", "docker"}
+    return names - set(sys.stdlib_module_names) - OURS
 
 
 @cache
@@ -78,10 +75,10 @@ def test_every_declared_package_is_imported_or_has_a_reason():
 
 def test_every_imported_package_is_declared():
     product = imported_packages("streaming", "topology", "docker")
-    tests = imported_packages("tests")
+    for_developers = imported_packages("tests", "tools")
 
     assert product - RUNTIME == set()
-    assert tests - RUNTIME - DEV == set()
+    assert for_developers - RUNTIME - DEV == set()
 
 
 def test_no_package_is_declared_twice():
