@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from streaming.broker import commands
 from streaming.broker.commands import CheckedPublish, Command, Settlement
 from streaming.protocol.command_fields import CommandFields
 from streaming.protocol.definitions_packing import read_definitions
+from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
     read_binding,
     read_exchange,
     read_operator_policy,
-    read_permission,
     read_policy,
     read_queue,
 )
@@ -30,6 +32,51 @@ MAX_COUNT = 1_000_000
 
 Reader = Callable[[CommandFields], Command]
 
+_BOUNDS = {"count": (0, MAX_COUNT), "prefetch": (0, 65535), "first": (0, 1 << 53)}
+_TEXTS = frozenset({"configure", "expiration", "read", "reply_id", "write"})
+"""The strings that are not names, so that AMQP does not limit their length."""
+
+_DECLARATIONS: dict[type, Callable[[Fields], Any]] = {
+    Binding: read_binding,
+    Exchange: read_exchange,
+    Policy: read_policy,
+    Queue: read_queue,
+}
+
+
+def _reader(kind: type[Any]) -> Callable[[CommandFields], Any]:
+    """Make the reader of a command from the names, types and defaults of its fields."""
+    members = {field.name: _member_reader(kind, field) for field in msgspec.structs.fields(kind)}
+    return lambda fields: kind(**{name: read(fields) for name, read in members.items()})
+
+
+def _member_reader(
+    kind: type[Any], field: msgspec.structs.FieldInfo
+) -> Callable[[CommandFields], Any]:
+    name = field.encode_name
+    default: Any = None if field.required else field.default
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    if field.type in _DECLARATIONS:
+        operator = kind is commands.SetOperatorPolicy
+        read = read_operator_policy if operator else _DECLARATIONS[field.type]
+        return lambda fields: _declaration(fields, name, read)
+    if field.type is bool:
+        return lambda fields: fields.flag(name, default=default)
+    if field.type is int:
+        return lambda fields: fields.whole(name, default, *_BOUNDS[name])
+    if field.type == int | None:
+        return lambda fields: fields.optional_whole(name, 1)
+    if field.type == str | None and name in _TEXTS:
+        return lambda fields: fields.optional_text(name)
+    if field.type == str | None:
+        return lambda fields: fields.optional_name(name)
+    if field.type is str and name in _TEXTS:
+        return lambda fields: fields.text(name, default)
+    if field.type is str:
+        return lambda fields: fields.name(name, default)
+    return lambda fields: fields.table(name)
+
 
 def _declaration(fields: CommandFields, name: str, read: Callable[[Fields], Any]) -> Any:
     inner = fields.inner(name)
@@ -39,181 +86,26 @@ def _declaration(fields: CommandFields, name: str, read: Callable[[Fields], Any]
     return declaration
 
 
-def _admin(fields: CommandFields) -> str:
-    return fields.name("channel", "admin")
-
-
-READERS: dict[str, Reader] = {
-    "get": lambda fields: commands.Get(
-        queue=fields.name("queue"),
-        count=fields.whole("count", 1, 0, MAX_COUNT),
-        label=fields.optional_name("as"),
-        auto_ack=fields.flag("auto_ack", default=False),
-        channel=fields.name("channel", "c0"),
-        lease_ms=fields.optional_whole("lease_ms", 1),
-        reply_id=fields.reply_id(),
-    ),
-    "consume": lambda fields: commands.Consume(
-        queue=fields.name("queue"),
-        label=fields.name("as"),
-        prefetch=fields.whole("prefetch", 0, 0, 65535),
-        auto_ack=fields.flag("auto_ack", default=False),
-        channel=fields.name("channel", "c0"),
-        lease_ms=fields.optional_whole("lease_ms", 1),
-        arguments=fields.table("arguments"),
-        reply_id=fields.reply_id(),
-    ),
-    "cancel": lambda fields: commands.Cancel(
-        label=fields.name("as"), channel=fields.optional_name("channel"), reply_id=fields.reply_id()
-    ),
-    "ack": lambda fields: commands.Ack(
-        refs=fields.refs(),
-        multiple=fields.flag("multiple", default=False),
-        channel=fields.optional_name("channel"),
-        reply_id=fields.reply_id(),
-    ),
-    "reject": lambda fields: commands.Reject(
-        refs=fields.refs(),
-        requeue=fields.flag("requeue", default=False),
-        channel=fields.optional_name("channel"),
-        reply_id=fields.reply_id(),
-    ),
-    "nack": lambda fields: commands.Nack(
-        refs=fields.refs(),
-        requeue=fields.flag("requeue", default=False),
-        multiple=fields.flag("multiple", default=False),
-        channel=fields.optional_name("channel"),
-        reply_id=fields.reply_id(),
-    ),
-    "recover": lambda fields: commands.Recover(
-        channel=fields.name("channel", "c0"), reply_id=fields.reply_id()
-    ),
-    "open_channel": lambda fields: commands.OpenChannel(
-        channel=fields.name("channel"),
-        lease_ms=fields.optional_whole("lease_ms", 1),
-        reply_id=fields.reply_id(),
-    ),
-    "renew": lambda fields: commands.Renew(
-        channel=fields.name("channel"), reply_id=fields.reply_id()
-    ),
-    "close_channel": lambda fields: commands.CloseChannel(
-        channel=fields.name("channel", "c0"), reply_id=fields.reply_id()
-    ),
-    "depth": lambda fields: commands.Depth(
-        queue=fields.name("queue"), channel=_admin(fields), reply_id=fields.reply_id()
-    ),
-    "purge": lambda fields: commands.Purge(
-        queue=fields.name("queue"), channel=_admin(fields), reply_id=fields.reply_id()
-    ),
-    "delete_queue": lambda fields: commands.DeleteQueue(
-        queue=fields.name("queue"),
-        if_unused=fields.flag("if_unused", default=False),
-        if_empty=fields.flag("if_empty", default=False),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "delete_exchange": lambda fields: commands.DeleteExchange(
-        exchange=fields.name("exchange"),
-        if_unused=fields.flag("if_unused", default=False),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "declare_queue": lambda fields: commands.DeclareQueue(
-        queue=_declaration(fields, "queue", read_queue),
-        passive=fields.flag("passive", default=False),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "declare_exchange": lambda fields: commands.DeclareExchange(
-        exchange=_declaration(fields, "exchange", read_exchange),
-        passive=fields.flag("passive", default=False),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "bind": lambda fields: commands.Bind(
-        binding=_declaration(fields, "binding", read_binding),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "unbind": lambda fields: commands.Unbind(
-        binding=_declaration(fields, "binding", read_binding),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "set_policy": lambda fields: commands.SetPolicy(
-        policy=_declaration(fields, "policy", read_policy),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "set_operator_policy": lambda fields: commands.SetOperatorPolicy(
-        policy=_declaration(fields, "policy", read_operator_policy),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "clear_policy": lambda fields: commands.ClearPolicy(
-        name=fields.name("name"), channel=_admin(fields), reply_id=fields.reply_id()
-    ),
-    "clear_operator_policy": lambda fields: commands.ClearOperatorPolicy(
-        name=fields.name("name"), channel=_admin(fields), reply_id=fields.reply_id()
-    ),
-    "clear_permissions": lambda fields: commands.ClearPermissions(
-        user=fields.name("user"), channel=_admin(fields), reply_id=fields.reply_id()
-    ),
-    "import_definitions": lambda fields: commands.ImportDefinitions(
-        definitions=read_definitions(fields),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    ),
-    "export_definitions": lambda fields: commands.ExportDefinitions(
-        first=fields.whole("first", 0, 0), channel=_admin(fields), reply_id=fields.reply_id()
-    ),
-    "tick": lambda fields: commands.Tick(reply_id=fields.reply_id()),
-}
-"""The reader of each command, by its op."""
-
-
-def _set_permissions(fields: CommandFields) -> Command:
-    permission = read_permission(fields)
-    return commands.SetPermissions(
-        user=permission.user,
-        configure=permission.configure,
-        write=permission.write,
-        read=permission.read,
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    )
-
-
-READERS["set_permissions"] = _set_permissions
-
-
-def _check(fields: CommandFields) -> Command:
+def _steps(fields: CommandFields) -> tuple[CheckedPublish | Settlement, ...]:
+    """Read the steps of a check."""
     value = fields.value("steps")
     if not isinstance(value, list):
         wrong = "is missing" if value is None else f"expected an array, got {json_type(value)}"
         fields.report.problem(fields.at("steps"), wrong)
         value = []
     steps = [
-        _checked(CommandFields(item, f"{fields.at('steps')}[{index}]", fields.report))
+        _step(CommandFields(item, f"{fields.at('steps')}[{index}]", fields.report))
         for index, item in enumerate(value)
     ]
-    return commands.Check(
-        steps=tuple(step for step in steps if step is not None),
-        channel=_admin(fields),
-        reply_id=fields.reply_id(),
-    )
+    return tuple(step for step in steps if step is not None)
 
 
-def _checked(fields: CommandFields) -> CheckedPublish | Settlement | None:
+def _step(fields: CommandFields) -> CheckedPublish | Settlement | None:
     """Read a step of a check: the checked attributes of a publish, or a settlement."""
     op = fields.choice("op", ("publish", "ack", "reject", "nack"))
     step: CheckedPublish | Settlement | None = None
     if op == "publish":
-        step = CheckedPublish(
-            exchange=fields.name("exchange", ""),
-            expiration=fields.optional_text("expiration"),
-            headers=fields.table("headers"),
-        )
+        step = _read_checked_publish(fields)
     elif fields.sound:
         settlement = READERS[op](fields)
         assert isinstance(settlement, Settlement)
@@ -223,7 +115,17 @@ def _checked(fields: CommandFields) -> CheckedPublish | Settlement | None:
     return step
 
 
-READERS["check"] = _check
+_SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
+    "definitions": read_definitions,
+    "refs": lambda fields: fields.refs(),
+    "steps": _steps,
+}
+_read_checked_publish = _reader(CheckedPublish)
+
+READERS: dict[str, Reader] = {
+    str(kind.__struct_config__.tag): _reader(kind) for kind in Command.__subclasses__()
+}
+"""The reader of each command, by its op."""
 
 
 def read_command(
