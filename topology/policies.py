@@ -62,6 +62,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
         delivery_limit: how often a message may be returned; None for no limit.
         max_priority: highest effective priority; None if priorities are ignored (R-PRI-6).
         alternate_exchange: where rejected and orphaned messages go (R-QPID-1).
+        reroute_once: whether a message that was rerouted before is discarded instead (R-QPID-5).
         policy, operator_policy: names of the applied policies.
     """
 
@@ -77,6 +78,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     delivery_limit: int | None = None
     max_priority: int | None = None
     alternate_exchange: str | None = None
+    reroute_once: bool = True
     policy: str | None = None
     operator_policy: str | None = None
 
@@ -182,6 +184,10 @@ class PolicyTable:
             alternate_exchange=_first(
                 _text(arguments, "x-alternate-exchange"), _text(merged, "queue-alternate-exchange")
             ),
+            reroute_once=_first(
+                _flag(arguments, "x-reroute-once"), _flag(merged, "queue-reroute-once")
+            )
+            is not False,
             policy=policy.name if policy else None,
             operator_policy=operator_policy.name if operator_policy else None,
         )
@@ -290,3 +296,8 @@ def _integer(table: Mapping[str, AmqpValue], key: str) -> int | None:
 def _text(table: Mapping[str, AmqpValue], key: str) -> str | None:
     value = table.get(key)
     return value if isinstance(value, str) else None
+
+
+def _flag(table: Mapping[str, AmqpValue], key: str) -> bool | None:
+    value = table.get(key)
+    return value if isinstance(value, bool) else None

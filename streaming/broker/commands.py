@@ -135,11 +135,15 @@ class DeleteExchange(Command, frozen=True, tag="delete_exchange"):
 
 
 class DeclareQueue(Command, frozen=True, tag="declare_queue"):
-    """Declare a queue; `passive` only asks whether it exists."""
+    """Declare a queue; `passive` only asks whether it exists.
+
+    `lease_ms` is the channel's lease, if this command opens the channel for an exclusive queue.
+    """
 
     queue: Queue
     passive: bool = False
     channel: str = "admin"
+    lease_ms: int | None = None
 
 
 class DeclareExchange(Command, frozen=True, tag="declare_exchange"):

@@ -24,8 +24,6 @@ class ShardConfig(msgspec.Struct, frozen=True):
         dead_letter_retry_ms: how often at-least-once dead-lettering retries (R-ALO-3).
         away_ms: with `clock = wall`, a shard called later than this after its earliest deadline was
             away, and leases did not run (D4).
-        reroute_once: whether a message is rerouted at most once (R-QPID-5); a queue's argument or
-            policy `x-reroute-once` overrides it.
     """
 
     vhost: str = "/"
@@ -39,4 +37,3 @@ class ShardConfig(msgspec.Struct, frozen=True):
     consumer_timeout_ms: int | None = 1_800_000
     dead_letter_retry_ms: int = 180_000
     away_ms: int = 30_000
-    reroute_once: bool = True

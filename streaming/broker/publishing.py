@@ -162,20 +162,34 @@ class Publishing:
             context.outbound.append(ConfirmOut(row, context.actor, message, ack=True))
 
     def _immediate_queues(self, plan: PublishPlan) -> tuple[Queue, ...]:
-        """The queues that can deliver at once; along the alternate exchanges until some can."""
+        """The queues that can deliver at once.
+
+        If there are none, the message follows the alternate exchanges of all exchanges on its
+        route, until some queue can.
+        """
         router = self._context.vhost.router
-        envelope = plan.envelope
+        keys, headers = plan.envelope.routing_keys, matching_headers(plan.envelope)
         queues = plan.queues
-        exchange: str | None = envelope.exchange
-        seen = set()
-        while True:
-            ready = tuple([queue for queue in queues if queue.can_deliver()])
-            seen.add(exchange)
-            exchange = router.alternate_of(exchange) if exchange else None
-            if ready or exchange is None or exchange in seen:
-                return ready
-            route = router.route(exchange, envelope.routing_keys, matching_headers(envelope))
-            queues = tuple([self._queues.named(name) for name in route.queues])
+        missing: list[MissingAlternate] = []
+        exchanges = [plan.envelope.exchange]
+        for exchange in exchanges:
+            if exchange != plan.envelope.exchange:
+                route = router.route(exchange, keys, headers)
+                queues = tuple([self._queues.named(name) for name in route.queues])
+                missing += route.missing_alternates
+            queues = tuple([queue for queue in queues if queue.can_deliver()])
+            if queues:
+                break
+            for reached in router.exchanges_reached(exchange, keys, headers):
+                alternate = router.alternate_of(reached)
+                if alternate is None or alternate in exchanges:
+                    continue
+                if alternate in router.exchanges:
+                    exchanges.append(alternate)
+                else:
+                    missing.append((reached, alternate))
+        self._context.alternate_warnings.warn(tuple(missing))
+        return queues
 
     def refuse(self, publication: Publication, user: str | None) -> Refusal | None:
         """Why a publish by this user would be refused; None if it would be accepted."""

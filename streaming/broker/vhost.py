@@ -137,7 +137,10 @@ def digest_of(data: bytes) -> bytes:
 
 
 MissingAlternate = tuple[str, str]
-"""The name of an exchange or queue, and of its alternate exchange, which does not exist."""
+"""The name of an exchange, and of its alternate exchange, which does not exist."""
+
+_QUEUE = "\0queue\0"
+"""Precedes the names of queues among those of exchanges."""
 
 
 class AlternateWarnings:
@@ -153,13 +156,20 @@ class AlternateWarnings:
         self._given = {(name, alternate): version for name, alternate, version in given}
 
     def warn(self, missing: tuple[MissingAlternate, ...]) -> None:
-        """Warn about each pair, unless that was done for this version of the vhost."""
-        version = self._vhost.version
+        """Warn about exchanges, unless that was done for this version of the vhost."""
         for exchange, alternate in missing:
-            if self._given.get((exchange, alternate)) != version:
-                self._given[(exchange, alternate)] = version
-                detail = {"exchange": exchange, "missing_alternate_exchange": alternate}
-                self._events.add(Kind.WARNING, detail=detail)
+            self._warn("exchange", exchange, exchange, alternate)
+
+    def warn_about_queue(self, queue: str, alternate: str) -> None:
+        """Warn about a queue whose own alternate exchange does not exist."""
+        self._warn("queue", queue, _QUEUE + queue, alternate)
+
+    def _warn(self, kind: str, name: str, key: str, alternate: str) -> None:
+        version = self._vhost.version
+        if self._given.get((key, alternate)) != version:
+            self._given[(key, alternate)] = version
+            detail = {kind: name, "missing_alternate_exchange": alternate}
+            self._events.add(Kind.WARNING, name if kind == "queue" else "", detail=detail)
 
     def record(self) -> list[tuple[str, str, int]]:
         """The warnings that are still current, as `given`."""

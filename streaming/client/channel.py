@@ -290,7 +290,8 @@ class Channel:
             "auto_delete": auto_delete,
             "arguments": arguments_document(arguments),
         }
-        answer = self._request("declare_queue", queue=declaration, passive=passive)
+        lease = {"lease_ms": self.lease_ms} if exclusive else {}
+        answer = self._request("declare_queue", queue=declaration, passive=passive, **lease)
         return QueueState(answer["queue"], answer["ready"], answer["consumers"])
 
     def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:

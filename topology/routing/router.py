@@ -146,8 +146,6 @@ class Router:
         exchange: str,
         routing_keys: tuple[str, ...],
         headers: Mapping[str, AmqpValue] | None = None,
-        *,
-        one_alternate: bool = False,
     ) -> Route:
         """The queues that a message published to `exchange` reaches.
 
@@ -155,7 +153,6 @@ class Router:
             exchange: where it is published, or dead-lettered, to.
             routing_keys: the message's key, then its CC and BCC keys.
             headers: the message's headers; None is the same as none.
-            one_alternate: only the alternate exchange of `exchange` itself counts (R-QPID-4).
 
         Returns:
             The route; empty if the exchange does not exist.
@@ -168,6 +165,29 @@ class Router:
         groups = matcher.match(routing_keys, headers)
         if len(groups) == 1 and not groups[0].exchanges:
             return Route(groups[0].sorted_queues, (), not matcher.reads_headers)
+        return self._walk(exchange, routing_keys, headers, groups)[0]
+
+    def exchanges_reached(
+        self,
+        exchange: str,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None = None,
+    ) -> list[str]:
+        """The exchanges on the route of a message, `exchange` first."""
+        if not exchange:
+            return [exchange]
+        groups = self._matchers[exchange].match(routing_keys, headers)
+        return self._walk(exchange, routing_keys, headers, groups)[1]
+
+    def _walk(
+        self,
+        exchange: str,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None,
+        groups: list[Destinations],
+    ) -> tuple[Route, list[str]]:
+        """The route from an exchange that matches these destinations, and the exchanges on it."""
+        matcher = self._matchers[exchange]
         queues: set[str] = set()
         missing: list[tuple[str, str]] = []
         keyed_only = True
@@ -182,8 +202,7 @@ class Router:
             for group in groups:
                 queues.update(group.queues)
                 following.update(group.exchanges)
-            may_fail_over = not one_alternate or source == exchange
-            if not groups and may_fail_over and source in self._alternates:
+            if not groups and source in self._alternates:
                 alternate = self._alternates[source]
                 if alternate in self._matchers:
                     following.add(alternate)
@@ -192,7 +211,7 @@ class Router:
             if following:
                 work.extend(sorted(following - seen))
                 seen |= following
-        return Route(tuple(sorted(queues)), tuple(missing), keyed_only)
+        return Route(tuple(sorted(queues)), tuple(missing), keyed_only), work
 
     def match(
         self, exchange: str, routing_key: str, headers: Mapping[str, AmqpValue] | None = None

@@ -57,6 +57,7 @@ _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-queue-leader-locator": text,
     "x-queue-master-locator": text,
     "x-alternate-exchange": text,
+    "x-reroute-once": flag,
 }
 """Every argument of classic and quorum queues, in the order in which RabbitMQ checks them."""
 
@@ -97,6 +98,7 @@ _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
     "message-ttl": (_time_ms, "message TTL"),
     "overflow": (one_of(OVERFLOWS, ""), "overflow value"),
     "queue-alternate-exchange": (text, "alternate exchange name"),
+    "queue-reroute-once": (flag, "reroute-once flag"),
 }
 """The policy keys with an effect here: the check of their values, and RabbitMQ's name for them."""
 

@@ -36,6 +36,11 @@ class ChannelRegistry:
 
     Args:
         timers: group of records -> earliest timer in it; kept in the shard's header.
+
+    Attributes:
+        owned_queues: channel -> numbers of its exclusive queues; None if the state, written by an
+            earlier version, does not say.
+        owners_changed: whether `save` has to write them.
     """
 
     def __init__(self, context: ShardContext, timers: dict[int, int]) -> None:
@@ -46,7 +51,13 @@ class ChannelRegistry:
         self._names: dict[tuple[str | None, str], int] | None = None
         self._next_number = 1
         self._names_changed = False
-        self._owned: dict[int, list[int]] | None = None
+        data = context.store.read(_OWNERS_KEY) if context.vhost.exclusive_queues else b""
+        self.owned_queues: dict[int, list[int]] | None = {}
+        if data is None:
+            self.owned_queues = None
+        elif data:
+            self.owned_queues = _owners_decoder.decode(unpack(data))
+        self.owners_changed = False
 
     def _numbers(self) -> dict[tuple[str | None, str], int]:
         """The numbers of the open channels, oldest first."""
@@ -174,4 +185,8 @@ class ChannelRegistry:
             names = [(user, name, number) for (user, name), number in self._numbers().items()]
             directory = DirectoryRecord(self._next_number, names)
             self._context.store.write(_NAMES_KEY, pack(_encoder.encode(directory)))
+        if self.owners_changed and self.owned_queues:
+            self._context.store.write(_OWNERS_KEY, pack(_encoder.encode(self.owned_queues)))
+        elif self.owners_changed:
+            self._context.store.delete(_OWNERS_KEY)
         self._loaded = {}

@@ -79,13 +79,18 @@ class DeadLettering:
         Args:
             reason: `rejected` or `orphaned`.
         """
-        self.reroute_from(queue.name, queue.settings.alternate_exchange, copy, reason)
+        settings = queue.settings
+        exchange, once = settings.alternate_exchange, settings.reroute_once
+        self.reroute_from(queue.name, exchange, copy, reason, once=once)
 
-    def reroute_from(self, queue_name: str, exchange: str | None, copy: Copy, reason: str) -> None:
+    def reroute_from(
+        self, queue_name: str, exchange: str | None, copy: Copy, reason: str, *, once: bool
+    ) -> None:
         """As `reroute`, from a queue that may be deleted already."""
-        once = self._context.config.reroute_once
         plan = self._planner.reroute_plan(exchange, copy.envelope, reason, once=once)
         self._context.alternate_warnings.warn(plan.missing_alternates)
+        if plan.outcome.outcome == "no_exchange" and exchange is not None:
+            self._context.alternate_warnings.warn_about_queue(queue_name, exchange)
         index = self._context.events.add_death(Kind.REROUTED, queue_name, copy, plan.outcome)
         if plan.targets:
             self._rerouted[index] = plan

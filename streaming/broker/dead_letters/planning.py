@@ -172,9 +172,7 @@ class DeathPlanner:
         if exchange is None or exchange not in router.exchanges:
             return DeathPlan(reason, envelope, (), "no_exchange")
         after = envelope.replace(exchange=exchange, rerouted=True)
-        route = router.route(
-            exchange, after.routing_keys, matching_headers(after), one_alternate=True
-        )
+        route = router.route(exchange, after.routing_keys, matching_headers(after))
         targets = tuple([self._queues.named(name) for name in route.queues])
         outcome = "" if targets else "no_route"
         return DeathPlan(reason, after, targets, outcome, (), route.missing_alternates)

@@ -56,12 +56,54 @@ def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
     record_channel(shard, "channel_closed", "", detail)
     for consumer in channel.active_consumers():
         cancel_consumer(shard, consumer)
-    for name in sorted(shard.context.vhost.exclusive_queues):
-        queue = shard.queues.named(name)
-        if queue.owner == channel.number:
-            delete_queue(shard, queue, "exclusive")
+    for queue in _exclusive_queues(shard, channel):
+        delete_queue(shard, queue, "exclusive")
     requeue_all(shard, channel, explicitly=False)
     shard.channels.remove(channel)
+
+
+def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | None) -> None:
+    """Give an exclusive queue to the actor's channel.
+
+    If that opens the channel, an event says so: the queue is deleted when its lease expires.
+    """
+    is_open = shard.channels.get(actor.user, actor.channel) is not None
+    channel = use_channel(shard, actor, lease_ms)
+    queue.owner = channel.number
+    numbers = _owned_queues(shard).setdefault(channel.number, [])
+    if queue.number not in numbers:
+        numbers.append(queue.number)
+    shard.channels.owners_changed = True
+    if not is_open:
+        record_channel(shard, "channel_opened", "", {"lease_ms": lease_ms})
+
+
+def _owned_queues(shard: ShardState) -> dict[int, list[int]]:
+    """The numbers of the exclusive queues, by channel."""
+    owned = shard.channels.owned_queues
+    if owned is None:  # an earlier version did not store them
+        owned = shard.channels.owned_queues = {}
+        for name in sorted(shard.context.vhost.exclusive_queues):
+            queue = shard.queues.named(name)
+            owned.setdefault(queue.owner, []).append(queue.number)
+    return owned
+
+
+def _disown(shard: ShardState, queue: Queue) -> None:
+    """Forget the owner of an exclusive queue that is being deleted."""
+    owned = _owned_queues(shard)
+    numbers = [number for number in owned.pop(queue.owner, ()) if number != queue.number]
+    if numbers:
+        owned[queue.owner] = numbers
+    shard.channels.owners_changed = True
+
+
+def _exclusive_queues(shard: ShardState, channel: Channel) -> list[Queue]:
+    """The exclusive queues of a channel that is being closed, by name."""
+    if not shard.context.vhost.exclusive_queues:
+        return []
+    numbers = _owned_queues(shard).get(channel.number, ())
+    return sorted((shard.queues.in_use(number) for number in numbers), key=lambda queue: queue.name)
 
 
 def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) -> None:
@@ -134,6 +176,8 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
         How many copies were ready.
     """
     ready = queue.ready
+    if queue.owner >= 0:
+        _disown(shard, queue)
     copies, detached = queue.empty()
     copies.extend(_take_unacked(shard, queue))
     copies.sort(key=queue.place)
@@ -141,9 +185,9 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     _cancel_all(shard, queue)
     removed = shard.context.vhost.remove_queue(queue.name)
     shard.context.vhost.version += 1
-    alternate = queue.settings.alternate_exchange
+    settings = queue.settings
     for copy in copies:
-        _lose(shard, queue.name, alternate, copy)
+        _lose(shard, queue.name, settings.alternate_exchange, copy, once=settings.reroute_once)
     detail = {"what": "queue_deleted", "name": queue.name, "cause": cause, "ready": ready}
     shard.context.events.add(Kind.TOPOLOGY, detail=detail)
     shard.queues.drop(queue)
@@ -176,12 +220,14 @@ def _cancel_all(shard: ShardState, queue: Queue) -> None:
     queue.waiting.clear()
 
 
-def _lose(shard: ShardState, queue_name: str, alternate: str | None, copy: Copy) -> None:
+def _lose(
+    shard: ShardState, queue_name: str, alternate: str | None, copy: Copy, *, once: bool
+) -> None:
     """Record a copy lost with its queue, or reroute it."""
     if alternate is None:
         shard.context.events.add(Kind.DELETED, queue_name, copy)
     else:
-        shard.dead_lettering.reroute_from(queue_name, alternate, copy, "orphaned")
+        shard.dead_lettering.reroute_from(queue_name, alternate, copy, "orphaned", once=once)
 
 
 def purge_queue(shard: ShardState, queue: Queue) -> int:
@@ -198,18 +244,26 @@ def purge_queue(shard: ShardState, queue: Queue) -> int:
 def _detach(shard: ShardState, queue: Queue, levels: list[LevelRecord], *, deleted: bool) -> None:
     """Continue later with copies that were removed from a queue, if there are any."""
     if levels:
-        alternate = queue.settings.alternate_exchange if deleted else None
-        top = queue.settings.max_priority
-        shard.unfinished.add_detached(
-            DetachedRecord(queue.number, queue.name, queue.quorum, top, levels, deleted, alternate)
+        settings = queue.settings
+        record = DetachedRecord(
+            queue.number,
+            queue.name,
+            queue.quorum,
+            settings.max_priority,
+            levels,
+            deleted,
+            settings.alternate_exchange,
+            settings.reroute_once,
         )
+        shard.unfinished.add_detached(record)
 
 
 def continue_unfinished(shard: ShardState) -> None:
     """Do the next portion of work on very many copies."""
     for record, copy in shard.unfinished.advance():
         if record.deleted:
-            _lose(shard, record.queue_name, record.alternate_exchange, copy)
+            alternate, once = record.alternate_exchange, record.reroute_once
+            _lose(shard, record.queue_name, alternate, copy, once=once)
         else:
             shard.context.events.add(Kind.PURGED, record.queue_name, copy)
 

@@ -44,7 +44,7 @@ def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueu
             return refusal
         queue = lifecycle.declare_queue(shard, declaration)
         if declaration.exclusive:
-            queue.owner = shard.channels.open(actor.user, actor.channel).number
+            lifecycle.own_queue(shard, actor, queue, command.lease_ms)
     queue.touch()
     return {"queue": queue.name, "ready": queue.ready, "consumers": len(queue.consumers)}
 

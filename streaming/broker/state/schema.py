@@ -158,6 +158,7 @@ class DetachedRecord(msgspec.Struct, array_like=True):
     levels: list[LevelRecord]
     deleted: bool  # or purged
     alternate_exchange: str | None  # of the deleted queue
+    reroute_once: bool
 
 
 class UnfinishedRecord(msgspec.Struct, array_like=True):

@@ -16,6 +16,7 @@ from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.events import Actor, Event
 from streaming.broker.message import Envelope, Message, Publication
 from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outbound
+from streaming.broker.queues import queue, unfinished
 from streaming.broker.shard import Shard
 from streaming.broker.state import paged_fifo as pages
 from streaming.broker.state import record_groups as records
@@ -46,6 +47,16 @@ def low_limit() -> Iterator[None]:
     """A cascade limit that small topologies can reach."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "MAX_DESCENDANTS", LIMIT)
+        yield
+
+
+@contextmanager
+def small_portions() -> Iterator[None]:
+    """Purges, deletions and deliveries of more than three copies continue later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue, "MAX_AT_ONCE", 3)
+        patch.setattr(unfinished, "CONTINUE_AFTER_MS", 2)
+        patch.setattr(unfinished, "PORTIONS_PER_BATCH", 1 << 30)
         yield
 
 

@@ -1,6 +1,7 @@
 """Whatever is declared and done: no crash, no copy lost or doubled, limits kept, growth bounded."""
 
 from collections import Counter
+from contextlib import nullcontext
 
 import msgspec
 import pytest
@@ -15,7 +16,15 @@ from streaming.broker.vhost import VhostCache
 from tests.builders import Broker
 from tests.property.broker.balance import Balance
 from tests.property.broker.declarations import CHANNELS, QUEUES
-from tests.property.broker.playing import CONFIG, LIMIT, Watch, low_limit, play, tiny_pages
+from tests.property.broker.playing import (
+    CONFIG,
+    LIMIT,
+    Watch,
+    low_limit,
+    play,
+    small_portions,
+    tiny_pages,
+)
 from tests.property.broker.scripts import Step, scripts
 
 
@@ -96,7 +105,8 @@ def test_the_events_are_the_same_however_the_log_is_cut(compat, script, data):
     cache = VhostCache() if data.draw(st.booleans(), label="cached") else None
     page_copies = data.draw(st.integers(1, 3), label="copies a page")
     page_bits = data.draw(st.integers(0, 2), label="bits of a page")
-    with low_limit():
+    portions = data.draw(st.booleans(), label="in portions")
+    with low_limit(), small_portions() if portions else nullcontext():
         whole = play(script, of(compat))
         with tiny_pages(page_copies, page_bits):
             in_parts = play(script, of(compat), cuts=cuts, cache=cache)

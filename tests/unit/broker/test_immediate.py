@@ -119,3 +119,31 @@ def test_a_copy_that_dies_on_arrival_has_the_number_of_its_death_even_with_a_war
     assert (death.kind, warning.kind) == (Kind.DIED, Kind.WARNING)
     assert death.copy is not None
     assert death.copy.copy_id == death.seq
+
+
+def test_immediate_follows_the_alternate_exchanges_of_inner_exchanges():
+    broker = Broker()
+    broker.exchange("outer", "fanout")
+    broker.exchange("inner", "fanout", arguments={"alternate-exchange": "spare"})
+    broker.exchange("spare", "fanout")
+    broker.bind("outer", "inner", destination_type="exchange")
+    broker.queue("busy")
+    broker.bind("inner", "busy")
+    broker.queue("free")
+    broker.bind("spare", "free")
+    broker.consume("free", "c")
+
+    assert returns(broker.publish("outer", "", "m1", immediate=True)) == []
+    assert broker.deliveries() == ["c/0 m1"]
+
+
+def test_immediate_warns_of_missing_alternate_exchanges():
+    broker = Broker()
+    broker.exchange("x", "fanout", arguments={"alternate-exchange": "gone"})
+    broker.queue("q")
+    broker.bind("x", "q")
+
+    broker.publish("x", "", "m1", immediate=True)
+
+    warning = {"exchange": "x", "missing_alternate_exchange": "gone"}
+    assert broker.of_kind(Kind.WARNING) == [("", warning)]

@@ -5,6 +5,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.events import Kind
 from tests.builders import Broker
+from topology.declarations import Queue
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 
@@ -209,3 +210,28 @@ def test_a_closed_channel_leaves_its_timers_without_effect(cut):
     broker.at(10_000)
 
     assert what(broker) == [("channel_opened", ""), ("channel_closed", "close_channel")]
+
+
+@CUT
+def test_an_exclusive_queue_is_deleted_when_the_lease_of_its_channel_expires(cut):
+    broker = Broker(cut=cut)
+    queue = Queue("mine", exclusive=True)
+    broker.do(commands.DeclareQueue(queue=queue, channel="c0", lease_ms=1_000))
+
+    assert broker.of_kind(Kind.CHANNEL) == [("", {"what": "channel_opened", "lease_ms": 1_000})]
+    broker.at(999)
+    assert broker.depth("mine") == 0
+    broker.at(1_000)
+    assert broker.depth("mine") is None
+
+
+def test_an_exclusive_queue_does_not_change_the_lease_of_an_open_channel():
+    broker = Broker()
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=5_000))
+    queue = Queue("mine", exclusive=True)
+    broker.do(commands.DeclareQueue(queue=queue, channel="c0", lease_ms=1_000))
+
+    broker.at(4_999)
+    assert broker.depth("mine") == 0
+    broker.at(5_000)
+    assert broker.depth("mine") is None

@@ -1,5 +1,7 @@
 """The paging of copies: what is in memory, what is a page, what is read and written."""
 
+import time
+
 import pytest
 
 from streaming.broker.message import NEVER, Copy, Envelope, Message
@@ -182,3 +184,22 @@ def test_a_missing_page_stops_the_shard():
 
     with pytest.raises(AssertionError, match="page p/1 is missing from the state"):
         fifo.popleft()
+
+
+@pytest.mark.parametrize("ends", ["alternating", "inwards"])
+def test_requeueing_from_both_ends_is_not_quadratic(ends):
+    def seconds(count: int) -> float:
+        order = [
+            number // 2 if number % 2 == 0 else count - 1 - number // 2 for number in range(count)
+        ]
+        if ends == "inwards":
+            order.reverse()
+        requeued = RequeuedCopies(MemoryStore(), "p")
+        started = time.process_time()
+        for position in order:
+            requeued.insert(a_copy(position), position)
+        taken = [copy.position for copy in requeued.take_all()]
+        assert taken == list(range(count))
+        return time.process_time() - started
+
+    assert seconds(16_000) < 12 * max(seconds(4_000), 0.01)

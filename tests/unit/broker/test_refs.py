@@ -172,3 +172,31 @@ def test_a_get_with_automatic_ack_leaves_nothing_to_settle():
     assert (given.ref, given.delivery_id) == ("g/0", "")
     assert broker.answer(commands.Reject(refs=("g/0",))) == {"missing": ["g/0"]}
     assert broker.story() == ["m1 consumed in work"]
+
+
+@pytest.mark.parametrize("refs", [("g/0",), ("g/0", "g/1")])
+def test_a_settlement_without_a_channel_reads_only_the_channels_down_to_its_deliveries(refs):
+    broker = with_messages("m1", "m2", "m3")
+    broker.get("work", "g", channel="old")
+    broker.get("work", "g", count=2, channel="new")
+    broker.finish()
+
+    broker.ack(*refs)
+
+    channels = broker.shard.state.channels
+    assert [channels.is_loaded(number) for number in (1, 2)] == [False, True]
+
+
+def test_a_ref_never_means_a_delivery_that_the_settlement_itself_causes():
+    broker = with_messages("m1")
+    broker.consume("work", "c", channel="older", prefetch=1)
+    broker.publish("", "work", "m2")
+    broker.get("work", "g", channel="newer")
+    broker.ack("c/0", channel="older")
+    broker.finish()
+
+    broker.do(commands.Nack(refs=("g/0", "c/1"), requeue=True))
+
+    missed = [detail["ref"] for _queue, detail in broker.of_kind(Kind.SETTLE_MISSED)]
+    assert missed == ["c/1"]
+    assert broker.deliveries()[-1] == "c/1 m2"

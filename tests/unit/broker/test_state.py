@@ -4,6 +4,9 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.dead_letters import planning
+from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.shard import Shard
+from streaming.broker.shard_state import MissingStateError
 from streaming.broker.state import record_groups as records
 from streaming.broker.vhost import CACHED_VHOSTS, VhostCache
 from tests.builders import Broker
@@ -209,3 +212,59 @@ def test_r_qpid_closing_a_channel_leaves_the_exclusive_queues_of_others():
     assert locked is not None
     assert locked.code == 405
     assert set(broker.shard.vhost.queues) == {"of c2"}
+
+
+def test_closing_a_channel_reads_no_exclusive_queue_of_others(monkeypatch):
+    broker = Broker(cache=VhostCache())
+    for number in range(100):
+        queue = Queue(f"q{number}", exclusive=True)
+        broker.do(commands.DeclareQueue(queue=queue, channel=f"c{number // 50}"))
+    broker.finish()
+    loaded: list[int] = []
+    load = QueueRegistry.load
+
+    def noted(self, number, declaration):
+        loaded.append(number)
+        return load(self, number, declaration)
+
+    monkeypatch.setattr(QueueRegistry, "load", noted)
+    broker.do(commands.OpenChannel(channel="c2"))
+
+    broker.close_channel("c2")
+    assert loaded == []
+    broker.do(commands.DeleteQueue(queue="q0", channel="c0"))
+    broker.close_channel("c0")
+    broker.finish()
+    assert sorted(loaded) == list(range(1, 51))
+    broker.close_channel("c1")
+    broker.finish()
+    assert "owners" not in broker.store.values
+
+
+def test_state_of_an_earlier_version_does_not_name_the_owners_of_exclusive_queues():
+    broker = Broker(cache=VhostCache())
+    for channel in ("c1", "c2"):
+        queue = Queue(f"of {channel}", exclusive=True)
+        broker.do(commands.DeclareQueue(queue=queue, channel=channel))
+    broker.finish()
+    del broker.store.values["owners"]
+    broker.finish()
+
+    new = Queue("another of c2", exclusive=True)
+    broker.do(commands.DeclareQueue(queue=new, channel="c2"))
+    broker.close_channel("c1")
+    broker.finish()
+
+    assert set(broker.shard.vhost.queues) == {"of c2", "another of c2"}
+    broker.close_channel("c2")
+    assert broker.shard.vhost.queues == {}
+
+
+def test_a_vhost_that_is_missing_from_the_state_is_an_error():
+    broker = Broker()
+    broker.queue("q")
+    broker.finish()
+    del broker.store.values["topology"]
+
+    with pytest.raises(MissingStateError, match="topology"):
+        Shard(broker.config, broker.store)

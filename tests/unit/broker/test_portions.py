@@ -1,0 +1,160 @@
+"""Purges, deletions and deliveries of very many copies: in portions, with nothing lost."""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.events import Kind
+from streaming.broker.outbound import DeliveryOut
+from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import unfinished
+from streaming.broker.shard import Shard
+from tests.builders import Broker
+from tests.property.broker.playing import tiny_pages
+
+CUT = pytest.mark.parametrize("cut", [False, True])
+TYPES = pytest.mark.parametrize("arguments", [{}, {"max_priority": 3}, {"queue_type": "quorum"}])
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch):
+    monkeypatch.setattr(queue_module, "MAX_AT_ONCE", 4)
+    with tiny_pages():
+        yield
+
+
+def a_broker(count: int, *, cut: bool = False, name: str = "q", **arguments: object) -> Broker:
+    broker = Broker(cut=cut)
+    broker.queue(name, **arguments)
+    for number in range(count):
+        broker.publish("", name, f"m{number}", priority=number % 5)
+    broker.story()
+    return broker
+
+
+def portions(broker: Broker, kind: Kind, count: int) -> list[int]:
+    """How many events of a kind there were by each continuation."""
+    seen = []
+    for portion in range(count):
+        broker.at(portion * unfinished.CONTINUE_AFTER_MS)
+        seen.append(len(broker.of_kind(kind)))
+    return seen
+
+
+@CUT
+@TYPES
+def test_a_large_purge_is_answered_at_once_and_recorded_in_portions(cut, arguments):
+    broker = a_broker(10, cut=cut, **arguments)
+    before = set(broker.store.values)
+
+    assert broker.answer(commands.Purge(queue="q")) == {"purged": 10}
+
+    assert broker.depth("q") == 0
+    broker.publish("", "q", "new")
+    assert broker.depth("q") == 1
+    assert portions(broker, Kind.PURGED, 5) == [0, 4, 8, 10, 10]
+    purged = [event for event in broker.everything() if event.kind is Kind.PURGED]
+    assert len({event.copy.copy_id for event in purged if event.copy}) == 10
+    assert broker.drain("q") == ["new"]
+    broker.finish()
+    assert "unfinished" not in broker.store.values
+    assert {key for key in broker.store.values if "/" in key} <= before
+
+
+@CUT
+def test_requeued_copies_are_purged_in_portions_too(cut):
+    broker = a_broker(10, cut=cut)
+    broker.get("q", "g", count=8)
+    for number in (0, 7, 1, 6):
+        broker.reject(f"g/{number}", requeue=True)
+
+    assert broker.answer(commands.Purge(queue="q")) == {"purged": 6}
+    for number in (2, 3, 4, 5):
+        broker.reject(f"g/{number}", requeue=True)
+
+    assert broker.depth("q") == 4
+    assert portions(broker, Kind.PURGED, 4) == [0, 4, 6, 6]
+    assert broker.drain("q") == ["m2", "m3", "m4", "m5"]
+
+
+@CUT
+@TYPES
+def test_the_copies_of_a_large_deleted_queue_follow_in_portions(cut, arguments):
+    broker = a_broker(10, cut=cut, **arguments)
+    broker.get("q", "g", count=2)
+
+    assert broker.answer(commands.DeleteQueue(queue="q")) == {"deleted_ready": 8}
+
+    broker.queue("q")
+    assert portions(broker, Kind.DELETED, 4) == [2, 6, 10, 10]
+    broker.do(commands.DeleteQueue(queue="q"))
+    broker.close_channel()
+    broker.finish()
+    assert not [key for key in broker.store.values if key.startswith(("p", "q"))]
+
+
+@CUT
+def test_the_orphans_of_a_large_deleted_queue_are_rerouted_in_portions(cut):
+    broker = a_broker(6, cut=cut, alternate_exchange="amq.fanout")
+    broker.queue("spare")
+    broker.bind("amq.fanout", "spare")
+
+    broker.do(commands.DeleteQueue(queue="q"))
+    broker.at(unfinished.CONTINUE_AFTER_MS)
+    assert broker.depth("spare") == 4
+    broker.at(2 * unfinished.CONTINUE_AFTER_MS)
+
+    assert broker.drain("spare") == [f"m{number}" for number in range(6)]
+
+
+@CUT
+@pytest.mark.parametrize("arguments", [{}, {"queue_type": "quorum"}])
+def test_a_consumer_without_prefetch_gets_a_large_queue_in_portions_and_in_order(cut, arguments):
+    broker = a_broker(10, cut=cut, **arguments)
+
+    broker.consume("q", "c")
+
+    broker.publish("", "q", "m10", priority=1)
+    assert portions(broker, Kind.DELIVERED, 4) == [4, 8, 11, 11]
+    given = [broker.body(out) for out in broker.outbound if isinstance(out, DeliveryOut)]
+    assert len(given) == len(set(given)) == 11
+    if not arguments:
+        assert given == [f"m{number}" for number in range(11)]
+
+
+@CUT
+def test_a_paused_queue_can_be_deleted(cut):
+    broker = a_broker(10, cut=cut)
+    broker.consume("q", "c")
+
+    broker.do(commands.DeleteQueue(queue="q"))
+
+    assert portions(broker, Kind.DELETED, 4) == [4, 8, 10, 10]
+
+
+def test_a_batch_does_a_bounded_number_of_portions_and_the_next_one_goes_on(monkeypatch):
+    monkeypatch.setattr(unfinished, "PORTIONS_PER_BATCH", 1)
+    broker = a_broker(10)
+    broker.do(commands.Purge(queue="q"))
+
+    broker.at(1_000)
+    batch = broker.finish()
+
+    assert len(broker.of_kind(Kind.PURGED)) == 4
+    assert batch.next_deadline_ms > batch.now_ms
+    broker.at(2_000)
+    assert len(broker.of_kind(Kind.PURGED)) == 8
+    broker.at(3_000)
+    assert len(broker.of_kind(Kind.PURGED)) == 10
+
+
+def test_an_overview_names_paused_queues():
+    broker = a_broker(10)
+    broker.consume("q", "c")
+    broker.finish()
+
+    overview = Shard(broker.config, broker.store).overview()
+
+    queue = overview.queues["q"]
+    assert (queue.ready, queue.unacked, queue.consumers, queue.waiting) == (6, 4, 1, 1)
+    assert queue.paused
+    assert (overview.channels, overview.resident_messages) == (1, 10)
