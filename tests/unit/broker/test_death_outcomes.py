@@ -3,7 +3,8 @@
 import pytest
 
 from streaming.broker.dead_letters import planning
-from streaming.broker.events import DeathOutcome
+from streaming.broker.events import DeathOutcome, Kind
+from streaming.broker.message import NEVER
 from tests.builders import Broker
 
 
@@ -116,3 +117,24 @@ def test_an_entry_of_a_client_without_queue_and_reason_stays_as_it_is(count):
     (delivery,) = broker.get("dead")
     deaths = delivery.copy.envelope.deaths
     assert [(death.queue, death.reason) for death in deaths] == [("a", "expired"), ("", "")]
+
+
+def test_a_message_refused_and_dead_lettered_on_arrival_was_never_in_the_queue():
+    """R-LEN-9: its copy has no position and no deadline; a dead letter names its parent."""
+    broker = Broker()
+    broker.queue("dead")
+    limits = {"max_length": 0, "overflow": "reject-publish-dlx"}
+    broker.queue("full", **limits, dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("a", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="full")
+
+    broker.publish("", "a", "m")
+
+    copies = {
+        event.queue: event.copy
+        for event in broker.everything()
+        if event.kind is Kind.DIED and event.copy is not None
+    }
+    refused = copies["full"]
+    assert (refused.position, refused.deadline_ms, refused.requeue_count) == (-1, NEVER, 0)
+    assert refused.parent_copy_id == copies["a"].copy_id
+    assert refused.copy_id > copies["a"].copy_id

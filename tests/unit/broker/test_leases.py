@@ -235,3 +235,15 @@ def test_an_exclusive_queue_does_not_change_the_lease_of_an_open_channel():
     assert broker.depth("mine") == 0
     broker.at(5_000)
     assert broker.depth("mine") is None
+
+
+def test_a_renewal_asks_about_the_users_own_channel_of_that_name():
+    broker = Broker()
+    broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000), user="clerk")
+
+    of_the_clerk = broker.answer(commands.Renew(channel="c0"), user="clerk")
+    of_another = broker.answer(commands.Renew(channel="c0"), user="guest")
+
+    assert isinstance(of_the_clerk, dict)
+    assert (of_the_clerk["open"], of_the_clerk["lease_ms"]) == (True, 1_000)
+    assert of_another == {"open": False, "lease_ms": None, "number": None}

@@ -291,3 +291,13 @@ def test_r_ae_5_an_alternate_exchange_by_policy_counts_from_the_next_publish(cut
     broker.publish("x", "k", "m3")
 
     assert broker.story() == ["m1 unroutable", "m2 enqueued in spare", "m3 unroutable"]
+
+
+def test_the_depth_of_a_queue_counts_what_is_ready():
+    broker = Broker()
+    broker.queue("q")
+    for body in ("m1", "m2", "m3"):
+        broker.publish("", "q", body)
+    broker.get("q")
+
+    assert broker.answer(commands.Depth(queue="q")) == {"ready": 2}
