@@ -5,8 +5,9 @@ RabbitMQ drops a dead letter that returns to a queue it died in, unless it was r
 delivery limit) loses messages. A cycle with a queue that messages leave only by a consumer's
 rejection, the usual retry pattern, may be travelled for ever (R-CYC-7).
 
-A queue's own alternate exchange takes a message only once (R-QPID-5). So a message that returns
-over an alternate exchange is discarded when it is rejected again.
+A queue's own alternate exchange takes a message only once, unless `reroute-once` is false
+(R-QPID-5). So a message that returns over an alternate exchange is discarded when it is rejected
+again.
 
 The graph's nodes are messages with a routing key, which may be unknown, in a queue or at an
 exchange. Its edges lead wherever a message may go next. If neither the node nor any node behind it
@@ -92,7 +93,7 @@ def alternate_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
     """Find cycles on which rejected messages return over their queue's alternate exchange.
 
     Returns:
-        As `automatic_cycles`, for the queues that send rejected messages to an alternate exchange.
+        As `automatic_cycles`, for the queues that reroute rejected messages, but only once.
     """
 
     def exit_of(settings: QueueSettings) -> Exit | None:
@@ -107,7 +108,9 @@ def alternate_cycles(vhost: Vhost) -> list[DeadLetterCycle]:
     starts = [
         name
         for name, settings in vhost.all_settings().items()
-        if settings.alternate_exchange is not None and settings.dead_letter_exchange is None
+        if settings.alternate_exchange is not None
+        and settings.dead_letter_exchange is None
+        and settings.reroute_once
     ]
     return _find_cycles(vhost, starts, exit_of, reasons_of, once_only=False)
 

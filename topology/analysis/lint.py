@@ -174,8 +174,8 @@ def _cycles(subject: _Subject) -> Iterator[Problem]:
         yield Problem(f"queue {cycle.queues[0]!r}", what)
     for cycle in alternate_cycles(subject.vhost):
         what = (
-            f"alternate exchange cycle: {cycle}; a message takes a queue's alternate exchange only "
-            "once and is discarded when it is rejected again"
+            f"alternate exchange cycle: {cycle}; a message that is rejected again is discarded, "
+            "unless x-reroute-once is false"
         )
         yield Problem(f"queue {cycle.queues[0]!r}", what)
 

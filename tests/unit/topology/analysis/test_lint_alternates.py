@@ -112,6 +112,12 @@ def test_a_dead_letter_exchange_takes_rejected_messages_before_the_alternate_exc
     assert cycles_of(work, DEAD, Binding("dead", "work"), Exchange("other", "fanout")) == []
 
 
+def test_a_cycle_is_harmless_for_a_queue_that_reroutes_again_and_again():
+    work = a_queue("work", alternate_exchange="dead", reroute_once=False)
+
+    assert cycles_of(work, DEAD, Binding("dead", "work")) == []
+
+
 def test_a_cycle_of_dead_letters_alone_is_not_a_cycle_of_alternates():
     work, other = a_queue("work", dlx="", key="other"), a_queue("other", dlx="", key="work")
     spare = a_queue("spare", alternate_exchange="dead")
