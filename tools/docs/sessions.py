@@ -67,12 +67,12 @@ class Sessions:
     """A shell for console blocks; what one block learns of volatile values, the next ones know.
 
     Args:
-        folder: where the commands run.
+        folder: where the commands run; also an attribute.
         patient: whether commands may wait for a job that runs.
     """
 
     def __init__(self, folder: Path, *, patient: bool = False) -> None:
-        self._folder = folder
+        self.folder = folder
         self._patient = patient
         self._actual: dict[str, str] = {}
 
@@ -83,7 +83,7 @@ class Sessions:
         script = shell + re.sub(r"(^|\| )\./dlx\b", r"\1dlx", self._with_actual(command))
         finished = subprocess.run(
             ["bash", "-c", script],
-            cwd=self._folder,
+            cwd=self.folder,
             env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,0 +1,38 @@
+"""The Python of docs/sql.md, and every DuckDB question of the pages, on the tables of the shop.
+
+tests/spark/test_sql_cookbook.py compares the answers with those of Spark.
+"""
+
+from contextlib import chdir
+
+import duckdb
+import pytest
+
+from streaming.ledger.schema.schemas import TABLES
+from tools.docs import shop
+from tools.docs.markdown import all_blocks
+
+PYTHON = [
+    block for block in all_blocks() if block.page == "docs/sql.md" and block.language == "python"
+]
+QUESTIONS = [
+    pytest.param(block.text, id=str(block))
+    for block in all_blocks()
+    if block.language == "sql" and block.text.startswith("-- DuckDB")
+]
+
+
+@pytest.fixture(scope="module")
+def in_duckdb():
+    """The tables and the view, as the page registers them."""
+    with shop.sessions() as shell, chdir(shell.folder):
+        exec("".join(block.text for block in PYTHON), {})  # noqa: S102 (the page's own)
+        yield duckdb
+        duckdb.sql("DROP VIEW queued_messages")
+        for name in TABLES:
+            duckdb.unregister(name)
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+def test_a_question_can_be_asked(in_duckdb, sql):
+    assert in_duckdb.execute(sql).description
