@@ -3,7 +3,7 @@
     python -m tests.bench.tables [--messages 240000] [--resident 1000000] [--update 50000]
 
 A ledger is written from what the core does: every message dies once and is read from the dead
-letters (`streaming.bench.workload`). Commands are timed whole, as processes: elapsed seconds, and
+letters (`tests.bench.workload`). Commands are timed whole, as processes: elapsed seconds, and
 seconds of CPU, which other load on the machine does not change; the best of several runs. Then
 queues are filled, and updates of their contents are timed, beside a merge of the same changes by
 deltalake (without the work of finding them out), and a rebuild.
@@ -25,9 +25,6 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from streaming.bench import workload
-from streaming.bench.core import Broker
-from streaming.bench.workload import Depths
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor, Events
 from streaming.contents.updater import ContentsUpdater
@@ -43,6 +40,9 @@ from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
 from streaming.queries.current_contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
+from tests.bench import workload
+from tests.bench.core import Broker
+from tests.bench.workload import Depths
 
 QUERY = "bench"
 BATCH = 20_000

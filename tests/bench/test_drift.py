@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from streaming.bench.load.drift import Change, Drift
+from tests.bench.load.drift import Change, Drift
 
 
 def test_batch_times_are_compared_without_the_start(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.bench.load.run import Load, run_load
-from streaming.bench.load.verify import out_of_order, verify
+from tests.bench.load.run import Load, run_load
+from tests.bench.load.verify import out_of_order, verify
 
 
 @pytest.mark.long

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.bench.chaos.run import run_chaos
+from tests.bench.chaos.run import run_chaos
 
 
 @pytest.mark.long

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from streaming.bench.chaos.compare import COMPARED, compare_tables
-from streaming.bench.chaos.run import ChaosResult
-from streaming.cli.bench import chaos
+from tests.bench.chaos.compare import COMPARED, compare_tables
+from tests.bench.chaos.run import ChaosResult
+from tests.bench.commands import chaos
 
 
 class NoKafka:
@@ -49,7 +49,7 @@ def test_missing_kills_and_differences_are_findings(
     monkeypatch, capsys, kills, differences, code, said
 ):
     result = ChaosResult(100, kills, 3, {"events": 1}, differences)
-    monkeypatch.setattr("streaming.bench.chaos.run.run_chaos", lambda *_: result)
+    monkeypatch.setattr("tests.bench.chaos.run.run_chaos", lambda *_: result)
     monkeypatch.setattr("streaming.embedded.kafka.broker.EmbeddedKafka", NoKafka)
 
     assert chaos(kills=3, messages=100) == code

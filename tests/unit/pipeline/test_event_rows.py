@@ -1,9 +1,9 @@
 """The rows of `events` say the same as the broker's events read one by one."""
 
-from streaming.bench import workload
-from streaming.bench.core import Broker
 from streaming.broker.events import Kind
 from streaming.pipeline.rows.events import KIND_NAMES, event_table
+from tests.bench import workload
+from tests.bench.core import Broker
 
 
 def test_every_event_has_its_own_actor_kind_queue_and_instant() -> None:

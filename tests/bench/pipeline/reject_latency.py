@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer
 from deltalake import DeltaTable
 
-from streaming.bench.kafka_log import Headers
-from streaming.bench.pipeline.traffic import bodies
 from streaming.protocol.headers import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
+from tests.bench.kafka_log import Headers
+from tests.bench.pipeline.traffic import bodies
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from streaming.bench.pipeline.environment import BenchEnvironment, CommittedBatch
+    from tests.bench.pipeline.environment import BenchEnvironment, CommittedBatch
 
 WARM_UP_S: Final = 15
 """Seconds of traffic before the measurement; at most as long as the measurement."""

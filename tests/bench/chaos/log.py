@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from streaming.bench.kafka_log import Headers, KafkaLog
 from streaming.protocol.headers import EXCHANGE, FLAGS, ROUTING_KEY
+from tests.bench.kafka_log import Headers, KafkaLog
 
 LOG: Final = "chaos"
 EMPTY_LOG: Final = f"{LOG}-empty"
@@ -39,7 +39,7 @@ def produce_log(servers: str, messages: int) -> int:
         if number % 50 == 0:
             headers.append((FLAGS, b"confirm"))
         log.send(LOG, f"body {number}".encode(), headers, at_ms=at_ms)
-        if number % 100 == 99:  # noqa: PLR2004 - every hundred
+        if number % 100 == 99:
             _settle(log, at_ms, number)
     log.flush()
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "chaos-end"})

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from streaming.bench import workload
-from streaming.bench.workload import Depths, Log
 from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost import VhostCache
+from tests.bench import workload
+from tests.bench.workload import Depths, Log
 
 if TYPE_CHECKING:
     from streaming.broker.events import Events

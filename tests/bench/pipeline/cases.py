@@ -28,11 +28,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from streaming.bench.core import event_columns
-from streaming.bench.pipeline import commit_history
-from streaming.bench.pipeline.baseline_copy import copy_rate
-from streaming.bench.pipeline.reject_latency import reject_latencies
-from streaming.bench.pipeline.traffic import Shape, declarations
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
@@ -41,9 +36,14 @@ from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost import VhostCache
 from streaming.config.job import JobSettings
 from streaming.protocol.commands import parse_command
+from tests.bench.core import event_columns
+from tests.bench.pipeline import commit_history
+from tests.bench.pipeline.baseline_copy import copy_rate
+from tests.bench.pipeline.reject_latency import reject_latencies
+from tests.bench.pipeline.traffic import Shape, declarations
 
 if TYPE_CHECKING:
-    from streaming.bench.pipeline.environment import BenchEnvironment, CommittedBatch
+    from tests.bench.pipeline.environment import BenchEnvironment, CommittedBatch
 
 WARM_UP: Final = 3
 """Batches to ignore first: modules and classes are loaded, and code is compiled."""

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from streaming.bench.load.actors import DEAD, GRAVEYARD, WORK
-from streaming.bench.load.drift import Change, Drift
-from streaming.bench.load.verify import LoadReport, copies_in_queue, verify
-from streaming.bench.processes import Process
 from streaming.client import ClientError, Connection
 from streaming.config import JobConfig, show_config
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
+from tests.bench.load.drift import Change, Drift
+from tests.bench.load.verify import LoadReport, copies_in_queue, verify
+from tests.bench.processes import Process
 
 PUBLISHERS, CONSUMERS = 2, 4
 _MAX_START_S = 180.0
@@ -109,7 +109,7 @@ def _actors(root: Path, config: Path, load: Load) -> list[Process]:
     def actor(role: str, number: int, *more: str) -> Process:
         name = f"{role}-{number}"
         files = ("--config", str(config), "--events", str(root / f"{name}.events"))
-        return Process(root, name, "streaming.bench.load.actors", role, *files, *more)
+        return Process(root, name, "tests.bench.load.actors", role, *files, *more)
 
     rate = str(load.rate / PUBLISHERS)
     return [
@@ -141,7 +141,7 @@ def _disturb(
     processes: list[Process], kafka: EmbeddedKafka, load: Load, report: Callable[[str], None]
 ) -> None:
     """Let the load run, and kill something at random instants."""
-    chances = random.Random(load.seed)  # noqa: S311 - not for secrets
+    chances = random.Random(load.seed)
     start_s = time.monotonic()
     job, *actors = processes
     kinds = ["consumer", "job", "publisher", "kafka"]

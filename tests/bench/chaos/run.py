@@ -15,15 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streaming.bench.chaos.compare import COMPARED, compare_outbound, compare_tables, rows_of
-from streaming.bench.chaos.log import EMPTY_LOG, LOG, produce_log
-from streaming.bench.processes import Process
 from streaming.config import JobConfig, show_config
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
+from tests.bench.chaos.compare import COMPARED, compare_outbound, compare_tables, rows_of
+from tests.bench.chaos.log import EMPTY_LOG, LOG, produce_log
+from tests.bench.processes import Process
 
 WAIT_S: Final = 1_800
 
@@ -138,7 +138,7 @@ def run_chaos(
     report("undisturbed run done")
     killed = ChaosJob(root, servers, "killed", batch_rows)
     killed.process.start()
-    done = _kill_often(killed, end, kills, random.Random(seed), report)  # noqa: S311 - no secrets
+    done = _kill_often(killed, end, kills, random.Random(seed), report)
     killed.wait(end)
     killed.process.stop()
     differences = compare_tables(calm.tables, killed.tables)

@@ -1,7 +1,7 @@
 """Publishers and consumers of `dlx bench load`, each a process that may be killed at any time.
 
-    python -m streaming.bench.load.actors publisher --config dlx.toml --events FILE --rate 500
-    python -m streaming.bench.load.actors consumer  --config dlx.toml --events FILE
+    python -m tests.bench.load.actors publisher --config dlx.toml --events FILE --rate 500
+    python -m tests.bench.load.actors consumer  --config dlx.toml --events FILE
 
 Each appends JSON lines to an event log with one system call, so that a kill loses none. A publisher
 logs confirms, a consumer deliveries. SIGTERM ends them.

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from streaming.bench.load.actors import GRAVEYARD, WORK
 from streaming.queries.audit.balance import Balance, balance
 from streaming.queries.duckdb_tables import Tables
+from tests.bench.load.actors import GRAVEYARD, WORK
 
 _MAX_SHOWN = 3
 _ENDINGS = {"acked", "died", "consumed", "purged", "deleted", "rerouted"}

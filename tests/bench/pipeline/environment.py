@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from streaming.bench.pipeline.traffic import Traffic
-from streaming.bench.processes import CpuUse
 from streaming.config import JobConfig
 from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
@@ -24,6 +22,8 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.spark.session import SessionConfig, available_cores, make_session, stop_session
+from tests.bench.pipeline.traffic import Traffic
+from tests.bench.processes import CpuUse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaming.bench.kafka_log import Headers, KafkaLog
 from streaming.protocol.headers import EXCHANGE, ROUTING_KEY
+from tests.bench.kafka_log import Headers, KafkaLog
 
 BODY_BYTES: Final = 200
 DEAD_LETTER_QUEUE: Final = "dlq"
@@ -61,7 +61,7 @@ def declarations(shape: Shape) -> list[dict[str, Any]]:
 
 def bodies() -> Iterator[bytes]:
     """Yield random bodies without end; they repeat after 4,096."""
-    chances = random.Random(1)  # noqa: S311 - not for secrets
+    chances = random.Random(1)
     known = [chances.randbytes(BODY_BYTES) for _ in range(_BODIES)]
     while True:
         yield from known

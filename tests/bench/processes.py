@@ -46,7 +46,7 @@ class Process:
         """Start the process, or start it again."""
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", *self._arguments]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - ours
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def kill(self) -> None:
         """Send SIGKILL to the process and everything that it started."""

@@ -1,4 +1,4 @@
-"""`dlx bench`: benchmarks and endurance runs; `dlx compile`: the compiled core."""
+"""`dlx bench`: benchmarks and endurance runs, part of a checkout."""
 
 import os
 import subprocess
@@ -26,8 +26,8 @@ def chaos(
 
     Exit status: 1 if they differ, or if the log ended before all kills.
     """
-    from streaming.bench.chaos.run import run_chaos
     from streaming.embedded.kafka.broker import EmbeddedKafka
+    from tests.bench.chaos.run import run_chaos
 
     with tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
         root = Path(folder)
@@ -76,8 +76,8 @@ def pipeline(
     commits: the time of a batch or commit with many messages, queues or earlier batches, compared
     with few. idle: the cores in use while nothing is published.
     """
-    from streaming.bench.pipeline.cases import CASES, Sizes
-    from streaming.bench.pipeline.environment import BenchEnvironment
+    from tests.bench.pipeline.cases import CASES, Sizes
+    from tests.bench.pipeline.environment import BenchEnvironment
 
     wanted = case or list(CASES)
     for name in wanted:
@@ -124,8 +124,8 @@ def core(
     with many messages ready, unacked or just requeued by a closed channel, or with many other
     queues.
     """
-    from streaming.bench.core import CASES, Size, measure
     from streaming.compiled import in_use
+    from tests.bench.core import CASES, Size, measure
 
     empty_us = 0.0
     for name in CASES:
@@ -176,7 +176,7 @@ def load(
     Exit status: 1 unless every message was settled exactly once, in order except for redeliveries,
     and the balance closes.
     """
-    from streaming.bench.load.run import Load, run_load
+    from tests.bench.load.run import Load, run_load
 
     with tempfile.TemporaryDirectory(prefix="dlx-load-") as scratch:
         root = Path(scratch) if folder is None else folder.absolute()
@@ -191,23 +191,3 @@ def load(
         print(f"problem: {problem}")
     print("NOT everything is accounted for" if report.problems else "everything is accounted for")
     return EXIT_FINDINGS if report.problems else EXIT_OK
-
-
-def compile_core(
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Build here instead of in the user's cache.")
-    ] = None,
-) -> int:
-    """Compile the broker's core with mypyc.
-
-    Takes half a minute and needs a C compiler. The behaviour stays the same. Set DLX_COMPILED to
-    use the build; without it, or with a build of other sources, the plain Python code runs.
-    """
-    from streaming.compiled import VARIABLE, default_folder
-    from streaming.compiled.build import build
-
-    target = default_folder() if folder is None else folder.absolute()
-    build(target)
-    print(f"built {target}")
-    print(f"{VARIABLE}={1 if folder is None else target} dlx run ... uses it")
-    return EXIT_OK

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import psutil
 from deltalake import DeltaTable
 
-from streaming.bench.processes import family, part_of
 from streaming.ledger.schema.schemas import TABLES
+from tests.bench.processes import family, part_of
 
 SAMPLE_S: Final = 5.0
 MEBIBYTE: Final = 1 << 20
