@@ -182,8 +182,6 @@ class Shard:
         outbox = self._outbox
         if outbox.deaths or outbox.held:
             self._dead_lettering.cascade()
-        if outbox.unserved:
-            self.state.unfinished.add_paused()
 
     def command(self, at_ms: int, command: Command, actor: Actor = CLOCK) -> None:
         """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments."""

@@ -55,10 +55,21 @@ def build(folder: Path) -> None:
             target = made / library.relative_to(work)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(library, target)
+        _check_complete(made, files)
         (made / SOURCES).write_text(sources_digest(), "utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
+
+
+def _check_complete(made: Path, files: list[str]) -> None:
+    """Refuse a build without a library for each module: the plain module would run unnoticed."""
+    missing = [
+        file for file in files if not list((made / file).parent.glob(f"{Path(file).stem}.*.so"))
+    ]
+    if missing:
+        message = f"compiling the core made no library of {', '.join(missing)}"
+        raise BuildError(message)
 
 
 def _compile(work: Path) -> None:
