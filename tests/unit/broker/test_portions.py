@@ -4,6 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
+from streaming.broker.message import NEVER
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues import queue as queue_module
 from streaming.broker.queues import unfinished
@@ -158,3 +159,39 @@ def test_an_overview_names_paused_queues():
     assert (queue.ready, queue.unacked, queue.consumers, queue.waiting) == (6, 4, 1, 1)
     assert queue.paused
     assert (overview.channels, overview.resident_messages) == (1, 10)
+
+
+@CUT
+def test_two_paused_queues_take_turns_after_the_detached_copies(cut):
+    broker = a_broker(10, cut=cut, name="first")
+    for name in ("second", "purged"):
+        broker.queue(name)
+        for number in range(5):
+            broker.publish("", name, f"{name} {number}")
+    broker.consume("first", "c")
+    broker.consume("second", "d", channel="c1")
+    broker.do(commands.Purge(queue="purged"))
+    broker.story()
+
+    told = []
+    for portion in range(1, 5):
+        broker.at(portion * unfinished.CONTINUE_AFTER_MS)
+        told.append([(line.split()[-3], line.split()[-1]) for line in broker.story()])
+
+    assert told == [
+        [("purged", "purged")] * 4,
+        [("purged", "purged"), *[("delivered", "first")] * 4],
+        [("delivered", "second")],
+        [("delivered", "first")] * 2,
+    ]
+
+
+def test_unfinished_work_is_the_next_deadline():
+    broker = a_broker(10)
+    broker.do(commands.Purge(queue="q"))
+
+    batch = broker.finish()
+
+    assert batch.next_deadline_ms == broker.time_ms + unfinished.CONTINUE_AFTER_MS
+    broker.at(1_000)
+    assert broker.finish().next_deadline_ms == NEVER
