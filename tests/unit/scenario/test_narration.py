@@ -285,6 +285,9 @@ def test_a_missing_alternate_exchange_of_a_queue_is_named(deleted):
         in lines
     )
     assert not any("dead-letter exchange" in line for line in lines)
+    assert (
+        "            warning: the alternate exchange of queue 'q' does not exist: 'gone'" in lines
+    )
 
 
 def test_a_message_that_was_rerouted_before_is_lost_for_that_reason():
@@ -332,4 +335,27 @@ def test_an_immediate_delivery_names_the_alternate_exchange_it_came_by():
     assert (
         "            'a' -> queue 'free', by alternate exchange 'next', alternate exchange 'last', "
         "fanout binding"
+    ) in lines
+
+
+def test_an_immediate_delivery_may_come_by_the_alternate_of_an_inner_exchange():
+    lines = story(
+        {"op": "consume", "queue": "free", "as": "w"},
+        publish("a", "k", exchange="start", immediate=True),
+        exchanges=[
+            {"name": "start", "type": "fanout"},
+            {"name": "inner", "type": "direct", "arguments": {"alternate-exchange": "last"}},
+            {"name": "last", "type": "fanout"},
+        ],
+        queues=[queue("busy"), queue("free")],
+        bindings=[
+            {"source": "start", "destination": "inner", "destination_type": "exchange"},
+            {"source": "inner", "destination": "busy", "routing_key": "k"},
+            {"source": "last", "destination": "free"},
+        ],
+    )
+
+    assert (
+        "            'a' -> queue 'free', by fanout binding to exchange 'inner', alternate exchange "
+        "'last', fanout binding"
     ) in lines
