@@ -356,6 +356,6 @@ def test_an_immediate_delivery_may_come_by_the_alternate_of_an_inner_exchange():
     )
 
     assert (
-        "            'a' -> queue 'free', by fanout binding to exchange 'inner', alternate exchange "
-        "'last', fanout binding"
+        "            'a' -> queue 'free', by fanout binding to exchange 'inner', alternate "
+        "exchange 'last', fanout binding"
     ) in lines
