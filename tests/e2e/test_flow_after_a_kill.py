@@ -1,4 +1,4 @@
-"""Flow control where the job is killed while the gate is closed: it is closed at once again."""
+"""Flow control after the job was killed with a closed gate: it is closed again at once."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Outbound records larger than their topic takes: nothing is lost, and the stream goes on (D11)."""
+"""Outbound records too large for their topic are truncated, and the stream continues (D11)."""
 
 import json
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def long_chain() -> dict[str, Any]:
     }
 
 
-def test_a_delivery_with_a_history_too_long_for_its_topic_goes_out_cut(pipeline, spark):
+def test_a_delivery_with_a_history_too_long_for_its_topic_is_truncated(pipeline, spark):
     pipeline.start(spark)
     wanted = outbound_topic_bytes(pipeline.config.flow, pipeline.config.kafka)
     assert limit(pipeline) == wanted
@@ -136,7 +136,7 @@ def test_a_delivery_with_a_history_too_long_for_its_topic_goes_out_cut(pipeline,
 
 
 def cut_records(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What the rows of batches say of records that went out cut."""
+    """What the batch rows say about truncated records."""
     rows = pipeline.query(
         "events", "detail", "batch_id", "detail, kind, batch_id having kind='batch'"
     )
@@ -144,7 +144,7 @@ def cut_records(pipeline: Pipeline) -> list[dict[str, Any]]:
     return [detail["cut_records"] for detail in details if "cut_records" in detail]
 
 
-def test_an_answer_longer_than_its_topic_takes_goes_out_cut(pipeline, spark):
+def test_an_answer_too_large_for_its_topic_is_truncated(pipeline, spark):
     pipeline.start(spark)
     refs = [f"nowhere/{number}" for number in range(150_000)]
     command = json.dumps({"op": "ack", "refs": refs, "reply_id": "many"}).encode()

@@ -22,7 +22,7 @@ def pipeline(tmp_path: Path, embedded_kafka: Any) -> Iterator[Pipeline]:
     pipeline.stop()
 
 
-def test_a_job_of_which_nothing_came_yet_starts_again(pipeline, spark):
+def test_a_job_without_any_event_starts_again(pipeline, spark):
     pipeline.start(spark)
     pipeline.command(op="tick")
     pipeline.until(lambda: pipeline.batches)

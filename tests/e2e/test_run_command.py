@@ -1,4 +1,4 @@
-"""`dlx run` as an operator meets it: it runs, ends in good order, and refuses in words."""
+"""`dlx run` as an operator uses it: it runs, stops cleanly, and explains what it refuses."""
 
 import json
 import os
@@ -75,7 +75,7 @@ class RunCommand:
         return said
 
 
-def test_it_runs_refuses_what_does_not_fit_and_goes_on(
+def test_it_runs_refuses_what_does_not_match_and_resumes(
     tmp_path, embedded_kafka, capsys, monkeypatch
 ):
     job = RunCommand(tmp_path, embedded_kafka.bootstrap_servers)
