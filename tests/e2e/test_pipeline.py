@@ -115,7 +115,7 @@ def test_a_message_expires_by_the_wall_clock_without_any_traffic(pipeline, spark
     ]
 
 
-def test_bad_records_are_quarantined_whole_and_those_around_them_are_processed(pipeline, spark):
+def test_bad_records_are_quarantined_completely_and_others_are_processed(pipeline, spark):
     pipeline.start(spark)
     pipeline.declare_work()
     pipeline.publish(b"good 1", exchange=b"orders", routing_key=b"order.eu")
@@ -145,7 +145,7 @@ def test_bad_records_are_quarantined_whole_and_those_around_them_are_processed(p
     assert pipeline.query("messages", "body", '"offset"') == [(b"good 1",), (b"good 2",)]
 
 
-def test_a_restarted_job_goes_on_where_it_was(pipeline, spark):
+def test_a_restarted_job_resumes_where_it_left_off(pipeline, spark):
     pipeline.start(spark)
     pipeline.declare_work()
     pipeline.publish(b"before", exchange=b"orders", routing_key=b"order.eu")
@@ -162,7 +162,7 @@ def test_a_restarted_job_goes_on_where_it_was(pipeline, spark):
     assert pipeline.query("events", "kind", "seq").count(("consumed",)) == 2
 
 
-def test_two_jobs_on_one_checkpoint_are_refused_in_words(pipeline, spark):
+def test_a_second_job_on_one_checkpoint_is_refused(pipeline, spark):
     pipeline.start(spark)
 
     with pytest.raises(CheckpointError, match="another job uses"):

@@ -105,7 +105,7 @@ def test_after_an_outage_no_message_of_the_backlog_has_expired(pipeline, spark):
         assert expires_ms >= started_ms + TTL_MS
 
 
-def test_a_clock_put_back_by_an_hour_holds_no_deadline_up(pipeline, spark, monkeypatch):
+def test_a_clock_set_back_by_an_hour_delays_no_deadline(pipeline, spark, monkeypatch):
     def one_expires(after: int) -> None:
         pipeline.publish(b"short", routing_key=b"hasty")
         pipeline.until(lambda: len(happened(pipeline, "died")) > after)
