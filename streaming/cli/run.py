@@ -47,7 +47,7 @@ def run(
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.pipeline.job import Job
     from streaming.pipeline.observe.batch_log import batch_line
-    from streaming.pipeline.observe.failures import divert_py4j_records
+    from streaming.pipeline.observe.failures import divert_tracebacks
     from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
 
@@ -55,7 +55,7 @@ def run(
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, handlers=[terminal])
     logger = logging.getLogger("dlx")
     settings = load_config(config)
-    divert_py4j_records(terminal, Path(settings.job.log_dir))
+    divert_tracebacks(terminal, Path(settings.job.log_dir))
     check_secrets(settings, os.environ)
     definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))
     stopping = threading.Event()

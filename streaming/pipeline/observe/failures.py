@@ -1,9 +1,12 @@
 """Waiting for a query's end, and explaining why it ended."""
 
 import logging
+import sys
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # has no types
+from pyspark import accumulators
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,11 +48,11 @@ def wait_for_end(
         raise SparkLostError(str(gone)) from None
 
 
-def divert_py4j_records(terminal: logging.Handler, log_dir: Path) -> None:
-    """Write py4j's log records to a file in `log_dir` instead of the terminal.
+def divert_tracebacks(terminal: logging.Handler, log_dir: Path) -> None:
+    """Write the tracebacks of py4j and pyspark to a file in `log_dir` instead of the terminal.
 
     If Spark's JVM ends or a batch fails, py4j logs tracebacks of a hundred lines, some of them with
-    the root logger. The job explains the failure by itself.
+    the root logger, and pyspark's servers print theirs. The job explains the failure by itself.
     """
     file = logging.FileHandler(log_dir / PY4J_LOG, delay=True)
     file.setFormatter(terminal.formatter)
@@ -57,7 +60,20 @@ def divert_py4j_records(terminal: logging.Handler, log_dir: Path) -> None:
     terminal.addFilter(lambda record: not _is_from_py4j(record))
     logging.getLogger().addHandler(file)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    servers: tuple[Any, ...] = (
+        accumulators.AccumulatorTCPServer,
+        accumulators.AccumulatorUnixServer,
+    )
+    for server in servers:
+        server.handle_error = _log_server_error
 
 
 def _is_from_py4j(record: logging.LogRecord) -> bool:
     return record.name.startswith("py4j") or "py4j" in Path(record.pathname).parts
+
+
+def _log_server_error(_server: object, _request: object, _address: object) -> None:
+    """Log what `socketserver` would print."""
+    logging.getLogger("py4j.accumulators").error(
+        "a request of Spark's JVM failed", exc_info=sys.exception()
+    )

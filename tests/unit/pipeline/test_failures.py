@@ -2,10 +2,12 @@
 
 import io
 import logging
+from typing import Any
 
 import pytest
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 
-from streaming.pipeline.observe.failures import PY4J_LOG, divert_py4j_records
+from streaming.pipeline.observe.failures import PY4J_LOG, divert_tracebacks
 
 
 @pytest.fixture
@@ -20,9 +22,11 @@ def root(shown, tmp_path):
     logger.setLevel(logging.INFO)
     terminal = logging.StreamHandler(shown)
     logger.addHandler(terminal)
-    divert_py4j_records(terminal, tmp_path)
+    divert_tracebacks(terminal, tmp_path)
     added = [each for each in logger.handlers if each not in before]
     yield logger
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        del server.handle_error
     for handler in added:
         logger.removeHandler(handler)
         handler.close()
@@ -43,6 +47,19 @@ def test_tracebacks_of_py4j_go_to_a_file_and_everything_else_to_the_terminal(tmp
     kept = (tmp_path / PY4J_LOG).read_text()
     assert "ConnectionResetError" in kept
     assert "sending" in kept
+
+
+def test_what_servers_of_pyspark_print_goes_to_the_file_too(tmp_path, root, shown, capsys):
+    def handle(server: Any) -> None:
+        try:
+            int("no number")
+        except ValueError:
+            server.handle_error(server, None, None)
+
+    handle(AccumulatorTCPServer)
+
+    assert (shown.getvalue(), capsys.readouterr().err) == ("", "")
+    assert "no number" in (tmp_path / PY4J_LOG).read_text()
 
 
 def test_without_failures_there_is_no_file(tmp_path, root, shown):
