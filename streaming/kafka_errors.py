@@ -4,8 +4,6 @@ A request without an answer only reports a timeout. librdkafka reports the cause
 password, an untrusted certificate, a listener that requires TLS) earlier, as an event of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError

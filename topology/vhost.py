@@ -7,19 +7,14 @@ change: see `validation`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from topology.declarations import Binding, Definitions, Queue
-from topology.permissions import PermissionTable
+from topology.permissions import Need, PermissionTable
 from topology.policies import PolicyTable, QueueSettings
 from topology.refusals import Refusal, access_refused
 from topology.routing.router import Router
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from topology.permissions import Need
-    from topology.values import Compat
+from topology.values import Compat
 
 
 class Vhost:

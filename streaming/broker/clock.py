@@ -8,18 +8,13 @@ wherever the log was cut.
 A timer on the heap may be stale: the object it is for knows which deadline counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Events
 from streaming.broker.message import NEVER
-
-if TYPE_CHECKING:
-    from streaming.broker.config import ShardConfig
-    from streaming.broker.events import Events
 
 
 class TimerKind(IntEnum):

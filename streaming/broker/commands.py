@@ -1,7 +1,5 @@
 """What a broker can be asked to do; the vocabulary of scenario files and of the command topic."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The configuration of a shard."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -1,19 +1,12 @@
 """What every part of a shard needs; it has no behaviour of its own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from streaming.broker.events import CLOCK, Actor
-
-if TYPE_CHECKING:
-    from streaming.broker.clock import Clock
-    from streaming.broker.config import ShardConfig
-    from streaming.broker.events import Events
-    from streaming.broker.outbound import Outbound
-    from streaming.broker.state.store import StateStore
-    from streaming.broker.vhost import AlternateWarnings
-    from topology.vhost import Vhost
+from streaming.broker.clock import Clock
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import CLOCK, Actor, Events
+from streaming.broker.outbound import Outbound
+from streaming.broker.state.store import StateStore
+from streaming.broker.vhost import AlternateWarnings
+from topology.vhost import Vhost
 
 
 class ShardContext:

@@ -5,8 +5,6 @@ afford, and columns are what Arrow needs. The sequence number of an event is `fi
 row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple

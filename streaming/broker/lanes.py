@@ -1,16 +1,11 @@
 """What a vhost with several lanes does not support yet; it is refused with 540 (D2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from streaming.broker.config import ShardConfig
+from topology.declarations import Policy, Queue
+from topology.policies import QueueSettings
 from topology.refusals import Refusal
-
-if TYPE_CHECKING:
-    from streaming.broker.config import ShardConfig
-    from topology.declarations import Policy, Queue
-    from topology.policies import QueueSettings
 
 BROADCAST_OPS = frozenset(
     {

@@ -4,8 +4,6 @@ Each names the row of the event it follows, so that (vhost, lane, seq) is a stab
 are not included: `copy.message` or `message` locates them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec

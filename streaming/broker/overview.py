@@ -1,12 +1,9 @@
 """The numbers worth knowing about a shard; balance, tests and metrics share them."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.shard_state import ShardState
+from streaming.broker.queues.queue import Queue
+from streaming.broker.shard_state import ShardState
 
 
 class QueueOverview(NamedTuple):

@@ -4,24 +4,19 @@ What becomes of a publish depends only on the publication (publishes that are al
 the publisher, until the vhost changes. So it is planned once, and the `PublishPlan` is cached.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.x_death import matching_headers
 from streaming.broker.events import Actor, Kind
 from streaming.broker.message import NO_COPY, Envelope, Message, Publication
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
-from streaming.broker.queues.queue import ACCEPTED, REFUSED
+from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
+from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.vhost import MissingAlternate
 from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
 from topology.values import amqp_type
-
-if TYPE_CHECKING:
-    from streaming.broker.context import ShardContext
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.queues.registry import QueueRegistry
-    from streaming.broker.vhost import MissingAlternate
 
 MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4
 """Flags of a publish."""

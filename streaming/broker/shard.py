@@ -23,12 +23,12 @@ Rule 4: a refused command changes nothing but the channel that RabbitMQ would cl
         check not even that.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from streaming.broker import commands
 from streaming.broker.clock import TimerKind
+from streaming.broker.commands import Command
+from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events, Kind
 from streaming.broker.handlers import (
     channels,
@@ -39,20 +39,16 @@ from streaming.broker.handlers import (
     queues,
     settlement,
 )
+from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import BROADCAST_OPS
+from streaming.broker.message import Message, Publication
 from streaming.broker.outbound import AnswerOut, Outbound
 from streaming.broker.overview import ShardOverview, overview_of
 from streaming.broker.shard_state import ShardState
+from streaming.broker.state.store import StateStore
 from streaming.broker.vhost import VhostCache
 from topology.refusals import Refusal
-
-if TYPE_CHECKING:
-    from streaming.broker.commands import Command
-    from streaming.broker.config import ShardConfig
-    from streaming.broker.handlers.access import Handler, Result
-    from streaming.broker.message import Message, Publication
-    from streaming.broker.state.store import StateStore
-    from topology.vhost import Vhost
+from topology.vhost import Vhost
 
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Get: channels.get,

@@ -1,7 +1,5 @@
 """Opens a shard from its stored state, and saves it when the batch ends."""
 
-from __future__ import annotations
-
 import msgspec
 
 from streaming.broker.channels.registry import ChannelRegistry

@@ -4,10 +4,8 @@ Decoding a vhost takes milliseconds, so a worker keeps decoded ones by content h
 taken out of the cache while it is in use: a failed batch leaves nothing half-changed behind.
 """
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -22,10 +20,8 @@ from topology.declarations import (
     Policy,
     Queue,
 )
+from topology.values import Compat
 from topology.vhost import Vhost
-
-if TYPE_CHECKING:
-    from topology.values import Compat
 
 CACHED_VHOSTS = 32
 

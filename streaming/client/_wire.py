@@ -3,8 +3,6 @@
 `streaming.protocol.headers` describes the headers of the records.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -9,8 +9,6 @@
 Settling a delivery that is no longer unacked on the channel changes nothing; `sync` reports it.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ is kept until then. Confirms of a partition arrive in its order, so a publish th
 not be read by the job: it is in `quarantine`.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import OrderedDict, defaultdict

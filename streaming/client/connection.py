@@ -10,8 +10,6 @@ Rule 2: after an outage of Kafka, librdkafka reconnects and the reader resumes w
 Rule 3: the reader thread never waits for the job, because only it reads the job's answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Definitions documents: import into a vhost in one command, export in pages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

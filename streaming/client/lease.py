@@ -1,7 +1,5 @@
 """The lease of a channel: the broker closes a channel whose lease ends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Messages as values: deliveries, returned messages, and the deaths in their `x-death` header."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeAlias

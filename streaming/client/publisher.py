@@ -1,7 +1,5 @@
 """Publishing: futures for confirms, returned messages, flow control."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future

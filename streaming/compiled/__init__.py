@@ -9,8 +9,6 @@ Python runs, and a warning says so. The variable reaches Spark's Python workers 
 environment.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import sysconfig

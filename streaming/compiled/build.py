@@ -1,7 +1,5 @@
 """Build the compiled core: mypyc and a C compiler, in a folder of their own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

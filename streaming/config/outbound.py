@@ -1,10 +1,12 @@
 """`[outbound]`: where deliveries and replies go, and how large their records may be."""
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
+from streaming.config.flow import FlowSettings
+from streaming.config.kafka import KafkaSettings
 from streaming.config.types import (
     MAX_PARTITIONS,
     Section,
@@ -14,10 +16,6 @@ from streaming.config.types import (
     topic_fault,
     whole,
 )
-
-if TYPE_CHECKING:
-    from streaming.config.flow import FlowSettings
-    from streaming.config.kafka import KafkaSettings
 
 HEADER_ROOM_BYTES: Final = 65_536
 """Room in an outbound record for the death history, names and Kafka's own overhead. Inbound headers

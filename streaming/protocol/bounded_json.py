@@ -5,8 +5,6 @@ twice, at the intake and in the fold: if only the first succeeded, the stream wo
 So the depth is limited, far below what both can read.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import msgspec

@@ -1,7 +1,5 @@
 """Reading the members of a command's JSON object."""
 
-from __future__ import annotations
-
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 

@@ -3,8 +3,6 @@
 `{"op": "get", "queue": "work", "count": 2, "as": "first", "channel": "worker"}`
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

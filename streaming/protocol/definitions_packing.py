@@ -7,22 +7,17 @@
 export of a large cluster shrinks to a twentieth and fits into a Kafka record.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import gzip
 import json
 import zlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from streaming.protocol.bounded_json import read_json
+from topology.definitions.json_object import Fields
 from topology.values import json_type
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from topology.definitions.json_object import Fields
 
 PLAIN: Final = "definitions"
 PACKED: Final = "definitions_gzip"

@@ -13,8 +13,6 @@ The value of a command is a JSON object, which `commands` reads; `dlx-op` repeat
 empty. Headers that do not begin with `dlx-` are the publisher's own and are carried as bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """AMQP's basic properties: their names, types and bounds."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from topology.declarations import too_long

@@ -5,8 +5,6 @@ lists with equal bodies are compared message by message. Lists of deaths likewis
 compared by code, since RabbitMQ changes their text between versions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

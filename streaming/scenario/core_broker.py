@@ -1,7 +1,5 @@
 """The broker core as an engine for scenarios: one shard in memory."""
 
-from __future__ import annotations
-
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor

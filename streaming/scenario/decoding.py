@@ -5,8 +5,6 @@ cannot express, repeated members, unlimited nesting. A broker would not return t
 each is reported with its path.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

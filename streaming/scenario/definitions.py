@@ -6,8 +6,6 @@ are all bindings to them. Everything else is declared like a client does: if Rab
 the file is not malformed, but the outcome is `setup_error`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """A delivery as the recorded outcomes show it."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

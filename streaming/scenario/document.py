@@ -8,8 +8,6 @@ of RabbitMQ by version. A file holds one scenario or an array of them. Reading a
 form; whether RabbitMQ accepts the topology shows when it is played.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -8,8 +8,6 @@ the queue no longer exists. Two parallel arrays are equivalent:
 `{"bodies": ["order 2"], "reasons": [["rejected"]]}`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from topology.definitions.json_object import Fields, Report

@@ -1,7 +1,5 @@
 """Read scenario files: a FILE itself, or all `*.json` directly in a DIR, sorted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 'order 2'  work (rejected) -> retry (expired) -> work (acked)
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Sentences are written while the broker is in the state that the events left: the
 message went somewhere depends on the topology at that instant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 

@@ -7,8 +7,6 @@ the scenario alone, never on replies (except that refused definitions end the pl
 also be recorded first and its replies read later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 

@@ -4,8 +4,6 @@ A player sends one request after the other to a `Broker`. Answers, and deliverie
 meanwhile, are `Reply` values in the form of the recordings.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 from streaming.broker.commands import Command

@@ -6,8 +6,6 @@ refused by the reader. The reader checks more: references between steps, times i
 key lengths in bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

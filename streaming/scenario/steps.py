@@ -4,8 +4,6 @@ Each has a virtual time, `at_ms`, in milliseconds since the scenario began. Step
 in file order. A `comment` may explain a step.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -4,8 +4,6 @@ It has the queues with their settings, the steps with their effects, the final m
 death records, and the path of each message in one line.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple

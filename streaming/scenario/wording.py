@@ -1,7 +1,5 @@
 """The wording of the story: steps, queue settings, and the route of a message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a run's Delta tables say: which copies were unacked, and which records were malformed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple

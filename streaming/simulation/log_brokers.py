@@ -11,8 +11,6 @@ A mark is a command at the same instant that changes nothing and gets an answer:
 two answers is the result of one call.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import NamedTuple

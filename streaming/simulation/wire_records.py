@@ -1,7 +1,5 @@
 """A scenario's publishes and commands as Kafka records, and replies from Kafka records."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What importing a definitions document would change, object by object (R-DEF-3, R-DEF-4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeVar
 

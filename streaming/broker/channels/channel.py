@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import merge
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
 from streaming.broker.state.encoding import PageCodec
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, ConsumerRecord, Delivery
-
-if TYPE_CHECKING:
-    from streaming.broker.state.store import StateStore
+from streaming.broker.state.store import StateStore
 
 PAGE_BITS: Final = 10
 """Deliveries 0..1023 of a consumer are on page 0, and so on."""

@@ -12,17 +12,11 @@ deliveries. So the candidates on loaded channels are determined at once. Channel
 no delivery in this batch; they are only loaded when the ref is on no newer channel.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from streaming.broker.channels.channel import Candidate, Consumer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streaming.broker.channels.registry import ChannelRegistry
-    from streaming.broker.state.schema import Delivery
+from streaming.broker.channels.registry import ChannelRegistry
+from streaming.broker.state.schema import Delivery
 
 MAX_DIGITS = 18
 """No delivery has a longer number, and Python refuses to parse thousands of digits."""

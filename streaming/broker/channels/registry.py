@@ -4,23 +4,17 @@ A channel is opened on first use, and closed by command, lease or consumer timeo
 the state when it is first needed, and written back when the batch ends.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import msgspec
 
 from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.clock import TimerKind
+from streaming.broker.context import ShardContext
 from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.record_groups import RecordGroups
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, DirectoryRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streaming.broker.context import ShardContext
 
 _NAMES_KEY = "channels"
 _OWNERS_KEY = "owners"

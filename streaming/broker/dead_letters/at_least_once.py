@@ -5,20 +5,15 @@ is refused, or no queue is reached, it is retried every `dead_letter_retry_ms`. 
 not ready, cannot be consumed, and count towards the queue's limits (R-LEN-17).
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.planning import DeathPlanner, identity_of
 from streaming.broker.events import DIED
 from streaming.broker.message import NEVER
-
-if TYPE_CHECKING:
-    from streaming.broker.context import ShardContext
-    from streaming.broker.queues.queue import DeathOutbox, Queue
-    from streaming.broker.state.schema import Held
+from streaming.broker.queues.queue import DeathOutbox, Queue
+from streaming.broker.state.schema import Held
 
 MAX_IDLE_RETRIES = 10
 """When time moves far at once, a buffer that no copy leaves is retried at most this often (D11)."""

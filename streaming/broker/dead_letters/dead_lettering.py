@@ -6,22 +6,16 @@ Deaths cascade at once and breadth first (R-QUEUE-5): the outbox is first in, fi
 emptied after each step, and emptying it may add to it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.at_least_once import AtLeastOnce, Descendants
 from streaming.broker.dead_letters.planning import DeathPlan, DeathPlanner, identity_of
 from streaming.broker.events import Kind
-from streaming.broker.queues.queue import REFUSED
-
-if TYPE_CHECKING:
-    from streaming.broker.context import ShardContext
-    from streaming.broker.message import Copy, Message
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.message import Copy, Message
+from streaming.broker.queues.queue import REFUSED, Queue
+from streaming.broker.queues.registry import QueueRegistry
 
 
 class DeadLettering:

@@ -6,8 +6,7 @@ passes (x-death holds the time). So it is made once for messages that are alike,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.x_death import (
     REASONS,
     REJECTED,
@@ -16,13 +15,10 @@ from streaming.broker.dead_letters.x_death import (
     matching_headers,
 )
 from streaming.broker.events import DeathOutcome
-
-if TYPE_CHECKING:
-    from streaming.broker.context import ShardContext
-    from streaming.broker.message import Envelope, Message
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.queues.registry import QueueRegistry
-    from streaming.broker.vhost import MissingAlternate
+from streaming.broker.message import Envelope, Message
+from streaming.broker.queues.queue import Queue
+from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.vhost import MissingAlternate
 
 MAX_DESCENDANTS = 10_000
 """Dead letters that one message may leave in one instant (D11)."""

@@ -6,8 +6,6 @@ them in the `x-death` header, trusts what clients put there, and reverses the re
 each update (R-DEATH-5, R-DEATH-8).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,16 +1,12 @@
 """What all handlers share: access checks, and the events of changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streaming.broker.events import Actor, Kind
 from streaming.broker.shard_state import ShardState
+from topology.permissions import Need
 from topology.refusals import Refusal
-
-if TYPE_CHECKING:
-    from topology.permissions import Need
 
 Result = dict[str, Any] | Refusal
 Handler = Callable[[ShardState, Actor, Any], Result]

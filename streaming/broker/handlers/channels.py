@@ -1,20 +1,14 @@
 """Commands of channels: get, consume, cancel, open, renew and close."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from streaming.broker import commands
+from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, record_channel
 from streaming.broker.handlers.queues import usable_queue
 from streaming.broker.lanes import NOT_IMPLEMENTED
+from streaming.broker.queues.queue import Queue
+from streaming.broker.shard_state import ShardState
 from topology.refusals import Refusal
-
-if TYPE_CHECKING:
-    from streaming.broker.events import Actor
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.shard_state import ShardState
 
 TAG_IN_USE = 530
 

@@ -4,26 +4,22 @@ An import declares all of a document, or nothing. An export is split into pages,
 must fit into a Kafka record.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from streaming.broker import commands
+from streaming.broker.events import Actor
 from streaming.broker.handlers import exchanges, lifecycle, policies, queues
 from streaming.broker.handlers.access import Result, refuse_administration, vhost_name
+from streaming.broker.shard_state import ShardState
+from topology.declarations import Definitions, DestinationType
 from topology.definitions.dump import exported, exported_document
 from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
 from topology.refusals import precondition_failed
-
-if TYPE_CHECKING:
-    from streaming.broker.events import Actor
-    from streaming.broker.shard_state import ShardState
-    from topology.declarations import Definitions, DestinationType
-    from topology.vhost import Vhost
+from topology.vhost import Vhost
 
 PAGE_BYTES = 256 * 1024
 """A page ends with the object that makes it larger; an object larger than this is left out."""

@@ -1,13 +1,13 @@
 """Commands about exchanges and bindings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streaming.broker import commands
+from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, record_change, refuse_access, vhost_name
 from streaming.broker.handlers.queues import usable_queue
+from streaming.broker.shard_state import ShardState
 from topology.declarations import Binding, Exchange
 from topology.permissions import needs_to_bind, needs_to_declare_exchange
 from topology.refusals import (
@@ -18,10 +18,6 @@ from topology.refusals import (
     refuse_exchange_deletion,
 )
 from topology.validation import refuse
-
-if TYPE_CHECKING:
-    from streaming.broker.events import Actor
-    from streaming.broker.shard_state import ShardState
 
 # -- exchanges
 

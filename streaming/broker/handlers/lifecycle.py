@@ -1,26 +1,17 @@
 """How channels, consumers, queues and exchanges begin and end, by command or by time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.clock import TimerKind
-from streaming.broker.events import Kind
+from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import record_change, record_channel
 from streaming.broker.handlers.settlement import requeue_all
-from streaming.broker.message import NEVER
+from streaming.broker.message import NEVER, Copy
 from streaming.broker.outbound import CancelOut
-from streaming.broker.state.schema import DetachedRecord
-
-if TYPE_CHECKING:
-    from streaming.broker.channels.channel import Channel, Consumer
-    from streaming.broker.events import Actor
-    from streaming.broker.message import Copy
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.shard_state import ShardState
-    from streaming.broker.state.schema import LevelRecord
-    from topology.declarations import Binding
-    from topology.declarations import Queue as Declaration
+from streaming.broker.queues.queue import Queue
+from streaming.broker.shard_state import ShardState
+from streaming.broker.state.schema import DetachedRecord, LevelRecord
+from topology.declarations import Binding
+from topology.declarations import Queue as Declaration
 
 # -- channels
 

@@ -1,27 +1,21 @@
 """Commands about policies and permissions, and what policies change at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from streaming.broker import commands
+from streaming.broker.events import Actor
 from streaming.broker.handlers.access import (
     Result,
     record_change,
     refuse_administration,
 )
 from streaming.broker.lanes import refuse_policy_on_lanes
+from streaming.broker.shard_state import ShardState
 from topology.declarations import Permission, Policy
 from topology.errors import UnsupportedPatternError
+from topology.policies import QueueSettings
 from topology.refusals import Refusal, precondition_failed
 from topology.validation import refuse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from streaming.broker.events import Actor
-    from streaming.broker.shard_state import ShardState
-    from topology.policies import QueueSettings
 
 # -- policies
 

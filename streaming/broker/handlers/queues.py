@@ -1,25 +1,18 @@
 """Commands about queues: declare, delete, purge, depth."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from streaming.broker import commands
+from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, refuse_access, vhost_name
 from streaming.broker.lanes import not_on_lanes, refuse_on_lanes
+from streaming.broker.queues.queue import Queue
+from streaming.broker.shard_state import ShardState
 from topology.declarations import Queue as Declaration
-from topology.permissions import needs_to_declare_queue
+from topology.permissions import Access, needs_to_declare_queue
 from topology.refusals import Refusal, exclusive_queue, no_queue, queue_in_use, queue_not_empty
 from topology.validation.refuse import inequivalent_queue, refuse_queue
-
-if TYPE_CHECKING:
-    from streaming.broker.events import Actor
-    from streaming.broker.queues.queue import Queue
-    from streaming.broker.shard_state import ShardState
-    from topology.permissions import Access
 
 
 def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueue) -> Result:

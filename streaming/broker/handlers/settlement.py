@@ -9,28 +9,17 @@ alone. RabbitMQ checks each step when it is issued; here the steps are checked i
 as if those before it had been taken, and none had taken effect yet.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-from typing import TYPE_CHECKING
-
+from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.channels.delivery_refs import DeliveryRefs
-from streaming.broker.commands import Ack, CheckedPublish, Reject, Settlement
-from streaming.broker.events import Kind
-from streaming.broker.message import NEVER, Publication
-from streaming.broker.state.schema import NO_QUEUE
-from topology.refusals import unknown_delivery
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streaming.broker.channels.channel import Channel, Consumer
-    from streaming.broker.commands import Check, Recover
-    from streaming.broker.events import Actor
-    from streaming.broker.handlers.access import Result
-    from streaming.broker.message import Copy
-    from streaming.broker.shard_state import ShardState
-    from streaming.broker.state.schema import Delivery
-    from topology.refusals import Refusal
+from streaming.broker.commands import Ack, Check, CheckedPublish, Recover, Reject, Settlement
+from streaming.broker.events import Actor, Kind
+from streaming.broker.handlers.access import Result
+from streaming.broker.message import NEVER, Copy, Publication
+from streaming.broker.shard_state import ShardState
+from streaming.broker.state.schema import NO_QUEUE, Delivery
+from topology.refusals import Refusal, unknown_delivery
 
 Taken = tuple["Consumer", "Delivery"]
 

@@ -1,23 +1,17 @@
 """Classic queues: what happens on arrival, on requeue, and when limits change."""
 
-from __future__ import annotations
+from collections.abc import Iterable
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from streaming.broker.channels.registry import ChannelRegistry
+from streaming.broker.context import ShardContext
 from streaming.broker.events import DIED, ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.queues.order import ClassicOrder, Order, classic_order
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, REJECTED_TO_DLX, DeathOutbox, Queue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streaming.broker.channels.registry import ChannelRegistry
-    from streaming.broker.context import ShardContext
-    from streaming.broker.state.schema import LevelRecord, QueueRecord
-    from topology.declarations import Queue as Declaration
-    from topology.policies import QueueSettings
-
+from streaming.broker.state.schema import LevelRecord, QueueRecord
+from topology.declarations import Queue as Declaration
+from topology.policies import QueueSettings
 
 _make_copy: Final = Copy
 """A constant of this module: compiled code looks it up faster than an imported name."""

@@ -8,8 +8,6 @@
 The queue counts its copies; an order only knows which is next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Protocol
 

@@ -17,13 +17,15 @@ Rule 4: a queue never has both ready copies and a waiting consumer, unless it is
         out very many copies continues later (`unfinished.py`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Final
 
+from streaming.broker.channels.channel import Consumer
+from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
+from streaming.broker.context import ShardContext
 from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING, Kind
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
@@ -31,15 +33,8 @@ from streaming.broker.queues.order import Order
 from streaming.broker.state.encoding import PageCodec
 from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from streaming.broker.channels.channel import Consumer
-    from streaming.broker.channels.registry import ChannelRegistry
-    from streaming.broker.context import ShardContext
-    from topology.declarations import Queue as Declaration
-    from topology.policies import QueueSettings
+from topology.declarations import Queue as Declaration
+from topology.policies import QueueSettings
 
 REFUSED: Final = 0
 ACCEPTED: Final = 1

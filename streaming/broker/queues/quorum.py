@@ -1,23 +1,16 @@
 """Quorum queues: what happens on arrival, on requeue, and when limits change."""
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-from typing import TYPE_CHECKING
-
+from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
-from streaming.broker.message import NEVER, NO_COPY
+from streaming.broker.context import ShardContext
+from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
 from streaming.broker.queues.order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox, Queue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streaming.broker.channels.registry import ChannelRegistry
-    from streaming.broker.context import ShardContext
-    from streaming.broker.message import Copy, Envelope, Message
-    from streaming.broker.state.schema import LevelRecord, QueueRecord
-    from topology.declarations import Queue as Declaration
-    from topology.policies import QueueSettings
+from streaming.broker.state.schema import LevelRecord, QueueRecord
+from topology.declarations import Queue as Declaration
+from topology.policies import QueueSettings
 
 SOFT_LIMIT = (4, 5)
 """A blocked queue accepts publishes again at or below this fraction of its limits (R-LEN-15)."""

@@ -4,27 +4,20 @@ A queue is read from the state when it is first needed, and written back at the 
 queue at rest costs nothing but the timer of its group (`record_groups.py`).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
+from streaming.broker.context import ShardContext
 from streaming.broker.message import NEVER
 from streaming.broker.queues.classic import ClassicQueue
-from streaming.broker.queues.queue import DeathOutbox
+from streaming.broker.queues.queue import DeathOutbox, Queue
 from streaming.broker.queues.quorum import QuorumQueue
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.record_groups import RecordGroups
 from streaming.broker.state.schema import QueueRecord
-
-if TYPE_CHECKING:
-    from streaming.broker.channels.registry import ChannelRegistry
-    from streaming.broker.context import ShardContext
-    from streaming.broker.queues.queue import Queue
-    from topology.declarations import Queue as Declaration
-    from topology.policies import QueueSettings
+from topology.declarations import Queue as Declaration
+from topology.policies import QueueSettings
 
 _decoder = msgspec.msgpack.Decoder(QueueRecord)
 _encoder = msgspec.msgpack.Encoder()

@@ -6,19 +6,13 @@ run at one end if it fits there, otherwise it starts a run of its own. The oldes
 is the next copy. Requeueing in order or in reverse order, the usual ways, makes one run.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from streaming.broker.message import Copy
 from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import FifoRecord, RunRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streaming.broker.message import Copy
-    from streaming.broker.state.store import StateStore
+from streaming.broker.state.store import StateStore
 
 
 class _Run:

@@ -12,26 +12,19 @@ What happens to each copy does not depend on where the log is cut into batches. 
 events does, and only once a batch reaches `MAX_PER_BATCH`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from streaming.broker.clock import TimerKind
+from streaming.broker.context import ShardContext
+from streaming.broker.message import Copy
 from streaming.broker.queues import queue as queue_module
-from streaming.broker.queues.order import QuorumOrder, classic_order
+from streaming.broker.queues.order import Order, QuorumOrder, classic_order
+from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import DetachedRecord, UnfinishedRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streaming.broker.context import ShardContext
-    from streaming.broker.message import Copy
-    from streaming.broker.queues.order import Order
-    from streaming.broker.queues.registry import QueueRegistry
 
 CONTINUE_AFTER_MS = 100
 PORTIONS_PER_BATCH = 10

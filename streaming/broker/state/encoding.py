@@ -8,8 +8,6 @@ A page of copies stores each envelope once: a copy refers to it by its index in 
 the copies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any

@@ -11,8 +11,6 @@ Rule 2: `front` may be empty while pages or `back` are not: `fill` loads the nex
 Rule 3: without pages and without a page-backed front, `front` and `back` are the same deque.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice

@@ -6,17 +6,11 @@ record is stored with the time of its next timer, and the header keeps the earli
 so that a timer of a record at rest loads its group and nothing else.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
-
-if TYPE_CHECKING:
-    from streaming.broker.state.store import StateStore
+from streaming.broker.state.store import StateStore
 
 GROUP_BITS = 5
 """32 records per group."""

@@ -1,7 +1,5 @@
 """Where a shard's state rests between batches."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 

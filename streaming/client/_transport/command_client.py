@@ -1,7 +1,5 @@
 """Sends commands and matches their answers by reply id."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

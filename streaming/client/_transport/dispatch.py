@@ -1,7 +1,5 @@
 """Hands each record of the job to the channel or publisher that it is for."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The Kafka clients and the shared state of one connection."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Whether the job is alive, by what the reader reads."""
 
-from __future__ import annotations
-
 import time
 
 SILENT_S = 4.0

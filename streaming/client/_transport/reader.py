@@ -4,8 +4,6 @@ The reader starts at the end of the outbound topic. If the job's heartbeat topic
 readable, it starts there with the last record, which says at once whether publishers may publish.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

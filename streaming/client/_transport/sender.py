@@ -1,7 +1,5 @@
 """Writes records to Kafka: a producer, and the thread that receives its delivery reports."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
