@@ -106,9 +106,7 @@ def test_the_first_use_installs_the_lock_and_the_next_ones_nothing(clone, elsewh
     assert clone.installs() == [RUNTIME]
 
 
-@pytest.mark.parametrize(
-    "command", [["test", "--fast"], ["docs"], ["compile"], ["bench", "core", "--compiled"]]
-)
+@pytest.mark.parametrize("command", [["test", "--fast"], ["docs"], ["compile"], ["bench", "core"]])
 def test_a_command_for_developers_adds_their_tools_once(clone, elsewhere, command):
     clone.run("check", cwd=elsewhere)
 
