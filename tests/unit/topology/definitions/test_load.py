@@ -211,3 +211,14 @@ def test_the_document_of_a_single_vhost_is_wholly_its_own():
     document = {"queues": [{"name": "q1"}, {"name": "q2", "vhost": "elsewhere"}]}
 
     assert part_of(document, "a", single=True) == document
+
+
+def test_a_duplicate_is_found_behind_other_bindings_too():
+    bindings = [
+        {"source": "amq.topic", "destination": "q", "routing_key": key} for key in ("a", "b", "b")
+    ]
+
+    found = loaded(queues=[{"name": "q"}], bindings=bindings)
+
+    assert [each.routing_key for each in found.vhosts["/"].bindings] == ["a", "b"]
+    assert [problem.where for problem in found.left_out] == ["bindings[2]"]
