@@ -4,8 +4,6 @@ A channel is opened on first use, and closed by command, lease or consumer timeo
 the state when it is first needed, and written back when the batch ends.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 
 from streaming.broker.channels.channel import Channel, Consumer
@@ -124,13 +122,13 @@ class ChannelRegistry:
         del self._loaded[channel.number]
         self.records.delete(channel.number)
 
-    def numbers_of(self, user: str | None, name: str | None) -> Iterator[int]:
+    def numbers_of(self, user: str | None, name: str | None) -> list[int]:
         """The open channels of a user: the one of that name, or all, newest first."""
         numbers = self._numbers()
         if name is not None:
             found = numbers.get((user, name))
-            return iter(()) if found is None else iter((found,))
-        return (number for (owner, _), number in reversed(numbers.items()) if owner == user)
+            return [] if found is None else [found]
+        return [number for (owner, _), number in reversed(numbers.items()) if owner == user]
 
     def consumer(self, key: tuple[int, int]) -> Consumer:
         """The consumer that a queue knows by this key."""

@@ -160,9 +160,12 @@ class _TransactionCheck:
         refs = DeliveryRefs(shard.channels, actor.user, step.channel)
         multiple = not isinstance(step, Reject) and step.multiple
         for ref in step.refs:
-            meant = (each for each in refs.meant(refs.resolve(ref)) if not self._has(*each))
-            consumer, delivery = next(meant, (None, None))
-            if consumer is None or delivery is None or delivery.queue_number == NO_QUEUE:
+            for consumer, delivery in refs.meant(refs.resolve(ref)):
+                if not self._has(consumer, delivery):
+                    break
+            else:
+                return unknown_delivery(ref)
+            if delivery.queue_number == NO_QUEUE:
                 return unknown_delivery(ref)
             number = consumer.channel.number
             if multiple:
