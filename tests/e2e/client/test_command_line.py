@@ -61,7 +61,7 @@ def test_what_one_process_got_another_acks(dlx, channel, name):
     assert [one["body"], two["body"]] == ["one", "two"]
     assert acked == (0, "1 settled\n", "")
     assert again[0] == 1
-    assert "not unacked" in again[2]
+    assert "no longer unacked" in again[2]
     assert requeued == (0, "1 settled\n", "")
     assert purged == (0, f"2 messages purged from queue {queue!r}\n", "")
     assert empty == (1, "", f"queue {queue!r} is empty\n")
