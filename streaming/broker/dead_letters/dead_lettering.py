@@ -41,7 +41,10 @@ class DeadLettering:
         if len(deaths) == 1 and not self._rerouted:  # as nearly always; `_deliver` does the same
             queue, copy, reason, index = deaths.popleft()
             assert queue is not None
-            plan = planner.plan(queue, copy.envelope, reason)
+            plans = planner.plans.get(queue)
+            plan = None if plans is None else plans[reason].get(copy.envelope)
+            if plan is None or plan.missing_alternates:
+                plan = planner.plan(queue, copy.envelope, reason)
             outcome = self._outcomes[index] = plan.outcome
             targets = plan.targets
             descendants: Descendants

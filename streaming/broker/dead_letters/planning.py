@@ -88,12 +88,13 @@ class DeathPlanner:
 
     Attributes:
         version, second: of the vhost and of the clock, for which the cached plans are valid.
+        plans: the cached plans, by queue, reason and envelope.
     """
 
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._queues = queues
-        self._plans: dict[Queue, dict[str, dict[Envelope, DeathPlan]]] = {}
+        self.plans: dict[Queue, dict[str, dict[Envelope, DeathPlan]]] = {}
         self.version = -1
         self.second = -1
 
@@ -101,13 +102,13 @@ class DeathPlanner:
         """Invalidate the cached plans, because the vhost changed or a second passed."""
         self.version = self._context.vhost.version
         self.second = self._context.clock.second
-        self._plans = {}
+        self.plans = {}
 
     def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
         """What becomes of such a death now; the caller refreshes outdated plans first."""
-        of_queue = self._plans.get(queue)
+        of_queue = self.plans.get(queue)
         if of_queue is None:
-            of_queue = self._plans[queue] = {each: {} for each in REASONS}
+            of_queue = self.plans[queue] = {each: {} for each in REASONS}
         plans = of_queue[reason]
         plan = plans.get(envelope)
         if plan is None:
