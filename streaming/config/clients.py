@@ -110,7 +110,11 @@ def _translated(security: Mapping[str, str]) -> dict[str, str]:
             what = f"must be one of {mechanisms} if a user name or password is given"
             problems.append(Problem(join_key(_SECURITY, "sasl.mechanism"), what))
         else:
-            translated["sasl.jaas.config"] = _jaas(module, username, password)
+            user, key = (
+                each.replace("\\", r"\\").replace('"', r"\"") for each in (username, password)
+            )
+            login = f'{module} required username="{user}" password="{key}";'
+            translated["sasl.jaas.config"] = SecretText(login)
     for name, target in (("ssl.ca.location", "location"), ("ssl.ca.pem", "certificates")):
         if name in rest:
             translated["ssl.truststore.type"] = _PEM
@@ -132,14 +136,3 @@ def _translated(security: Mapping[str, str]) -> dict[str, str]:
         rest["ssl.endpoint.identification.algorithm"] = ""
     refuse(problems)
     return translated | rest
-
-
-def _jaas(module: str, username: str, password: str) -> SecretText:
-    """A line of JAAS configuration, with quotes and backslashes in the values escaped."""
-    return SecretText(
-        f'{module} required username="{_quoted(username)}" password="{_quoted(password)}";'
-    )
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"")

@@ -5,18 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from streaming.config.types import (
-    Kind,
-    Section,
-    fraction,
-    invalid,
-    join_key,
-    kind_of,
-    refuse,
-    setting,
-    size,
-    write_whole,
-)
+from streaming.config import types
 from topology.errors import Problem
 from topology.suggestions import did_you_mean
 
@@ -95,21 +84,23 @@ def _read_watermark(raw: Any) -> Watermark:
         case {"absolute": value} if len(raw) == 1:
             mark = _read_absolute(value, "absolute")
         case dict():
-            refuse(
-                Problem(join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
+            types.refuse(
+                Problem(types.join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
                 for name in sorted(raw.keys() - set(_MEMBERS))
             )
         case _:
             pass
     if isinstance(mark, Absolute):
         if not 0 <= mark.size_bytes <= MAX_ABSOLUTE_BYTES:
-            raise invalid(f"must be from 0 to {MAX_ABSOLUTE_BYTES:_} bytes")
+            raise types.invalid(f"must be from 0 to {MAX_ABSOLUTE_BYTES:_} bytes")
         return mark
     if not isinstance(mark, int | float) or isinstance(mark, bool):
-        got = "" if isinstance(raw, dict) else f", got {kind_of(raw)}"
-        raise invalid(f"expected {_FORMS}{got}")
+        got = "" if isinstance(raw, dict) else f", got {types.kind_of(raw)}"
+        raise types.invalid(f"expected {_FORMS}{got}")
     if not 0 <= mark <= MAX_RELATIVE:
-        raise invalid('must be a fraction of memory, 0 or more; for a number of bytes write "2GB"')
+        raise types.invalid(
+            'must be a fraction of memory, 0 or more; for a number of bytes write "2GB"'
+        )
     return Relative(float(mark))
 
 
@@ -119,44 +110,44 @@ def _read_absolute(raw: Any, path: str = "") -> Absolute:
     size_bytes = parse_size(raw) if isinstance(raw, str) else None
     if size_bytes is None:
         what = 'is not a valid size: write a number and a unit, such as "2GB" or "512MiB"'
-        raise invalid(what, path)
+        raise types.invalid(what, path)
     return Absolute(size_bytes)
 
 
 @attrs.frozen(kw_only=True)
-class FlowSettings(Section):
+class FlowSettings(types.Section):
     """Flow control, and the sizes that keep one batch within bounds."""
 
-    vm_memory_high_watermark: Watermark = setting(
+    vm_memory_high_watermark: Watermark = types.setting(
         Relative(0.4),
         "The high mark of memory. Above it the job reads no publishes until consumers have caught "
         "up; it always reads commands. It limits the size of all messages that are not settled, "
         "bodies included. A fraction of memory, such as RabbitMQ's 0.4, also limits the memory of "
         'the job\'s processes; a size, such as { absolute = "2GB" }, does not. 0: never. If memory '
         "cannot be detected, 1024 MB is assumed; a value above 1 then scales that.",
-        Kind(
+        types.Kind(
             _FORMS,
             _read_watermark,
-            f"a fraction from 0 to {write_whole(MAX_RELATIVE)}, or a size",
+            f"a fraction from 0 to {types.write_whole(MAX_RELATIVE)}, or a size",
         ),
     )
-    low_mark_fraction: float = setting(
+    low_mark_fraction: float = types.setting(
         0.8,
         "The low mark, as a fraction of the high mark. Below it the job reads publishes again. The "
         "gap between the two marks prevents rapid switching.",
-        fraction(),
+        types.fraction(),
     )
-    max_body_bytes: int = setting(
+    max_body_bytes: int = types.setting(
         MEBIBYTE,
         "A publish with a longer body is quarantined. 1 MiB is about the default limit of a Kafka "
         "producer.",
-        size(1, 1_000 * MEBIBYTE),
+        types.size(1, 1_000 * MEBIBYTE),
         outcome=True,
     )
-    max_header_bytes: int = setting(
+    max_header_bytes: int = types.setting(
         16_384,
         "A record with more bytes of headers is quarantined: headers are part of the state of a "
         "resident message, bodies are not.",
-        size(1_024, MEBIBYTE),
+        types.size(1_024, MEBIBYTE),
         outcome=True,
     )

@@ -10,35 +10,14 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from streaming.config.types import (
-    MAX_PARTITIONS,
-    Kind,
-    Section,
-    choice,
-    described,
-    invalid,
-    join_key,
-    kind_of,
-    name_fault,
-    refuse,
-    setting,
-    short_string_fault,
-    table,
-    text,
-    topic_fault,
-    whole,
-)
+from streaming.config import types
 from topology.errors import Problem
 from topology.suggestions import did_you_mean
 
 
 @attrs.frozen
 class RecordKey:
-    """Use the Kafka record's key.
-
-    Attributes:
-        otherwise: the value for a record without a key; None: such a record is quarantined.
-    """
+    """Use the Kafka record's key, or another value; without either a record is quarantined."""
 
     otherwise: str | None = None
 
@@ -49,12 +28,7 @@ class RecordKey:
 
 @attrs.frozen
 class RecordHeader:
-    """Use the last value of a Kafka header.
-
-    Attributes:
-        name: the header.
-        otherwise: the value for a record without it; None: such a record is quarantined.
-    """
+    """Use a Kafka header's last value, or another one; without either a record is quarantined."""
 
     name: str
     otherwise: str | None = None
@@ -75,15 +49,15 @@ _FORMS: Final = '"text", {record_key = true} or {header = "name"}'
 _MEMBERS: Final = ("record_key", "header", "otherwise")
 
 
-def _selector(text_fault: Callable[[str], str | None]) -> Kind:
+def _selector(text_fault: Callable[[str], str | None]) -> types.Kind:
     """The kind of a selector; `text_fault` says what is wrong with a value, or None."""
 
     def read(raw: Any) -> Selector:
         if isinstance(raw, str):
-            return str(text(text_fault).read(raw))
+            return str(types.text(text_fault).read(raw))
         members = _members(raw)
-        faults = {"header": name_fault, "otherwise": text_fault}
-        refuse(
+        faults = {"header": types.name_fault, "otherwise": text_fault}
+        types.refuse(
             Problem(name, what)
             for name, fault in faults.items()
             if name in members and (what := fault(members[name]))
@@ -93,7 +67,7 @@ def _selector(text_fault: Callable[[str], str | None]) -> Kind:
             return RecordHeader(members["header"], otherwise)
         return RecordKey(otherwise)
 
-    return Kind(_FORMS, read)
+    return types.Kind(_FORMS, read)
 
 
 def _members(raw: Any) -> dict[str, Any]:
@@ -101,13 +75,13 @@ def _members(raw: Any) -> dict[str, Any]:
     if isinstance(raw, RecordKey | RecordHeader):
         return raw.toml()
     if not isinstance(raw, dict):
-        raise invalid(f"expected {_FORMS}, got {kind_of(raw)}")
+        raise types.invalid(f"expected {_FORMS}, got {types.kind_of(raw)}")
     problems = [
-        Problem(join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
+        Problem(types.join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
         for name in sorted(raw.keys() - set(_MEMBERS))
     ]
     problems += [
-        Problem(name, f"expected a string, got {kind_of(raw[name])}")
+        Problem(name, f"expected a string, got {types.kind_of(raw[name])}")
         for name in ("header", "otherwise")
         if name in raw and not isinstance(raw[name], str)
     ]
@@ -117,78 +91,76 @@ def _members(raw: Any) -> dict[str, Any]:
         problems.append(Problem("", "names both record_key and header: use only one of them"))
     elif "record_key" not in raw and "header" not in raw:
         problems.append(Problem("", f"expected {_FORMS}"))
-    refuse(problems)
+    types.refuse(problems)
     return raw
 
 
 @attrs.frozen(kw_only=True)
-class TopicMapping(Section):
+class TopicMapping(types.Section):
     """How the records of a foreign topic become publishes."""
 
-    exchange: Selector = attrs.field(
-        metadata=described(
-            f'The exchange to publish to: {_FORMS}. Add otherwise = "text" for records that lack '
-            "the key or header; without it, such records are quarantined.",
-            _selector(short_string_fault),
-            outcome=True,
-            example='"orders"',
-            stand_in="",
-        )
+    exchange: Selector = types.setting(
+        "",
+        f'The exchange to publish to: {_FORMS}. Add otherwise = "text" for records that lack '
+        "the key or header; without it, such records are quarantined.",
+        _selector(types.short_string_fault),
+        outcome=True,
+        example='"orders"',
+        required=True,
     )
-    routing_key: Selector = setting(
+    routing_key: Selector = types.setting(
         "",
         "The routing key, in the same forms.",
-        _selector(short_string_fault),
+        _selector(types.short_string_fault),
         outcome=True,
         example='{ header = "type", otherwise = "order" }',
     )
-    vhost: Selector = setting(
+    vhost: Selector = types.setting(
         "/",
         "The vhost, in the same forms.",
-        _selector(name_fault),
+        _selector(types.name_fault),
         outcome=True,
         example='"/"',
     )
 
 
 @attrs.frozen(kw_only=True)
-class InputSettings(Section):
+class InputSettings(types.Section):
     """One Kafka topic."""
 
-    topic: str = attrs.field(
-        metadata=described(
-            "The Kafka topic. The job creates it if it is missing and has no mapping.",
-            text(topic_fault, "a topic name that Kafka accepts"),
-            outcome=True,
-            stand_in="unreadable",
-        )
+    topic: str = types.setting(
+        "unreadable",
+        "The Kafka topic. The job creates it if it is missing and has no mapping.",
+        types.text(types.topic_fault, "a topic name that Kafka accepts"),
+        outcome=True,
+        required=True,
     )
-    source: Literal["publishes", "commands", "transactions"] = setting(
+    source: Literal["publishes", "commands", "transactions"] = types.setting(
         "publishes",
         "publishes: flow control may pause it. commands: never paused, since settlements free "
         "memory. transactions: as commands, for clients that publish and settle in Kafka "
         "transactions; it needs its own topic, because an open transaction holds up every record "
         "behind it. Each topic may carry both kinds of record, in one order.",
-        choice("publishes", "commands", "transactions"),
+        types.choice("publishes", "commands", "transactions"),
         outcome=True,
     )
-    user: str = setting(
+    user: str = types.setting(
         "guest",
         "The RabbitMQ user that the topic's records act for, one of [users]. Anyone who can write "
         "to the topic acts as this user, so restrict access with Kafka's ACLs.",
-        text(name_fault),
+        types.text(types.name_fault),
         outcome=True,
     )
-    partitions: int | None = setting(
+    partitions: int | None = types.setting(
         None,
         "Number of partitions if the job creates the topic. Not set: kafka.topic_partitions.",
-        whole(1, MAX_PARTITIONS),
+        types.whole(1, types.MAX_PARTITIONS),
         example="4",
     )
-    mapping: TopicMapping | None = setting(
+    mapping: TopicMapping | None = types.setting(
         None,
         "For a topic without the job's wire format: how its records become publishes.",
-        table(TopicMapping),
+        types.table(TopicMapping),
     )
 
     def contradictions(self) -> Iterator[Problem]:

@@ -5,21 +5,8 @@ from typing import Final, Literal
 
 import attrs
 
-from streaming.config.pass_through import properties
-from streaming.config.secrets import Property
-from streaming.config.types import (
-    HOUR_MS,
-    Section,
-    choice,
-    local,
-    matching,
-    milliseconds,
-    setting,
-    size,
-    storage,
-    text,
-    whole,
-)
+from streaming.config import types
+from streaming.config.secrets import Property, properties
 
 _MEMORY: Final = re.compile(r"([1-9][0-9]{0,5})([mg])", re.IGNORECASE)
 _LEAST_DRIVER_MEMORY_MB: Final = 512
@@ -47,79 +34,81 @@ def _driver_memory_fault(text: str) -> str | None:
 
 
 @attrs.frozen(kw_only=True)
-class JobSettings(Section):
+class JobSettings(types.Section):
     """The Spark job itself."""
 
-    checkpoint_location: str = setting(
+    checkpoint_location: str = types.setting(
         "checkpoints",
         "Spark's checkpoint: the offsets that were read, and the broker's state. A folder on a "
         "local disk; a relative path starts at the folder of this file, and file:///PATH works "
         "too. Use one checkpoint per job; without it, the job cannot continue the tables.",
-        local("folder", ": the state needs a local disk, even if the tables are in shared storage"),
+        types.local(
+            "folder", ": the state needs a local disk, even if the tables are in shared storage"
+        ),
     )
-    tables_location: str = setting(
+    tables_location: str = types.setting(
         "tables",
         "Where the Delta tables are: messages, events, dead_letters, queue_contents and "
         "quarantine, each in a folder with its name. A path or a URL (s3://, abfss://, gs://).",
-        storage(),
+        types.storage(),
     )
-    log_dir: str = setting(
+    log_dir: str = types.setting(
         "logs",
         "Folder for the logs of the job and of the programs that it starts.",
-        local("folder"),
+        types.local("folder"),
     )
-    clock: Literal["wall", "event"] = setting(
+    clock: Literal["wall", "event"] = types.setting(
         "wall",
         "wall: real time; a TTL starts with the batch that enqueues the message. event: only the "
         "timestamps of records advance the time, so that replays, backfills and tests are exact.",
-        choice("wall", "event"),
+        types.choice("wall", "event"),
         outcome=True,
     )
-    compat: Literal["4.0", "3.10"] = setting(
+    compat: Literal["4.0", "3.10"] = types.setting(
         "4.0",
         "The RabbitMQ version to behave like where versions differ.",
-        choice("4.0", "3.10"),
+        types.choice("4.0", "3.10"),
         outcome=True,
     )
-    trigger_ms: int = setting(
+    trigger_ms: int = types.setting(
         100,
         "Pause between the starts of two batches. With 100, a reject is visible within a second "
         "and an idle job uses little CPU. 0 starts the next batch at once and keeps half a core "
         "busy.",
-        milliseconds(most=HOUR_MS),
+        types.milliseconds(most=types.HOUR_MS),
     )
-    max_batch_rows: int = setting(
+    max_batch_rows: int = types.setting(
         200_000,
         "Maximum number of publishes in one batch. Larger batches increase throughput and latency.",
-        whole(1, 10_000_000),
+        types.whole(1, 10_000_000),
     )
-    max_batch_bytes: int = setting(
+    max_batch_bytes: int = types.setting(
         1_073_741_824,
         "Approximate maximum size of the bodies in one batch, estimated from recent messages: "
         "1 GiB. Larger batches take longer, but no more memory.",
-        size(1_048_576, 1 << 40),
+        types.size(1_048_576, 1 << 40),
     )
-    master: str = setting(
+    master: str = types.setting(
         "local[*]",
         "Spark's master. local[*] runs everything in one process, with one thread per core.",
-        matching(
+        types.matching(
             r"local(\[[0-9*]+(,\s*[0-9]+)?\])?|spark://\S+|yarn|k8s://\S+",
             "a Spark master: local[*], local[N], spark://HOST:PORT, yarn or k8s://URL",
         ),
     )
-    driver_memory: str = setting(
+    driver_memory: str = types.setting(
         "2g",
         "Java heap of the driver, as Java writes sizes.",
-        text(_driver_memory_fault, f'at least "{_LEAST_DRIVER_MEMORY_MB}m"'),
+        types.text(_driver_memory_fault, f'at least "{_LEAST_DRIVER_MEMORY_MB}m"'),
     )
-    shuffle_partitions: int | None = setting(
+    shuffle_partitions: int | None = types.setting(
         None,
         "Number of tasks in the stateful stage. It is fixed when the checkpoint is created, since "
         "the state is partitioned by it. Not set: the number of cores at that moment.",
-        whole(1, 10_000),
+        types.whole(1, 10_000),
         example="8",
     )
-    spark_properties: dict[str, Property] = setting(
+    spark_properties: dict[str, Property] = types.setting(
         {},
         "Further properties of the Spark session, such as the credentials of shared storage: "
         '"spark.hadoop.fs.s3a.secret.key" = { env = "S3_SECRET" }.',

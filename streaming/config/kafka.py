@@ -6,24 +6,8 @@ from typing import Any, Final
 
 import attrs
 
-from streaming.config.pass_through import properties
-from streaming.config.secrets import Property
-from streaming.config.types import (
-    HOUR_MS,
-    MAX_PARTITIONS,
-    Kind,
-    Section,
-    invalid,
-    join_index,
-    kind_of,
-    milliseconds,
-    name_fault,
-    refuse,
-    setting,
-    size,
-    text,
-    whole,
-)
+from streaming.config import types
+from streaming.config.secrets import Property, properties
 from topology.errors import Problem
 
 BROKER_DEFAULT: Final = -1
@@ -67,17 +51,19 @@ def _read_servers(raw: Any) -> tuple[str, ...]:
     """An array of addresses, or one string with commas."""
     members = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(members, list | tuple):
-        raise invalid(f"expected an array of strings, got {kind_of(raw)}")
+        raise types.invalid(f"expected an array of strings, got {types.kind_of(raw)}")
     if not members:
-        raise invalid("is empty: name at least one server")
+        raise types.invalid("is empty: name at least one server")
     faults = [_address_fault(member) for member in members]
-    refuse(Problem(join_index("", n), what) for n, what in enumerate(faults) if what is not None)
+    types.refuse(
+        Problem(types.join_index("", n), what) for n, what in enumerate(faults) if what is not None
+    )
     return tuple(member.strip() for member in members)
 
 
 def _address_fault(address: object) -> str | None:
     if not isinstance(address, str):
-        return f"expected a string, got {kind_of(address)}"
+        return f"expected a string, got {types.kind_of(address)}"
     found = _ADDRESS.fullmatch(address.strip())
     if found is None:
         return "must be HOST:PORT"
@@ -85,51 +71,51 @@ def _address_fault(address: object) -> str | None:
 
 
 @attrs.frozen(kw_only=True)
-class KafkaSettings(Section):
+class KafkaSettings(types.Section):
     """The Kafka cluster."""
 
-    bootstrap_servers: tuple[str, ...] = setting(
+    bootstrap_servers: tuple[str, ...] = types.setting(
         ("localhost:9092",),
         "One or more of the cluster's brokers, as HOST:PORT.",
-        Kind("an array of strings", _read_servers, "HOST:PORT each"),
+        types.Kind("an array of strings", _read_servers, "HOST:PORT each"),
     )
-    client_id: str = setting(
-        "dlx", "The job's name in the brokers' logs and quotas.", text(name_fault)
+    client_id: str = types.setting(
+        "dlx", "The job's name in the brokers' logs and quotas.", types.text(types.name_fault)
     )
-    connect_timeout_ms: int = setting(
+    connect_timeout_ms: int = types.setting(
         5_000,
         "How long to wait for a reply before reporting that Kafka cannot be reached.",
-        milliseconds(100, HOUR_MS),
+        types.milliseconds(100, types.HOUR_MS),
     )
-    topic_partitions: int | None = setting(
+    topic_partitions: int | None = types.setting(
         None,
         "Number of partitions of the input topics that the job creates. Not set: the lowest "
         "number that gives each lane of each vhost the same share. With one lane this is a single "
         "partition, which keeps all records in order.",
-        whole(1, MAX_PARTITIONS),
+        types.whole(1, types.MAX_PARTITIONS),
         example="4",
     )
-    replication_factor: int = setting(
+    replication_factor: int = types.setting(
         BROKER_DEFAULT,
         "Number of replicas of the topics that the job creates. -1: the cluster's "
         "default.replication.factor.",
-        whole(BROKER_DEFAULT, 32_767),
+        types.whole(BROKER_DEFAULT, 32_767),
     )
-    max_message_bytes: int = setting(
+    max_message_bytes: int = types.setting(
         2_097_152,
         "max.message.bytes of the input topics that the job creates. It leaves room above "
         "flow.max_body_bytes for headers. Outbound topics get 64 KiB more, and at least 1 MiB "
         "above the body for the death history that messages collect.",
-        size(65_536, 1_073_741_824),
+        types.size(65_536, 1_073_741_824),
     )
-    trim_interval_ms: int = setting(
+    trim_interval_ms: int = types.setting(
         600_000,
         "How often the job deletes records from its own input topics, once it has read them and "
         "their messages have left all queues. Only for topics with retention.ms = -1, as the job "
         "creates them, and only with clock = wall. 0: never.",
-        milliseconds(),
+        types.milliseconds(),
     )
-    security: dict[str, Property] = setting(
+    security: dict[str, Property] = types.setting(
         {},
         "How all clients log on, with librdkafka's names: security.protocol, sasl.mechanism, "
         "sasl.username, sasl.password, ssl.ca.location, ssl.certificate.location, "
@@ -137,12 +123,12 @@ class KafkaSettings(Section):
         'sasl.password = { env = "KAFKA_PASSWORD" } or { file = "path" }.',
         properties(("security.protocol", "sasl.", "ssl."), _REFUSED_SECURITY),
     )
-    jvm_properties: dict[str, Property] = setting(
+    jvm_properties: dict[str, Property] = types.setting(
         {},
         "Further properties of the JVM client only, with which Spark reads.",
         properties(refused=_REFUSED_PROPERTIES),
     )
-    librdkafka_properties: dict[str, Property] = setting(
+    librdkafka_properties: dict[str, Property] = types.setting(
         {},
         "Further properties of librdkafka only, with which the job writes and clients work.",
         properties(refused=_REFUSED_PROPERTIES),

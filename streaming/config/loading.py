@@ -9,12 +9,7 @@ import attrs
 from streaming.config.clients import refuse_unknown_properties
 from streaming.config.model import JobConfig
 from streaming.config.secrets import Property, Secret
-from streaming.config.types import (
-    InvalidConfigError,
-    Section,
-    is_url,
-    settings_of,
-)
+from streaming.config.types import InvalidConfigError, Section, is_url, settings_of
 from topology.errors import Problem
 
 S = TypeVar("S", bound=Section)

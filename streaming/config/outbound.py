@@ -5,17 +5,9 @@ from typing import Final
 
 import attrs
 
+from streaming.config import types
 from streaming.config.flow import FlowSettings
 from streaming.config.kafka import KafkaSettings
-from streaming.config.types import (
-    MAX_PARTITIONS,
-    Section,
-    milliseconds,
-    setting,
-    text,
-    topic_fault,
-    whole,
-)
 
 HEADER_ROOM_BYTES: Final = 65_536
 """Room in an outbound record for the death history, names and Kafka's own overhead. Inbound headers
@@ -48,33 +40,33 @@ def _pattern_fault(pattern: str) -> str | None:
     for placeholder in ("{vhost}", "{user}"):
         if pattern.count(placeholder) != 1:
             return f"must contain {placeholder} once: each pair of vhost and user has its own topic"
-    return topic_fault(_PLACEHOLDER.sub("x", pattern))
+    return types.topic_fault(_PLACEHOLDER.sub("x", pattern))
 
 
 @attrs.frozen(kw_only=True)
-class OutboundSettings(Section):
+class OutboundSettings(types.Section):
     """Where deliveries, confirms, returns and replies go."""
 
-    topic: str = setting(
+    topic: str = types.setting(
         "dlx.out.{vhost}.{user}",
         "One topic for each vhost and user, so that Kafka's ACLs can keep tenants apart. In both "
         'names, characters other than letters, digits and "-" become _ and two hex digits: the '
         "vhost / is _2f. The job writes a heartbeat once a second to a second topic, whose name "
         "ends in .alive; let users who may read the one also read the other.",
-        text(_pattern_fault, "a topic name that contains {vhost} and {user} once each"),
+        types.text(_pattern_fault, "a topic name that contains {vhost} and {user} once each"),
         outcome=True,
     )
-    partitions: int = setting(
+    partitions: int = types.setting(
         1,
         "Number of partitions of each topic. Records are keyed by channel. One partition is enough "
         "for most users, and a reader can follow it as a single log.",
-        whole(1, MAX_PARTITIONS),
+        types.whole(1, types.MAX_PARTITIONS),
     )
-    retention_ms: int = setting(
+    retention_ms: int = types.setting(
         86_400_000,
         "How long records stay readable. One day: a client that was away for longer has lost its "
         "leases, and its messages are back in their queues.",
-        milliseconds(60_000),
+        types.milliseconds(60_000),
     )
 
     def topic_of(self, vhost: str, user: str) -> str:
@@ -82,17 +74,17 @@ class OutboundSettings(Section):
         return self.topic.replace("{vhost}", escaped(vhost)).replace("{user}", escaped(user))
 
 
-def header_room_bytes(flow: "FlowSettings") -> int:
+def header_room_bytes(flow: FlowSettings) -> int:
     """Room that an outbound record needs beside the body, with a death history of usual length."""
     return 4 * flow.max_header_bytes + HEADER_ROOM_BYTES
 
 
-def least_outbound_bytes(flow: "FlowSettings") -> int:
+def least_outbound_bytes(flow: FlowSettings) -> int:
     """The lowest max.message.bytes of an outbound topic that fits the largest accepted message."""
     return flow.max_body_bytes + header_room_bytes(flow)
 
 
-def outbound_topic_bytes(flow: "FlowSettings", kafka: "KafkaSettings") -> int:
+def outbound_topic_bytes(flow: FlowSettings, kafka: KafkaSettings) -> int:
     """max.message.bytes of the outbound topics that the job creates."""
     with_history = flow.max_body_bytes + max(HISTORY_ROOM_BYTES, header_room_bytes(flow))
     return max(with_history, kafka.max_message_bytes) + ECHO_ROOM_BYTES

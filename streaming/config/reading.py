@@ -13,18 +13,9 @@ import attrs
 from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
+from streaming.config import types
 from streaming.config.model import JobConfig
 from streaming.config.rules import Parts, conflicts
-from streaming.config.types import (
-    InvalidConfigError,
-    Section,
-    Setting,
-    default_of,
-    join_index,
-    join_key,
-    settings_of,
-    table,
-)
 from topology.errors import Problem
 from topology.suggestions import did_you_mean
 
@@ -48,7 +39,7 @@ def config_from(document: Mapping[str, object]) -> JobConfig:
         for conflict in conflicts(_readable_parts(document))
         if not any(_overlap(path, where) for path in conflict.paths for where in unreadable)
     ]
-    raise InvalidConfigError(tuple(dict.fromkeys(problems)))
+    raise types.InvalidConfigError(tuple(dict.fromkeys(problems)))
 
 
 class _Reader:
@@ -58,10 +49,10 @@ class _Reader:
         self.lenient = lenient
         self.converter = Converter()
         self.converter.register_structure_hook_factory(
-            lambda each: isinstance(each, type) and issubclass(each, Section), self.section
+            lambda each: isinstance(each, type) and issubclass(each, types.Section), self.section
         )
 
-    def section(self, section_class: type[Section]) -> Hook:
+    def section(self, section_class: type[types.Section]) -> Hook:
         """How to read one table. Lenient: None if two of its values contradict each other."""
         hooks: dict[str, Any] = {
             field.name: override(struct_hook=self.field(field))
@@ -69,23 +60,23 @@ class _Reader:
         }
         hooks["_cattrs_forbid_extra_keys"] = not self.lenient
         structure = make_dict_structure_fn(section_class, self.converter, **hooks)
-        settings = settings_of(section_class).items()
+        settings = types.settings_of(section_class).items()
         stand_ins = {name: each.stand_in for name, each in settings if each.stand_in is not None}
 
-        def read(raw: object, _type: object) -> Section | None:
+        def read(raw: object, _type: object) -> types.Section | None:
             if self.lenient:
                 readable = raw if isinstance(raw, dict) else {}
                 try:
                     return structure(stand_ins | readable, section_class)
                 except BaseValidationError:
                     return None
-            return structure(table(section_class).read(raw), section_class)
+            return structure(types.table(section_class).read(raw), section_class)
 
         return read
 
     def field(self, field: "attrs.Attribute[Any]") -> Hook:
         """How to read and check one setting. Lenient: it never fails."""
-        setting: Setting = field.metadata["setting"]
+        setting: types.Setting = field.metadata["setting"]
         structure: Hook = self.converter.structure
 
         def read(raw: object, _type: object = None) -> object:
@@ -95,11 +86,11 @@ class _Reader:
         def read_leniently(raw: object, _type: object = None) -> object:
             try:
                 value = read(raw)
-            except (InvalidConfigError, BaseValidationError):
+            except (types.InvalidConfigError, BaseValidationError):
                 value = None
             if value is not None:
                 return value
-            default = default_of(field)
+            default = types.default_of(field)
             return setting.stand_in if default is attrs.NOTHING else default
 
         return read_leniently if self.lenient else read
@@ -115,7 +106,7 @@ def _readable_parts(document: Mapping[str, object]) -> Parts:
     parts: dict[str, Any] = {
         name: reader.field(fields[name])(document[name], None)
         if name in document
-        else default_of(fields[name])
+        else types.default_of(fields[name])
         for name in Parts._fields
     }
     return Parts(**parts)
@@ -124,11 +115,11 @@ def _readable_parts(document: Mapping[str, object]) -> Parts:
 def _problems_in(error: Exception, path: str = "") -> Iterator[Problem]:
     """The problems in a group of exceptions, with their paths; unknown keys come first."""
     match error:
-        case InvalidConfigError():
+        case types.InvalidConfigError():
             yield from error.within(path)
         case ForbiddenExtraKeysError():
             for name in sorted(error.extra_fields):
-                yield Problem(join_key(path, name), f"unknown key{_hint(name, error.cl)}")
+                yield Problem(types.join_key(path, name), f"unknown key{_hint(name, error.cl)}")
         case KeyError():
             yield Problem(path, "is missing")
         case BaseValidationError():
@@ -145,23 +136,29 @@ def _continued(path: str, error: Exception) -> str:
     for note in getattr(error, "__notes__", ()):
         step = getattr(note, "name", None) or getattr(note, "index", None)
         if step is not None:
-            return join_index(path, step) if isinstance(step, int) else join_key(path, step)
+            return (
+                types.join_index(path, step)
+                if isinstance(step, int)
+                else types.join_key(path, step)
+            )
     return path
 
 
-def _hint(name: str, section_class: type[Section]) -> str:
+def _hint(name: str, section_class: type[types.Section]) -> str:
     """The table that a key belongs in, or the key that was probably meant."""
     home = _home_of_each_key().get(name)
-    return f" (it belongs in {home})" if home else did_you_mean(name, settings_of(section_class))
+    return (
+        f" (it belongs in {home})" if home else did_you_mean(name, types.settings_of(section_class))
+    )
 
 
 @cache
 def _home_of_each_key() -> dict[str, str]:
     """Setting name -> header of the only table that has it."""
     homes: dict[str, list[str]] = {}
-    for part, each in settings_of(JobConfig).items():
+    for part, each in types.settings_of(JobConfig).items():
         assert each.kind.section_class is not None
-        for name in settings_of(each.kind.section_class):
+        for name in types.settings_of(each.kind.section_class):
             homes.setdefault(name, []).append(each.kind.header(part))
     return {name: headers[0] for name, headers in homes.items() if len(headers) == 1}
 

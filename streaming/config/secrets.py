@@ -1,4 +1,8 @@
-"""Secrets stay where they are: the configuration says where to find one, and never holds its text.
+"""Pass-through tables: properties of other programs, and where to find the secrets among them.
+
+    [kafka.security]
+    security.protocol = "SASL_SSL"
+    sasl.password = { env = "KAFKA_PASSWORD" }
 
 `{env = "NAME"}` is an environment variable, `{file = "path"}` a file. The text is fetched when a
 client is created (`reveal`). Its `repr` is masked, so that logging a dictionary of client
@@ -6,13 +10,13 @@ properties by mistake does no harm.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
 
-from streaming.config.types import invalid, join_key, kind_of, refuse
+from streaming.config.types import InvalidConfigError, Kind, invalid, join_key, kind_of, refuse
 from topology.errors import Problem
 
 _MASK: Final = "******"
@@ -29,15 +33,15 @@ _NAMES_ONE_ONLY: Final = re.compile(
 )
 """Properties that say where a secret is or how to get it, and do not contain it."""
 
+_NO_LITERAL: Final = (
+    'must not be written here: put it in the environment, {env = "NAME"}, or a file, '
+    '{file = "path"}'
+)
+
 
 @attrs.frozen
 class Secret:
-    """Where to find a secret.
-
-    Attributes:
-        source: `env` or `file`.
-        name: the environment variable, or the file's path.
-    """
+    """Where to find a secret: the name of an environment variable, or the path of a file."""
 
     source: Literal["env", "file"]
     name: str
@@ -76,11 +80,6 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET_WORD.search(name)) and not _NAMES_ONE_ONLY.search(name)
 
 
-def looks_like_secret(raw: Mapping[str, object]) -> bool:
-    """Whether a table refers to a secret rather than holds further properties."""
-    return "env" in raw or "file" in raw
-
-
 def read_secret(raw: Secret | Mapping[str, Any]) -> Secret:
     """Read `{env = "NAME"}` or `{file = "path"}`, or check a secret that code made.
 
@@ -100,15 +99,71 @@ def read_secret(raw: Secret | Mapping[str, Any]) -> Secret:
     return Secret("env" if source == "env" else "file", name)
 
 
+def properties(prefixes: tuple[str, ...] = (), refused: Mapping[str, str] | None = None) -> Kind:
+    """A pass-through table: property name -> text or secret.
+
+    Args:
+        prefixes: how names must start; none if any name is valid.
+        refused: start of a name -> why it is not valid here, and where it belongs.
+    """
+
+    def name_fault(name: str) -> str | None:
+        if not name:
+            return "has no name"
+        for start, reason in (refused or {}).items():
+            if name.startswith(start):
+                return reason
+        if prefixes and not name.startswith(prefixes):
+            return f"does not start with {' or '.join(prefixes)}"
+        return None
+
+    def read(raw: object) -> dict[str, Property]:
+        if not isinstance(raw, dict):
+            raise invalid(f"expected a table, got {kind_of(raw)}")
+        found: dict[str, Property] = {}
+        problems: list[Problem] = []
+        for name, value in _flattened(raw):
+            what = "is given twice" if name in found else name_fault(name)
+            try:
+                if what is not None:
+                    raise invalid(what)
+                found[name] = _read_property(name, value)
+            except InvalidConfigError as error:
+                problems += error.within(join_key("", name))
+        refuse(problems)
+        return found
+
+    bounds = f"names that start with {' or '.join(prefixes)}" if prefixes else ""
+    return Kind("a table", read, bounds, "properties")
+
+
+def _read_property(name: str, raw: Any) -> Property:
+    if isinstance(raw, dict | Secret):
+        return read_secret(raw)
+    if not isinstance(raw, str | bool | int | float):
+        raise invalid(f"expected a string, number or boolean, got {kind_of(raw)}")
+    if is_secret_name(name):
+        raise invalid(_NO_LITERAL)
+    return str(raw).lower() if isinstance(raw, bool) else str(raw)  # clients take strings
+
+
+def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Join dotted keys, which TOML reads as nested tables: `[kafka.security.sasl]` works too."""
+    for name, value in table.items():
+        full_name = f"{prefix}{name}"
+        if isinstance(value, dict) and not value.keys() & {"env", "file"}:
+            yield from _flattened(value, f"{full_name}.")
+        else:
+            yield full_name, value
+
+
 def reveal(
     properties: Mapping[str, Property], where: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Fetch the secrets among some properties.
 
     Args:
-        properties: property name -> text or secret.
         where: path of the table in `dlx.toml`, for problems.
-        environ: the process environment.
 
     Returns:
         Property name -> text; the text of a secret has a masked `repr`.
@@ -131,11 +186,7 @@ def reveal(
 
 
 def _fetch(secret: Secret, environ: Mapping[str, str]) -> SecretText:
-    """The secret's text.
-
-    Raises:
-        ValueError: why there is none.
-    """
+    """The secret's text; a `ValueError` says why there is none."""
     if secret.source == "env":
         if secret.name not in environ:
             raise ValueError(f"environment variable {secret.name} is not set")

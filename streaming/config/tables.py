@@ -2,8 +2,7 @@
 
 import attrs
 
-from streaming.config.pass_through import properties
-from streaming.config.secrets import Property
+from streaming.config.secrets import Property, properties
 from streaming.config.types import HOUR_MS, Section, milliseconds, setting, size, whole
 
 

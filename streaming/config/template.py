@@ -10,15 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
+from streaming.config import types
 from streaming.config.model import JobConfig
-from streaming.config.types import (
-    Section,
-    Setting,
-    default_of,
-    join_key,
-    settings_of,
-    write_whole,
-)
 
 _WIDTH: Final = 100
 
@@ -56,11 +49,11 @@ class SectionReference(NamedTuple):
 
 def settings_reference() -> Iterator[SectionReference]:
     """Every table of `dlx.toml` and every setting in it, in the order of the file."""
-    for name, setting in settings_of(JobConfig).items():
+    for name, setting in types.settings_of(JobConfig).items():
         yield from _section_reference(setting, setting.kind.header(name))
 
 
-def _section_reference(table: Setting, header: str) -> Iterator[SectionReference]:
+def _section_reference(table: types.Setting, header: str) -> Iterator[SectionReference]:
     assert table.kind.section_class is not None
     fields = attrs.fields(table.kind.section_class)
     inner = {each.name: each for each in fields if each.metadata["setting"].kind.section_class}
@@ -71,8 +64,8 @@ def _section_reference(table: Setting, header: str) -> Iterator[SectionReference
 
 
 def _setting_reference(field: "attrs.Attribute[Any]") -> SettingReference:
-    setting: Setting = field.metadata["setting"]
-    default = default_of(field)
+    setting: types.Setting = field.metadata["setting"]
+    default = types.default_of(field)
     return SettingReference(
         name=field.name,
         takes=setting.kind.takes,
@@ -89,10 +82,10 @@ def show_config(config: JobConfig) -> str:
     return "\n".join(_lines(config, "", set())).rstrip("\n") + "\n"
 
 
-def _lines(section: Section, path: str, explained: set[Setting]) -> Iterator[str]:
+def _lines(section: types.Section, path: str, explained: set[types.Setting]) -> Iterator[str]:
     """The settings with a value after the `=`, then the tables below them."""
-    below: list[tuple[str, Setting]] = []
-    for name, setting in settings_of(type(section)).items():
+    below: list[tuple[str, types.Setting]] = []
+    for name, setting in types.settings_of(type(section)).items():
         if setting.kind.section_class is not None or setting.kind.form == "properties":
             below.append((name, setting))
             continue
@@ -102,12 +95,14 @@ def _lines(section: Section, path: str, explained: set[Setting]) -> Iterator[str
     if path:
         yield ""
     for name, setting in below:
-        value, inner_path = getattr(section, name), join_key(path, name)
+        value, inner_path = getattr(section, name), types.join_key(path, name)
         is_new = setting not in explained
         yield from _description(setting, explained)
         if setting.kind.form == "properties":
             yield f"[{inner_path}]"
-            yield from (f"{join_key('', key)} = {_toml(member)}" for key, member in value.items())
+            yield from (
+                f"{types.join_key('', key)} = {_toml(member)}" for key, member in value.items()
+            )
             yield ""
         elif value is None and is_new:
             yield from _example(setting, inner_path)
@@ -121,17 +116,17 @@ def _lines(section: Section, path: str, explained: set[Setting]) -> Iterator[str
                 yield from _lines(member, member_path, explained)
 
 
-def _example(table: Setting, path: str) -> Iterator[str]:
+def _example(table: types.Setting, path: str) -> Iterator[str]:
     """A table that is not set, as comments."""
     assert table.kind.section_class is not None
     yield f"# [{path}]"
-    for name, setting in settings_of(table.kind.section_class).items():
+    for name, setting in types.settings_of(table.kind.section_class).items():
         yield from _description(setting, set())
         yield f"# {name} = {setting.example}"
     yield ""
 
 
-def _description(setting: Setting, explained: set[Setting]) -> list[str]:
+def _description(setting: types.Setting, explained: set[types.Setting]) -> list[str]:
     """The setting's description as a comment, the first time."""
     if setting in explained:
         return []
@@ -151,7 +146,7 @@ def _toml(value: Any) -> str:
 
     plain = value.toml() if hasattr(value, "toml") else value
     if isinstance(plain, int) and not isinstance(plain, bool):
-        return write_whole(plain)
+        return types.write_whole(plain)
     if isinstance(plain, dict):
         members = ", ".join(f"{name} = {_toml(member)}" for name, member in plain.items())
         return f"{{ {members} }}" if members else "{}"

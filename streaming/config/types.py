@@ -181,18 +181,21 @@ class Setting:
     stand_in: object = None
 
 
-def described(description: str, kind: Kind, **details: Any) -> dict[str, Setting]:
-    """The metadata of a field; for a required one: `attrs.field(metadata=described(...))`."""
-    return {"setting": Setting(description, kind, **details)}
-
-
 def setting(
-    default: T, description: str, kind: Kind, *, outcome: bool = False, example: str = ""
+    default: T,
+    description: str,
+    kind: Kind,
+    *,
+    outcome: bool = False,
+    example: str = "",
+    required: bool = False,
 ) -> T:
-    """A field with a default; a dict is copied for each section."""
+    """A field; a dict is copied for each section. If required, the default is only a stand-in."""
+    each = Setting(description, kind, outcome, example, default if required else None)
     field_default: Any = attrs.Factory(default.copy) if isinstance(default, dict) else default
-    metadata = described(description, kind, outcome=outcome, example=example)
-    field: T = attrs.field(default=field_default, metadata=metadata)
+    if required:
+        field_default = attrs.NOTHING
+    field: T = attrs.field(default=field_default, metadata={"setting": each})
     return field
 
 
@@ -233,8 +236,7 @@ def default_of(field: "attrs.Attribute[Any]") -> object:
 
 
 def table(
-    section_class: type[Section],
-    form: Literal["table", "named tables", "list of tables"] = "table",
+    section_class: type[Section], form: Literal["table", "named tables", "list of tables"] = "table"
 ) -> Kind:
     """A table of settings, or several. Its sections check themselves."""
     takes, types = (

@@ -9,16 +9,7 @@ from typing import Any, Final, cast
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
-from streaming.demo.story import (
-    PAYMENTS,
-    QUOTES,
-    TOPOLOGY,
-    Order,
-    order,
-    paid,
-    parked,
-    payment,
-)
+from streaming.demo.story import PAYMENTS, QUOTES, TOPOLOGY, Order, order, paid, parked, payment
 from streaming.demo.wire_records import Deduplicator, OutboundRecord, Record, command, publish
 
 SHOP_CHANNEL: Final = "demo-shop"

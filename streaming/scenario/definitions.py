@@ -11,14 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from topology.declarations import (
-    Binding,
-    Definitions,
-    DestinationType,
-    Exchange,
-    Policy,
-    Queue,
-)
+from topology.declarations import Binding, Definitions, DestinationType, Exchange, Policy, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.load import DESCRIPTIVE
 from topology.definitions.objects import (
@@ -31,9 +24,7 @@ from topology.definitions.objects import (
 from topology.definitions.vhost_reader import with_supported_keys
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
-from topology.validation.arguments import (
-    QUEUE_ARGUMENTS,
-)
+from topology.validation.arguments import QUEUE_ARGUMENTS
 from topology.values import json_type
 
 Declaration = TypeVar("Declaration", Exchange, Queue, Binding, Policy)

@@ -109,9 +109,7 @@ def _publish(item: dict[str, Any], where: str, report: Report) -> Publish:
             report.problem(fields.at(name), complaint)
     publish = Publish(
         Publication(
-            fields.text("exchange", ""),
-            fields.text("routing_key", ""),
-            *_properties(fields),
+            fields.text("exchange", ""), fields.text("routing_key", ""), *_properties(fields)
         ),
         fields.text("body", ""),
         fields.flag("mandatory", default=False),

@@ -160,10 +160,7 @@ def queue_words(settings: QueueSettings) -> str:
         words.append(f"messages expire after {settings.message_ttl_ms} ms")
     limits = [
         counted(limit, unit)
-        for limit, unit in (
-            (settings.max_length, "message"),
-            (settings.max_length_bytes, "byte"),
-        )
+        for limit, unit in ((settings.max_length, "message"), (settings.max_length_bytes, "byte"))
         if limit is not None
     ]
     if limits:
