@@ -104,15 +104,14 @@ class Sessions:
         return found
 
     def renewed(self, session: str) -> str:
-        """Run a session; its text with what the commands print now."""
+        """Run a session; its text with what the commands print now, where its form has changed."""
         return "".join(f"$ {step.command}\n{self._learned(step)}" for step in steps(session))
 
     def _learned(self, step: Step) -> str:
         if self._patient and step.command.startswith(QUESTIONS):
             time.sleep(COMMIT_S / 10)
         printed = self.run(step.command)
-        self._agree(step.output, printed)
-        return printed
+        return step.output if self._agree(step.output, printed) else printed
 
     def _settled(self, step: Step) -> str:
         """What a command prints; of a running job's tables, once it is what the page shows."""
