@@ -1,10 +1,7 @@
 """dlx demo as a user runs it: a real Kafka, Spark and Delta; interrupted, continued, finished."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from streaming.demo.report import spark_sql
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.schema.schemas import TABLES
 from streaming.queries.duckdb_tables import Tables
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.dlx_process import DlxProcess
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MARK = "DLX_TEST_DEMO"
@@ -33,19 +30,15 @@ class Demo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.mark = uuid.uuid4().hex
+        self.started = 0
 
-    def start(self, *options: str) -> "subprocess.Popen[str]":
+    def start(self, *options: str) -> DlxProcess:
         return self.command("demo", "--dir", str(self.directory), *options)
 
-    def command(self, *arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            (sys.executable, "-P", "-m", "streaming.cli", *arguments),
-            cwd=CHECKOUT,
-            env={**os.environ, MARK: self.mark, "PYTHONUNBUFFERED": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def command(self, *arguments: str) -> DlxProcess:
+        self.started += 1
+        out = self.directory.with_name(f"{arguments[0]}-{self.started}.out")
+        return DlxProcess(*arguments, out=out, environment={MARK: self.mark})
 
     def left_over(self) -> list[str]:
         """The processes of this demo that still run."""
@@ -75,16 +68,6 @@ def demo(tmp_path):
     started.end()
 
 
-def read_until(process, text):
-    """The lines up to the one that holds a text."""
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if text in line:
-            return "".join(said)
-    pytest.fail(f"{text!r} was never said:\n{''.join(said)}")
-
-
 def numbers(said):
     """The balance sheet: what -> how many."""
     sheet = said[said.index("\nBalance\n") : said.index("\nWhere everything is\n")]
@@ -108,20 +91,20 @@ def rows_so_far(directory, table):
 @pytest.mark.long
 def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, request):
     interrupted = demo.start("--seconds", "600")
-    read_until(interrupted, "the shop is open: ")
-    wait_until(lambda: rows_so_far(demo.directory, "messages") > 0)
-    interrupted.send_signal(signal.SIGINT)
-    said, _ = interrupted.communicate(timeout=PATIENCE_S)
+    interrupted.until_it_says("the shop is open: ", PATIENCE_S)
+    interrupted.until(lambda: rows_so_far(demo.directory, "messages") > 0)
+    interrupted.signal(signal.SIGINT)
 
-    assert interrupted.returncode == 130, said
+    status, said = interrupted.wait(PATIENCE_S), interrupted.output()
+    assert status == 130, said
     assert said.endswith("dlx demo: stopped; nothing is left running\n")
     assert "Traceback" not in said
     assert demo.left_over() == []
 
     finished = demo.start("--seconds", "8")
-    said, _ = finished.communicate(timeout=PATIENCE_S)
 
-    assert finished.returncode == 0, said
+    status, said = finished.wait(PATIENCE_S), finished.output()
+    assert status == 0, said
     assert demo.left_over() == []
     sheet = numbers(said)
     assert sheet["unexplained"] == 0
@@ -146,28 +129,26 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
 
 def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo):
     kept = demo.start("--seconds", "5", "--keep")
-    read_until(kept, "and the job keep running; Ctrl-C stops them.")
-    with pytest.raises(subprocess.TimeoutExpired):
-        kept.wait(STAYS_S)
+    last_words = "and the job keep running; Ctrl-C stops them.\n"
+    kept.until_it_says(last_words, PATIENCE_S)
+    stayed = kept.stays_for(STAYS_S)
 
-    kept.send_signal(signal.SIGINT)
-    said, _ = kept.communicate(timeout=PATIENCE_S)
+    kept.signal(signal.SIGINT)
 
-    assert (kept.returncode, said) == (0, "")
+    assert stayed
+    assert kept.wait(PATIENCE_S) == 0
+    assert kept.output().endswith(last_words)
     assert demo.left_over() == []
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing_running(demo):
     process = demo.start()
-    read_until(process, "starting Kafka")
+    process.until_it_says("starting Kafka", PATIENCE_S)
 
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=PATIENCE_S)
+    process.signal(signal.SIGINT)
 
-    assert (process.returncode, said.splitlines()[-1]) == (
-        130,
-        "dlx demo: stopped; nothing is left running",
-    )
+    assert process.wait(PATIENCE_S) == 130
+    assert process.output().splitlines()[-1] == "dlx demo: stopped; nothing is left running"
     assert demo.left_over() == []
 
 
@@ -181,15 +162,15 @@ def test_the_traffic_alone_waits_for_its_job(demo, embedded_kafka, tmp_path):
         f'[[inputs]]\ntopic = "{prefix}.commands"\nsource = "commands"\n'
     )
     process = demo.command("demo", "--traffic-only", "--config", str(config))
-    read_until(process, "waiting for the job")
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(STAYS_S)
+    process.until_it_says("waiting for the job", PATIENCE_S)
+    stayed = process.stays_for(STAYS_S)
 
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=PATIENCE_S)
+    process.signal(signal.SIGTERM)
 
-    assert process.returncode == 0, said
-    assert said.startswith("closed: 0 published")
+    status, said = process.wait(PATIENCE_S), process.output()
+    assert stayed
+    assert status == 0, said
+    assert "\nclosed: 0 published" in said
 
 
 @pytest.mark.long
@@ -202,12 +183,12 @@ def test_the_traffic_alone_works_with_a_job_elsewhere(demo, tmp_path):
         )
         job = demo.command("run", "--config", str(config))
         traffic = demo.command("demo", "--traffic-only", "--seconds", "10", "--config", str(config))
-        said, _ = traffic.communicate(timeout=PATIENCE_S)
-        job.send_signal(signal.SIGTERM)
-        logged, _ = job.communicate(timeout=PATIENCE_S)
+        status, said = traffic.wait(PATIENCE_S), traffic.output()
+        job.signal(signal.SIGTERM)
+        job_status = job.wait(PATIENCE_S)
 
-    assert traffic.returncode == 0, said
-    assert job.returncode == 0, logged
+    assert status == 0, said
+    assert job_status == 0, job.output()
     published = re.search(r"^closed: (\d+) published", said, re.MULTILINE)
     assert published is not None
     assert int(published[1]) > 0

@@ -1,7 +1,6 @@
 """`dlx run` as an operator uses it: it runs, stops cleanly, and explains what it refuses."""
 
 import json
-import os
 import shutil
 import signal
 import sys
@@ -19,7 +18,6 @@ from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from streaming.pipeline.observe.failures import PY4J_LOG
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
-from tests.fixtures.waiting import WAIT_S
 
 
 class RunCommand:
@@ -49,9 +47,7 @@ class RunCommand:
 
     def stop(self, number: signal.Signals) -> None:
         """Send a signal to the whole group, as a terminal and `timeout` do; it ends well."""
-        assert self.run.process is not None
-        os.killpg(self.run.process.pid, number)
-        assert self.run.process.wait(WAIT_S) == 0, self.run.log.read_text()
+        self.run.stop(number, group=True)
         assert self.last_words().endswith("stopped; run the same command to resume")
 
     def last_words(self) -> str:
@@ -135,10 +131,9 @@ def test_it_runs_refuses_what_does_not_match_and_resumes(
     try:
         job.start(1)
         process = job.run.process
-        assert process is not None
         [jvm] = [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
         jvm.kill()
-        assert process.wait(WAIT_S) == 2
+        assert process.wait() == 2
         assert "Traceback" not in job.run.log.read_text()
         assert "Traceback" in (Path(job.pipeline.config.job.log_dir) / PY4J_LOG).read_text()
     finally:

@@ -14,6 +14,7 @@ import pytest
 
 from streaming.client import Connection
 from streaming.client.address import address_of
+from tests.fixtures.dlx_process import DlxProcess
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S, wait_until
@@ -42,12 +43,7 @@ class Shell:
     def __init__(self, run: DlxRun, queue_name: str, root: Path) -> None:
         self.out, self.err = root / "consume.out", root / "consume.err"
         options = ["--config", str(run.file), "--timeout", str(WAIT_S)]
-        with self.out.open("wb") as out, self.err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streaming.cli", "consume", queue_name, *options],
-                stdout=out,
-                stderr=err,
-            )
+        self.process = DlxProcess("consume", queue_name, *options, out=self.out, err=self.err)
 
     def until(self, file: Path, *lines: str) -> None:
         """Wait until there are so many lines, and see how they begin."""
@@ -97,4 +93,3 @@ def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, r
             shell.until(shell.err, SILENT, HEARD)
         finally:
             shell.process.kill()
-            shell.process.wait()
