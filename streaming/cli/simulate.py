@@ -16,8 +16,7 @@ from topology.values import Compat
 
 if TYPE_CHECKING:
     from streaming.scenario.compare import Comparison
-    from streaming.scenario.document import Scenario
-    from streaming.scenario.files import Read
+    from streaming.scenario.document import Read, Scenario
     from streaming.scenario.story import Line
 
 Engine = Callable[["Scenario", Compat], dict[str, Any]]
@@ -71,7 +70,7 @@ def simulate(
     Exit status: 2 if a file cannot be used (the others still run), else 1 if a scenario differs,
     else 0.
     """
-    from streaming.scenario.files import read_files
+    from streaming.scenario.document import read_files
     from streaming.scenario.play import play
 
     if engine is EngineChoice.CORE:

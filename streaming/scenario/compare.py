@@ -46,18 +46,15 @@ def compare_outcome(scenario: Scenario, outcome: dict[str, Any], compat: Compat)
     recorded = scenario.outcomes.get(version)
     if recorded is not None:
         against.append(f"the record of RabbitMQ {version}")
-        differences += compare(recorded, outcome, _step_names(scenario))
+        names = {
+            index: f"steps[{index}] {step.op} at {step.at_ms} ms"
+            for index, step in enumerate(scenario.steps)
+        }
+        differences += compare(recorded, outcome, names)
     if scenario.expect is not None:
         against.append("what it expects")
         differences += _unexpected(scenario.expect, outcome)
     return Comparison(tuple(against), tuple(differences))
-
-
-def _step_names(scenario: Scenario) -> dict[int, str]:
-    return {
-        index: f"steps[{index}] {step.op} at {step.at_ms} ms"
-        for index, step in enumerate(scenario.steps)
-    }
 
 
 # -- with a recording
@@ -69,7 +66,7 @@ def compare(
     """The differences between an outcome and a recorded one, in the outcome's order."""
     names = step_names or {}
     differences: list[Difference] = []
-    for member in _members(outcome, recorded):
+    for member in {**outcome, **recorded}:
         if member == "steps" and _has_steps(recorded) and _has_steps(outcome):
             differences += _of_steps(recorded["steps"], outcome["steps"], names)
         else:
@@ -108,8 +105,8 @@ def _of_values(where: str, wanted: Any, found: Any) -> Iterator[Difference]:
     if type(wanted) is not type(found):
         yield Difference("recorded", where, _words(wanted), _words(found))
     elif isinstance(wanted, dict):
-        for member in _members(found, wanted):
-            if member == "text" and _is_error(wanted) and _is_error(found):
+        for member in {**found, **wanted}:
+            if member == "text" and wanted.keys() == found.keys() == {"code", "text"}:
                 continue
             inner = (wanted.get(member, _ABSENT), found.get(member, _ABSENT))
             yield from _of_values(f"{where}.{member}", *inner)
@@ -117,10 +114,6 @@ def _of_values(where: str, wanted: Any, found: Any) -> Iterator[Difference]:
         yield from _of_lists(where, wanted, found)
     elif wanted != found:
         yield Difference("recorded", where, _words(wanted), _words(found))
-
-
-def _is_error(value: dict[str, Any]) -> bool:
-    return value.keys() == {"code", "text"}
 
 
 def _of_lists(where: str, wanted: list[Any], found: list[Any]) -> Iterator[Difference]:
@@ -160,11 +153,6 @@ def _words(value: Any) -> str:
             return text if len(text) <= _WORD_LENGTH else f"{text[:_WORD_LENGTH]}..."
 
 
-def _members(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
-    """The member names of both, each once."""
-    return list({**first, **second})
-
-
 # -- with expectations
 
 
@@ -173,46 +161,39 @@ def _unexpected(expect: Expectations, outcome: dict[str, Any]) -> Iterator[Diffe
         error = outcome["setup_error"]
         yield Difference("expected", "definitions", "accepted", f"{error['code']} {error['text']}")
         return
-    queues = outcome["queues"]
     for queue, wanted in expect.items():
-        found = queues.get(queue)
-        if queue not in queues:
-            declared = f"was never declared{did_you_mean(queue, queues)}"
-            yield Difference("expected", f"queues.{queue}", _wanted(wanted), declared)
-        elif not _fit(wanted, found):
-            yield Difference("expected", f"queues.{queue}", _wanted(wanted), _found(found))
+        where = f"queues.{queue}"
+        if queue not in outcome["queues"]:
+            declared = f"was never declared{did_you_mean(queue, outcome['queues'])}"
+            yield Difference("expected", where, _listed(wanted), declared)
+            continue
+        messages = outcome["queues"][queue]
+        found = None
+        if messages is not None:
+            found = [Expected(message["body"], reasons_of(message)) for message in messages]
+        if not _fit(wanted, found):
+            yield Difference("expected", where, _listed(wanted), _listed(found))
 
 
-def _fit(wanted: list[Expected] | None, found: list[dict[str, Any]] | None) -> bool:
+def _fit(wanted: list[Expected] | None, found: list[Expected] | None) -> bool:
     if wanted is None or found is None:
-        return wanted is None and found is None
-    return len(wanted) == len(found) and all(map(_fits, wanted, found))
-
-
-def _fits(expected: Expected, message: dict[str, Any]) -> bool:
-    return expected.body in {None, message["body"]} and (
-        expected.reasons is None or expected.reasons == reasons_of(message)
+        return wanted is found
+    return len(wanted) == len(found) and all(
+        expected.body in {None, message.body} and expected.reasons in (None, message.reasons)
+        for expected, message in zip(wanted, found, strict=True)
     )
 
 
-def _wanted(messages: list[Expected] | None) -> str:
-    return _listed(messages if messages is None else [_expected(*message) for message in messages])
+def _listed(messages: list[Expected] | None) -> str:
+    if messages is None:
+        return "no such queue"
+    return ", ".join(map(_expected, messages)) or "nothing"
 
 
-def _found(messages: list[dict[str, Any]] | None) -> str:
-    return _listed(
-        messages
-        if messages is None
-        else [_expected(message["body"], reasons_of(message)) for message in messages]
-    )
-
-
-def _listed(messages: list[str] | None) -> str:
-    return "no such queue" if messages is None else ", ".join(messages) or "nothing"
-
-
-def _expected(body: str | None, reasons: list[str] | None) -> str:
-    words = "any message" if body is None else repr(body)
-    if reasons is None:
+def _expected(message: Expected) -> str:
+    words = "any message" if message.body is None else repr(message.body)
+    if message.reasons is None:
         return words
-    return f"{words} dead: {', '.join(reasons)}" if reasons else f"{words} never dead"
+    return (
+        f"{words} dead: {', '.join(message.reasons)}" if message.reasons else f"{words} never dead"
+    )

@@ -1,21 +1,18 @@
 """The broker core as an engine for scenarios: one shard in memory."""
 
+from decimal import Decimal
+from typing import Any
+
+from streaming.broker import outbound
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
-from streaming.broker.message import Message
-from streaming.broker.outbound import (
-    AnswerOut,
-    CancelOut,
-    ConfirmOut,
-    DeliveryOut,
-    PublishErrorOut,
-    ReturnOut,
-)
+from streaming.broker.message import Envelope, Message
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.scenario.deliveries import delivery_record, envelope_record
+from streaming.protocol.headers import delivered_headers
+from streaming.protocol.properties import PROPERTIES
 from streaming.scenario.replies import (
     START_MS,
     VHOST,
@@ -28,7 +25,7 @@ from streaming.scenario.replies import (
     error_record,
 )
 from streaming.scenario.steps import Publish
-from topology.values import Compat
+from topology.values import Compat, Timestamp
 
 
 class CoreBroker:
@@ -78,26 +75,70 @@ class CoreBroker:
     def _replies(self) -> list[Reply]:
         """The broker's output since the last call."""
         return [
-            self._reply(one) for one in self.shard.take_outbound() if not isinstance(one, CancelOut)
+            self._reply(one)
+            for one in self.shard.take_outbound()
+            if not isinstance(one, outbound.CancelOut)
         ]
 
     def _reply(
-        self, out: DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut
+        self,
+        out: outbound.DeliveryOut
+        | outbound.ConfirmOut
+        | outbound.ReturnOut
+        | outbound.PublishErrorOut
+        | outbound.AnswerOut,
     ) -> Reply:
         match out:
-            case DeliveryOut():
+            case outbound.DeliveryOut():
                 self.refs[out.row] = out.ref
                 body = self.bodies[out.copy.message.offset]
-                message = delivery_record(out, body, self._compat)
+                headers = delivered_headers(out, self._compat)
+                message = _envelope_record(out.copy.envelope, body, headers)
+                message["redelivered"] = bool(out.delivery_count)
                 return Delivered(out.actor.channel, out.ref, out.delivery_id, out.queue, message)
-            case ConfirmOut():
+            case outbound.ConfirmOut():
                 return Confirmed(out.ack)
-            case ReturnOut():
+            case outbound.ReturnOut():
                 body = self.bodies[out.message.offset]
-                message = envelope_record(out.envelope, body, out.envelope.headers)
+                message = _envelope_record(out.envelope, body, out.envelope.headers)
                 return Returned(out.code, out.text, message)
-            case PublishErrorOut():
+            case outbound.PublishErrorOut():
                 return Refused(error_record(out.refusal))
-            case AnswerOut():
+            case outbound.AnswerOut():
                 error = None if out.refusal is None else error_record(out.refusal)
                 return Answered(out.result, error)
+
+
+def normalised(value: Any) -> Any:
+    """An AMQP value as JSON, as recorded: timestamps become a placeholder, bytes text."""
+    match value:
+        case Timestamp():
+            return "<timestamp>"
+        case bytes():
+            return value.decode("utf-8", "backslashreplace")
+        case Decimal():
+            return str(value)
+        case dict():
+            return {name: normalised(item) for name, item in value.items()}
+        case list():
+            return [normalised(item) for item in value]
+        case _:
+            return value
+
+
+def _envelope_record(
+    envelope: Envelope, body: str, headers: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Body, exchange, routing key, properties and headers."""
+    properties = dict(envelope.properties)
+    if envelope.expiration is not None:
+        properties["expiration"] = envelope.expiration
+    return {
+        "body": body,
+        "exchange": envelope.exchange,
+        "routing_key": envelope.routing_keys[0],
+        "properties": {
+            name: normalised(properties[name]) for name in PROPERTIES if name in properties
+        },
+        "headers": normalised(headers),
+    }

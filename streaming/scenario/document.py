@@ -8,7 +8,9 @@ of RabbitMQ by version. A file holds one scenario or an array of them. Reading a
 form; whether RabbitMQ accepts the topology shows when it is played.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -152,3 +154,55 @@ def _outcomes(fields: CommandFields) -> dict[str, dict[str, Any]]:
             what = f"expected an object, got {json_type(outcome)}"
             fields.report.problem(f"{where}.{version}", what)
     return outcomes
+
+
+# -- files
+
+
+class Read(NamedTuple):
+    """A file that was read: its name and content."""
+
+    name: str
+    file: File
+
+
+def read_files(names: list[str]) -> Iterator[Read]:
+    """Read the scenarios of files and directories, one file after the other.
+
+    Files that cannot be found or read yield a problem; nothing is raised.
+    """
+    for name in names:
+        try:
+            paths = _files_of(Path(name))
+        except OSError as error:
+            yield _unreadable(name, _words(error))
+            continue
+        if not paths:
+            yield _unreadable(name, "has no *.json files")
+        for path in paths:
+            yield _read_file(path)
+
+
+def _files_of(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = (entry for entry in path.iterdir() if entry.suffix == ".json" and entry.is_file())
+    return sorted(entry for entry in found if not entry.name.startswith("."))
+
+
+def _read_file(path: Path) -> Read:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        return _unreadable(str(path), _words(error))
+    return Read(str(path), parse_file(text, path.stem))
+
+
+def _unreadable(name: str, what: str) -> Read:
+    return Read(name, File((), (Problem(DOCUMENT, what),)))
+
+
+def _words(error: OSError) -> str:
+    """The reason of an error, such as `no such file or directory`."""
+    reason = error.strerror or "cannot be read"
+    return reason[0].lower() + reason[1:]

@@ -164,7 +164,9 @@ class Narration:
         else:
             yield f"{name} dies in {there}: {self._why(queue, copy, plan.reason)}", "bad"
         if plan.cycles:
-            yield f"{MORE}{_cycle(plan.cycles)}", "bad"
+            names = ", ".join(quoted(cycled) for cycled in plan.cycles)
+            why = "it died there before and was not rejected since (a cycle)"
+            yield f"{MORE}not back into {names}: {why}", "bad"
         if plan.targets or plan.refused:
             envelope = plan.envelope
             keys = keys_words(envelope.routing_keys)
@@ -247,7 +249,11 @@ class Narration:
                 yield f"{name}{letter} is refused by queue {quoted(queue)}, which is full", "bad"
             case Kind.UNROUTABLE:
                 self.paths.no_queue(offset, "dropped: no queue")
-                yield f"{name} reaches no queue, and is dropped{_where_to(envelope)}", "bad"
+                why = ""
+                if envelope is not None:
+                    keys = keys_words(envelope.routing_keys)
+                    why = f": {exchange_words(envelope.exchange)} has no route for {keys}"
+                yield f"{name} reaches no queue, and is dropped{why}", "bad"
             case Kind.RETURNED if number == NO_CONSUMERS:
                 self.paths.no_queue(offset, "returned: no consumer")
                 what = "finds no consumer that can take it at once"
@@ -258,18 +264,6 @@ class Narration:
             case _:
                 self.paths.no_queue(offset, f"refused: {detail.get('code')}")
                 yield _refused(detail), "bad"
-
-
-def _where_to(envelope: Envelope | None) -> str:
-    if envelope is None:
-        return ""
-    keys = keys_words(envelope.routing_keys)
-    return f": {exchange_words(envelope.exchange)} has no route for {keys}"
-
-
-def _cycle(queues: tuple[str, ...]) -> str:
-    names = ", ".join(quoted(queue) for queue in queues)
-    return f"not back into {names}: it died there before and was not rejected since (a cycle)"
 
 
 def _refused(detail: dict[str, Any]) -> str:

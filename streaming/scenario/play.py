@@ -35,7 +35,6 @@ SECOND_PASS_MS = 200
 DRAIN_CHANNEL = "drain"
 
 Outcome = dict[str, Any]
-Settlement = commands.Ack | commands.Nack | commands.Reject
 Phase = Literal["declared", "waited", "stepped", "ended", "emptied"]
 """The phase that has just ended, in the order of the play."""
 
@@ -89,7 +88,7 @@ class OpenDeliveries:
             case _:
                 return set()
 
-    def _settle(self, ref: str, settlement: Settlement) -> bool:
+    def _settle(self, ref: str, settlement: commands.Settlement) -> bool:
         delivery = self._open.get(ref)
         if delivery is None or settlement.channel not in {None, delivery.channel}:
             return False

@@ -15,14 +15,8 @@ from streaming.protocol.definitions_packing import PACKED, PLAIN
 from streaming.protocol.properties import PROPERTIES, WHOLE_PROPERTIES
 from streaming.scenario.document import DESCRIPTIVE
 from streaming.scenario.steps import MAX_MS
+from topology.definitions import objects
 from topology.definitions.json_object import Fields, Report
-from topology.definitions.objects import (
-    read_binding,
-    read_exchange,
-    read_operator_policy,
-    read_policy,
-    read_queue,
-)
 
 Schema = dict[str, Any]
 
@@ -48,11 +42,7 @@ _SETTLEMENTS = ("ack", "reject", "nack")
 
 
 class _Sketch(CommandFields):
-    """Fields of an object that is not there: notes what its reader asks for.
-
-    Attributes:
-        required: the members that have no default.
-    """
+    """Fields of an object that is not there: notes what its reader asks for."""
 
     def __init__(self) -> None:
         super().__init__({}, "", Report())
@@ -71,54 +61,43 @@ class _Sketch(CommandFields):
         return None
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Note a string."""
         self.note(name, _TEXT, required=default is None)
         return ""
 
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
-        """Note one of several strings."""
         self.note(name, {"enum": list(choices)}, required=default is None)
         return choices[0]
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Note true or false."""
         self.note(name, _FLAG)
         return default
 
     def integer(self, name: str, default: int) -> int:
-        """Note a whole number."""
         self.note(name, {"type": "integer"})
         return default
 
     def whole(self, name: str, default: int, least: int, most: int = 1 << 53) -> int:
-        """Note a whole number within bounds."""
         self.note(name, {"type": "integer", "minimum": least, "maximum": most})
         return default
 
     def optional_whole(self, name: str, least: int) -> int | None:
-        """Note a whole number that may be missing."""
         return self.whole(name, least, least)
 
     def optional_text(self, name: str) -> str | None:
-        """Note a string that may be missing."""
         return self.text(name, "")
 
     def name(self, name: str, default: str | None = None) -> str:
-        """Note a name."""
         self.note(name, _NAME, required=default is None)
         return ""
 
     def optional_name(self, name: str) -> str | None:
-        """Note a name that may be missing."""
         return self.name(name, "")
 
     def refs(self) -> tuple[str, ...]:
-        """Note the deliveries of a settlement."""
         self.note("refs", _REFS, required=True)
         return ()
 
     def table(self, name: str, *, required: bool = False) -> dict[str, Any]:
-        """Note a table of AMQP values."""
         self.note(name, _TABLE, required=required)
         return {}
 
@@ -164,11 +143,11 @@ def json_schema() -> Schema:
             "publish": _publish(),
             "sleep": _step(_Sketch()),
             **{op: _command(op) for op in READERS},
-            "queue": _object(read_queue, closed=True),
-            "exchange": _object(read_exchange, closed=True),
-            "binding": _object(read_binding, closed=True),
-            "policy": _object(read_policy, closed=True),
-            "operator_policy": _object(read_operator_policy, closed=True),
+            "queue": _object(objects.read_queue, closed=True),
+            "exchange": _object(objects.read_exchange, closed=True),
+            "binding": _object(objects.read_binding, closed=True),
+            "policy": _object(objects.read_policy, closed=True),
+            "operator_policy": _object(objects.read_operator_policy, closed=True),
             "expected_queue": _expected_queue(),
         },
     }
@@ -198,11 +177,11 @@ def _definitions() -> Schema:
     """The members of RabbitMQ's definitions files; unknown ones are skipped with a note."""
     fields = _Sketch()
     readers: dict[str, Callable[[Fields], object]] = {
-        "exchanges": read_exchange,
-        "queues": read_queue,
-        "bindings": read_binding,
-        "policies": read_policy,
-        "operator_policies": read_operator_policy,
+        "exchanges": objects.read_exchange,
+        "queues": objects.read_queue,
+        "bindings": objects.read_binding,
+        "policies": objects.read_policy,
+        "operator_policies": objects.read_operator_policy,
     }
     for name, read in readers.items():
         fields.note(name, {"type": "array", "items": _object(read, closed=False)})

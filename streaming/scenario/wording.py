@@ -8,7 +8,7 @@ import msgspec
 from streaming.broker import commands
 from streaming.broker.message import Envelope
 from streaming.scenario.steps import Publish, Sleep, Step
-from topology.declarations import Binding, Policy
+from topology.declarations import Binding
 from topology.policies import QueueSettings
 from topology.routing.router import Hop, Router
 from topology.values import Table, to_json
@@ -81,10 +81,7 @@ def step_words(step: Step, body: str) -> str:
 
 def _publish(publish: Publish, body: str) -> str:
     publication = publish.publication
-    words = [
-        f"publish {body} to {exchange_words(publication.exchange)}",
-        f"with key {quoted(publication.routing_key)}",
-    ]
+    where = f"{exchange_words(publication.exchange)} with key {quoted(publication.routing_key)}"
     properties = publication.properties
     more = [f"{name} {value}" for name, value in properties.items() if name != "expiration"]
     if "expiration" in properties:
@@ -92,7 +89,7 @@ def _publish(publish: Publish, body: str) -> str:
     if publication.headers is not None:
         more.append(f"headers {table_words(publication.headers)}")
     more += [flag for flag in ("mandatory", "immediate") if getattr(publish, flag)]
-    return ", ".join([" ".join(words), *more])
+    return ", ".join([f"publish {body} to {where}", *more])
 
 
 def _automatic(command: commands.Get | commands.Consume) -> str:
@@ -123,7 +120,11 @@ def _administration(step: Step) -> str:
         case commands.Unbind():
             return f"unbind {_binding(action.binding, 'from')}"
         case commands.SetPolicy() | commands.SetOperatorPolicy():
-            return f"{_spaced(step.op)} {_policy(action.policy)}"
+            policy = action.policy
+            what = (
+                f"{_spaced(step.op)} {quoted(policy.name)} for names like {quoted(policy.pattern)}"
+            )
+            return f"{what}: {table_words(policy.definition)}"
         case commands.Purge() | commands.DeleteQueue():
             return f"{_spaced(step.op).replace(' queue', '')} queue {quoted(action.queue)}"
         case commands.DeleteExchange():
@@ -143,11 +144,6 @@ def _binding(binding: Binding, preposition: str) -> str:
     destination = f"{binding.destination_type} {quoted(binding.destination)}"
     source = exchange_words(binding.source)
     return f"{destination} {preposition} {source} with key {quoted(binding.routing_key)}{arguments}"
-
-
-def _policy(policy: Policy) -> str:
-    definition = table_words(policy.definition)
-    return f"{quoted(policy.name)} for names like {quoted(policy.pattern)}: {definition}"
 
 
 # -- queues

@@ -79,20 +79,10 @@ class LogReader:
         self._replies = iter(replies)
         self._unacked = unacked
 
-    def advance(self, at_ms: int) -> list[Reply]:
-        """See `Broker`."""
-        del at_ms
+    def _next(self, _request: object) -> list[Reply]:
         return next(self._replies)
 
-    def publish(self, publish: Publish) -> list[Reply]:
-        """See `Broker`."""
-        del publish
-        return next(self._replies)
-
-    def command(self, command: Command) -> list[Reply]:
-        """See `Broker`."""
-        del command
-        return next(self._replies)
+    advance = publish = command = _next
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
         """See `Broker`."""

@@ -12,15 +12,18 @@ publishes and commands of a scenario are in one partition, which keeps them in o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import duckdb
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 
+from streaming.broker.events import ENDINGS, Kind
 from streaming.config import (
     InputSettings,
     JobConfig,
@@ -38,7 +41,6 @@ from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.protocol.headers import VHOST
 from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
-from streaming.simulation.ledger_rows import EventPosition, quarantined, unacked_copies
 from streaming.simulation.log_brokers import LogReader, LogWriter, Outbox
 from streaming.simulation.wire_records import LogRecord, by_name
 from streaming.spark.session import SessionConfig, make_session, stop_session
@@ -61,13 +63,7 @@ class SimulationError(DlxError):
 
 
 class RunPlace(NamedTuple):
-    """Where a run happens.
-
-    Attributes:
-        directory: for checkpoint, tables and logs.
-        bootstrap_servers: of a Kafka cluster.
-        name: prefix of its topics and vhosts.
-    """
+    """Where a run happens; `name` is the prefix of its topics and vhosts."""
 
     directory: Path
     bootstrap_servers: str
@@ -81,9 +77,6 @@ def play_through_pipeline(
 
     Args:
         progress: shows progress bars while jars are downloaded.
-
-    Returns:
-        The outcome of each scenario.
 
     Raises:
         DlxError: Kafka, Spark or the job failed.
@@ -152,9 +145,7 @@ class PipelineRun:
             raise SimulationError(
                 f"Kafka did not accept the scenarios' records: {error}"
             ) from error
-        self._written = {
-            str(partition): offset for partition, offset in enumerate(offsets) if offset
-        }
+        self._written = {str(partition): end for partition, end in enumerate(offsets) if end}
         return sum(offsets)
 
     def _in_order(self, *, interleaved: bool) -> Iterator[tuple[int, LogRecord]]:
@@ -240,15 +231,19 @@ class PipelineRun:
             SimulationError: a record was quarantined, or replies are missing.
         """
         tables = self._place.directory / "tables"
-        if bad := quarantined(tables):
-            words = "\n".join(bad[:_MAX_QUARANTINED])
+        bad = _query(
+            tables / "quarantine",
+            "select cause, detail from read_parquet($files, union_by_name = true) order by all",
+        )
+        if bad:
+            words = "\n".join(f"{cause}: {detail}" for cause, detail in bad[:_MAX_QUARANTINED])
             raise SimulationError(f"the pipeline quarantined {len(bad)} records:\n{words}")
         outboxes = self._read_outboxes()
-        positions = [
-            EventPosition(vhost, outboxes[vhost].event_seq_of(writer.looked_at))
+        event_seqs = {
+            vhost: outboxes[vhost].event_seq_of(writer.looked_at)
             for vhost, writer in zip(self._vhosts, self._writers, strict=True)
-        ]
-        unacked = unacked_copies(tables, positions)
+        }
+        unacked = _unacked_copies(tables, event_seqs)
         return [
             _outcome(scenario, outboxes[vhost], writer, unacked[vhost])
             for scenario, vhost, writer in zip(
@@ -310,3 +305,35 @@ def _everything_in(
                     raise KafkaException(error)
     finally:
         consumer.close()
+
+
+def _unacked_copies(tables: Path, event_seqs: Mapping[str, int]) -> dict[str, set[int]]:
+    """Vhost -> the copies that were delivered and not settled before an event of the vhost."""
+    found: dict[str, set[int]] = {vhost: set() for vhost in event_seqs}
+    rows = _query(
+        tables / "events",
+        """
+        select vhost, copy_id
+        from read_parquet($files, union_by_name = true)
+        join (select unnest($vhosts) as vhost, unnest($seqs) as event_seq) using (vhost)
+        where seq < event_seq and copy_id is not null and list_contains($moves, kind)
+        group by vhost, copy_id
+        having arg_max(kind, seq) = 'delivered'
+        """,
+        vhosts=list(event_seqs),
+        seqs=list(event_seqs.values()),
+        moves=[kind.name.lower() for kind in {*ENDINGS, Kind.DELIVERED, Kind.REQUEUED, Kind.HELD}],
+    )
+    for vhost, copy_id in rows:
+        found[vhost].add(copy_id)
+    return found
+
+
+def _query(table: Path, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    if not DeltaTable.is_deltatable(str(table)):
+        return []
+    files = DeltaTable(str(table)).file_uris()
+    if not files:
+        return []
+    with duckdb.connect() as connection:
+        return connection.execute(sql, {"files": files, **parameters}).fetchall()

@@ -7,39 +7,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.broker.commands import CheckedPublish, Command
-from streaming.protocol.headers import (
-    CHANNEL,
-    DELIVERY_ID,
-    EXCHANGE,
-    FLAGS,
-    HEADERS,
-    KIND,
-    OP,
-    PROPERTIES,
-    QUEUE,
-    REDELIVERED,
-    REF,
-    REPLY_CODE,
-    REPLY_TEXT,
-    ROUTING_KEY,
-)
-from streaming.protocol.headers import VHOST as VHOST_HEADER
-from streaming.scenario.deliveries import normalised
-from streaming.scenario.replies import (
-    VHOST,
-    Answered,
-    Confirmed,
-    Delivered,
-    Refused,
-    Reply,
-    Returned,
-)
+from streaming.protocol import headers as wire
+from streaming.scenario import replies
+from streaming.scenario.core_broker import normalised
 from streaming.scenario.steps import Publish
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.definitions.objects import declaration_document
 from topology.values import table_from_json, table_to_json
-
-Header = tuple[str, bytes]
 
 
 class LogRecord(NamedTuple):
@@ -47,7 +21,7 @@ class LogRecord(NamedTuple):
 
     at_ms: int
     value: bytes
-    headers: list[Header]
+    headers: list[tuple[str, bytes]]
 
 
 def publish_record(at_ms: int, publish: Publish, vhost: str) -> LogRecord:
@@ -57,22 +31,22 @@ def publish_record(at_ms: int, publish: Publish, vhost: str) -> LogRecord:
     flags += ["mandatory"] if publish.mandatory else []
     flags += ["immediate"] if publish.immediate else []
     headers = [
-        (VHOST_HEADER, vhost.encode()),
-        (EXCHANGE, publication.exchange.encode()),
-        (ROUTING_KEY, publication.routing_key.encode()),
-        (PROPERTIES, _json(publication.properties)),
-        (FLAGS, ",".join(flags).encode()),
-        (CHANNEL, publish.channel.encode()),
+        (wire.VHOST, vhost.encode()),
+        (wire.EXCHANGE, publication.exchange.encode()),
+        (wire.ROUTING_KEY, publication.routing_key.encode()),
+        (wire.PROPERTIES, _json(publication.properties)),
+        (wire.FLAGS, ",".join(flags).encode()),
+        (wire.CHANNEL, publish.channel.encode()),
     ]
     if publication.headers is not None:
-        headers.append((HEADERS, _json(table_to_json(publication.headers))))
+        headers.append((wire.HEADERS, _json(table_to_json(publication.headers))))
     return LogRecord(at_ms, publish.body.encode(), headers)
 
 
 def command_record(at_ms: int, command: Command, vhost: str) -> LogRecord:
     """The record of a command."""
     document = command_document(command)
-    headers = [(OP, str(document["op"]).encode()), (VHOST_HEADER, vhost.encode())]
+    headers = [(wire.OP, str(document["op"]).encode()), (wire.VHOST, vhost.encode())]
     return LogRecord(at_ms, _json(document), headers)
 
 
@@ -100,48 +74,48 @@ def _member(name: str, value: Any) -> Any:
             return value
 
 
-def reply_of(value: bytes, headers: Mapping[str, bytes], vhost: str) -> Reply:
+def reply_of(value: bytes, headers: Mapping[str, bytes], vhost: str) -> replies.Reply:
     """The reply in an outbound record; error texts name the vhost as the recordings do."""
-    match headers[KIND]:
+    match headers[wire.KIND]:
         case b"delivery":
-            redelivered = headers[REDELIVERED] == b"true"
-            return Delivered(
-                headers[CHANNEL].decode(),
-                headers[REF].decode(),
-                headers[DELIVERY_ID].decode(),
-                headers[QUEUE].decode(),
+            redelivered = headers[wire.REDELIVERED] == b"true"
+            return replies.Delivered(
+                headers[wire.CHANNEL].decode(),
+                headers[wire.REF].decode(),
+                headers[wire.DELIVERY_ID].decode(),
+                headers[wire.QUEUE].decode(),
                 {**_message(value, headers), "redelivered": redelivered},
             )
         case b"return":
-            text = headers[REPLY_TEXT].decode()
-            return Returned(int(headers[REPLY_CODE]), text, _message(value, headers))
+            text = headers[wire.REPLY_TEXT].decode()
+            return replies.Returned(int(headers[wire.REPLY_CODE]), text, _message(value, headers))
     document = json.loads(value)
-    match headers[KIND]:
+    match headers[wire.KIND]:
         case b"confirm":
-            return Confirmed(document["ack"])
+            return replies.Confirmed(document["ack"])
         case b"publish_error":
-            return Refused(_error(document["error"], vhost))
+            return replies.Refused(_error(document["error"], vhost))
         case _:
             error = document.get("error")
-            return Answered(
+            return replies.Answered(
                 document.get("result", {}), None if error is None else _error(error, vhost)
             )
 
 
 def _message(value: bytes, headers: Mapping[str, bytes]) -> dict[str, Any]:
     """Body and attributes, in the form of the recordings."""
-    table = headers.get(HEADERS)
+    table = headers.get(wire.HEADERS)
     return {
         "body": value.decode(),
-        "exchange": headers[EXCHANGE].decode(),
-        "routing_key": headers[ROUTING_KEY].decode(),
-        "properties": json.loads(headers.get(PROPERTIES, b"{}")),
+        "exchange": headers[wire.EXCHANGE].decode(),
+        "routing_key": headers[wire.ROUTING_KEY].decode(),
+        "properties": json.loads(headers.get(wire.PROPERTIES, b"{}")),
         "headers": None if table is None else normalised(table_from_json(json.loads(table))),
     }
 
 
 def _error(error: dict[str, Any], vhost: str) -> dict[str, Any]:
-    return {"code": error["code"], "text": error["text"].replace(vhost, VHOST)}
+    return {"code": error["code"], "text": error["text"].replace(vhost, replies.VHOST)}
 
 
 def by_name(headers: Any) -> dict[str, bytes]:

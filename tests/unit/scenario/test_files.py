@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.scenario.files import read_files
+from streaming.scenario.document import read_files
 from topology.errors import Problem
 
 MINIMAL = '{"steps": [], "end_ms": 0}'
