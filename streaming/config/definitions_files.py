@@ -34,43 +34,32 @@ def load_vhost_definitions(
     problems: list[Problem] = []
     skipped: dict[str, None] = {}
     for vhost, settings in config.vhosts.items():
-        if settings.definitions is not None:
-            path = Path(settings.definitions)
-            try:
-                found[vhost] = _load(path, vhost, config, skipped)
-            except InvalidTopologyError as error:
-                where = f"{join_key('vhosts', vhost)}.definitions"
-                problems += [
-                    Problem(where, str(each) if each.where else each.what)
-                    for each in error.problems
-                ]
+        if settings.definitions is None:
+            continue
+        where = f"{join_key('vhosts', vhost)}.definitions"
+        path, compat = Path(settings.definitions), config.job.compat
+        try:
+            loaded = load_definitions(path.read_bytes(), default_vhost=vhost, compat=compat)
+        except OSError as error:
+            problems.append(Problem(where, f"cannot read {path}: {error.strerror}"))
+            continue
+        except InvalidTopologyError as error:
+            whats = (str(each) if each.where else each.what for each in error.problems)
+            problems += [Problem(where, what) for what in whats]
+            continue
+        skipped.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.left_out))
+        found[vhost] = definitions = loaded.vhosts.get(vhost, Definitions())
+        others = [repr(name) for name in loaded.vhosts if name != vhost]
+        if others and definitions == Definitions():
+            what = f"{path} declares nothing for this vhost, only for {', '.join(others)}"
+            problems.append(Problem(where, what))
+        else:
+            refused = import_problems(config, vhost, definitions)
+            problems += [Problem(where, what) for what in refused]
     refuse(problems)
     for words in skipped:
         leave_out(words)
     return found
-
-
-def _load(path: Path, vhost: str, config: JobConfig, skipped: dict[str, None]) -> Definitions:
-    """The part of a file that is for one vhost.
-
-    Raises:
-        InvalidTopologyError: every problem, with its path in the file, or without one.
-    """
-    try:
-        loaded = load_definitions(path.read_bytes(), default_vhost=vhost, compat=config.job.compat)
-    except OSError as error:
-        what = f"cannot read {path}: {error.strerror}"
-        raise InvalidTopologyError([Problem("", what)]) from None
-    skipped.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.left_out))
-    others = [repr(name) for name in loaded.vhosts if name != vhost]
-    definitions = loaded.vhosts.get(vhost, Definitions())
-    if others and definitions == Definitions():
-        what = f"{path} declares nothing for this vhost, only for {', '.join(others)}"
-        raise InvalidTopologyError([Problem("", what)])
-    problems = [Problem("", words) for words in import_problems(config, vhost, definitions)]
-    if problems:
-        raise InvalidTopologyError(problems)
-    return definitions
 
 
 def import_problems(config: JobConfig, vhost: str, definitions: Definitions) -> Iterator[str]:

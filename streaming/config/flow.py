@@ -6,8 +6,6 @@ from typing import Any, Final
 import attrs
 
 from streaming.config import types
-from topology.errors import Problem
-from topology.suggestions import did_you_mean
 
 MEBIBYTE: Final = 1_048_576
 
@@ -84,10 +82,7 @@ def _read_watermark(raw: Any) -> Watermark:
         case {"absolute": value} if len(raw) == 1:
             mark = _read_absolute(value, "absolute")
         case dict():
-            types.refuse(
-                Problem(types.join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
-                for name in sorted(raw.keys() - set(_MEMBERS))
-            )
+            types.refuse(types.unknown_keys(raw, _MEMBERS))
         case _:
             pass
     if isinstance(mark, Absolute):

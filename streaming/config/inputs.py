@@ -12,7 +12,6 @@ import attrs
 
 from streaming.config import types
 from topology.errors import Problem
-from topology.suggestions import did_you_mean
 
 
 @attrs.frozen
@@ -76,10 +75,7 @@ def _members(raw: Any) -> dict[str, Any]:
         return raw.toml()
     if not isinstance(raw, dict):
         raise types.invalid(f"expected {_FORMS}, got {types.kind_of(raw)}")
-    problems = [
-        Problem(types.join_key("", name), f"unknown key{did_you_mean(name, _MEMBERS)}")
-        for name in sorted(raw.keys() - set(_MEMBERS))
-    ]
+    problems = types.unknown_keys(raw, _MEMBERS)
     problems += [
         Problem(name, f"expected a string, got {types.kind_of(raw[name])}")
         for name in ("header", "otherwise")

@@ -52,7 +52,6 @@ def parse_config(text: str, *, name: str = "dlx.toml") -> JobConfig:
     """Read a configuration from its text.
 
     Args:
-        text: TOML.
         name: what to call the text if it is not TOML at all.
 
     Raises:

@@ -31,7 +31,6 @@ def outcome_hash(config: JobConfig, *, core_version: int, wire_version: int) -> 
     """sha256, in hex, of everything that can change a result apart from the records.
 
     Args:
-        config: its settings marked `outcome` count.
         core_version: of the broker, raised with every change of its behaviour.
         wire_version: of the Kafka record format.
     """

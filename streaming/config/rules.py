@@ -23,7 +23,6 @@ class Conflict(NamedTuple):
     Attributes:
         paths: the settings that the rule depends on; it is reported at the first. `vhosts.*`
             stands for the names of the vhosts.
-        what: what is wrong.
     """
 
     paths: tuple[str, ...]

@@ -160,13 +160,10 @@ def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[
 def reveal(
     properties: Mapping[str, Property], where: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Fetch the secrets among some properties.
+    """Fetch the secrets among some properties; their texts have a masked `repr`.
 
     Args:
         where: path of the table in `dlx.toml`, for problems.
-
-    Returns:
-        Property name -> text; the text of a secret has a masked `repr`.
 
     Raises:
         InvalidConfigError: one problem for each secret that is missing or empty.

@@ -17,17 +17,11 @@ _WIDTH: Final = 100
 
 
 class SettingReference(NamedTuple):
-    """One setting, for the documentation.
+    """One setting, for the documentation; see `Kind` and `Setting`.
 
     Attributes:
-        name: the key.
-        takes: what to write: `a whole number of milliseconds`.
-        bounds: which values are valid; empty if `takes` says it.
         default: as TOML; empty if a setting is required or optional.
-        is_required: whether a table without it is refused.
-        description: meaning, unit and reason for the default.
-        is_fixed: whether another value can change results, so that a job refuses to continue an
-            existing checkpoint with it.
+        is_fixed: whether a job refuses to continue an existing checkpoint with another value.
     """
 
     name: str

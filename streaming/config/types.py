@@ -12,7 +12,7 @@ leaves it out, since TOML has no null.
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -44,6 +44,15 @@ _URL: Final = re.compile(
 )
 _SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]+:/", re.IGNORECASE)
 _FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(?P<path>/[^/?#][^?#]*)", re.IGNORECASE)
+
+_KINDS: Final = (
+    (bool, "a boolean"),  # before int: a bool is one
+    (int, "a whole number"),
+    (float, "a float"),
+    (str, "a string"),
+    (list | tuple, "an array"),
+    (dict, "a table"),
+)
 
 T = TypeVar("T")
 
@@ -99,23 +108,17 @@ def join_path(path: str, inner: str) -> str:
     return f"{path}.{inner}" if path and inner and not inner.startswith("[") else path + inner
 
 
+def unknown_keys(raw: Mapping[str, Any], known: Sequence[str]) -> list[Problem]:
+    """One problem for each key of an inline table that is not known."""
+    return [
+        Problem(join_key("", name), f"unknown key{did_you_mean(name, known)}")
+        for name in sorted(raw.keys() - set(known))
+    ]
+
+
 def kind_of(raw: object) -> str:
     """The TOML type of a parsed value; never the value itself, which may be a secret."""
-    match raw:
-        case bool():
-            return "a boolean"
-        case int():
-            return "a whole number"
-        case float():
-            return "a float"
-        case str():
-            return "a string"
-        case list() | tuple():
-            return "an array"
-        case dict():
-            return "a table"
-        case _:
-            return "a date or time"
+    return next((words for kind, words in _KINDS if isinstance(raw, kind)), "a date or time")
 
 
 # --- Settings and the tables that hold them ---
@@ -134,7 +137,6 @@ class Kind:
         bounds: the valid values, for the reference; empty if `takes` says it.
         form: `path` is a path on this machine, `storage` a path or a URL, `properties` a
             pass-through table; tables are `[kafka]`, `[vhosts.NAME]` or `[[inputs]]`.
-        section_class: the class of each table.
     """
 
     takes: str
@@ -167,7 +169,6 @@ class Setting:
 
     Attributes:
         description: unit, meaning, and the reason for the default.
-        kind: the values it takes.
         outcome: whether another value can change the results for the same records (outcome.py).
         example: the TOML value to show while an optional setting is not set.
         stand_in: value to continue with if a required setting is unreadable, so that one run
@@ -327,12 +328,7 @@ def matching(pattern: str, words: str) -> Kind:
 
 
 def local(what: str, why: str = "") -> Kind:
-    """A path on this machine, or the same as a `file://` URL; no other URL.
-
-    Args:
-        what: the path leads to, such as `folder`.
-        why: it cannot be elsewhere; ends the message.
-    """
+    """A path or `file://` URL of a `what` on this machine; `why` ends the message if it is not."""
     bounds = f"a {what} on this machine, as a path or as file:///PATH"
 
     def fault(location: str) -> str | None:

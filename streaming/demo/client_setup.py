@@ -16,14 +16,7 @@ class DemoError(DlxError):
 
 
 class Addresses(NamedTuple):
-    """The cluster and topics that a client uses.
-
-    Attributes:
-        kafka: librdkafka's properties for the cluster.
-        publishes: topic for publishes.
-        commands: topic for commands.
-        outbound: topic in which the broker replies to the user of `commands`.
-    """
+    """The cluster, with librdkafka's properties, and the topics that a client uses."""
 
     kafka: dict[str, str]
     publishes: str

@@ -6,11 +6,7 @@ from typing import Final, NamedTuple
 
 from streaming.broker.events import ENDINGS, Kind
 
-LEAVING: Final = frozenset(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
-ENQUEUED: Final = Kind.ENQUEUED.name.lower()
-DELIVERED: Final = Kind.DELIVERED.name.lower()
-REQUEUED: Final = Kind.REQUEUED.name.lower()
-DIED: Final = Kind.DIED.name.lower()
+_LEAVING: Final = ENDINGS | {Kind.HELD}
 
 
 class Depth(NamedTuple):
@@ -45,19 +41,20 @@ class Depths:
 
     def apply(self, events: Iterable[CopyEvent]) -> None:
         """Apply the events of a batch, in their order."""
-        for kind, queue, copy_id, reason in events:
+        for name, queue, copy_id, reason in events:
             if copy_id is None or queue is None:
                 continue
-            if kind in LEAVING:
+            kind = Kind[name.upper()]
+            if kind in _LEAVING:
                 self._ready.pop(copy_id, None)
                 self._unacked.pop(copy_id, None)
-            elif kind == DELIVERED:
+            elif kind == Kind.DELIVERED:
                 self._ready.pop(copy_id, None)
                 self._unacked[copy_id] = queue
-            elif kind in {ENQUEUED, REQUEUED}:
+            elif kind in {Kind.ENQUEUED, Kind.REQUEUED}:
                 self._unacked.pop(copy_id, None)
                 self._ready[copy_id] = queue
-            if kind == DIED and reason is not None:
+            if kind == Kind.DIED and reason is not None:
                 self.deaths[reason] += 1
                 self.died_in[queue] += 1
 

@@ -25,8 +25,7 @@ class JobObserver:
 
     Attributes:
         depths: of the queues, and deaths in this run, up to the last batch processed.
-        batches: number of batches processed in this run.
-        batch_s: duration of the last one.
+        batches, batch_s: number of batches in this run, and duration of the last one.
         first_batch_s, last_batch_s: when they were committed, on the monotonic clock.
         next_deadline_ms: when the broker's next timer is due, epoch milliseconds.
         arrived: set while batches wait to be processed.

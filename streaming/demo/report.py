@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Final
 
 from streaming.queries.audit.balance import Balance
@@ -74,15 +75,11 @@ def histories(tables: Tables) -> list[Row]:
 def history_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Dead letters with their x-death."""
     for row in rows:
-        yield from _history(row)
-
-
-def _history(row: Row) -> Iterator[str]:
-    went = ", ".join(row["targets"] or ()) or f"nowhere: {row['outcome']}"
-    name = MessageId.of(row["message_id"])
-    yield f"{name}  {row['body']}  died in {row['queue']} ({row['reason']}) -> {went}"
-    for index, death in enumerate(row["x_death"] or ()):
-        yield f"    x-death[{index}]  {_death(death)}"
+        went = ", ".join(row["targets"] or ()) or f"nowhere: {row['outcome']}"
+        name = MessageId.of(row["message_id"])
+        yield f"{name}  {row['body']}  died in {row['queue']} ({row['reason']}) -> {went}"
+        for index, death in enumerate(row["x_death"] or ()):
+            yield f"    x-death[{index}]  {_death(death)}"
 
 
 def _death(death: dict[str, Any]) -> str:
@@ -165,13 +162,11 @@ def spark_sql(directory: Path) -> Sequence[str]:
 def duckdb_program(directory: Path) -> str:
     """The same as a Python program for DuckDB: deltalake finds the files, DuckDB queries them."""
     table = str(directory / "tables" / DEAD_LETTERS)
-    queries = "".join(
-        f"duckdb.sql('''{sql}''').show()\n" for sql in (SUMMARY_SQL, DUCKDB_HISTORY_SQL)
-    )
     return (
         "import duckdb, deltalake\n"
         f"dead_letters = deltalake.DeltaTable({table!r}).to_pyarrow_table()\n"
-        f"{queries}"
+        f"duckdb.sql('''{SUMMARY_SQL}''').show()\n"
+        f"duckdb.sql('''{DUCKDB_HISTORY_SQL}''').show()\n"
     )
 
 
@@ -189,23 +184,13 @@ def commands(directory: Path, checkout: Path, rows: Sequence[Row]) -> Sequence[s
 
 
 def query_lines(directory: Path, checkout: Path, rows: Sequence[Row]) -> Iterator[str]:
-    """How to query the dead letters.
-
-    Args:
-        rows: dead letters for the examples.
-        checkout: the folder with this program's `dlx` and `.venv`.
-    """
+    """How to query the dead letters; `checkout` holds this program's `dlx` and `.venv`."""
     yield "Without SQL and without Spark:"
-    yield from _indented("\n".join(commands(directory, checkout, rows)))
+    yield from (f"    {each}" for each in commands(directory, checkout, rows))
     shell = shlex.join([str(checkout / "dlx"), "sql", "--config", str(directory / "dlx.toml")])
     yield f"Spark (start its shell with: {shell}; or use any session with Delta):"
     for sql in spark_sql(directory):
-        yield from _indented(sql + ";")
+        yield from indent(f"{sql};", "    ").splitlines()
     yield f"DuckDB (from Python, such as {checkout / '.venv' / 'bin' / 'python'}):"
-    yield from _indented(duckdb_program(directory))
+    yield from indent(duckdb_program(directory), "    ").splitlines()
     yield "The documentation has more queries, in both dialects."
-
-
-def _indented(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        yield f"    {line}"

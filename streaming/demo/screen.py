@@ -33,10 +33,7 @@ class ScreenState(NamedTuple):
         batches: committed in this run.
         batch_s: duration of the last one.
         lag_records: records in Kafka that no committed batch contains; None while Kafka is away.
-        traffic: counters of the publisher and the consumers.
-        deaths: by reason, in this run.
-        died_in: deaths by queue, in this run.
-        gate_open: whether the job reads publishes.
+        deaths, died_in: deaths in this run, by reason and by queue.
     """
 
     elapsed_s: float | None

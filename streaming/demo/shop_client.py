@@ -62,13 +62,10 @@ class ShopClient:
         return all(topic in known for topic in self._addresses.topics)
 
     def declare_topology(self) -> list[str]:
-        """Read the outbound topic from its end, and declare the topology.
+        """Read the outbound topic from its end, declare the topology, and return the reply ids.
 
         It first closes the channels of an earlier run that was killed, which requeues their
         messages.
-
-        Returns:
-            The reply ids of the declarations.
         """
         outbound = self._addresses.outbound
         known = self._consumer.list_topics(outbound, timeout=REPLY_TIMEOUT_S)
@@ -117,7 +114,8 @@ class ShopClient:
     def work(self, *, sell: bool) -> None:
         """Read what has arrived, settle it, and publish the orders that are due."""
         self._read(0.05)
-        self._finish_quotes()
+        if self._quotes and time.monotonic() >= self._quote_done_s:
+            self._settle("ack", self._quotes.popleft(), QUOTES_CHANNEL)
         if sell:
             due = int((time.monotonic() - self._shop_opened_s) * ORDERS_PER_S)
             while self._sold < due:
@@ -182,10 +180,6 @@ class ShopClient:
         self._publish(parked(record.value) if decision == "park" else paid(record.value))
         self._counters.add("published")
         self._settle("ack", record.delivery_id, PAYMENTS_CHANNEL)
-
-    def _finish_quotes(self) -> None:
-        if self._quotes and time.monotonic() >= self._quote_done_s:
-            self._settle("ack", self._quotes.popleft(), QUOTES_CHANNEL)
 
     def _consume(self, queue: str, channel: str, prefetch: int) -> None:
         self._command(

@@ -20,16 +20,9 @@ from typing import Final, NamedTuple
 from rich.console import Console
 
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
+from streaming.demo import report
 from streaming.demo.client_setup import DemoError, addresses_of
 from streaming.demo.job_observer import JobObserver
-from streaming.demo.report import (
-    balance_lines,
-    histories,
-    history_lines,
-    place_lines,
-    query_lines,
-    summary_lines,
-)
 from streaming.demo.screen import ScreenState, View, say
 from streaming.demo.story import WORKED
 from streaming.demo.traffic import Traffic
@@ -88,7 +81,6 @@ class Show:
         directory: absolute path for all of its files.
         seconds: duration of the traffic, from the first committed batch.
         keep: whether Kafka and the job run until interrupted after the report.
-        console: for the view and the report.
         progress: for progress bars while jars are downloaded.
     """
 
@@ -242,13 +234,13 @@ class Show:
 
     def _report(self) -> bool:
         with closing(Tables(str(self._directory / "tables"))) as tables:
-            rows = histories(tables)
-            self._section("Dead letters, by queue and reason", summary_lines(tables))
-            self._section("Some of them, with their history (x-death)", history_lines(rows))
+            rows = report.histories(tables)
+            self._section("Dead letters, by queue and reason", report.summary_lines(tables))
+            self._section("Some of them, with their history (x-death)", report.history_lines(rows))
             drawn = balance(tables)
-            self._section("Balance", balance_lines(drawn))
-        self._section("Where everything is", place_lines(self._directory))
-        self._section("Query the dead letters", query_lines(self._directory, CHECKOUT, rows))
+            self._section("Balance", report.balance_lines(drawn))
+        self._section("Where everything is", report.place_lines(self._directory))
+        self._section("Query the dead letters", report.query_lines(self._directory, CHECKOUT, rows))
         return drawn.unexplained == 0
 
     def _section(self, title: str, lines: Iterable[str]) -> None:

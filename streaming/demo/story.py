@@ -31,6 +31,8 @@ OVERFLOW_LENGTH: Final = 200
 MAX_REJECTIONS: Final = 3
 DELIVERY_LIMIT: Final = 2
 
+_PROPERTIES: Final = {"content_type": "application/json", "delivery_mode": 2}
+
 REGIONS: Final = ("eu", "us", "asia")
 
 QUEUES: Final = (
@@ -111,11 +113,7 @@ def order(number: int) -> Order:
     """
     region = REGIONS[number % len(REGIONS)]
     slot = number % 20
-    properties: dict[str, Any] = {
-        "content_type": "application/json",
-        "message_id": f"shop-{number}",
-        "delivery_mode": 2,
-    }
+    properties: dict[str, Any] = {**_PROPERTIES, "message_id": f"shop-{number}"}
     if slot == 19:  # noqa: PLR2004 (the docstring says the shares)
         routing_key = f"ordre.{region}.created"
     elif slot % 4 == 1:
@@ -125,29 +123,18 @@ def order(number: int) -> Order:
     else:
         routing_key = f"order.{region}.created"
     body = {"order": number, "region": region, "cents": 500 + number * 37 % 9500}
-    return Order(ORDERS, routing_key, _json(body), properties, {"shop": region})
+    return Order(ORDERS, routing_key, compact_json(body), properties, {"shop": region})
 
 
 def paid(body: bytes) -> Order:
     """The message after a payment: the order goes to shipping."""
-    return Order(
-        ORDERS,
-        f"order.{_member(body, 'region', 'eu')}.paid",
-        body,
-        {"content_type": "application/json", "delivery_mode": 2},
-        {"paid": True},
-    )
+    routing_key = f"order.{_member(body, 'region', 'eu')}.paid"
+    return Order(ORDERS, routing_key, body, _PROPERTIES, {"paid": True})
 
 
 def parked(body: bytes) -> Order:
     """The message for an order that payments gives up on, for a human to look at."""
-    return Order(
-        PARKING_EXCHANGE,
-        PAYMENTS,
-        body,
-        {"content_type": "application/json", "delivery_mode": 2},
-        {"given-up-after": MAX_REJECTIONS},
-    )
+    return Order(PARKING_EXCHANGE, PAYMENTS, body, _PROPERTIES, {"given-up-after": MAX_REJECTIONS})
 
 
 def payment(body: bytes, headers: dict[str, Any]) -> Decision:
@@ -189,5 +176,6 @@ def _member(body: bytes, name: str, otherwise: Any) -> Any:
     return value if isinstance(value, type(otherwise)) else otherwise
 
 
-def _json(document: dict[str, Any]) -> bytes:
+def compact_json(document: dict[str, Any]) -> bytes:
+    """JSON without spaces."""
     return json.dumps(document, separators=(",", ":")).encode()

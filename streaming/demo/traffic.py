@@ -25,12 +25,7 @@ COUNTED: Final = ("published", "confirmed", "acked", "rejected", "requeued")
 
 
 class Traffic:
-    """A publisher and consumers that use one job.
-
-    Attributes:
-        counters: what they did.
-        opened: set once the topology is declared and messages flow.
-    """
+    """A publisher and consumers that use one job; `opened` is set once messages flow."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses

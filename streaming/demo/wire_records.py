@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from streaming.demo.story import Order
+from streaming.demo.story import Order, compact_json
 
 Headers = list[tuple[str, bytes]]
 
@@ -26,7 +26,6 @@ class OutboundRecord(NamedTuple):
     Attributes:
         kind: delivery, confirm, return, answer or publish_error.
         value: the body of a delivery; otherwise a JSON object.
-        headers: name -> last value.
     """
 
     kind: str
@@ -61,8 +60,8 @@ def publish(message: Order, vhost: str, channel: str, flags: str = "confirm") ->
             ("dlx-vhost", vhost.encode()),
             ("dlx-exchange", message.exchange.encode()),
             ("dlx-routing-key", message.routing_key.encode()),
-            ("dlx-properties", _json(message.properties)),
-            ("dlx-headers", _json(message.headers)),
+            ("dlx-properties", compact_json(message.properties)),
+            ("dlx-headers", compact_json(message.headers)),
             ("dlx-flags", flags.encode()),
             ("dlx-channel", channel.encode()),
         ],
@@ -72,7 +71,7 @@ def publish(message: Order, vhost: str, channel: str, flags: str = "confirm") ->
 def command(document: dict[str, Any], vhost: str) -> Record:
     """The record of a command."""
     headers = [("dlx-op", str(document["op"]).encode()), ("dlx-vhost", vhost.encode())]
-    return Record(_json(document), headers)
+    return Record(compact_json(document), headers)
 
 
 class Deduplicator:
@@ -93,7 +92,3 @@ class Deduplicator:
         self._highest[lane] = seq
         kind, channel = (by_name.get(name, b"").decode() for name in ("dlx-kind", "dlx-channel"))
         return OutboundRecord(kind, channel, value or b"", by_name)
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()

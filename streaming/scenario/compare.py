@@ -15,11 +15,7 @@ from topology.values import Compat
 
 
 class Difference(NamedTuple):
-    """One difference between an outcome and what it should be, as text.
-
-    Attributes:
-        against: the source of `wanted`: `recorded` or `expected`.
-    """
+    """A difference in an outcome, as text; `against` is `recorded` or `expected`."""
 
     against: str
     where: str
@@ -28,11 +24,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The result of comparing one scenario.
-
-    Attributes:
-        against: what the outcome was compared with, as text; empty if there was nothing.
-    """
+    """What a scenario's outcome was compared with, as text, and how it differs."""
 
     against: tuple[str, ...]
     differences: tuple[Difference, ...]
@@ -75,11 +67,9 @@ def compare(
     return differences
 
 
-class _Absent:
-    """A missing value."""
+_ABSENT = object()
+"""A missing value."""
 
-
-_ABSENT = _Absent()
 _WORD_LENGTH = 200
 
 
@@ -143,14 +133,12 @@ def _item_gist(item: Any) -> str:
 
 
 def _words(value: Any) -> str:
-    match value:
-        case _Absent():
-            return "nothing"
-        case list():
-            return _gist(value)
-        case _:
-            text = repr(value)
-            return text if len(text) <= _WORD_LENGTH else f"{text[:_WORD_LENGTH]}..."
+    if value is _ABSENT:
+        return "nothing"
+    if isinstance(value, list):
+        return _gist(value)
+    text = repr(value)
+    return text if len(text) <= _WORD_LENGTH else f"{text[:_WORD_LENGTH]}..."
 
 
 # -- with expectations

@@ -29,17 +29,12 @@ from topology.values import Compat, Timestamp
 
 
 class CoreBroker:
-    """See `Broker`.
-
-    Attributes:
-        bodies: body of each message, by offset.
-        refs: refs of the deliveries, by row of their event.
-    """
+    """A `Broker` in memory."""
 
     def __init__(self, compat: Compat) -> None:
         self.shard = Shard(ShardConfig(vhost=VHOST, compat=compat), MemoryStore())
-        self.bodies: list[str] = []
-        self.refs: dict[int, str] = {}
+        self.bodies: list[str] = []  # by offset of the message
+        self.refs: dict[int, str] = {}  # of deliveries, by row of their event
         self._compat: Compat = compat
         self._actors: dict[str, Actor] = {}
 
@@ -74,20 +69,10 @@ class CoreBroker:
 
     def _replies(self) -> list[Reply]:
         """The broker's output since the last call."""
-        return [
-            self._reply(one)
-            for one in self.shard.take_outbound()
-            if not isinstance(one, outbound.CancelOut)
-        ]
+        replies = map(self._reply, self.shard.take_outbound())
+        return [reply for reply in replies if reply is not None]
 
-    def _reply(
-        self,
-        out: outbound.DeliveryOut
-        | outbound.ConfirmOut
-        | outbound.ReturnOut
-        | outbound.PublishErrorOut
-        | outbound.AnswerOut,
-    ) -> Reply:
+    def _reply(self, out: outbound.Outbound) -> Reply | None:
         match out:
             case outbound.DeliveryOut():
                 self.refs[out.row] = out.ref
@@ -107,6 +92,8 @@ class CoreBroker:
             case outbound.AnswerOut():
                 error = None if out.refusal is None else error_record(out.refusal)
                 return Answered(out.result, error)
+            case outbound.CancelOut():
+                return None
 
 
 def normalised(value: Any) -> Any:

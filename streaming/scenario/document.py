@@ -36,12 +36,7 @@ class MalformedScenarioError(InvalidDocumentError):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A scenario, ready to be played.
-
-    Attributes:
-        outcomes: recorded outcomes by version of RabbitMQ, such as `4.0.5`.
-        expect: None if the author expects nothing.
-    """
+    """A scenario, ready to be played; `outcomes` are recordings by version of RabbitMQ."""
 
     id: str
     title: str

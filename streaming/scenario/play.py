@@ -43,11 +43,7 @@ class Watcher(Protocol):
     """Is notified at the end of each phase, while the broker is still in that state."""
 
     def saw(self, phase: Phase, result: dict[str, Any], step: int | None) -> None:
-        """Notify of the end of a phase.
-
-        Args:
-            result: the step's result as recorded; `error` if the definitions were refused.
-        """
+        """Notify with the step's result as recorded; an `error` if definitions were refused."""
 
 
 class OpenDeliveries:

@@ -18,12 +18,7 @@ VHOST = "<vhost>"
 
 
 class Delivered(NamedTuple):
-    """A delivered message.
-
-    Attributes:
-        delivery_id: empty with automatic ack.
-        message: as recorded, without its ref.
-    """
+    """A delivered message, as recorded but its ref; automatic ack leaves `delivery_id` empty."""
 
     channel: str
     ref: str

@@ -229,11 +229,8 @@ def immediate_way(
 def _led_by(
     router: Router, start: str, envelope: Envelope, headers: Mapping[str, Any] | None
 ) -> _LedBy:
-    led_by: _LedBy = {}
-    for hop in router.explain(start, envelope.routing_keys, headers):
-        if not hop.again:
-            led_by[(hop.destination_type, hop.destination)] = hop
-    return led_by
+    hops = router.explain(start, envelope.routing_keys, headers)
+    return {(hop.destination_type, hop.destination): hop for hop in hops if not hop.again}
 
 
 def _way(router: Router, led_by: _LedBy, last: Hop, start: str) -> list[str]:

@@ -26,16 +26,12 @@ MARKING_CHANNEL = "dlx-simulate-marks"
 
 
 class LogWriter:
-    """A `Broker` that never replies and keeps the records of all calls.
-
-    Attributes:
-        looked_at: the mark after which the player asked for unacked deliveries; -1 if it never did.
-    """
+    """A `Broker` that never replies and keeps the records of all calls."""
 
     def __init__(self, vhost: str) -> None:
         self.records: list[LogRecord] = []
         self.marks = 0
-        self.looked_at = -1
+        self.looked_at = -1  # the mark after which the player asked for unacked deliveries
         self._vhost = vhost
         self._now_ms = START_MS
 
@@ -68,11 +64,9 @@ class LogWriter:
 
 
 class LogReader:
-    """A `Broker` that gives the pipeline's replies.
+    """A `Broker` that gives the pipeline's replies to each call, in order.
 
-    Args:
-        replies: the replies to each call, in order.
-        unacked: delivery ids, at the mark `LogWriter.looked_at`.
+    It takes the ids of the deliveries that were unacked at the mark `LogWriter.looked_at`.
     """
 
     def __init__(self, replies: list[list[Reply]], unacked: set[str]) -> None:

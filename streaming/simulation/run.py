@@ -167,10 +167,7 @@ class PipelineRun:
         max_batch_rows: int = 20_000,
         batches: int | None = None,
     ) -> bool:
-        """Run the job until everything is committed, or for about `batches`; then stop it.
-
-        Returns:
-            Whether everything is committed.
+        """Run the job until everything is committed, or for about `batches`; whether it is.
 
         Raises:
             DlxError: the job cannot run, or failed.
