@@ -1,8 +1,9 @@
 """Collecting the objects of one vhost from a definitions document.
 
-What is not supported (exchange types of plugins, streams, keys of plugins, exclusive queues, names
-reserved for the broker) is left out and reported, and so is every binding to it. An object that
-cannot be read is a problem; its name stays known, so that bindings to it are not further problems.
+What is not supported (exchange types of plugins, streams, keys of plugins, exclusive queues, single
+active consumers, names reserved for the broker) is left out and reported, and so is every binding
+to it. An object that cannot be read is a problem; its name stays known, so that bindings to it are
+not further problems.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ from topology.validation.arguments import (
     policy_keys,
     unrecognised_keys,
 )
+from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 from topology.validation.problems import find_problems
 from topology.values import Compat
 
@@ -104,6 +106,9 @@ class VhostReader:
         elif queue.exclusive:
             what = "an exclusive queue belongs to a channel and cannot be imported"
             self._leave_out(end, fields.at("exclusive"), what)
+        elif queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True:
+            what = "a queue with a single active consumer is not supported"
+            self._leave_out(end, f"{fields.where}.arguments.{SINGLE_ACTIVE_CONSUMER}", what)
         else:
             self._report_arguments(queue, fields, QUEUE_ARGUMENTS)
             self._queues.append((queue, fields.where))

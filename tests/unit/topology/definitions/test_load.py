@@ -4,7 +4,7 @@ import pytest
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.definitions.load import LoadedDefinitions, load_definitions, part_of
-from topology.errors import InvalidTopologyError, Problem
+from topology.errors import Problem
 
 
 def loaded(**members):
@@ -69,17 +69,20 @@ def test_exclusive_queues_and_their_bindings_are_left_out():
     assert [problem.where for problem in found.left_out] == ["queues[0].exclusive", "bindings[0]"]
 
 
-def test_a_queue_with_a_single_active_consumer_is_a_problem():
-    def queue(value):
-        return {"name": "q", "arguments": {"x-single-active-consumer": value}}
+def test_a_queue_with_a_single_active_consumer_is_left_out_like_a_stream():
+    def queue(name, value):
+        return {"name": name, "arguments": {"x-single-active-consumer": value}}
 
-    with pytest.raises(InvalidTopologyError) as raised:
-        loaded(queues=[queue(value=False), queue(value=True)])
+    found = loaded(
+        queues=[queue("any", value=False), queue("single", value=True)],
+        bindings=[{"source": "amq.topic", "destination": "single"}],
+    )
 
-    assert "queues[1].arguments.x-single-active-consumer" in [
-        problem.where for problem in raised.value.problems
+    assert [queue.name for queue in found.vhosts["/"].queues] == ["any"]
+    assert [problem.where for problem in found.left_out] == [
+        "queues[1].arguments.x-single-active-consumer",
+        "bindings[0]",
     ]
-    assert loaded(queues=[queue(value=False)]).left_out == ()
 
 
 @pytest.mark.parametrize(
