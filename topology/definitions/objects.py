@@ -4,14 +4,7 @@ from typing import cast
 
 import msgspec
 
-from topology.declarations import (
-    Binding,
-    DestinationType,
-    Exchange,
-    Permission,
-    Policy,
-    Queue,
-)
+from topology.declarations import Binding, DestinationType, Exchange, Permission, Policy, Queue
 from topology.definitions.json_object import Fields
 from topology.values import table_to_json
 

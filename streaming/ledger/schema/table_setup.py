@@ -127,8 +127,7 @@ def _bring_up_to_date(table: DeltaTable, spec: TableSpec, properties: Mapping[st
                 raise _mismatch(table, f"column {name!r} is missing and cannot be added")
         elif found.field(name).type != wanted.field(name).type:
             raise _mismatch(
-                table,
-                f"column {name!r} is {found.field(name).type}, not {wanted.field(name).type}",
+                table, f"column {name!r} is {found.field(name).type}, not {wanted.field(name).type}"
             )
     unknown = [name for name in found.names if name not in wanted.names]
     if unknown:
