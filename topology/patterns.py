@@ -22,11 +22,7 @@ _QUIET.log_errors = False
 
 
 class Pattern:
-    """A compiled pattern.
-
-    Attributes:
-        text: the pattern as it was written.
-    """
+    """A compiled pattern; `text` is the pattern as it was written."""
 
     __slots__ = ("_alternatives", "text")
 

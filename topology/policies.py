@@ -194,8 +194,6 @@ class PolicyTable:
 
 
 class _Ranking:
-    """Policies of one kind, best first."""
-
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[Policy, Pattern]] = {}
         self._ranked: list[tuple[Policy, Pattern]] = []

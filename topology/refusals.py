@@ -11,12 +11,7 @@ from topology.values import AmqpValue, Timestamp, amqp_type
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """An AMQP error.
-
-    Attributes:
-        code: the AMQP reply code: 403, 404, 405, 406, 503 or 540.
-        text: RabbitMQ's reply text, such as `NOT_FOUND - no queue 'q' in vhost '/'`.
-    """
+    """An AMQP error: its reply code, and RabbitMQ's text such as `NOT_FOUND - no queue ...`."""
 
     code: int
     text: str

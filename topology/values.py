@@ -55,29 +55,24 @@ INTEGERS = range(-(2**63), 2**63)
 """The integers that AMQP can carry."""
 
 
+_AMQP_TYPES: dict[type, str] = {
+    type(None): "void",
+    bool: "bool",
+    float: "double",
+    str: "longstr",
+    bytes: "binary",
+    Timestamp: "timestamp",
+    Decimal: "decimal",
+    list: "array",
+    dict: "table",
+}
+
+
 def amqp_type(value: AmqpValue) -> str:
     """RabbitMQ's name for the type of a value, such as `longstr`."""
-    match value:
-        case None:
-            return "void"
-        case bool():
-            return "bool"
-        case int():
-            return "signedint" if value in _32_BITS else "long"
-        case float():
-            return "double"
-        case str():
-            return "longstr"
-        case bytes():
-            return "binary"
-        case Timestamp():
-            return "timestamp"
-        case Decimal():
-            return "decimal"
-        case list():
-            return "array"
-        case _:
-            return "table"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "signedint" if value in _32_BITS else "long"
+    return _AMQP_TYPES[type(value)]
 
 
 def match_key(value: AmqpValue) -> MatchKey:
@@ -142,9 +137,8 @@ def to_json(value: AmqpValue) -> object:
             return [to_json(item) for item in value]
         case dict():
             if len(value) == 1 and next(iter(value)) in _SPECIAL:
-                raise ValueError(
-                    f"a table whose only member is {next(iter(value))!r} has no JSON form"
-                )
+                (name,) = value
+                raise ValueError(f"a table whose only member is {name!r} has no JSON form")
             return table_to_json(value)
         case _:
             return value
@@ -192,21 +186,19 @@ def table_from_json(document: object, *, depth: int = 0) -> Table:
     return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
 
 
+_JSON_TYPES: dict[type, str] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+}
+
+
 def json_type(document: object) -> str:
     """JSON's name for the type of a decoded document, with its article: `a string`."""
-    match document:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+    return _JSON_TYPES.get(type(document), "an object")
 
 
 def _bytes(content: object) -> bytes:

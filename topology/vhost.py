@@ -58,8 +58,7 @@ class Vhost:
         """Build the vhost that these definitions describe.
 
         Args:
-            definitions: valid ones: `check_definitions` finds no problem in them.
-            compat: the RabbitMQ version to behave like.
+            definitions: valid ones: `find_problems` finds nothing in them.
             queue_numbers: the number of each queue; None to number them in order.
         """
         vhost = cls(compat)

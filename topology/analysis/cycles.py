@@ -53,7 +53,7 @@ class DeadLetterCycle(msgspec.Struct, frozen=True):
     reasons: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        """One line, `work -(expired)-> retry -(expired)-> work`; a long cycle is shortened."""
+        # `work -(expired)-> retry -(expired)-> work`
         steps = [
             f"{queue} -({' or '.join(reasons)})->"
             for queue, reasons in zip(self.queues, self.reasons, strict=True)
@@ -126,10 +126,7 @@ def _find_cycles(
     """Search from each of these queues.
 
     Args:
-        vhost: where to search.
-        starts: the queues.
         exit_of: where messages go that leave a queue with these settings; None if none do.
-        reasons_of: why they leave it.
         once_only: the journey ends where a message meets any queue for the second time.
     """
     settings = vhost.all_settings()
@@ -178,7 +175,6 @@ class _Graph:
         return edges
 
     def _after(self, node: Node) -> Sequence[Node]:
-        """The nodes one step on."""
         kind, name, key = node
         if kind == "exchange":
             if not name:

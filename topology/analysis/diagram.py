@@ -85,8 +85,7 @@ class _Drawing:
         return Diagram(tuple(self._nodes.values()), tuple(self._edges))
 
     def _bindings(self) -> None:
-        """One edge for all bindings between the same two nodes."""
-        lines: dict[tuple[str, str], list[str]] = {}
+        lines: dict[tuple[str, str], list[str]] = {}  # one edge between the same two nodes
         for binding in self._vhost.router.bindings.all():
             to_queue = binding.destination_type == "queue"
             target = self._queue if to_queue else self._exchange

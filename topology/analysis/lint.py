@@ -7,8 +7,6 @@ does not exist, or a policy that matches nothing. Each rule below finds one such
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from topology.analysis.cycles import alternate_cycles, automatic_cycles
 from topology.analysis.reachability import Key, Reach
 from topology.declarations import (
@@ -43,8 +41,6 @@ class _Exit(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """What the rules look at."""
-
     vhost: Vhost
     settings: dict[str, QueueSettings]
     exits: list[_Exit]
@@ -69,13 +65,12 @@ def lint(definitions: Definitions, compat: Compat = "4.0") -> tuple[Problem, ...
 
 
 def _exits_of(queue: str, settings: QueueSettings) -> Iterator[_Exit]:
-    dead_letter_exchange, alternate = settings.dead_letter_exchange, settings.alternate_exchange
-    if dead_letter_exchange is not None:
+    exchange, alternate = settings.dead_letter_exchange, settings.alternate_exchange
+    if exchange is not None:
         key = settings.dead_letter_routing_key
-        yield _Exit(queue, True, "dead letters", dead_letter_exchange, key)  # noqa: FBT003 - a field
+        yield _Exit(queue, True, "dead letters", exchange, key)  # noqa: FBT003 - a field
     if alternate is not None:
-        rejected = "" if dead_letter_exchange is not None else "rejected and "
-        messages = f"{rejected}orphaned messages"
+        messages = "orphaned messages" if exchange is not None else "rejected and orphaned messages"
         yield _Exit(queue, False, messages, alternate, None)  # noqa: FBT003 - a field
 
 
@@ -123,18 +118,19 @@ def _lost_alternates(subject: _Subject) -> Iterator[Problem]:
         if alternate is None:
             continue
         where = f"exchange {exchange!r}"
+        if alternate == exchange:
+            yield Problem(where, "is its own alternate exchange, which has no effect")
+            continue
         if alternate not in router.exchanges:
             hint = did_you_mean(alternate, router.exchanges)
             what = f"its alternate exchange {alternate!r} does not exist{hint}"
-            yield Problem(where, f"{what}: unrouted messages are lost")
         elif not alternate:
             what = "its alternate exchange is the default exchange, which takes nothing"
-            yield Problem(where, f"{what}: unrouted messages are lost")
-        elif alternate == exchange:
-            yield Problem(where, "is its own alternate exchange, which has no effect")
         elif not subject.reach.from_exchange(alternate, None):
             what = f"nothing is bound to its alternate exchange {alternate!r}"
-            yield Problem(where, f"{what}: unrouted messages are lost")
+        else:
+            continue
+        yield Problem(where, f"{what}: unrouted messages are lost")
 
 
 def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
@@ -144,8 +140,8 @@ def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
     reported.update(router.alternate_of(exchange) or "" for exchange in router.exchanges)
     for exchange in sorted(router.exchanges.keys() - PREDECLARED_NAMES - reported):
         if not subject.reach.from_exchange(exchange, None):
-            what = "leads to no queue: messages published to it are lost"
-            yield Problem(f"exchange {exchange!r}", what)
+            lost = "leads to no queue: messages published to it are lost"
+            yield Problem(f"exchange {exchange!r}", lost)
 
 
 def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:
@@ -218,49 +214,36 @@ def _settings_without_effect(subject: _Subject) -> Iterator[Problem]:
             yield Problem(where, "overflow reject-publish-dlx acts as drop-head on a quorum queue")
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    """Ordinary policies or operator policies."""
-
-    word: str
-    operator: bool
-
-
 def _policies(subject: _Subject) -> Iterator[Problem]:
     """Policies without effect, and ties; policies for streams are ignored, as streams are."""
-    for kind in (_Kind("policy", operator=False), _Kind("operator policy", operator=True)):
-        yield from _policies_of_kind(kind, subject.vhost)
+    for operator in (False, True):
+        yield from _policies_of_kind(subject.vhost, operator=operator)
 
 
-def _policies_of_kind(kind: _Kind, vhost: Vhost) -> Iterator[Problem]:
+def _policies_of_kind(vhost: Vhost, *, operator: bool) -> Iterator[Problem]:
+    kind = "operator policy" if operator else "policy"
     objects = _objects(vhost)
-    policies = vhost.policies.policies(operator=kind.operator)
+    policies = vhost.policies.policies(operator=operator)
     matched = {policy.name: _matched_by(policy, objects) for policy in policies}
     in_force = {
         applied.name
         for item in objects.values()
-        if (applied := vhost.policies.applying_to(item, operator=kind.operator)) is not None
+        if (applied := vhost.policies.applying_to(item, operator=operator)) is not None
     }
     for policy in policies:
-        where = f"{kind.word} {policy.name!r}"
+        where = f"{kind} {policy.name!r}"
         if policy.apply_to == "streams":
             continue
         if not matched[policy.name]:
             what = f"matches nothing: pattern {policy.pattern!r}, apply-to {policy.apply_to}"
             yield Problem(where, what)
         elif policy.name not in in_force:
-            what = "never applies: other policies outrank it wherever it matches"
-            yield Problem(where, what)
+            yield Problem(where, "never applies: other policies outrank it wherever it matches")
     yield from _ties(kind, policies, matched)
 
 
-def _ties(kind: _Kind, policies: list[Policy], matched: dict[str, list[str]]) -> Iterator[Problem]:
-    """Policies of equal, highest priority on one object (R-POL-9), each group once.
-
-    Args:
-        kind: ordinary or operator policies.
-        policies: all of that kind, by name.
-        matched: the objects that each policy matches, by the policy's name.
-    """
+def _ties(kind: str, policies: list[Policy], matched: dict[str, list[str]]) -> Iterator[Problem]:
+    """Policies of equal, highest priority on one object (R-POL-9), each group once."""
     rivals_of: dict[str, list[Policy]] = {}
     for policy in policies:
         for name in matched[policy.name]:
@@ -276,7 +259,7 @@ def _ties(kind: _Kind, policies: list[Policy], matched: dict[str, list[str]]) ->
                 f"has the same priority ({highest}) as {others} on {name}: which one applies is "
                 "undefined"
             )
-            yield Problem(f"{kind.word} {names[0]!r}", what)
+            yield Problem(f"{kind} {names[0]!r}", what)
 
 
 def _objects(vhost: Vhost) -> dict[str, Queue | Exchange]:

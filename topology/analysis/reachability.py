@@ -65,15 +65,10 @@ class Reach:
         """Whether the routing key determines where an exchange routes."""
         if exchange not in self._reads_key:
             declared = self._router.exchanges.get(exchange)
-            self._reads_key[exchange] = declared is not None and (
-                declared.type == "direct"
-                or (
-                    declared.type == "topic"
-                    and any(
-                        each.routing_key != "#"
-                        for each in self._router.bindings.from_exchange(exchange)
-                    )
-                )
+            kind = declared.type if declared is not None else None
+            leaving = self._router.bindings.from_exchange(exchange)
+            self._reads_key[exchange] = kind == "direct" or (
+                kind == "topic" and any(each.routing_key != "#" for each in leaving)
             )
         return self._reads_key[exchange]
 
@@ -87,7 +82,6 @@ class Reach:
         return self._depends[exchange]
 
     def _ends(self, exchange: str, key: Key) -> list[BindingEnd]:
-        """The exchange, and every queue and exchange behind it."""
         ends: list[BindingEnd] = [("exchange", exchange)]
         seen = set(ends)
         for kind, name in ends:
@@ -112,9 +106,9 @@ class Reach:
     def _alternate_hop(self, exchange: str) -> tuple[BindingEnd, ...]:
         """The alternate exchange; the default exchange takes nothing as an alternate (R-AE-9)."""
         alternate = self._router.alternate_of(exchange)
-        return (
-            (("exchange", alternate),) if alternate in self._router.exchanges and alternate else ()
-        )
+        if not alternate or alternate not in self._router.exchanges:
+            return ()
+        return (("exchange", alternate),)
 
     def _key_of(self, binding: Binding) -> Key:
         kind = self._router.exchanges[binding.source].type

@@ -71,7 +71,6 @@ class Fields:
     """
 
     def __init__(self, document: object, where: str, report: Report) -> None:
-        """Wrap a decoded document, found at `where`, that should be an object."""
         self.where = where
         self.report = report
         self.sound = isinstance(document, dict)
@@ -101,9 +100,8 @@ class Fields:
         """Read one of these strings; required if there is no default."""
         value = self.text(name, default)
         if value not in choices and isinstance(self._members.get(name), str):
-            one_of = ", ".join(choices)
             hint = did_you_mean(value, choices)
-            self._problem(name, f"must be one of {one_of}, not {value!r}{hint}")
+            self._problem(name, f"must be one of {', '.join(choices)}, not {value!r}{hint}")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:

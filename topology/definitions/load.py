@@ -85,7 +85,6 @@ def load_definitions(
         existing: exchanges and queues that bindings may name although the document does not
             declare them.
         max_problems: how many problems, and how many omissions, are listed; None for all.
-        compat: the RabbitMQ version whose limits apply.
 
     Raises:
         InvalidTopologyError: the document cannot be used; carries every problem found.
@@ -103,30 +102,23 @@ def part_of(document: Mapping[str, object], vhost: str, *, single: bool) -> dict
     """The part of a document that concerns one vhost; members that belong to no vhost are kept.
 
     Args:
-        document: a decoded definitions document.
-        vhost: which vhost.
         single: the document describes one vhost, whose objects do not name it.
     """
-    part: dict[str, object] = {}
-    for member, value in document.items():
-        if single or not isinstance(value, list):
-            part[member] = value
-        elif member == "vhosts":
-            part[member] = [
-                item for item in value if isinstance(item, dict) and item.get("name") == vhost
-            ]
-        else:
-            part[member] = [
-                item
-                for item in value
-                if not isinstance(item, dict) or item.get("vhost", vhost) == vhost
-            ]
-    return part
+
+    def concerns(member: str, item: object) -> bool:
+        if member == "vhosts":
+            return isinstance(item, dict) and item.get("name") == vhost
+        return not isinstance(item, dict) or item.get("vhost", vhost) == vhost
+
+    return {
+        member: [item for item in value if concerns(member, item)]
+        if isinstance(value, list) and not single
+        else value
+        for member, value in document.items()
+    }
 
 
 class _Reader:
-    """Reads one document."""
-
     def __init__(self, document: object, default_vhost: str, report: Report) -> None:
         self._document: dict[str, Any] = document if isinstance(document, dict) else {}
         self._default_vhost = default_vhost
@@ -137,7 +129,6 @@ class _Reader:
             report.problem("document", f"expected an object, got {json_type(document)}")
 
     def read(self, existing: frozenset[BindingEnd], compat: Compat) -> LoadedDefinitions:
-        """Read everything in the document."""
         for fields in self._objects("vhosts"):
             self._vhost(fields)
         self._listed = bool(self._vhosts)

@@ -48,14 +48,9 @@ Item = TypeVar("Item", Exchange, Queue, Binding, Policy, Permission)
 
 
 class VhostReader:
-    """Collects the objects of one vhost, each with its path in the document.
-
-    Attributes:
-        default_queue_type: of queues that do not name their type.
-    """
+    """Collects the objects of one vhost, each with its path in the document."""
 
     def __init__(self, report: Report, default_queue_type: str = "classic") -> None:
-        """Start without objects; problems and omissions go to the report."""
         self.default_queue_type = default_queue_type
         self._report = report
         self._exchanges: list[tuple[Exchange, str]] = []
@@ -139,9 +134,7 @@ class VhostReader:
     def finish(self, existing: frozenset[BindingEnd], compat: Compat) -> Definitions:
         """Return the definitions; everything wrong with them goes to the report.
 
-        Args:
-            existing: what bindings may name although it is not declared here.
-            compat: the RabbitMQ version whose limits apply.
+        Bindings may name what is `existing`, although it is not declared here.
         """
         paths: dict[str, list[str]] = {}
         bindings = [each for each in self._bindings if not self._is_orphan(*each)]
@@ -189,10 +182,7 @@ class VhostReader:
     ) -> tuple[Item, ...]:
         """The objects without exact duplicates; conflicting duplicates stay, as a problem.
 
-        Args:
-            section: name of the objects' member in `Definitions`.
-            located: the objects, each with its path.
-            paths: receives the paths of the objects that stay.
+        `paths` receives the paths of the objects that stay.
         """
         first: dict[object, tuple[Item, str]] = {}
         items: list[Item] = []

@@ -13,7 +13,6 @@ class BindingTable:
         self._to: dict[BindingEnd, dict[BindingKey, Binding]] = {}
 
     def __contains__(self, binding: Binding) -> bool:
-        """Whether an equal binding exists."""
         return binding.key in self._from.get(binding.source, _NONE)
 
     def add(self, binding: Binding) -> bool:
@@ -64,7 +63,6 @@ _NONE: dict[BindingKey, Binding] = {}
 
 
 def _ordered(*groups: Mapping[BindingKey, Binding]) -> list[Binding]:
-    """Merge groups of bindings, ordered by key."""
     merged: dict[BindingKey, Binding] = {}
     for group in groups:
         merged.update(group)

@@ -18,8 +18,6 @@ Pair = tuple[str, MatchKey | None]
 
 
 class _Rule:
-    """One binding, parsed once."""
-
     __slots__ = ("any_pair", "destinations", "index_pairs", "pairs")
 
     def __init__(self, binding: Binding, key_of: Callable[[AmqpValue], MatchKey]) -> None:
@@ -97,7 +95,6 @@ class HeadersMatcher:
         return [rule.destinations for rule in found]
 
     def _bindings_at(self, pair: Pair) -> int:
-        """How many bindings are indexed by a pair."""
         name, wanted = pair
         return len(self._by_pair.get(name, {}).get(wanted, _NOTHING))
 
@@ -109,10 +106,9 @@ class HeadersMatcher:
                 return False
             if wanted is None:
                 continue
-            key = present.get(name)
-            if key is None:
-                key = present[name] = self._key_of(headers[name])
-            if key != wanted:
+            if name not in present:
+                present[name] = self._key_of(headers[name])
+            if present[name] != wanted:
                 return False
         return True
 

@@ -68,7 +68,6 @@ class Router:
     """
 
     def __init__(self, compat: Compat = "4.0") -> None:
-        """Start with the predeclared exchanges and no queues (R-DEF-2)."""
         self.compat = compat
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, None] = {}
@@ -81,9 +80,7 @@ class Router:
     def declare_exchange(self, exchange: Exchange, alternate: str | None = None) -> None:
         """Add an exchange that does not exist yet, of one of the four types.
 
-        Args:
-            exchange: what to add.
-            alternate: its effective alternate exchange (argument or policy).
+        `alternate` is its effective alternate exchange (argument or policy).
         """
         assert exchange.name not in self.exchanges, f"exchange {exchange.name!r} exists"
         self.exchanges[exchange.name] = exchange

@@ -13,7 +13,7 @@ twice either. The work is therefore at most (words of the key) x (nodes of the t
 Validation also limits the number of `#` in a binding key.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from topology.declarations import Binding
 from topology.routing.destinations import Destinations
@@ -26,8 +26,6 @@ def split_words(key: str) -> list[str]:
 
 
 class _Node:
-    """A prefix of binding keys."""
-
     __slots__ = ("destinations", "hash", "literals", "star")
 
     def __init__(self) -> None:
@@ -58,7 +56,6 @@ class _Node:
         return node
 
     def cut(self, word: str) -> None:
-        """Remove the node behind one word of a binding key."""
         if word == "*":
             self.star = None
         elif word == "#":
@@ -69,12 +66,7 @@ class _Node:
     @property
     def bare(self) -> bool:
         """Whether no binding key ends here or passes through."""
-        return (
-            self.destinations.empty
-            and not self.literals
-            and self.star is None
-            and self.hash is None
-        )
+        return self.destinations.empty and not (self.literals or self.star or self.hash)
 
 
 class TopicMatcher:
@@ -132,7 +124,8 @@ class TopicMatcher:
                 if node.hash is not None:
                     _open(node, open_hashes)
             frontier = reached
-        return [node.destinations for node in _all(frontier, open_hashes)]
+        found = [node.destinations for node in (*frontier, *open_hashes)]
+        return [destinations for destinations in found if not destinations.empty]
 
 
 def _open(node: _Node, open_hashes: dict[_Node, None]) -> None:
@@ -141,9 +134,3 @@ def _open(node: _Node, open_hashes: dict[_Node, None]) -> None:
     while following is not None and following not in open_hashes:
         open_hashes[following] = None
         following = following.hash
-
-
-def _all(frontier: list[_Node], open_hashes: dict[_Node, None]) -> Iterator[_Node]:
-    for node in (*frontier, *open_hashes):
-        if not node.destinations.empty:
-            yield node

@@ -28,12 +28,10 @@ APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "st
 MAX_TTL_MS = 315_360_000_000
 """Ten years: the longest time that RabbitMQ accepts."""
 
-_any_integer = integer()
 _at_least_zero = integer(0)
 _at_least_one = integer(1)
 _time_ms = integer(0, MAX_TTL_MS, unit=" ms (ten years)")
 _lease_ms = integer(1, MAX_TTL_MS, unit=" ms (ten years)")
-_priorities = integer(0, 255, "max_value_exceeded")
 
 _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-expires": _lease_ms,
@@ -41,12 +39,12 @@ _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-dead-letter-exchange": text,
     "x-dead-letter-routing-key": text,
     "x-dead-letter-strategy": one_of(DEAD_LETTER_STRATEGIES, "invalid_dlx_strategy"),
-    "x-delivery-limit": _any_integer,
+    "x-delivery-limit": integer(),
     "x-max-length": _at_least_zero,
     "x-max-length-bytes": _at_least_zero,
     "x-max-in-memory-length": _at_least_zero,
     "x-max-in-memory-bytes": _at_least_zero,
-    "x-max-priority": _priorities,
+    "x-max-priority": integer(0, 255, "max_value_exceeded"),
     "x-overflow": one_of(OVERFLOWS, "invalid_overflow"),
     "x-queue-mode": one_of(("default", "lazy"), "\"unsupported queue mode 'VALUE'\""),
     "x-queue-version": _at_least_one,
@@ -91,7 +89,7 @@ _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
     "dead-letter-exchange": (text, "dead letter exchange name"),
     "dead-letter-routing-key": (text, "dead letter routing key"),
     "dead-letter-strategy": (one_of(DEAD_LETTER_STRATEGIES, ""), "dead letter strategy"),
-    "delivery-limit": (_any_integer, "delivery limit"),
+    "delivery-limit": (integer(), "delivery limit"),
     "expires": (_lease_ms, "queue expiry"),
     "max-length": (_at_least_zero, "maximum length"),
     "max-length-bytes": (_at_least_zero, "maximum length in bytes"),

@@ -8,12 +8,7 @@ from topology.values import AmqpValue, amqp_type
 
 
 class ArgumentError(msgspec.Struct, frozen=True):
-    """One unacceptable value.
-
-    Attributes:
-        reason: in RabbitMQ's reply, such as `{value_negative,-1}`.
-        words: for people, such as `must not be negative, but is -1`.
-    """
+    """One unacceptable value: the reason in RabbitMQ's reply, and the words for people."""
 
     reason: str
     words: str

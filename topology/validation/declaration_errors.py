@@ -76,12 +76,10 @@ class DeclarationError(msgspec.Struct, frozen=True):
 def exchange_errors(exchange: Exchange, vhost: str) -> Iterator[DeclarationError]:
     """Yield what is wrong with an exchange."""
     if exchange.type not in EXCHANGE_TYPES:
-        yield DeclarationError(
-            "type",
-            f"no exchange type is named {exchange.type!r}"
-            f"{did_you_mean(exchange.type, EXCHANGE_TYPES)}",
-            command_invalid(f"unknown exchange type '{exchange.type}'"),
-        )
+        hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
+        words = f"no exchange type is named {exchange.type!r}{hint}"
+        reply = command_invalid(f"unknown exchange type '{exchange.type}'")
+        yield DeclarationError("type", words, reply)
     yield from _name_errors("exchange", exchange.name, default_exchange())
     named = exchange_in(exchange.name, vhost)
     yield from _text_errors(exchange.arguments, ("alternate-exchange",), named)
@@ -96,31 +94,23 @@ def queue_errors(queue: Queue, vhost: str, compat: Compat = "4.0") -> Iterator[D
     yield from _text_errors(queue.arguments, exchanges, named)
     for argument, error in argument_errors(queue, compat):
         if argument not in exchanges:
-            yield DeclarationError(
-                f"arguments.{argument}",
-                error.words,
-                precondition_failed(f"invalid arg '{argument}' for {named}: {error.reason}"),
-            )
+            reply = precondition_failed(f"invalid arg '{argument}' for {named}: {error.reason}")
+            yield DeclarationError(f"arguments.{argument}", error.words, reply)
         if argument == "x-queue-type":
             return
     queue_type = queue.queue_type
     for argument in arguments_of_other_types(queue):
-        reply = f"invalid arg '{argument}' for {named} of queue type rabbit_{queue_type}_queue"
-        yield DeclarationError(
-            f"arguments.{argument}",
-            f"is not an argument of {queue_type} queues",
-            precondition_failed(reply),
-        )
+        of_type = f"{named} of queue type rabbit_{queue_type}_queue"
+        reply = precondition_failed(f"invalid arg '{argument}' for {of_type}")
+        words = f"is not an argument of {queue_type} queues"
+        yield DeclarationError(f"arguments.{argument}", words, reply)
     if queue_type == "quorum":
         asked_for = (queue.auto_delete, queue.exclusive, not queue.durable)
         for name, wrong in zip(_QUORUM_PROPERTIES, asked_for, strict=True):
             if wrong:
                 member, word = _QUORUM_PROPERTIES[name]
-                yield DeclarationError(
-                    member,
-                    f"a quorum queue cannot be {word}",
-                    precondition_failed(f"invalid property '{name}' for {named}"),
-                )
+                reply = precondition_failed(f"invalid property '{name}' for {named}")
+                yield DeclarationError(member, f"a quorum queue cannot be {word}", reply)
     if queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True:
         yield DeclarationError(
             f"arguments.{SINGLE_ACTIVE_CONSUMER}",
@@ -133,15 +123,13 @@ def binding_errors(binding: Binding, source_type: str | None) -> Iterator[Declar
     """Yield what is wrong with a binding whose ends exist.
 
     Args:
-        binding: the binding.
         source_type: type of the source exchange; None if unknown. Only headers exchanges check
             `x-match` (R-HDR-8), only topic exchanges limit the number of `#`.
     """
     for member, name in (("source", binding.source), ("destination", binding.destination)):
         if not name and (member == "source" or binding.destination_type == "exchange"):
-            yield DeclarationError(
-                member, "the default exchange cannot be bound", default_exchange()
-            )
+            fault = "the default exchange cannot be bound"
+            yield DeclarationError(member, fault, default_exchange())
     if words := too_long(binding.routing_key):
         reply = precondition_failed(f"routing key {words}")
         yield DeclarationError("routing_key", words, reply)
@@ -221,12 +209,9 @@ def _text_errors(
         value = table.get(argument, "")
         if not isinstance(value, str):
             kind = amqp_type(value)
-            reply = f"invalid type '{kind}' for arg '{argument}' in {named}"
-            yield DeclarationError(
-                f"arguments.{argument}",
-                f"expected a string, got {kind}",
-                precondition_failed(reply),
-            )
+            reply = precondition_failed(f"invalid type '{kind}' for arg '{argument}' in {named}")
+            words = f"expected a string, got {kind}"
+            yield DeclarationError(f"arguments.{argument}", words, reply)
 
 
 def _x_match_complaint(arguments: Table) -> str | None:

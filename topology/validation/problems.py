@@ -1,7 +1,6 @@
 """Everything that is wrong with the definitions of one vhost, each problem with its path."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from topology.declarations import (
     PREDECLARED,
@@ -25,8 +24,6 @@ from topology.values import Compat
 Locate = Callable[[str, int], str]
 """From a member of `Definitions` and an index to the path that users know it by."""
 
-Item = TypeVar("Item")
-
 
 def by_index(member: str, index: int) -> str:
     """`bindings[2]`: the path of an object in the definitions of a single vhost."""
@@ -43,8 +40,6 @@ def find_problems(
     """Yield the problems of one vhost, in the order of its members.
 
     Args:
-        definitions: what is declared.
-        compat: the RabbitMQ version whose limits apply.
         locate: the path of an object in the problems.
         also_known: exchanges and queues that bindings may name although they are not declared.
     """
@@ -52,32 +47,28 @@ def find_problems(
     known |= {("exchange", exchange.name) for exchange in definitions.exchanges}
     known |= {("queue", queue.name) for queue in definitions.queues}
     types = {exchange.name: exchange.type for exchange in (*PREDECLARED, *definitions.exchanges)}
-    hints = Hints({kind: sorted(name for of, name in known if of == kind) for kind in _KINDS})
-    for where, exchange in _located(definitions.exchanges, "exchanges", locate):
-        yield from _at(where, exchange_errors(exchange, ""))
-    for where, queue in _located(definitions.queues, "queues", locate):
-        yield from _at(where, queue_errors(queue, "", compat))
-    for where, binding in _located(definitions.bindings, "bindings", locate):
-        yield from _unknown_ends(where, binding, known, hints)
-        yield from _at(where, binding_errors(binding, types.get(binding.source)))
-    for where, policy in _located(definitions.policies, "policies", locate):
-        yield from _at(where, policy_errors(policy, compat, operator=False))
-    for where, policy in _located(definitions.operator_policies, "operator_policies", locate):
-        yield from _at(where, policy_errors(policy, compat, operator=True))
-    for where, permission in _located(definitions.permissions, "permissions", locate):
-        yield from _at(where, permission_errors(permission))
+    hints = Hints(
+        {kind: sorted(name for of, name in known if of == kind) for kind in ("queue", "exchange")}
+    )
+
+    def at(member: str, index: int, errors: Iterable[DeclarationError]) -> Iterator[Problem]:
+        where = locate(member, index)
+        return (Problem(f"{where}.{error.member}", error.words) for error in errors)
+
+    for index, exchange in enumerate(definitions.exchanges):
+        yield from at("exchanges", index, exchange_errors(exchange, ""))
+    for index, queue in enumerate(definitions.queues):
+        yield from at("queues", index, queue_errors(queue, "", compat))
+    for index, binding in enumerate(definitions.bindings):
+        yield from _unknown_ends(locate("bindings", index), binding, known, hints)
+        yield from at("bindings", index, binding_errors(binding, types.get(binding.source)))
+    for index, policy in enumerate(definitions.policies):
+        yield from at("policies", index, policy_errors(policy, compat, operator=False))
+    for index, policy in enumerate(definitions.operator_policies):
+        yield from at("operator_policies", index, policy_errors(policy, compat, operator=True))
+    for index, permission in enumerate(definitions.permissions):
+        yield from at("permissions", index, permission_errors(permission))
     yield from _repeated(definitions, locate)
-
-
-_KINDS: tuple[DestinationType, ...] = ("queue", "exchange")
-
-
-def _located(items: Sequence[Item], member: str, locate: Locate) -> Iterator[tuple[str, Item]]:
-    return ((locate(member, index), item) for index, item in enumerate(items))
-
-
-def _at(where: str, errors: Iterable[DeclarationError]) -> Iterator[Problem]:
-    return (Problem(f"{where}.{error.member}", error.words) for error in errors)
 
 
 def _unknown_ends(

@@ -52,7 +52,7 @@ class ClassicQueue(Queue):
     def apply_settings(self, settings: QueueSettings) -> None:
         """See `Queue`."""
         super().apply_settings(settings)
-        limited = settings.max_length is not None or settings.max_length_bytes is not None
+        limited = settings.has_length_limit
         self.drops_head = limited and settings.overflow == "drop-head"
         self.refuses = limited and settings.overflow != "drop-head"
 
