@@ -31,7 +31,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, open_table
 from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFileName, ranges
-from streaming.ledger.write.log_actions import QUIETLY, add_action
+from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import write_row_groups
 from streaming.queries.current_contents import (
     CONTENTS,
@@ -136,16 +136,13 @@ class ContentsUpdater:
                 stored = tables.view(CONTENTS, files=replaced) if replaced else None
             rows = _read(tables, current_contents(stored))
         added = list(self._write(rows, behind))
-        removed = [_removal(path) for path in replaced]
+        now_ms = time.time_ns() // 1_000_000
+        removed = [removal(path, None, now_ms, data_change=True) for path in replaced]
         _commit(table, [*added, *removed], behind)
-        counted = _counts(table)
-        return Updated(
-            max(one.last for one in behind),
-            counted[0],
-            rows.num_rows,
-            counted[1],
-            time.perf_counter() - started,
-        )
+        counts = table.get_add_actions(flatten=True).column("num_records").to_pylist()
+        last = max(one.last for one in behind)
+        seconds = time.perf_counter() - started
+        return Updated(last, sum(counts), rows.num_rows, len(counts), seconds)
 
     def _known_queries(self, tables: Tables) -> list[str]:
         """The queries with batches; looked up once, since it reads every compacted file."""
@@ -209,10 +206,6 @@ def _read(tables: Tables, query: str) -> pa.Table:
     return rows.cast(_SPEC.schema.remove_metadata())
 
 
-def _removal(path: str) -> RemoveAction:
-    return RemoveAction(path, True, time.time_ns() // 1_000_000, None, {})  # noqa: FBT003
-
-
 def _commit(
     table: DeltaTable, actions: Sequence[AddAction | RemoveAction], applied: Sequence[Progress]
 ) -> None:
@@ -221,19 +214,7 @@ def _commit(
     Raises:
         CommitFailedError: another process did so since the table was loaded.
     """
-    table.create_write_transaction(
-        list(actions),
-        "append",
-        delta_schema(_SPEC),
-        commit_properties=CommitProperties(
-            app_transactions=[Transaction(one.query_id, one.last) for one in applied]
-        ),
-        post_commithook_properties=QUIETLY,
-    )
+    transactions = [Transaction(one.query_id, one.last) for one in applied]
+    properties = CommitProperties(app_transactions=transactions)
+    commit(table, delta_schema(_SPEC), actions, properties)
     table.update_incremental()
-
-
-def _counts(table: DeltaTable) -> tuple[int, int]:
-    """The numbers of rows and files, by the log."""
-    counts = table.get_add_actions(flatten=True).column("num_records").to_pylist()
-    return sum(counts), len(counts)

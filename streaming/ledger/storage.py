@@ -209,7 +209,6 @@ class Place:
 def _remote(url: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
     """The pyarrow file system and path of a URL; S3 settings are those that deltalake takes."""
     parts = urlsplit(url)
-    root = f"{parts.netloc}{parts.path}".rstrip("/")
     if parts.scheme in {"s3", "s3a"}:
         settings = {key.lower(): value for key, value in options.items()}
         arguments = {
@@ -222,6 +221,6 @@ def _remote(url: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
         if settings.get("aws_allow_http", "").lower() == "true":
             arguments["scheme"] = "http"
         given = {key: value for key, value in arguments.items() if value is not None}
-        return fs.S3FileSystem(**given), root
+        return fs.S3FileSystem(**given), f"{parts.netloc}{parts.path}".rstrip("/")
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(url)
     return found

@@ -140,8 +140,8 @@ def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
     reported.update(router.alternate_of(exchange) or "" for exchange in router.exchanges)
     for exchange in sorted(router.exchanges.keys() - PREDECLARED_NAMES - reported):
         if not subject.reach.from_exchange(exchange, None):
-            lost = "leads to no queue: messages published to it are lost"
-            yield Problem(f"exchange {exchange!r}", lost)
+            what = "leads to no queue: messages published to it are lost"
+            yield Problem(f"exchange {exchange!r}", what)
 
 
 def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:

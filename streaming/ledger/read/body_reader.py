@@ -33,7 +33,6 @@ class Places:
         files: distinct paths of data files.
         file_codes: index into `files`.
         rows: row number in the file, from 0.
-        topic_numbers, partitions, offsets: the message's key.
     """
 
     files: Sequence[str]
@@ -151,12 +150,8 @@ class _Wanted:
 
     def __init__(self, places: Places) -> None:
         self.rows: Ints = np.asarray(places.rows, np.int64)
-        self.keys: Ints = np.column_stack(
-            [
-                np.asarray(part, np.int64)
-                for part in (places.topic_numbers, places.partitions, places.offsets)
-            ]
-        )
+        key = (places.topic_numbers, places.partitions, places.offsets)
+        self.keys: Ints = np.column_stack([np.asarray(part, np.int64) for part in key])
         self._codes: Ints = np.asarray(places.file_codes, np.int64)
 
     def by_file(self) -> Iterator[tuple[int, Ints]]:

@@ -31,12 +31,7 @@ def key_name(key: Ints) -> str:
 
 @dataclass(frozen=True)
 class _Source:
-    """The wanted messages of one Kafka partition.
-
-    Attributes:
-        offsets: ascending.
-        positions: positions of these messages among all that are wanted.
-    """
+    """The wanted messages of one Kafka partition: ascending offsets, and positions in `keys`."""
 
     topic_number: int
     partition: int
@@ -44,7 +39,6 @@ class _Source:
     positions: Ints
 
     def between(self, least: int, greatest: int) -> bool:
-        """Whether a message in a range of offsets (inclusive) is wanted."""
         start, end = np.searchsorted(self.offsets, [least, greatest + 1])
         return bool(start < end)
 

@@ -46,7 +46,6 @@ class RowGroups:
     """Row groups of a table's files; the most recently used stay in memory.
 
     Args:
-        columns: the top-level columns to read.
         cache_bytes: memory limit for decoded row groups; the one in use may exceed it.
     """
 

@@ -44,9 +44,7 @@ class ActiveFiles:
             pc.less_equal(self._actions[f"min.{column}"], value),
             pc.greater_equal(self._actions[f"max.{column}"], value),
         )
-        known: np.ndarray[Any, np.dtype[np.bool_]] = pc.fill_null(
-            inside, fill_value=True
-        ).to_numpy()
+        known: np.ndarray[Any, Any] = pc.fill_null(inside, fill_value=True).to_numpy()
         return known
 
     def _ints(self, name: str, unknown: int) -> Ints:

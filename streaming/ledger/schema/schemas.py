@@ -104,10 +104,16 @@ _COPY: Final = [
 ]
 
 
-def _position(*, required: bool) -> list[pa.Field]:
+def _shard(*, required: bool = True) -> list[pa.Field]:
     return [
         _column("vhost", TEXT, "virtual host", required=required),
         _column("lane", INT, "lane of the virtual host", required=required),
+    ]
+
+
+def _position(*, required: bool) -> list[pa.Field]:
+    return [
+        *_shard(required=required),
         _column("seq", LONG, "place in the total order of (vhost, lane)", required=required),
         _column("at", INSTANT, "when it took effect, by the shard's clock", required=required),
     ]
@@ -116,8 +122,7 @@ def _position(*, required: bool) -> list[pa.Field]:
 MESSAGES: Final = pa.schema(
     [
         *_BATCH,
-        _column("vhost", TEXT, "virtual host", required=True),
-        _column("lane", INT, "lane of the virtual host", required=True),
+        *_shard(),
         *_RECORD,
         _ORIGIN,
         _column("record_key", BINARY, "key of the Kafka record"),
@@ -199,8 +204,7 @@ DEAD_LETTERS: Final = pa.schema(
 QUEUE_CONTENTS: Final = pa.schema(
     [
         *_BATCH,
-        _column("vhost", TEXT, "virtual host", required=True),
-        _column("lane", INT, "lane of the virtual host", required=True),
+        *_shard(),
         _column("copy_id", LONG, "id of the copy within its vhost and lane", required=True),
         _column("parent_copy_id", LONG, "the copy whose death made this one"),
         _MESSAGE_ID,

@@ -19,7 +19,7 @@ from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.schema.table_setup import delta_schema, load_table
 from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import ColumnRange, ranges
-from streaming.ledger.write.log_actions import QUIETLY
+from streaming.ledger.write.log_actions import commit
 from streaming.ledger.write.parquet_layout import (
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,
@@ -104,16 +104,10 @@ def _filled(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _both(one: ColumnRange, other: ColumnRange) -> ColumnRange:
-    bounds: list[Any] = [
-        bound
-        for found in (one, other)
-        for bound in (found.least, found.greatest)
-        if bound is not None
-    ]
-    nulls = one.nulls + other.nulls
-    return (
-        ColumnRange(min(bounds), max(bounds), nulls) if bounds else ColumnRange(None, None, nulls)
-    )
+    known: list[Any] = [one.least, one.greatest, other.least, other.greatest]
+    bounds = [bound for bound in known if bound is not None]
+    least, greatest = (min(bounds), max(bounds)) if bounds else (None, None)
+    return ColumnRange(least, greatest, one.nulls + other.nulls)
 
 
 def replace_files(
@@ -136,10 +130,4 @@ def commit_onto(
     table: DeltaTable, spec: TableSpec, actions: Sequence[AddAction | RemoveAction]
 ) -> None:
     """Commit the version after the one that is loaded; CommitFailedError if it already exists."""
-    table.create_write_transaction(
-        list(actions),
-        "append",
-        delta_schema(spec),
-        commit_properties=CommitProperties(max_commit_retries=0),
-        post_commithook_properties=QUIETLY,
-    )
+    commit(table, delta_schema(spec), actions, CommitProperties(max_commit_retries=0))

@@ -117,16 +117,13 @@ class Vacuum:
             keys = _resident_keys(self._storage, name, lowest_resident)
             if len(keys):
                 wanted[name] = keys
-            if wanted and (name == due[-1] or _size(wanted) > _MAX_KEYS_PER_SEARCH):
-                owners = np.repeat(np.arange(len(wanted)), [len(one) for one in wanted.values()])
+            sizes = [len(one) for one in wanted.values()]
+            if wanted and (name == due[-1] or sum(sizes) > _MAX_KEYS_PER_SEARCH):
+                owners = np.repeat(np.arange(len(wanted)), sizes)
                 missing = search.missing(np.concatenate(list(wanted.values())), active)
                 names = list(wanted)
                 yield from (names[owner] for owner in np.unique(owners[missing]))
                 wanted = {}
-
-
-def _size(keys: Mapping[str, Ints]) -> int:
-    return sum(map(len, keys.values()))
 
 
 def _is_over(last_batch: Callable[[str], int | None], file: StoredFile, now_ms: int) -> bool:

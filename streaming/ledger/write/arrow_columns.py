@@ -140,10 +140,7 @@ def _constant(value: object, kind: pa.DataType, rows: int) -> pa.Array:
 
 def _coded(codes: Any, values: Any, kind: pa.DataType) -> pa.Array:
     dictionary = values if isinstance(values, pa.Array) else pa.array(values, kind)
-    if isinstance(codes, np.ndarray | pa.Array):
-        indices = pa.array(codes)
-    else:
-        indices = pa.array(codes, pa.int32())
+    indices = pa.array(codes, None if isinstance(codes, np.ndarray | pa.Array) else pa.int32())
     if len(indices) and (pc.min(indices).as_py() or 0) < 0:
         indices = pc.if_else(pc.less(indices, 0), pa.scalar(None, indices.type), indices)
     if pa.types.is_nested(kind):

@@ -64,7 +64,7 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
     Raises:
         DataFileConflictError: the existing file is not a row of this batch at this instant.
     """
-    name = _name(row.query_id, row.batch_id)
+    name = DataFileName(row.query_id, row.batch_id, BATCH_STAGE, 0)
     path = str(name)
     try:
         written = write_data_file(storage, _EVENTS, name, _table(row))
@@ -75,10 +75,6 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
         written = write_data_file(storage, _EVENTS, name, _table(first))
     assert written is not None, "the table has one row"
     return written
-
-
-def _name(query_id: str, batch_id: int) -> DataFileName:
-    return DataFileName(query_id, batch_id, BATCH_STAGE, 0)
 
 
 def _table(row: BatchRow) -> pa.Table:

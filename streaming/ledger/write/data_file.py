@@ -48,8 +48,7 @@ class DataFileName(msgspec.Struct, frozen=True):
     first: int = 0
 
     def __str__(self) -> str:
-        """The file name; names of one query sort in the order of batches."""
-        name = (
+        name = (  # names of one query sort in the order of batches
             f"{self.query_id}.{self.batch_id:012}.{self.stage}.{self.partition:05}"
             f".{self.first:020}.parquet"
         )
@@ -63,13 +62,8 @@ class DataFileName(msgspec.Struct, frozen=True):
         found = _NAME.fullmatch(name)
         if found is None:
             return None
-        return cls(
-            found["query_id"],
-            int(found["batch_id"]),
-            found["stage"],
-            int(found["partition"]),
-            int(found["first"]),
-        )
+        batch_id, partition, first = map(int, found.group("batch_id", "partition", "first"))
+        return cls(found["query_id"], batch_id, found["stage"], partition, first)
 
 
 class ColumnRange(msgspec.Struct, frozen=True, array_like=True):
@@ -142,10 +136,6 @@ def _verify(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) 
     """Check that a file holds the expected rows: first by its footer, then row by row.
 
     It reads the whole file. Only replayed batches have files to verify.
-
-    Raises:
-        DataFileConflictError: the file is incomplete or holds other content.
-        FileNotFoundError: the file does not exist.
     """
     problem = _difference(storage, spec, path, rows, held)
     if problem is not None:
@@ -177,11 +167,7 @@ def _difference(storage: Storage, spec: TableSpec, path: str, rows: int, held: s
 
 
 def _check_columns(spec: TableSpec, table: pa.Table) -> None:
-    """Refuse rows that could not be read back as the spec says.
-
-    Raises:
-        ValueError: other columns or types, a null in a required column, or too many bytes.
-    """
+    """Refuse rows that could not be read back as the spec says."""
     if not _same_columns(table.schema, spec.schema):
         raise ValueError(f"not the columns of {spec.name}: {table.schema.to_string()}")
     for field in spec.schema:

@@ -8,7 +8,6 @@ succeeded. After a crash, the replay commits the tables that are missing and ski
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
@@ -45,7 +44,6 @@ class Ledger:
     """The driver's access to the ledger. Use it from one thread at a time; close it at the end."""
 
     def __init__(self, root: Place, retention: Retention | None = None) -> None:
-        """Open the tables in a folder; create missing ones."""
         self.root = root
         self.writers = {name: TableWriter(root, name, retention) for name in LEDGER}
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")
@@ -76,9 +74,8 @@ class Ledger:
             started = time.perf_counter()
             if name == LEDGER[-1] and occurred:
                 by_table[name].append(write_batch_row(self._events.storage, batch))
-            outcomes[name] = self.writers[name].commit_batch(
-                batch.query_id, batch.batch_id, by_table[name]
-            )
+            writer = self.writers[name]
+            outcomes[name] = writer.commit_batch(batch.query_id, batch.batch_id, by_table[name])
             seconds[name] = time.perf_counter() - started
         self._refreshing = self._refresher.submit(self._refresh)
         return Committed(outcomes, seconds, tuple(name for name in LEDGER if by_table[name]))
@@ -107,12 +104,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

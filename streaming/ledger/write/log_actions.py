@@ -1,17 +1,39 @@
-"""Data files as entries of the Delta log, statistics included."""
+"""Data files as entries of the Delta log, statistics included, and their commits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAction
+from deltalake import DeltaTable, Schema
+from deltalake.transaction import (
+    AddAction,
+    CommitProperties,
+    PostCommitHookProperties,
+    RemoveAction,
+)
 
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.write.data_file import Bound, ColumnRange
 
-QUIETLY: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+_QUIETLY: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Commit and nothing else: maintenance makes checkpoints and cleans up, off the batch path."""
+
+
+def commit(
+    table: DeltaTable,
+    schema: Schema,
+    actions: Sequence[AddAction | RemoveAction],
+    properties: CommitProperties,
+) -> None:
+    """Commit these entries to a table."""
+    table.create_write_transaction(
+        list(actions),
+        "append",
+        schema,
+        commit_properties=properties,
+        post_commithook_properties=_QUIETLY,
+    )
 
 
 def add_action(
@@ -32,11 +54,9 @@ def add_action(
     return AddAction(path, size, {}, modified_ms, data_change, _statistics(spec, rows, ranges))
 
 
-def removal(path: str, size: int, now_ms: int) -> RemoveAction:
-    """The entry that removes a data file whose rows are now in another file."""
-    return RemoveAction(
-        path, data_change=False, deletion_timestamp=now_ms, size=size, partition_values={}
-    )
+def removal(path: str, size: int | None, now_ms: int, *, data_change: bool = False) -> RemoveAction:
+    """The entry that removes a data file; `data_change`: its rows are not in another file now."""
+    return RemoveAction(path, data_change, now_ms, size, partition_values={})
 
 
 def _statistics(spec: TableSpec, rows: int, ranges: Mapping[str, ColumnRange]) -> str:

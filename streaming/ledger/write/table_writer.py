@@ -24,7 +24,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, load_table, open_table
 from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import DataFile
-from streaming.ledger.write.log_actions import QUIETLY, add_action
+from streaming.ledger.write.log_actions import add_action, commit
 
 Outcome = Literal["committed", "skipped"]
 
@@ -42,7 +42,6 @@ class TableWriter:
     """
 
     def __init__(self, root: Place, name: str, retention: Retention | None = None) -> None:
-        """Open the table; create it if it does not exist."""
         self.spec = TABLES[name]
         self.place = root.below(name)
         self.storage = self.place.storage()
@@ -102,13 +101,8 @@ class TableWriter:
             )
             for file in files
         ]
-        table.create_write_transaction(
-            list(actions),
-            "append",
-            self._schema,
-            commit_properties=CommitProperties(app_transactions=[Transaction(query_id, batch_id)]),
-            post_commithook_properties=QUIETLY,
-        )
+        transaction = Transaction(query_id, batch_id)
+        commit(table, self._schema, actions, CommitProperties(app_transactions=[transaction]))
 
     def last_batch(self, query_id: str) -> int | None:
         """The highest batch of a query in the table; None if it has none."""
