@@ -9,6 +9,9 @@ import typer
 from streaming.cli.exit_codes import EXIT_OK
 
 DEFAULT_FILE: Final = Path("dlx.toml")
+ConfigFile = Annotated[
+    Path, typer.Option("--config", "-c", metavar="FILE", help="The job's dlx.toml.")
+]
 
 app = typer.Typer(
     name="config",

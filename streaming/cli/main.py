@@ -13,8 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from streaming.cli import compile as compiling
-from streaming.cli import config, demo, dev_test, docs, run, simulate, topology
+from streaming.cli import config, demo, development, run, simulate, topology
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.cli.job import definitions, deliveries, policies, publish
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
@@ -75,13 +74,13 @@ app.add_typer(definitions.app)
 app.add_typer(policies.app)
 app.add_typer(maintenance.app)
 app.add_typer(config.app)
-if (dev_test.ROOT / "tests" / "bench").is_dir():  # in a checkout; the package has no benchmarks
+if (development.ROOT / "tests" / "bench").is_dir():  # in a checkout; the package has no benchmarks
     from tests.bench import commands as bench
 
     app.add_typer(bench.app)
-app.command("compile")(compiling.compile_core)
-app.command("test")(dev_test.run_suite)
-app.command("docs")(docs.build_docs)
+app.command("compile")(development.compile_core)
+app.command("test")(development.run_suite)
+app.command("docs")(development.build_docs)
 
 
 def main() -> None:

@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+MAX_ERROR_LINES = 40
 
 
 def run(
-    config: Annotated[
-        Path, typer.Option("--config", "-c", help="The job's dlx.toml.", metavar="FILE")
-    ] = Path("dlx.toml"),
+    config: ConfigFile = DEFAULT_FILE,
     *,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show a live view instead of log lines.")
@@ -94,7 +94,8 @@ def run(
     except Exception as error:
         if type(error).__name__ != "StreamingQueryException":
             raise
-        logger.error("the job failed: %s", first_lines(str(error)))  # noqa: TRY400 - no traceback
+        text = "\n".join(str(error).splitlines()[:MAX_ERROR_LINES])
+        logger.error("the job failed: %s", text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
         if view is not None:
@@ -102,8 +103,3 @@ def run(
         job.stop()
     logger.info("stopped; run the same command to resume")
     return EXIT_OK
-
-
-def first_lines(text: str, lines: int = 40) -> str:
-    """Return the first lines of a long text."""
-    return "\n".join(text.splitlines()[:lines])

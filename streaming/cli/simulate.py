@@ -4,14 +4,14 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterable
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.output import print_in_colour, printable
-from streaming.cli.topology import CompatChoice, CompatOption
+from streaming.cli.topology import CompatOption
 from topology.values import Compat
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ MAX_DIFFERENCES = 20
 """Printed per scenario."""
 
 
-class EngineChoice(StrEnum):
-    """The engines that scenarios can run on."""
-
-    CORE = "core"
-    SPARK = "spark"
-
-
 def simulate(
     files: Annotated[
         list[str],
@@ -42,15 +35,15 @@ def simulate(
         ),
     ],
     *,
-    compat: CompatOption = CompatChoice.RABBITMQ_4_0,
+    compat: CompatOption = "4.0",
     engine: Annotated[
-        EngineChoice,
+        Literal["core", "spark"],
         typer.Option(
             "--engine",
             help="core: the broker alone, at once. spark: all scenarios in one job with a real "
             "Kafka, Spark and Delta; takes a minute or more.",
         ),
-    ] = EngineChoice.CORE,
+    ] = "core",
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare with the recorded outcome and with `expect`."),
@@ -73,20 +66,18 @@ def simulate(
     from streaming.scenario.document import read_files
     from streaming.scenario.play import play
 
-    if engine is EngineChoice.CORE:
-        run = _Run(play, compat.compat, check=check, as_json=as_json)
-        for read in read_files(files):
-            run.file(read)
-        return run.finish()
-    reads = list(read_files(files))
-    played = _played_through_pipeline(reads, compat.compat)
-    run = _Run(played, compat.compat, check=check, as_json=as_json, is_core=False)
+    reads: Iterable[Read] = read_files(files)
+    is_core = engine == "core"
+    if not is_core:
+        reads = list(reads)
+    play_one = play if is_core else _played_through_pipeline(reads, compat)
+    run = _Run(play_one, is_core, compat, check, as_json)
     for read in reads:
         run.file(read)
     return run.finish()
 
 
-def _played_through_pipeline(reads: "list[Read]", compat: Compat) -> Engine:
+def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat) -> Engine:
     """Run all scenarios in one job, and return an engine that knows their outcomes."""
     from rich.console import Console
 
@@ -99,75 +90,67 @@ def _played_through_pipeline(reads: "list[Read]", compat: Compat) -> Engine:
     return lambda scenario, _compat: played[id(scenario)]
 
 
+@dataclass
 class _Run:
     """One run over many files.
 
-    Args:
+    Attributes:
         engine: plays the scenarios.
         is_core: whether that is the core. Only the core can tell why things happen, so the story
             is the core's, and the outcome of another engine is compared with it.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        compat: Compat,
-        *,
-        check: bool,
-        as_json: bool,
-        is_core: bool = True,
-    ) -> None:
-        self._engine = engine
-        self._is_core = is_core
-        self._compat: Compat = compat
-        self._check = check
-        self._as_json = as_json
-        self._malformed = False
-        self._played = 0
-        self._equal = 0
-        self._differed = 0
-        self._unchecked = 0
-        self._files_of_ids: dict[str, str] = {}
+    engine: Engine
+    is_core: bool
+    compat: Compat
+    check: bool
+    as_json: bool
+    malformed: bool = False
+    played: int = 0
+    equal: int = 0
+    differed: int = 0
+    unchecked: int = 0
+    files_of_ids: dict[str, str] = field(default_factory=dict)
 
     def file(self, read: "Read") -> None:
         """Report the problems of a file and run its valid scenarios."""
         for problem in read.file.problems:
-            self._malformed = True
+            self.malformed = True
             _print(f"{read.name}: {problem}", sys.stderr)
         for scenario in read.file.scenarios:
             for problem in scenario.left_out:
                 _print(f"{read.name}: skipped: {problem}", sys.stderr)
-            if (before := self._files_of_ids.get(scenario.id)) is not None:
+            if (before := self.files_of_ids.get(scenario.id)) is not None:
                 text = f"the id {scenario.id!r} is already used in {before}"
                 _print(f"{read.name}: {text}", sys.stderr)
-            self._files_of_ids[scenario.id] = read.name
+            self.files_of_ids[scenario.id] = read.name
             self._scenario(scenario, read.name)
 
     def _scenario(self, scenario: "Scenario", name: str) -> None:
         from streaming.scenario.story import tell
 
-        self._played += 1
-        if not (self._check or self._as_json):
-            if self._played > 1:
+        self.played += 1
+        if not (self.check or self.as_json):
+            if self.played > 1:
                 print()
-            _print_story(tell(scenario, self._compat))
-            if not self._is_core:
+            _print_story(tell(scenario, self.compat))
+            if not self.is_core:
                 self._compare_with_story(scenario, name)
             return
-        outcome = self._engine(scenario, self._compat)
-        if self._as_json:
+        outcome = self.engine(scenario, self.compat)
+        if self.as_json:
             print(json.dumps({"id": scenario.id, "outcome": outcome}))
-        if self._check:
+        if self.check:
             self._compare_with_recording(scenario, name, outcome)
 
     def _compare_with_story(self, scenario: "Scenario", name: str) -> None:
         from streaming.scenario.compare import Comparison, compare
         from streaming.scenario.play import play
 
-        found = compare(play(scenario, self._compat), self._engine(scenario, self._compat))
+        found = compare(play(scenario, self.compat), self.engine(scenario, self.compat))
         if found:
             differences = tuple(difference._replace(against="story") for difference in found)
-            self._differed += 1
+            self.differed += 1
             headline = f"{name}: {scenario.id!r}: the outcome of the pipeline is not the story's"
             self._report(headline, *_differences(Comparison(("the story",), differences)))
 
@@ -176,29 +159,29 @@ class _Run:
     ) -> None:
         from streaming.scenario.compare import compare_outcome
 
-        verdict = compare_outcome(scenario, outcome, self._compat)
+        verdict = compare_outcome(scenario, outcome, self.compat)
         if not verdict.against:
-            self._unchecked += 1
+            self.unchecked += 1
         elif verdict.differences:
-            self._differed += 1
+            self.differed += 1
             self._report(f"{name}: {scenario.id!r} differs", *_differences(verdict))
         else:
-            self._equal += 1
+            self.equal += 1
 
     def _report(self, *lines: str) -> None:
         for line in lines:
-            _print(line, sys.stderr if self._as_json else sys.stdout)
+            _print(line, sys.stderr if self.as_json else sys.stdout)
 
     def finish(self) -> int:
         """Print the summary and return the exit code."""
-        if self._check:
-            checked = self._equal + self._differed
-            self._report(f"{self._equal} of {checked} scenarios equal")
-            if self._unchecked:
-                self._report(f"{self._unchecked} not checked: they have no expected outcome")
-        if self._malformed:
+        if self.check:
+            checked = self.equal + self.differed
+            self._report(f"{self.equal} of {checked} scenarios equal")
+            if self.unchecked:
+                self._report(f"{self.unchecked} not checked: they have no expected outcome")
+        if self.malformed:
             return EXIT_INVALID
-        return EXIT_FINDINGS if self._differed else EXIT_OK
+        return EXIT_FINDINGS if self.differed else EXIT_OK
 
 
 def _differences(verdict: "Comparison") -> Iterable[str]:

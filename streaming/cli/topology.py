@@ -1,8 +1,7 @@
 """`dlx check`, `dlx route` and `dlx diagram`: examine a definitions file, without a broker."""
 
 import sys
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -15,29 +14,7 @@ from topology.routing.router import Hop
 from topology.suggestions import did_you_mean
 from topology.values import AmqpValue, Compat, Table, from_json, table_to_json
 
-
-class CompatChoice(StrEnum):
-    """The RabbitMQ version to behave like."""
-
-    RABBITMQ_4_0 = "4.0"
-    RABBITMQ_3_10 = "3.10"
-
-    @property
-    def compat(self) -> Compat:
-        """The choice as the type that the pure packages use."""
-        return "4.0" if self is CompatChoice.RABBITMQ_4_0 else "3.10"
-
-
-CompatOption = Annotated[
-    CompatChoice, typer.Option("--compat", help="RabbitMQ version to behave like.")
-]
-
-
-class DiagramFormat(StrEnum):
-    """The output formats of diagrams."""
-
-    MERMAID = "mermaid"
-    DOT = "dot"
+CompatOption = Annotated[Compat, typer.Option("--compat", help="RabbitMQ version to behave like.")]
 
 
 def check(
@@ -46,7 +23,7 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if there are warnings.")
     ] = False,
-    compat: CompatOption = CompatChoice.RABBITMQ_4_0,
+    compat: CompatOption = "4.0",
 ) -> int:
     """Validate a definitions file and warn about probable mistakes.
 
@@ -58,13 +35,13 @@ def check(
     """
     from topology.analysis.lint import lint
 
-    loaded = load(file, compat.compat)
+    loaded = load(file, compat)
     for left_out in loaded.left_out:
         print(f"skipped: {left_out}")
     count = 0
     for vhost, definitions in loaded.vhosts.items():
         place = f"vhost {vhost!r}: " if len(loaded.vhosts) > 1 else ""
-        for problem in lint(definitions, compat.compat):
+        for problem in lint(definitions, compat):
             count += 1
             print(f"warning: {place}{problem}")
     print(f"{file}: valid, {count or 'no'} {'warning' if count == 1 else 'warnings'}")
@@ -90,7 +67,7 @@ def route(
         ),
     ] = None,
     vhost: VhostName = None,
-    compat: CompatOption = CompatChoice.RABBITMQ_4_0,
+    compat: CompatOption = "4.0",
 ) -> int:
     """Show which queues a message reaches, and by which bindings.
 
@@ -102,8 +79,8 @@ def route(
     headers = parse_headers(header or [])
     keys = (routing_key, *additional_keys(headers, "CC"), *additional_keys(headers, "BCC"))
     headers.pop("BCC", None)
-    chosen = choose_vhost(load(file, compat.compat), vhost)
-    router = Vhost.from_definitions(chosen.definitions, compat.compat).router
+    chosen = choose_vhost(load(file, compat), vhost)
+    router = Vhost.from_definitions(chosen.definitions, compat).router
     if exchange not in router.exchanges:
         hint = did_you_mean(exchange, router.exchanges)
         what = f"no exchange is named {exchange!r} in vhost {chosen.name!r}{hint}"
@@ -128,10 +105,10 @@ def diagram(
     file: DefinitionsFile,
     *,
     picture_format: Annotated[
-        DiagramFormat, typer.Option("--format", help="Output format.")
-    ] = DiagramFormat.MERMAID,
+        Literal["mermaid", "dot"], typer.Option("--format", help="Output format.")
+    ] = "mermaid",
     vhost: VhostName = None,
-    compat: CompatOption = CompatChoice.RABBITMQ_4_0,
+    compat: CompatOption = "4.0",
 ) -> int:
     """Draw a topology, including its dead letters.
 
@@ -140,9 +117,9 @@ def diagram(
     """
     from topology.analysis.diagram import dot, draw, mermaid
 
-    chosen = choose_vhost(load(file, compat.compat), vhost)
-    picture = draw(chosen.definitions, compat.compat)
-    print(mermaid(picture) if picture_format is DiagramFormat.MERMAID else dot(picture), end="")
+    chosen = choose_vhost(load(file, compat), vhost)
+    picture = draw(chosen.definitions, compat)
+    print(mermaid(picture) if picture_format == "mermaid" else dot(picture), end="")
     return EXIT_OK
 
 

@@ -18,7 +18,7 @@ from streaming.client import definitions
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.link import Link
 from streaming.client._wire import Inbound, arguments_document, delivery_ids, refusal_of
-from streaming.client.consumer import Arrivals, Callback, Consumer, Deliveries
+from streaming.client.consumer import Callback, Consumer, Deliveries
 from streaming.client.definitions import ImportResult, QueueState
 from streaming.client.errors import (
     ChannelClosedError,
@@ -158,7 +158,6 @@ class Channel:
             NotFoundError: the queue does not exist.
             NotAllowedError: the consumer tag is in use on this channel, which stays open.
         """
-        arrivals = Arrivals()
         consumer = Consumer(
             consumer_tag or self._link.new_name("consumer"),
             queue,
@@ -166,10 +165,9 @@ class Channel:
             auto_ack=auto_ack,
             timeout_s=timeout_s,
             callback=callback,
-            arrivals=arrivals,
             cancel=self.cancel,
         )
-        self._deliveries.add(consumer, arrivals)
+        self._deliveries.add(consumer)
         try:
             self._request(**self._consume_command(consumer))
         except _UNANSWERED:
@@ -476,7 +474,11 @@ class Channel:
 
     def _send(self, op: str, **members: Any) -> None:
         self._check()
-        self._link.commands.send({"op": op, **members}, self.name, self._lost)
+        self._send_unchecked({"op": op, **members})
+
+    def _send_unchecked(self, command: dict[str, Any]) -> None:
+        # If Kafka never accepts it, client and broker disagree about the channel, so it ends.
+        self._link.commands.send(command, self.name, self._end)
 
     def _bind(
         self,
@@ -548,11 +550,7 @@ class Channel:
         )
         self._deliveries.drop_unseen()
         for consumer in self._deliveries.consumers():
-            self._link.commands.send(self._consume_command(consumer), self.name, self._lost)
-
-    def _lost(self, error: KafkaUnreachableError) -> None:
-        """Kafka never accepted a command, so client and broker disagree about the channel."""
-        self._end(error)
+            self._send_unchecked(self._consume_command(consumer))
 
     def _end(self, error: ClientError | None) -> None:
         self._open = False

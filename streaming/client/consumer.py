@@ -97,7 +97,6 @@ class Consumer:
         auto_ack: bool,
         timeout_s: float | None,
         callback: Callback | None,
-        arrivals: Arrivals,
         cancel: Callable[[Consumer], None],
     ) -> None:
         self.tag = tag
@@ -105,8 +104,8 @@ class Consumer:
         self.prefetch = prefetch
         self.auto_ack = auto_ack
         self.callback = callback
+        self.arrivals = Arrivals()
         self._timeout_s = timeout_s
-        self._arrivals = arrivals
         self._cancel = cancel
 
     def __iter__(self) -> Iterator[Delivery]:
@@ -125,7 +124,7 @@ class Consumer:
         Raises:
             BrokerError: the broker closed the channel.
         """
-        return self._arrivals.next(timeout_s)
+        return self.arrivals.next(timeout_s)
 
     def cancel(self) -> None:
         """Stop the consumer; see `Channel.cancel`."""
@@ -199,7 +198,7 @@ class Deliveries:
         self.callbacks = CallbackQueue()
         self._lock = threading.Lock()
         self._gets: dict[str, list[Delivery]] = {}
-        self._consumers: dict[str, tuple[Consumer, Arrivals]] = {}
+        self._consumers: dict[str, Consumer] = {}
         self._abandoned_gets: set[str] = set()
         self._abandoned_tags: set[str] = set()
 
@@ -229,13 +228,13 @@ class Deliveries:
 
     def consumers(self) -> list[Consumer]:
         """Return the present consumers."""
-        return [consumer for consumer, _arrivals in list(self._consumers.values())]
+        return list(self._consumers.values())
 
     def has_callbacks(self) -> bool:
         """Return whether a consumer has a callback."""
         return any(each.callback for each in self.consumers())
 
-    def add(self, consumer: Consumer, arrivals: Arrivals) -> None:
+    def add(self, consumer: Consumer) -> None:
         """Add a consumer.
 
         Raises:
@@ -246,26 +245,21 @@ class Deliveries:
                 raise NotAllowedError(
                     530, f"NOT_ALLOWED - attempt to reuse consumer tag '{consumer.tag}'"
                 )
-            self._consumers[consumer.tag] = consumer, arrivals
+            self._consumers[consumer.tag] = consumer
             self._abandoned_tags.discard(consumer.tag)
 
     def remove(self, tag: str) -> Consumer | None:
         """End and remove a consumer; without callback it still hands out what has arrived."""
-        with self._lock:
-            consumer, arrivals = self._consumers.pop(tag, (None, None))
-        if consumer is None or arrivals is None:
-            return None
-        arrivals.end()
-        self.callbacks.remove(consumer)
+        consumer = self._pop(tag)
+        if consumer is not None:
+            self.callbacks.remove(consumer)
         return consumer
 
     def cancel(self, tag: str) -> None:
         """End and remove a consumer, and requeue what its user has not seen."""
-        with self._lock:
-            consumer, arrivals = self._consumers.pop(tag, (None, None))
-        if consumer is not None and arrivals is not None:
-            arrivals.end()
-            self._requeue([*arrivals.take_all(), *self.callbacks.remove(consumer)])
+        consumer = self._pop(tag)
+        if consumer is not None:
+            self._requeue([*consumer.arrivals.take_all(), *self.callbacks.remove(consumer)])
 
     def abandon_consumer(self, tag: str) -> None:
         """Cancel a consumer that was not answered in time; requeue whatever it delivers later."""
@@ -277,27 +271,27 @@ class Deliveries:
 
     def drop_unseen(self) -> None:
         """Forget all deliveries that the user has not seen: the broker has requeued them."""
-        for consumer, arrivals in list(self._consumers.values()):
-            arrivals.take_all()
+        for consumer in self.consumers():
+            consumer.arrivals.take_all()
             self.callbacks.remove(consumer)
 
     def end_all(self, error: ClientError | None) -> None:
         """End all consumers, with the error if there is one, and `start_consuming`."""
-        for _consumer, arrivals in list(self._consumers.values()):
-            arrivals.end(error)
+        for consumer in self.consumers():
+            consumer.arrivals.end(error)
         self.callbacks.stop(error)
 
     def receive(self, record: Inbound) -> None:
         """Hand over a delivery; ignore one for an earlier user of the channel's name."""
         label = record.text(REF).rpartition("/")[0]
         with self._lock:  # an abandoned consumer must receive nothing more
-            consumer, arrivals = self._consumers.get(label, (None, None))
-            if consumer is not None and arrivals is not None:
+            consumer = self._consumers.get(label)
+            if consumer is not None:
                 delivery = self._delivery(record, label)
                 if consumer.callback is not None:
                     self.callbacks.put(consumer, delivery)
                 else:
-                    arrivals.put(delivery)
+                    consumer.arrivals.put(delivery)
                 return
         if label in self._abandoned_tags:
             self._requeue([self._delivery(record, label)])
@@ -305,6 +299,13 @@ class Deliveries:
         deliveries = self._gets.get(label)
         if deliveries is not None:
             deliveries.append(self._delivery(record, ""))
+
+    def _pop(self, tag: str) -> Consumer | None:
+        with self._lock:
+            consumer = self._consumers.pop(tag, None)
+        if consumer is not None:
+            consumer.arrivals.end()
+        return consumer
 
     def _delivery(self, record: Inbound, consumer_tag: str) -> Delivery:
         delivery = delivery_of(record, consumer_tag)

@@ -116,6 +116,7 @@ class Publisher:
             self._wait_for_flow()
         key = record_key.encode() if isinstance(record_key, str) else record_key
         address = self._link.address
+        flags = {"confirm": self._wants_confirms, "mandatory": mandatory, "immediate": immediate}
         record = publish_record(
             body,
             address.vhost,
@@ -124,7 +125,7 @@ class Publisher:
             routing_key,
             properties,
             headers,
-            _flags(confirm=self._wants_confirms, mandatory=mandatory, immediate=immediate),
+            ",".join(name for name, is_set in flags.items() if is_set),
             kafka_headers,
             key if key is not None else self._record_key,
         )
@@ -265,8 +266,3 @@ class Publisher:
         for pending in self._confirms.sent_before(now_s - blocked_s):
             if pending.is_stored:
                 self._confirms.failed(pending, FlowStoppedError(text))
-
-
-def _flags(*, confirm: bool, mandatory: bool, immediate: bool) -> str:
-    flags = {"confirm": confirm, "mandatory": mandatory, "immediate": immediate}
-    return ",".join(name for name, is_set in flags.items() if is_set)

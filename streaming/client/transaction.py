@@ -206,15 +206,7 @@ class Transactions:
 
     @contextmanager
     def begin(self, on_flow: OnFlow) -> Iterator[Transaction]:
-        """Run a transaction: check and commit at the end, abort on an exception.
-
-        Raises:
-            ClientError: this thread is in a transaction, or the job has no topic for them.
-            BrokerError: the broker would refuse some of it; nothing takes effect.
-            NoAnswerError: the job does not answer; nothing takes effect.
-            TransactionAbortedError: Kafka aborted it; nothing takes effect.
-            KafkaUnreachableError: Kafka does not answer.
-        """
+        """Check and commit at the end, abort on an exception; see `Connection.transaction`."""
         topic = self._link.address.transactions
         if topic is None:
             raise ClientError(
@@ -241,7 +233,6 @@ class Transactions:
             publisher.end()
 
     def _check(self, steps: Steps, channel: str) -> None:
-        """Ask the broker whether it would refuse any of the steps; raises the first refusal."""
         self._link.check_open()
         checks = steps.checks(self._link.address.max_message_bytes // 2)
         self._link.commands.request_all(checks, channel)

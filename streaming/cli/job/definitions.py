@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job import options
 from streaming.cli.output import print_json
@@ -38,7 +39,7 @@ _MARKS = {"create": "+", "replace": "~", "same": "=", "conflict": "!"}
 def export(
     *,
     vhost: OneVhost = None,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
@@ -56,7 +57,7 @@ def import_(
     file: File,
     *,
     vhost: OneVhost = None,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
@@ -81,7 +82,7 @@ def plan(
     *,
     vhost: OneVhost = None,
     as_json: AsJson = False,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:

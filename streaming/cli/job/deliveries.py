@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job import options
 from streaming.cli.output import preview, print_json, print_rows, printable
@@ -43,7 +44,7 @@ def get(
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
     as_json: AsJson = False,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -85,7 +86,7 @@ def ack(
     *,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -107,7 +108,7 @@ def reject(
     ] = False,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -150,7 +151,7 @@ def consume(
     prefetch: Annotated[
         int, typer.Option("--prefetch", min=1, help="The most unacked messages.")
     ] = 10,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

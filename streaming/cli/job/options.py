@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from streaming.cli.config import DEFAULT_FILE
-
 if TYPE_CHECKING:
     from streaming.client import Channel, Connection
 
 MAX_SECONDS: Final = 7 * 86_400.0
 
-DEFAULT_CONFIG: Final = DEFAULT_FILE
 DEFAULT_USER: Final = "guest"
 DEFAULT_VHOST: Final = "/"
 DEFAULT_TIMEOUT_S: Final = 4.0  # an outage is reported within 5 s, start and end included
@@ -29,7 +26,6 @@ def _seconds(value: float | None) -> float | None:
     return value
 
 
-Config = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The job's dlx.toml.")]
 User = Annotated[str, typer.Option("--user", metavar="NAME", help="User to act as.")]
 Vhost = Annotated[str, typer.Option("--vhost", metavar="NAME", help="Vhost to use.")]
 Timeout = Annotated[

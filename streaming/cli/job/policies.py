@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import options
 
@@ -41,7 +42,7 @@ def set_(
         ),
     ] = None,
     operator: Operator = False,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -65,7 +66,7 @@ def clear(
     name: Name,
     *,
     operator: Operator = False,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

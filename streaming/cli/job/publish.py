@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job import options
 from streaming.cli.output import printable
@@ -38,7 +39,7 @@ def publish(
     lines: Annotated[
         bool, typer.Option("--lines", help="Publish one message per line of stdin.")
     ] = False,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

@@ -200,33 +200,32 @@ def _arrival(history: "MessageHistory") -> Iterator[Line]:
     if message is None:
         yield "  the table messages has no row for it; see `dlx balance`", "bad"
         return
+    for line in _published(message):
+        yield f"  {line}", "plain"
+
+
+def _published(message: dict[str, Any]) -> Iterator[str]:
     origin = message["origin"]
     on_channel = f" on channel {message['channel']}" if message["channel"] else ""
     yield (
-        (
-            f"  published to exchange {message['exchange']!r} with key {message['routing_key']!r} "
-            f"in vhost {message['vhost']!r} by {message['user']}{on_channel}"
-        ),
-        "plain",
+        f"published to exchange {message['exchange']!r} with key {message['routing_key']!r} in "
+        f"vhost {message['vhost']!r} by {message['user']}{on_channel}"
     )
     yield (
-        (
-            f"  from topic {origin.get('topic')}, partition {message['partition']}, offset "
-            f"{message['offset']}, at {origin.get('timestamp')}, in batch {message['batch_id']}"
-        ),
-        "plain",
+        f"from topic {origin.get('topic')}, partition {message['partition']}, offset "
+        f"{message['offset']}, at {origin.get('timestamp')}, in batch {message['batch_id']}"
     )
     flags = [flag for flag in ("mandatory", "immediate", "confirm") if message[flag]]
     if flags:
-        yield f"  flags: {', '.join(flags)}", "plain"
+        yield f"flags: {', '.join(flags)}"
     for title in ("properties", "headers"):
         if message[title]:
-            yield f"  {title}: {compact(message[title])}", "plain"
+            yield f"{title}: {compact(message[title])}"
     for header in message["kafka_headers"]:
-        yield f"  Kafka header {header['key']}: {readable(header['value'])}", "plain"
-    yield f"  body, {message['body_bytes']} bytes:", "plain"
+        yield f"Kafka header {header['key']}: {readable(header['value'])}"
+    yield f"body, {message['body_bytes']} bytes:"
     for line in readable(message["body"]).splitlines() or [""]:
-        yield f"    {line}", "plain"
+        yield f"  {line}"
 
 
 def _generations(events: list[dict[str, Any]]) -> dict[int | None, int]:
@@ -283,10 +282,6 @@ def _end(history: "MessageHistory") -> Iterator[Line]:
         for death in history.deaths[max(history.deaths)]["x_death"]:
             times = f"{death['count']} time{'s' if death['count'] != 1 else ''}"
             keys = ", ".join(repr(key) for key in death["routing_keys"])
-            yield (
-                (
-                    f"  {death['reason']} in queue {death['queue']!r}, {times}, first at "
-                    f"{death['time']}; it came from exchange {death['exchange']!r} with keys {keys}"
-                ),
-                "plain",
-            )
+            place = f"  {death['reason']} in queue {death['queue']!r}, {times}, first at"
+            origin = f"it came from exchange {death['exchange']!r} with keys {keys}"
+            yield f"{place} {death['time']}; {origin}", "plain"

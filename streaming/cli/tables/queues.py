@@ -1,10 +1,10 @@
 """`dlx queues`: what the queues hold, from the tables; and purge, on the running job."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import options
 from streaming.cli.output import preview, print_json, print_rows
@@ -22,22 +22,14 @@ app = typer.Typer(
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
 
-class SortBy(StrEnum):
-    """The columns that queues can be sorted by."""
-
-    NAME = "name"
-    READY = "ready"
-    UNACKED = "unacked"
-    BYTES = "bytes"
-
-
 @app.command("list")
 def list_(
     *,
     vhost: VhostFilter = None,
     sort: Annotated[
-        SortBy, typer.Option("--sort", help="Sort by name, or by a number, largest first.")
-    ] = SortBy.NAME,
+        Literal["name", "ready", "unacked", "bytes"],
+        typer.Option("--sort", help="Sort by name, or by a number, largest first."),
+    ] = "name",
     as_json: AsJson = False,
     tables: TablesLocation = None,
 ) -> int:
@@ -46,8 +38,8 @@ def list_(
 
     with open_tables(tables) as opened:
         queues = list_queues(opened, vhost)
-    if sort != SortBy.NAME:
-        queues.sort(key=lambda queue: getattr(queue, sort.value), reverse=True)
+    if sort != "name":
+        queues.sort(key=lambda queue: getattr(queue, sort), reverse=True)
     if as_json:
         for queue in queues:
             print_json(queue)
@@ -101,7 +93,7 @@ def peek(
 def purge(
     queue: QueueName,
     *,
-    config: options.Config = options.DEFAULT_CONFIG,
+    config: ConfigFile = DEFAULT_FILE,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

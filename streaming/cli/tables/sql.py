@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from streaming.cli.config import DEFAULT_FILE
+from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ DRIVER_MEMORY: Final = "1g"
 
 def sql(
     *,
-    config: Annotated[
-        Path, typer.Option("--config", "-c", help="The job's dlx.toml.", metavar="FILE")
-    ] = DEFAULT_FILE,
+    config: ConfigFile = DEFAULT_FILE,
     execute: Annotated[
         str | None,
         typer.Option(

@@ -22,13 +22,12 @@ from topology.errors import InvalidTopologyError
 Answer = dict[str, Any]
 
 CHECK_EVERY_S = 0.5
-MAY_TAKE_EFFECT = "It may still take effect."
-ABORTED = "The transaction is aborted: none of it takes effect."
 
 
 class _Request(NamedTuple):
     """A command that waits for its answer."""
 
+    reply_id: str
     op: str
     answer: Future[Answer]
     stored: threading.Event  # set once Kafka has the command
@@ -64,16 +63,14 @@ class CommandClient:
         timeout_s: float | None = None,
         extra_wait_s: float = 0.0,
     ) -> Answer:
-        """Send a command and wait for its answer.
+        """Send a command and wait for its answer; see `Connection.request`.
 
         Args:
             timeout_s: overrides the client's.
             extra_wait_s: how much longer to wait while Kafka has the command and the job is alive.
 
         Raises:
-            ClientError: the command is malformed, or this is the answering thread; nothing is sent.
-            BrokerError: the broker refused the command.
-            NoAnswerError, KafkaUnreachableError: no answer in time.
+            ClientError: also if this is the answering thread; nothing is sent.
         """
         [answer] = self.request_all([document], channel, timeout_s, extra_wait_s)
         return answer
@@ -92,27 +89,26 @@ class CommandClient:
                 "futures: it cannot wait for an answer; send the command from another thread"
             )
         wait_s = self._timeout_s if timeout_s is None else timeout_s
-        sent: dict[str, _Request] = {}
+        sent: list[_Request] = []
         try:
             for document in documents:
-                request, reply_id = self._send(document, channel)
-                sent[reply_id] = request
+                sent.append(self._send(document, channel))  # noqa: PERF401 (kept if one fails)
             start_s = time.monotonic()
-            return [self._answer(each, start_s, wait_s, extra_wait_s) for each in sent.values()]
+            return [self._answer(each, start_s, wait_s, extra_wait_s) for each in sent]
         finally:
             with self._lock:
-                for reply_id in sent:
-                    self._requests.pop(reply_id, None)
+                for each in sent:
+                    self._requests.pop(each.reply_id, None)
 
     def request_async(
         self, document: Mapping[str, Any], channel: str, then: Callable[[Answer], None]
     ) -> None:
         """Send a command; `then` gets the answer, if one comes, on the answering thread."""
-        request, reply_id = self._send(document, channel)
+        request = self._send(document, channel)
 
         def done(answer: Future[Answer]) -> None:
             with self._lock:
-                self._requests.pop(reply_id, None)
+                self._requests.pop(request.reply_id, None)
             if answer.exception() is None:
                 then(answer.result())
 
@@ -125,7 +121,7 @@ class CommandClient:
 
         `then` runs on the answering thread, after every answer and confirm of earlier records.
         """
-        request, _reply_id = self._send({"op": "renew"}, channel, topic, partition)
+        request = self._send({"op": "renew"}, channel, topic, partition)
 
         def done(answer: Future[Answer]) -> None:
             if answer.exception() is None or isinstance(answer.exception(), BrokerError):
@@ -168,7 +164,7 @@ class CommandClient:
         )
 
     def no_answer(
-        self, what: str, wait_s: float, consequence: str = MAY_TAKE_EFFECT
+        self, what: str, wait_s: float, consequence: str = "It may still take effect."
     ) -> NoAnswerError:
         """Return the error for a record that Kafka has and the job did not answer."""
         return NoAnswerError(
@@ -183,7 +179,7 @@ class CommandClient:
         channel: str,
         topic: str | None = None,
         partition: int = BY_KEY,
-    ) -> tuple[_Request, str]:
+    ) -> _Request:
         reply_id = uuid.uuid4().hex
         document = {**document, "channel": channel, "reply_id": reply_id}
         try:
@@ -191,7 +187,7 @@ class CommandClient:
         except InvalidTopologyError as error:
             raise ClientError(f"the command {document['op']} cannot be sent: {error}") from error
         record = command_record(document, self._address.vhost, channel)
-        request = _Request(document["op"], Future(), threading.Event())
+        request = _Request(reply_id, document["op"], Future(), threading.Event())
         with self._lock:
             self._requests[reply_id] = request
 
@@ -202,7 +198,7 @@ class CommandClient:
                 _finish(request.answer, error=self.kafka_error(str(error.str())))
 
         self._sender.send(topic or self._address.commands, record, on_report, partition=partition)
-        return request, reply_id
+        return request
 
     def _answer(
         self, request: _Request, start_s: float, wait_s: float, extra_wait_s: float
@@ -220,9 +216,10 @@ class CommandClient:
     def _timeout(self, request: _Request, wait_s: float) -> ClientError:
         is_check = request.op == "check"
         if request.stored.is_set():
-            if is_check:
-                return self.no_answer("the check of a transaction", wait_s, ABORTED)
-            return self.no_answer(f"the command {request.op}", wait_s)
+            if not is_check:
+                return self.no_answer(f"the command {request.op}", wait_s)
+            aborted = "The transaction is aborted: none of it takes effect."
+            return self.no_answer("the check of a transaction", wait_s, aborted)
         consequence = "the transaction is aborted" if is_check else "it may take effect later"
         return self.kafka_error(f"not within {wait_s:g} s; {consequence}")
 
@@ -230,7 +227,6 @@ class CommandClient:
 def _finish(
     answer: Future[Answer], result: Answer | None = None, error: ClientError | None = None
 ) -> None:
-    """Complete a request, unless it is complete."""
     with suppress(InvalidStateError):
         if error is not None:
             answer.set_exception(error)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli import dev_test
-from streaming.cli.dev_test import STATIC_CHECKS, Check, pytest_checks, run_checks
+from streaming.cli import development
+from streaming.cli.development import STATIC_CHECKS, Check, pytest_checks, run_checks
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PRINTS = Check("first", ("-c", "print('first ran')"))
@@ -132,7 +132,7 @@ def test_ci_runs_the_command_that_the_contributors_run(project):
 
 
 def test_outside_a_checkout_there_is_nothing_to_test(dlx, monkeypatch, tmp_path):
-    monkeypatch.setattr(dev_test, "ROOT", tmp_path)
+    monkeypatch.setattr(development, "ROOT", tmp_path)
 
     status, stdout, stderr = dlx("test")
 
@@ -151,7 +151,7 @@ def test_the_command_runs_the_static_checks_and_then_the_tests(dlx, monkeypatch)
         ran.append((checks, folder))
         return 1
 
-    monkeypatch.setattr(dev_test, "run_checks", note)
+    monkeypatch.setattr(development, "run_checks", note)
 
     status, _, _ = dlx("test", "--all", "--durations", "7")
 

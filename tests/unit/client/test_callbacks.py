@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streaming.client.consumer import Arrivals, CallbackQueue, Consumer
+from streaming.client.consumer import CallbackQueue, Consumer
 from streaming.client.errors import ClientError
 from streaming.client.messages import Delivery
 
@@ -18,7 +18,6 @@ def a_consumer(calls: list[Any]) -> Consumer:
         auto_ack=False,
         timeout_s=None,
         callback=calls.append,
-        arrivals=Arrivals(),
         cancel=calls.append,
     )
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from streaming.cli import docs
+from streaming.cli import development
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 
 ACTIONS = ("serve", "generate", "record", "measure")
@@ -26,7 +26,7 @@ def calls(monkeypatch):
             return self.status
 
     made = Calls()
-    monkeypatch.setattr("streaming.cli.docs.subprocess.run", made.run)
+    monkeypatch.setattr("streaming.cli.development.subprocess.run", made.run)
     return made
 
 
@@ -34,12 +34,12 @@ def calls(monkeypatch):
 def test_an_option_names_what_is_done(calls, action):
     wanted = dict.fromkeys(ACTIONS, False) | {action: True}
 
-    assert docs.build_docs(**wanted) == EXIT_OK
+    assert development.build_docs(**wanted) == EXIT_OK
     assert calls == [(sys.executable, "-m", "tools.docs", action)]
 
 
 def test_without_an_option_the_site_is_built(calls):
-    docs.build_docs(**dict.fromkeys(ACTIONS, False))
+    development.build_docs(**dict.fromkeys(ACTIONS, False))
 
     assert calls == [(sys.executable, "-m", "tools.docs", "build")]
 
@@ -47,13 +47,13 @@ def test_without_an_option_the_site_is_built(calls):
 def test_a_failure_is_passed_on_and_ends_it(calls):
     calls.status = 1
 
-    assert docs.build_docs(**dict.fromkeys(ACTIONS, True)) == EXIT_FINDINGS
+    assert development.build_docs(**dict.fromkeys(ACTIONS, True)) == EXIT_FINDINGS
     assert len(calls) == 1
 
 
 def test_outside_a_checkout_it_refuses(calls, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    monkeypatch.setattr(development, "ROOT", tmp_path)
 
-    assert docs.build_docs(**dict.fromkeys(ACTIONS, False)) == EXIT_INVALID
+    assert development.build_docs(**dict.fromkeys(ACTIONS, False)) == EXIT_INVALID
     assert str(tmp_path) in capsys.readouterr().err
     assert calls == []

@@ -1,4 +1,7 @@
-"""`dlx test`: every check of this project, those that fail soonest first."""
+"""`dlx test`, `dlx docs` and `dlx compile`: check, document and compile this project.
+
+`dlx test` runs the checks that fail soonest first.
+"""
 
 import subprocess
 import sys
@@ -103,3 +106,54 @@ def run_suite(
         return EXIT_INVALID
     checks = pytest_checks(fast=fast, every=every, durations=durations)
     return run_checks((*STATIC_CHECKS, *checks), ROOT)
+
+
+def build_docs(
+    *,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the site and rebuild it as pages change.")
+    ] = False,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Renew the generated parts of the pages.")
+    ] = False,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Renew the terminal recordings from a real demo and job."),
+    ] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure this machine and redraw the figures.")
+    ] = False,
+) -> int:
+    """Build the documentation of this checkout as a site, in build/site.
+
+    Exit status: 0, 1 if the site has an error, 2 outside a checkout.
+    """
+    if not (ROOT / "tools" / "docs").is_dir():
+        print(f"dlx docs works in a checkout of the project, not in {ROOT}", file=sys.stderr)
+        return EXIT_INVALID
+    wanted = {"serve": serve, "generate": generate, "record": record, "measure": measure}
+    for action in [name for name, asked in wanted.items() if asked] or ["build"]:
+        command = (sys.executable, "-m", "tools.docs", action)
+        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+            return EXIT_FINDINGS
+    return EXIT_OK
+
+
+def compile_core(
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Build here instead of in the user's cache.")
+    ] = None,
+) -> int:
+    """Compile the broker's core with mypyc.
+
+    Takes half a minute and needs a C compiler. The behaviour stays the same. Set DLX_COMPILED to
+    use the build; without it, or with a build of other sources, the plain Python code runs.
+    """
+    from streaming.compiled import VARIABLE, default_folder
+    from streaming.compiled.build import build
+
+    target = default_folder() if folder is None else folder.absolute()
+    build(target)
+    print(f"built {target}")
+    print(f"{VARIABLE}={1 if folder is None else target} dlx run ... uses it")
+    return EXIT_OK
