@@ -5,8 +5,8 @@ give the same results for the same records. Importing this package loads neither
 """
 
 from streaming.config.clients import jvm_properties, librdkafka_properties
-from streaming.config.flow import Absolute, FlowSettings, Relative, Watermark
-from streaming.config.inputs import InputSettings, RecordHeader, RecordKey, Selector, TopicMapping
+from streaming.config.flow import Absolute, FlowSettings, Relative
+from streaming.config.inputs import InputSettings, RecordHeader, RecordKey, TopicMapping
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.loading import load_config, parse_config, read_config
@@ -15,11 +15,6 @@ from streaming.config.outbound import OutboundSettings, alive_topic
 from streaming.config.outcome import outcome_changes, outcome_hash, outcome_settings
 from streaming.config.secrets import Secret, SecretText, reveal
 from streaming.config.tables import TablesSettings
-from streaming.config.template import (
-    SectionReference,
-    SettingReference,
-    settings_reference,
-    show_config,
-)
+from streaming.config.template import settings_reference, show_config
 from streaming.config.types import InvalidConfigError
 from streaming.config.vhosts import UserSettings, VhostSettings

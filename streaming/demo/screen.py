@@ -13,17 +13,6 @@ from streaming.demo.story import QUEUES
 
 LINE_EVERY_S: Final = 5.0
 
-ROLES: Final = {
-    "payments": "worker acks, rejects, or parks after 3 tries",
-    "payments.retry": "waits 2 s, then back to payments",
-    "shipping": "quorum, kafka-python worker; delivery limit 2",
-    "quotes": "slow worker; quotes expire after 1.5 s",
-    "parking-lot": "messages that need a human",
-    "dashboard": "holds 50, no consumer: drops its oldest",
-    "overflow": "what dashboard dropped; holds 200",
-    "unroutable": "behind the alternate exchange: misspelt keys",
-}
-
 
 class ScreenState(NamedTuple):
     """Everything that one screen shows.
@@ -73,7 +62,7 @@ def render(state: ScreenState) -> Group:
     for name in _queue_names(state):
         depth = state.depths.get(name, Depth())
         counts = (depth.ready, depth.unacked, state.died_in.get(name, 0))
-        table.add_row(name, *map(str, counts), ROLES.get(name, ""))
+        table.add_row(name, *map(str, counts), QUEUES.get(name, ""))
     return Group(
         table,
         Text(f"deaths   {_deaths(state.deaths)}", style="yellow"),

@@ -35,17 +35,17 @@ _PROPERTIES: Final = {"content_type": "application/json", "delivery_mode": 2}
 
 REGIONS: Final = ("eu", "us", "asia")
 
-QUEUES: Final = (
-    PAYMENTS,
-    "payments.retry",
-    SHIPPING,
-    QUOTES,
-    "parking-lot",
-    "dashboard",
-    "overflow",
-    "unroutable",
-)
-"""All queues, in the order of the screen."""
+QUEUES: Final = {
+    PAYMENTS: "worker acks, rejects, or parks after 3 tries",
+    "payments.retry": "waits 2 s, then back to payments",
+    SHIPPING: "quorum, kafka-python worker; delivery limit 2",
+    QUOTES: "slow worker; quotes expire after 1.5 s",
+    "parking-lot": "messages that need a human",
+    "dashboard": "holds 50, no consumer: drops its oldest",
+    "overflow": "what dashboard dropped; holds 200",
+    "unroutable": "behind the alternate exchange: misspelt keys",
+}
+"""Queue -> its role, in the order of the screen."""
 
 WORKED: Final = (PAYMENTS, "payments.retry", SHIPPING, QUOTES)
 """The queues that are empty once all work is done."""

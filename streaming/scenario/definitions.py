@@ -12,15 +12,9 @@ from typing import TypeVar
 import msgspec
 
 from topology.declarations import Binding, Definitions, DestinationType, Exchange, Policy, Queue
+from topology.definitions import objects
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.load import DESCRIPTIVE
-from topology.definitions.objects import (
-    read_binding,
-    read_exchange,
-    read_operator_policy,
-    read_policy,
-    read_queue,
-)
 from topology.definitions.vhost_reader import with_supported_keys
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
@@ -61,11 +55,13 @@ class _Reader:
         self._vhost: str | None = None
 
     def read(self) -> Definitions:
-        exchanges = self._each("exchanges", read_exchange, self._keep_exchange)
+        exchanges = self._each("exchanges", objects.read_exchange, self._keep_exchange)
         queues = self._each("queues", _read_queue, self._keep_queue)
-        bindings = self._each("bindings", read_binding, self._keep_binding)
-        policies = self._each("policies", read_policy, lambda *_: True)
-        operator_policies = self._each("operator_policies", read_operator_policy, lambda *_: True)
+        bindings = self._each("bindings", objects.read_binding, self._keep_binding)
+        policies = self._each("policies", objects.read_policy, lambda *_: True)
+        operator_policies = self._each(
+            "operator_policies", objects.read_operator_policy, lambda *_: True
+        )
         for fields in self._objects("parameters"):
             self._parameter(fields, policies, operator_policies)
         for name, why in _ELSEWHERE.items():
@@ -166,9 +162,9 @@ class _Reader:
             return
         value = Fields(fields.value("value"), fields.at("value"), self._report)
         if component == "policy":
-            policy, into = read_policy(value, name), policies
+            policy, into = objects.read_policy(value, name), policies
         else:
-            policy, into = read_operator_policy(value, name), operator_policies
+            policy, into = objects.read_operator_policy(value, name), operator_policies
         value.leave_out_unknown()
         if value.sound:
             into.append((policy, value))
@@ -184,7 +180,7 @@ def _supported(policies: Iterable[tuple[Policy, Fields]], *, operator: bool) -> 
 
 def _read_queue(fields: Fields) -> Queue:
     """A queue; exports of RabbitMQ 4 give its type outside the arguments too."""
-    queue = read_queue(fields)
+    queue = objects.read_queue(fields)
     queue_type = fields.text("type", "classic").removeprefix("rabbit_").removesuffix("_queue")
     if queue_type == "classic" or "x-queue-type" in queue.arguments:
         return queue

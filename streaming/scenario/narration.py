@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from streaming.broker.dead_letters.x_death import matching_headers
 from streaming.broker.events import DeathOutcome, Kind
-from streaming.broker.message import NO_COPY, Copy, Envelope
+from streaming.broker.message import NO_COPY, Copy
 from streaming.broker.publishing import NO_CONSUMERS
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.message_paths import READY, MessagePaths
@@ -91,15 +91,12 @@ class Narration:
     def _sentences(self, row: int, plans: dict[int, DeathOutcome]) -> Iterator[Sentence]:
         events = self._broker.shard.events
         kind, queue, copy = Kind(events.kinds[row]), events.queues[row], events.copies[row]
-        detail = self._detail(row)
         if copy is not None:
             yield from self._of_copy(row, kind, queue, copy, plans)
         elif row in events.messages:
-            message, envelope = events.messages[row]
-            number = events.numbers[row]
-            yield from self._of_message(kind, queue, message.offset, envelope, detail, number)
+            yield from self._of_message(row, kind, queue)
         else:
-            yield from _of_the_rest(kind, queue, detail)
+            yield from _of_the_rest(kind, queue, self._detail(row))
 
     # -- copies
 
@@ -229,16 +226,10 @@ class Narration:
 
     # -- messages that are in no queue
 
-    def _of_message(
-        self,
-        kind: Kind,
-        queue: str,
-        offset: int,
-        envelope: Envelope | None,
-        detail: dict[str, Any],
-        number: int,
-    ) -> Iterator[Sentence]:
-        name = self._names[offset]
+    def _of_message(self, row: int, kind: Kind, queue: str) -> Iterator[Sentence]:
+        events = self._broker.shard.events
+        message, envelope = events.messages[row]
+        offset, name = message.offset, self._names[message.offset]
         match kind:
             case Kind.REFUSED:
                 letter = ""
@@ -254,7 +245,7 @@ class Narration:
                     keys = keys_words(envelope.routing_keys)
                     why = f": {exchange_words(envelope.exchange)} has no route for {keys}"
                 yield f"{name} reaches no queue, and is dropped{why}", "bad"
-            case Kind.RETURNED if number == NO_CONSUMERS:
+            case Kind.RETURNED if events.numbers[row] == NO_CONSUMERS:
                 self.paths.no_queue(offset, "returned: no consumer")
                 what = "finds no consumer that can take it at once"
                 yield f"{name} {what}, and is returned to its publisher", "bad"
@@ -262,6 +253,7 @@ class Narration:
                 self.paths.no_queue(offset, "returned: no queue")
                 yield f"{name} reaches no queue, and is returned to its publisher", "bad"
             case _:
+                detail = self._detail(row)
                 self.paths.no_queue(offset, f"refused: {detail.get('code')}")
                 yield _refused(detail), "bad"
 
