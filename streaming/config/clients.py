@@ -103,17 +103,15 @@ def _translated(security: Mapping[str, str]) -> dict[str, str]:
     if "security.protocol" in rest:
         translated["security.protocol"] = rest.pop("security.protocol").upper()
     if "sasl.username" in rest or "sasl.password" in rest:
-        username, password = rest.pop("sasl.username", ""), rest.pop("sasl.password", "")
+        given = (rest.pop("sasl.username", ""), rest.pop("sasl.password", ""))
         module = _LOGIN_MODULES.get(rest.get("sasl.mechanism", "").upper())
         if module is None:
             mechanisms = ", ".join(_LOGIN_MODULES)
             what = f"must be one of {mechanisms} if a user name or password is given"
             problems.append(Problem(join_key(_SECURITY, "sasl.mechanism"), what))
         else:
-            user, key = (
-                each.replace("\\", r"\\").replace('"', r"\"") for each in (username, password)
-            )
-            login = f'{module} required username="{user}" password="{key}";'
+            username, password = (text.replace("\\", r"\\").replace('"', r"\"") for text in given)
+            login = f'{module} required username="{username}" password="{password}";'
             translated["sasl.jaas.config"] = SecretText(login)
     for name, target in (("ssl.ca.location", "location"), ("ssl.ca.pem", "certificates")):
         if name in rest:

@@ -13,17 +13,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.headers import delivered_headers
 from streaming.protocol.properties import PROPERTIES
-from streaming.scenario.replies import (
-    START_MS,
-    VHOST,
-    Answered,
-    Confirmed,
-    Delivered,
-    Refused,
-    Reply,
-    Returned,
-    error_record,
-)
+from streaming.scenario import replies
 from streaming.scenario.steps import Publish
 from topology.values import Compat, Timestamp
 
@@ -32,18 +22,18 @@ class CoreBroker:
     """A `Broker` in memory."""
 
     def __init__(self, compat: Compat) -> None:
-        self.shard = Shard(ShardConfig(vhost=VHOST, compat=compat), MemoryStore())
+        self.shard = Shard(ShardConfig(vhost=replies.VHOST, compat=compat), MemoryStore())
         self.bodies: list[str] = []  # by offset of the message
         self.refs: dict[int, str] = {}  # of deliveries, by row of their event
         self._compat: Compat = compat
         self._actors: dict[str, Actor] = {}
 
-    def advance(self, at_ms: int) -> list[Reply]:
+    def advance(self, at_ms: int) -> list[replies.Reply]:
         """See `Broker`."""
-        self.shard.advance(START_MS + at_ms)
+        self.shard.advance(replies.START_MS + at_ms)
         return self._replies()
 
-    def publish(self, publish: Publish) -> list[Reply]:
+    def publish(self, publish: Publish) -> list[replies.Reply]:
         """See `Broker`."""
         offset = len(self.bodies)
         self.bodies.append(publish.body)
@@ -54,7 +44,7 @@ class CoreBroker:
         self.shard.publish(self.shard.now_ms, message, publish.publication, flags, actor)
         return self._replies()
 
-    def command(self, command: Command) -> list[Reply]:
+    def command(self, command: Command) -> list[replies.Reply]:
         """See `Broker`."""
         channel = getattr(command, "channel", None) or ""
         self.shard.command(self.shard.now_ms, command, self._actor(channel))
@@ -67,12 +57,12 @@ class CoreBroker:
     def _actor(self, channel: str) -> Actor:
         return self._actors.setdefault(channel, Actor(None, channel))
 
-    def _replies(self) -> list[Reply]:
+    def _replies(self) -> list[replies.Reply]:
         """The broker's output since the last call."""
-        replies = map(self._reply, self.shard.take_outbound())
-        return [reply for reply in replies if reply is not None]
+        found = map(self._reply, self.shard.take_outbound())
+        return [reply for reply in found if reply is not None]
 
-    def _reply(self, out: outbound.Outbound) -> Reply | None:
+    def _reply(self, out: outbound.Outbound) -> replies.Reply | None:
         match out:
             case outbound.DeliveryOut():
                 self.refs[out.row] = out.ref
@@ -80,18 +70,20 @@ class CoreBroker:
                 headers = delivered_headers(out, self._compat)
                 message = _envelope_record(out.copy.envelope, body, headers)
                 message["redelivered"] = bool(out.delivery_count)
-                return Delivered(out.actor.channel, out.ref, out.delivery_id, out.queue, message)
+                return replies.Delivered(
+                    out.actor.channel, out.ref, out.delivery_id, out.queue, message
+                )
             case outbound.ConfirmOut():
-                return Confirmed(out.ack)
+                return replies.Confirmed(out.ack)
             case outbound.ReturnOut():
                 body = self.bodies[out.message.offset]
                 message = _envelope_record(out.envelope, body, out.envelope.headers)
-                return Returned(out.code, out.text, message)
+                return replies.Returned(out.code, out.text, message)
             case outbound.PublishErrorOut():
-                return Refused(error_record(out.refusal))
+                return replies.Refused(replies.error_record(out.refusal))
             case outbound.AnswerOut():
-                error = None if out.refusal is None else error_record(out.refusal)
-                return Answered(out.result, error)
+                error = None if out.refusal is None else replies.error_record(out.refusal)
+                return replies.Answered(out.result, error)
             case outbound.CancelOut():
                 return None
 

@@ -13,18 +13,9 @@ from typing import Any, Literal, Protocol
 from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.protocol.commands import MAX_COUNT
+from streaming.scenario import replies
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import Scenario
-from streaming.scenario.replies import (
-    VHOST,
-    Answered,
-    Broker,
-    Confirmed,
-    Delivered,
-    Refused,
-    Reply,
-    Returned,
-)
 from streaming.scenario.steps import Publish, Sleep, Step
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
@@ -55,9 +46,9 @@ class OpenDeliveries:
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, Delivered] = {}
+        self._open: dict[str, replies.Delivered] = {}
 
-    def add(self, delivery: Delivered) -> None:
+    def add(self, delivery: replies.Delivered) -> None:
         """Add a delivery; a repeated ref replaces the older one."""
         self._open.pop(delivery.ref, None)
         self._open[delivery.ref] = delivery
@@ -95,20 +86,22 @@ class OpenDeliveries:
         del self._open[ref]
         return True
 
-    def _forget(self, ended: Callable[[Delivered], bool]) -> None:
+    def _forget(self, ended: Callable[[replies.Delivered], bool]) -> None:
         self._open = {ref: one for ref, one in self._open.items() if not ended(one)}
 
 
 class Player:
     """Plays one scenario on one broker."""
 
-    def __init__(self, scenario: Scenario, broker: Broker, watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, broker: replies.Broker, watcher: Watcher | None = None
+    ) -> None:
         self.scenario = scenario
         self._broker = broker
         self._watcher = watcher
         self._queues = {queue.name for queue in scenario.definitions.queues}
         self._consumers: dict[str, dict[str, Any]] = {}
-        self._given: list[Delivered] = []  # in order, without automatically acked ones
+        self._given: list[replies.Delivered] = []  # in order, without automatically acked ones
         self._open = OpenDeliveries()
 
     def play(self) -> Outcome:
@@ -156,7 +149,7 @@ class Player:
         ]
         for command in orders:
             for reply in self._do(command):
-                if isinstance(reply, Answered) and reply.error is not None:
+                if isinstance(reply, replies.Answered) and reply.error is not None:
                     return reply.error
         return None
 
@@ -178,9 +171,9 @@ class Player:
         result: dict[str, Any] = {"confirm": "ack"}
         for reply in self._heard(self._broker.publish(publish)):
             match reply:
-                case Confirmed():
+                case replies.Confirmed():
                     result["confirm"] = "ack" if reply.ack else "nack"
-                case Returned():
+                case replies.Returned():
                     result["returned"] = {
                         "reply_code": reply.code,
                         "reply_text": reply.text,
@@ -188,7 +181,7 @@ class Player:
                         "routing_key": reply.message["routing_key"],
                         "message": reply.message,
                     }
-                case Refused():
+                case replies.Refused():
                     self._open.left(publish.channel)
                     return {"error": reply.error}
         return result
@@ -200,9 +193,9 @@ class Player:
         missed = self._open.before(command)
         for reply in self._do(command):
             match reply:
-                case Delivered() if isinstance(command, commands.Get) and _is_of(reply, command):
+                case replies.Delivered() if _is_of(reply, command):
                     messages.append(_record(reply))
-                case Answered():
+                case replies.Answered():
                     if reply.error is not None:
                         self._open.after(command, refused=True)
                         return {"error": reply.error}
@@ -259,13 +252,13 @@ class Player:
     def _at(self, at_ms: int) -> None:
         self._heard(self._broker.advance(at_ms))
 
-    def _do(self, command: Command) -> list[Reply]:
+    def _do(self, command: Command) -> list[replies.Reply]:
         return self._heard(self._broker.command(command))
 
-    def _heard(self, replies: list[Reply]) -> list[Reply]:
+    def _heard(self, heard: list[replies.Reply]) -> list[replies.Reply]:
         """Collect the deliveries in replies; consumers keep theirs."""
-        for one in replies:
-            if not isinstance(one, Delivered):
+        for one in heard:
+            if not isinstance(one, replies.Delivered):
                 continue
             if one.delivery_id:
                 self._given.append(one)
@@ -273,26 +266,27 @@ class Player:
             consumer = self._consumers.get(one.ref.rpartition("/")[0])
             if consumer is not None and consumer["channel"] == one.channel:
                 consumer["messages"].append(_record(one))
-        return replies
+        return heard
 
 
-def _is_of(delivery: Delivered, get: commands.Get) -> bool:
+def _is_of(delivery: replies.Delivered, command: Command) -> bool:
     """Whether a get returned this delivery; dead letters it caused may go to consumers."""
-    label = delivery.ref.rpartition("/")[0]
-    return delivery.channel == get.channel and label == (get.label or "")
+    if not isinstance(command, commands.Get) or delivery.channel != command.channel:
+        return False
+    return delivery.ref.rpartition("/")[0] == (command.label or "")
 
 
-def _record(delivery: Delivered) -> dict[str, Any]:
+def _record(delivery: replies.Delivered) -> dict[str, Any]:
     return {**delivery.message, "ref": delivery.ref}
 
 
 def _queues_of(document: dict[str, Any]) -> list[str]:
     """The queues that an import declares."""
     try:
-        loaded = load_definitions(document, default_vhost=VHOST)
+        loaded = load_definitions(document, default_vhost=replies.VHOST)
     except InvalidTopologyError:
         return []
-    definitions = loaded.vhosts.get(VHOST)
+    definitions = loaded.vhosts.get(replies.VHOST)
     return [] if definitions is None else [queue.name for queue in definitions.queues]
 
 

@@ -23,16 +23,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 
+from streaming import config
 from streaming.broker.events import ENDINGS, Kind
-from streaming.config import (
-    InputSettings,
-    JobConfig,
-    JobSettings,
-    KafkaSettings,
-    OutboundSettings,
-    UserSettings,
-    VhostSettings,
-)
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.record_sender import RecordSender, SendError
@@ -88,12 +80,12 @@ def play_through_pipeline(
         with EmbeddedKafka(directory / "kafka", progress=progress) as kafka:
             run = PipelineRun(scenarios, compat, RunPlace(directory, kafka.bootstrap_servers))
             run.write_log()
-            config = SessionConfig(
+            session = SessionConfig(
                 work_dir=directory / "work",
                 log_dir=directory / "logs",
                 shuffle_partitions=SHUFFLE_PARTITIONS,
             )
-            spark = make_session(config, progress)
+            spark = make_session(session, progress)
             try:
                 run.run_job(spark)
             finally:
@@ -194,10 +186,10 @@ class PipelineRun:
     def _is_done(self) -> bool:
         return all(self._ends.get(partition, 0) >= end for partition, end in self._written.items())
 
-    def _config(self, max_batch_rows: int = 20_000) -> JobConfig:
+    def _config(self, max_batch_rows: int = 20_000) -> config.JobConfig:
         place = self._place
-        return JobConfig(
-            job=JobSettings(
+        return config.JobConfig(
+            job=config.JobSettings(
                 checkpoint_location=str(place.directory / "checkpoints"),
                 tables_location=str(place.directory / "tables"),
                 log_dir=str(place.directory / "logs"),
@@ -207,16 +199,16 @@ class PipelineRun:
                 max_batch_rows=max_batch_rows,
                 shuffle_partitions=SHUFFLE_PARTITIONS,
             ),
-            kafka=KafkaSettings(bootstrap_servers=(place.bootstrap_servers,)),
-            vhosts={vhost: VhostSettings() for vhost in self._vhosts},
-            users={USER: UserSettings(administrator=True)},
+            kafka=config.KafkaSettings(bootstrap_servers=(place.bootstrap_servers,)),
+            vhosts={vhost: config.VhostSettings() for vhost in self._vhosts},
+            users={USER: config.UserSettings(administrator=True)},
             inputs=(
-                InputSettings(topic=f"{place.name}.none", source="publishes", user=USER),
-                InputSettings(
+                config.InputSettings(topic=f"{place.name}.none", source="publishes", user=USER),
+                config.InputSettings(
                     topic=self._log_topic, source="commands", user=USER, partitions=PARTITIONS
                 ),
             ),
-            outbound=OutboundSettings(topic=f"{place.name}.out.{{vhost}}.{{user}}"),
+            outbound=config.OutboundSettings(topic=f"{place.name}.out.{{vhost}}.{{user}}"),
         )
 
     # -- out
