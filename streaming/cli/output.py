@@ -7,11 +7,14 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value per line.")]
 
 PREVIEW_CHARACTERS: Final = 60
 

@@ -9,8 +9,7 @@ import typer
 from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job import options
-from streaming.cli.output import print_json
-from streaming.cli.tables.options import AsJson
+from streaming.cli.output import AsJson, print_json
 from topology.errors import InvalidTopologyError, Problem
 
 if TYPE_CHECKING:

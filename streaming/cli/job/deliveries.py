@@ -16,8 +16,7 @@ import typer
 from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job import options
-from streaming.cli.output import preview, print_json, print_rows, printable
-from streaming.cli.tables.options import AsJson
+from streaming.cli.output import AsJson, preview, print_json, print_rows, printable
 
 if TYPE_CHECKING:
     from streaming.client import Connection, Delivery

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.output import print_json, print_rows
-from streaming.cli.tables.options import AsJson, TablesLocation, VhostFilter, open_tables
+from streaming.cli.output import AsJson, print_json, print_rows
+from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:

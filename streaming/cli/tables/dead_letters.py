@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.output import compact, print_in_colour, print_json, print_rows, readable
-from streaming.cli.tables.options import AsJson, TablesLocation, VhostFilter, open_tables
+from streaming.cli.output import AsJson, compact, print_in_colour, print_json, print_rows, readable
+from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.output import print_json, print_rows
-from streaming.cli.tables.options import AsJson, TablesLocation, locate, open_tables
+from streaming.cli.output import AsJson, print_json, print_rows
+from streaming.cli.tables.options import TablesLocation, locate, open_tables
 
 app = typer.Typer(
     name="tables",

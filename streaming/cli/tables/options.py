@@ -23,7 +23,6 @@ TablesLocation = Annotated[
         "tables without that file.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value per line.")]
 VhostFilter = Annotated[
     str | None, typer.Option("--vhost", metavar="NAME", help="Only this vhost.")
 ]

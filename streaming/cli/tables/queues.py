@@ -7,8 +7,8 @@ import typer
 from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import options
-from streaming.cli.output import preview, print_json, print_rows
-from streaming.cli.tables.options import AsJson, TablesLocation, VhostFilter, open_tables
+from streaming.cli.output import AsJson, preview, print_json, print_rows
+from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 
 app = typer.Typer(
     name="queues",
