@@ -103,8 +103,8 @@ def progress(tables: Tables, queries: Iterable[str] | None = None) -> list[Progr
 
 def _last_batch(tables: Tables, query_id: str) -> int:
     tables.view(EVENTS, columns=["query_id", "batch_id"], view="batches")
-    found = tables.values("SELECT max(batch_id) FROM batches WHERE query_id = ?", [query_id])
-    return NEVER_APPLIED if found[0][0] is None else int(found[0][0])
+    [(last,)] = tables.values("SELECT max(batch_id) FROM batches WHERE query_id = ?", [query_id])
+    return NEVER_APPLIED if last is None else int(last)
 
 
 def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:

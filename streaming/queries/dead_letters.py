@@ -7,8 +7,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
-from streaming.queries.duckdb_tables import Row, Tables, iso, text
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
 from streaming.queries.message_attributes import ENCODED, MessageId, plain_attributes, present
 
 NAME: Final = "dead_letters"

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.ledger.location import local_path
-from streaming.queries.errors import QueryError
+from topology.errors import DlxError
 
 Row = dict[str, Any]
 
@@ -43,6 +43,10 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """deltalake colours its errors, even in files."""
 
 _DELETION_VECTORS: Final = "deletionVectors"
+
+
+class QueryError(DlxError):
+    """A query cannot be answered: a table is missing, or the query has a mistake."""
 
 
 class Tables:
@@ -67,10 +71,8 @@ class Tables:
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET preserve_insertion_order = false")
-        overflow = (
-            Path(tempfile.gettempdir()) / f"dlx-duckdb-{uuid.uuid4().hex}"
-        )  # DuckDB creates it
-        self.connection.execute(f"SET temp_directory = {text(str(overflow))}")
+        overflow = f"{tempfile.gettempdir()}/dlx-duckdb-{uuid.uuid4().hex}"  # DuckDB creates it
+        self.connection.execute(f"SET temp_directory = {text(overflow)}")
         if threads is not None:
             self.connection.execute(f"SET threads = {threads}")
 
@@ -152,13 +154,16 @@ class Tables:
         """
         table = self.table(name)
         view = view or name
-        kinds = self._kinds(table)
+        document = msgspec.json.decode(table.schema().to_json())
+        kinds = {field["name"]: _duckdb_type(field["type"]) for field in document["fields"]}
         if columns is not None:
             kinds = {column: kinds[column] for column in columns}
         self.drop(view)
         folder = self.folder(name)
         if folder is None:
-            self._copy(table, view, kinds)
+            self.connection.register("dlx_scan", table.scan(columns=list(kinds)))
+            self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS FROM dlx_scan")
+            self.connection.unregister("dlx_scan")
         else:
             paths = [str(folder / file) for file in (self.files(name) if files is None else files)]
             self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {_source(kinds, paths)}")
@@ -177,16 +182,6 @@ class Tables:
                 self.connection.execute(f"DROP {kind} IF EXISTS {quoted(view)}")
             except duckdb.CatalogException:  # it exists and is of the other kind
                 continue
-
-    def _kinds(self, table: DeltaTable) -> dict[str, str]:
-        document = msgspec.json.decode(table.schema().to_json())
-        return {field["name"]: _duckdb_type(field["type"]) for field in document["fields"]}
-
-    def _copy(self, table: DeltaTable, view: str, kinds: Mapping[str, str]) -> None:
-        rows = table.scan(columns=list(kinds))
-        self.connection.register("dlx_scan", rows)
-        self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS FROM dlx_scan")
-        self.connection.unregister("dlx_scan")
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """The rows of a query as plain values: instants as text; bytes must be encoded."""

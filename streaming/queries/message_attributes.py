@@ -18,14 +18,13 @@ _ID_TEXT: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,18})")
 
 
 class MessageId(NamedTuple):
-    """The key of a message in `messages`."""
+    """The key of a message in `messages`; commands print and take it as `1/0/42`."""
 
     topic_number: int
     partition: int
     offset: int
 
     def __str__(self) -> str:
-        """The id as commands print and take it: `1/0/42`."""
         return f"{self.topic_number}/{self.partition}/{self.offset}"
 
     @classmethod

@@ -6,8 +6,7 @@ import msgspec
 
 from streaming.queries.dead_letters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters import plain_row
-from streaming.queries.duckdb_tables import Row, Tables, iso
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import (
     ENCODED,
     MessageId,
@@ -18,6 +17,10 @@ from streaming.queries.message_attributes import (
 )
 
 _MAX_AMBIGUOUS: Final = 10
+_ABOUT: Final = (
+    'message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?'
+)
+"""A condition for the rows that are about one message."""
 
 
 class MessageHistory(msgspec.Struct, frozen=True):
@@ -101,36 +104,23 @@ def _message(tables: Tables, key: MessageId) -> Row | None:
 def _events(tables: Tables, key: MessageId, least: int) -> list[Row]:
     tables.view("events", files=tables.files("events", {"batch_id": least}))
     found = tables.rows(
-        """
+        f"""
         SELECT batch_id, vhost, lane, seq, "at", kind, copy_id, parent_copy_id, queue, reason,
                number, "position", expires_at, exchange, routing_key, "user", channel, detail
-        FROM events
-        WHERE message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?
-        ORDER BY vhost, lane, seq
+        FROM events WHERE {_ABOUT} ORDER BY vhost, lane, seq
         """,
         key,
     )
-    return [
-        {
-            **row,
-            "at": iso(row["at"]),
-            "expires_at": iso(row["expires_at"]),
-            "detail": document(row["detail"]),
-        }
-        for row in found
-    ]
+    for row in found:
+        row["at"], row["expires_at"] = iso(row["at"]), iso(row["expires_at"])
+        row["detail"] = document(row["detail"])
+    return found
 
 
 def _deaths(tables: Tables, key: MessageId, least: int) -> dict[int, Row]:
     tables.view(DEAD_LETTERS, files=tables.files(DEAD_LETTERS, {"batch_id": least}))
-    found = tables.rows(
-        f"""
-        SELECT * REPLACE ({ENCODED})
-        FROM {DEAD_LETTERS}
-        WHERE message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?
-        """,
-        key,
-    )
+    sql = f"SELECT * REPLACE ({ENCODED}) FROM {DEAD_LETTERS} WHERE {_ABOUT}"
+    found = tables.rows(sql, key)
     return {row["seq"]: plain_row(row) for row in found}
 
 

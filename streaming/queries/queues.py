@@ -5,8 +5,7 @@ from typing import Final
 import msgspec
 
 from streaming.queries.current_contents import prepare_contents
-from streaming.queries.duckdb_tables import Row, Tables, iso
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
 from topology.suggestions import did_you_mean
 

@@ -30,14 +30,7 @@ from streaming.config import JobConfig, reveal
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, spark_java_home
-from streaming.spark.jvm import (
-    end_jvm,
-    environment,
-    has_ended,
-    launch_jvm,
-    make_context,
-    own_interrupt_handler,
-)
+from streaming.spark import jvm
 from streaming.spark.scratch import Scratch
 from streaming.spark.settings import (
     delta_settings,
@@ -141,15 +134,15 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
     warnings.filterwarnings("ignore", PANDAS_WARNING, FutureWarning)
     output = config.log_dir.absolute() / "spark.out"
     variables = _process_environment(config, java_home, scratch)
-    with environment(variables), own_interrupt_handler():
+    with jvm.environment(variables), jvm.own_interrupt_handler():
         try:
-            gateway = launch_jvm(_launch_settings(config, java, jars, scratch), output)
+            gateway = jvm.launch_jvm(_launch_settings(config, java, jars, scratch), output)
         except BaseException:
             scratch.remove()
             raise
         _scratch[gateway.proc.pid] = scratch
         try:
-            context = make_context(_settings(config, scratch), gateway)
+            context = jvm.make_context(_settings(config, scratch), gateway)
         except BaseException:
             _end(gateway)
             raise
@@ -166,7 +159,7 @@ def stop_session(spark: SparkSession) -> None:
     """
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (pyspark keeps the JVM for ever otherwise)
     assert gateway is not None
-    if has_ended(gateway, 0):
+    if jvm.has_ended(gateway, 0):
         SparkContext._active_spark_context = None  # noqa: SLF001 (its stop would ask the JVM)
     else:
         spark.stop()
@@ -176,7 +169,7 @@ def stop_session(spark: SparkSession) -> None:
 def explain_lost_jvm(spark: SparkSession) -> EmbeddedError | None:
     """An error that says so if Spark's JVM has ended; None if it still runs."""
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (as above)
-    if gateway is None or not has_ended(gateway, JVM_ENDS_S):
+    if gateway is None or not jvm.has_ended(gateway, JVM_ENDS_S):
         return None
     status = gateway.proc.returncode
     how = f"killed by signal {-status}" if status < 0 else f"with status {status}"
@@ -256,8 +249,7 @@ def _process_environment(
 
 
 def _end(gateway: Any) -> None:
-    """End the JVM and remove its temporary files."""
-    end_jvm(gateway)
+    jvm.end_jvm(gateway)
     _scratch.pop(gateway.proc.pid).remove()
 
 

@@ -19,6 +19,7 @@ from streaming.cli.main import app
 from streaming.config import load_config
 from streaming.config.definitions_files import load_vhost_definitions
 from streaming.embedded.jvm.jar_lock import lock_file, read_lock
+from streaming.embedded.kafka.ports import Ports
 from streaming.embedded.kafka.properties import BrokerLimits, broker_properties
 from tests.unit.container_files import (
     CHECKOUT,
@@ -58,9 +59,7 @@ def test_kafka_has_the_version_and_the_settings_of_the_embedded_broker():
     (version,) = {
         jar.version for jar in read_lock(lock_file("kafka")) if jar.artifact == "kafka_2.13"
     }
-    embedded = broker_properties(
-        BrokerLimits(), port=1, controller_port=2, data_dir=Path("/var/lib/kafka/data")
-    )
+    embedded = broker_properties(BrokerLimits(), Ports(1, 2), Path("/var/lib/kafka/data"))
     of_the_network = {
         "controller.quorum.voters",
         "listeners",

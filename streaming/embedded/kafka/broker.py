@@ -123,12 +123,10 @@ class EmbeddedKafka:
         return self._running.pid if self._running and self.is_running else None
 
     def __enter__(self) -> Self:
-        """Start."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
         self.stop()
 
     def start(self) -> None:
@@ -198,15 +196,8 @@ class EmbeddedKafka:
     def _launch(self, java: Java, jars: list[Path], lock: int, ports: Ports) -> None:
         """Start the supervisor, which starts the broker, and wait until the broker answers."""
         configuration = self.directory / "broker.properties"
-        write_properties(
-            configuration,
-            broker_properties(
-                self._limits,
-                port=ports.port,
-                controller_port=ports.controller_port,
-                data_dir=self.directory / "data",
-            ),
-        )
+        properties = broker_properties(self._limits, ports, self.directory / "data")
+        write_properties(configuration, properties)
         self._log.begin()
         options = broker_options(self._limits, self._log.file)
         supervisor = subprocess.Popen(  # noqa: S603 (our own script, and Java)

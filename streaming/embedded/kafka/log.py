@@ -42,9 +42,7 @@ class BrokerLog:
         said = self.since_begin()
         if self.says_port_taken():
             remedy = "Its port is in use by another program: stop that program or choose a port."
-        elif re.search(
-            r"OutOfMemoryError|Could not reserve enough space|insufficient memory", said
-        ):
+        elif re.search("OutOfMemoryError|Could not reserve enough space|insufficient memory", said):
             remedy = "It has too little memory: increase heap_mb, or free some memory."
         elif "No space left on device" in said:
             remedy = f"The disk of {directory} is full: free some space."

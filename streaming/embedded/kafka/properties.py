@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streaming.embedded.jvm.java import Java
-from streaming.embedded.kafka.ports import LOOPBACK
+from streaming.embedded.kafka.ports import LOOPBACK, Ports
 
 NODE_ID = 1
 LOG_CONFIGURATION = Path(__file__).parents[1] / "jvm" / "log4j2.properties"
@@ -32,18 +32,17 @@ class BrokerLimits:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def broker_properties(
-    limits: BrokerLimits, *, port: int, controller_port: int, data_dir: Path
-) -> dict[str, str]:
+def broker_properties(limits: BrokerLimits, ports: Ports, data_dir: Path) -> dict[str, str]:
     """The properties of the broker by name."""
+    clients = f"PLAINTEXT://{LOOPBACK}:{ports.port}"
     return {
         "process.roles": "broker,controller",
         "node.id": str(NODE_ID),
-        "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{controller_port}",
+        "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{ports.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "listeners": f"{clients},CONTROLLER://{LOOPBACK}:{ports.controller_port}",
+        "advertised.listeners": clients,
         "log.dirs": str(data_dir),
         # A misspelt topic must be an error, not a new topic.
         "auto.create.topics.enable": "false",

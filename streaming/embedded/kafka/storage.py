@@ -18,6 +18,7 @@ from pathlib import Path
 
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.java import Java
+from streaming.embedded.kafka.ports import Ports
 from streaming.embedded.kafka.properties import (
     BrokerLimits,
     broker_properties,
@@ -104,9 +105,7 @@ def format_storage(data_dir: Path, java: Java, jars: list[Path], limits: BrokerL
     configuration = data_dir.with_name("format.properties")
     log_file = data_dir.with_name("format.log")
     shutil.rmtree(new_dir, ignore_errors=True)
-    write_properties(
-        configuration, broker_properties(limits, port=1, controller_port=2, data_dir=new_dir)
-    )
+    write_properties(configuration, broker_properties(limits, Ports(1, 2), new_dir))
     cluster_id = new_cluster_id()
     command = java_command(
         java,

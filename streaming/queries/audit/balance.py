@@ -152,19 +152,15 @@ def _resident(details: Sequence[BatchDetail]) -> int | None:
 
 
 class _Totals:
-    """The rows of the balance while they are added up."""
-
     def __init__(self, shards: Mapping[int, Shard]) -> None:
         self._shards = shards
         self._queues: dict[tuple[str | None, str | None], QueueBalance] = {}
         self._vhosts: dict[str | None, VhostBalance] = {}
 
     def vhost(self, name: str | None) -> VhostBalance:
-        """The row of a vhost."""
         return self._vhosts.setdefault(name, VhostBalance(name))
 
     def queue(self, vhost: str | None, name: str | None) -> QueueBalance:
-        """The row of a queue."""
         return self._queues.setdefault((vhost, name), QueueBalance(vhost, name))
 
     def add(self, shard: int, queue: str | None, what: str | None, rows: int) -> None:
@@ -174,17 +170,17 @@ class _Totals:
             case "published" | "dead_lettered" | "ready" | "unacked" | "held" | "refused":
                 row = self.queue(vhost, queue)
                 setattr(row, what, getattr(row, what) + rows)
-            case "unroutable" | "returned":
-                row_of_vhost = self.vhost(vhost)
-                setattr(row_of_vhost, what, getattr(row_of_vhost, what) + rows)
+            case "unroutable":
+                self.vhost(vhost).unroutable += rows
+            case "returned":
+                self.vhost(vhost).returned += rows
             case "publish_error":
                 self.vhost(vhost).publish_errors += rows
             case str() if what in ENDINGS:
-                row = self.queue(vhost, queue)
-                row.endings[what] = row.endings.get(what, 0) + rows
+                endings = self.queue(vhost, queue).endings
+                endings[what] = endings.get(what, 0) + rows
 
     def vhosts(self) -> list[VhostBalance]:
-        """The vhosts by name."""
         return sorted(self._vhosts.values(), key=lambda row: row.vhost or "")
 
     def queues(self, findings: Iterable[Finding]) -> list[QueueBalance]:

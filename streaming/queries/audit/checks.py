@@ -111,15 +111,9 @@ def _deaths_without_rows(tables: Tables, shards: dict[int, Shard]) -> Iterator[F
         """
     ):
         why = f"event {seq} says the copy {kind} ({reason}), but dead_letters has no row of it"
-        yield _finding(
-            "missing dead letter",
-            shards[shard],
-            why,
-            seq=seq,
-            copy_id=copy_id,
-            queue=queue,
-            key=key,
-        )
+        place = shards[shard]
+        what: What = "missing dead letter"
+        yield _finding(what, place, why, seq=seq, copy_id=copy_id, queue=queue, key=key)
 
 
 def _rows_without_deaths(tables: Tables) -> Iterator[Clue]:

@@ -73,15 +73,13 @@ def event_value_sql() -> str:
 
     One event is both birth and death of a message that is rejected into a dead-letter exchange.
     """
-    ready = ", ".join(f"'{reason}'" for reason in DEATHS_OF_READY)
-    unacked = ", ".join(f"'{reason}'" for reason in DEATHS_OF_UNACKED)
     cases = " ".join(f"WHEN '{kind.name.lower()}' THEN {value}" for kind, value in _VALUES.items())
     died = (
-        f"{ENDED} + CASE WHEN reason IN ({ready}) THEN {FROM_READY} "
-        f"WHEN reason IN ({unacked}) THEN {FROM_UNACKED} ELSE 0 END "
+        f"{ENDED} + CASE WHEN reason IN {DEATHS_OF_READY} THEN {FROM_READY} "
+        f"WHEN reason IN {DEATHS_OF_UNACKED} THEN {FROM_UNACKED} ELSE 0 END "
         f"+ CASE WHEN copy_id = seq THEN {BORN} ELSE 0 END"
     )
-    rerouted = f"{ENDED} + CASE WHEN reason IN ({unacked}) THEN {FROM_UNACKED} ELSE 0 END"
+    rerouted = f"{ENDED} + CASE WHEN reason IN {DEATHS_OF_UNACKED} THEN {FROM_UNACKED} ELSE 0 END"
     return f"CASE kind {cases} WHEN 'died' THEN {died} WHEN 'rerouted' THEN {rerouted} ELSE 0 END"
 
 
@@ -216,17 +214,14 @@ def contents_against_events(tables: Tables) -> Iterator[Clue]:
         message_id = None if key[0] is None else MessageId(*key)
         has = f"has copy {copy_id} as {stored}" if stored else f"does not have copy {copy_id}"
         seen = f"queue_contents (as of batch {as_of}) {has}"
-        alone: What
-        if last_seq is None:
+        alone: What = "wrong row of queue_contents"
+        if stored is None:
+            alone = "missing row of queue_contents"
+        elif state is None:
             alone = "stray row of queue_contents"
+        if last_seq is None:
             why = f"it enqueued the copy, since {seen}"
             yield Clue(shard, why, message_id, queue, copy_id, copy_id, alone=alone)
             continue
-        if stored is None:
-            alone = "missing row of queue_contents"
-        else:
-            alone = (
-                "stray row of queue_contents" if state is None else "wrong row of queue_contents"
-            )
         why = f"{seen}, but by the events it is {state or 'gone'}"
         yield Clue(shard, why, message_id, queue, copy_id, None, last_seq, alone=alone)

@@ -53,7 +53,6 @@ class Finding(msgspec.Struct, frozen=True):
     table: str | None = None
 
     def __str__(self) -> str:
-        """One line: what, which message, where, and how it is known."""
         what = self.what if self.count == 1 else f"{self.what} ({self.count} times)"
         place = []
         if self.message_id is not None:
@@ -143,7 +142,6 @@ class _Missing:
         return True
 
     def explains_copy_of(self, clue: Clue) -> bool:
-        """Whether a number is explained by a clue about the same copy."""
         return any(
             (known.shard, known.copy_id) == (clue.shard, clue.copy_id)
             for known in self.clues.values()
@@ -172,37 +170,20 @@ class _Missing:
             )
             for seq in told:
                 clue = self.clues[gap.shard, seq]
-                yield Finding(
-                    "missing event",
-                    vhost,
-                    lane,
-                    clue.why,
-                    seq,
-                    clue.copy_id,
-                    clue.queue,
-                    _name(clue.message_id),
-                )
+                yield _finding("missing event", shards[gap.shard], clue, clue.why, seq)
             rest = gap.last - gap.first + 1 - len(told)
             if rest:
                 yield Finding("missing event", vhost, lane, gap.neighbours, gap.first, count=rest)
 
 
 def _alone(clue: Clue, shards: Mapping[int, Shard]) -> Finding:
-    vhost, lane = shards[clue.shard]
-    return Finding(
-        clue.alone,
-        vhost,
-        lane,
-        f"{clue.why}{REBUILD}" if clue.alone.endswith(CONTENTS) else clue.why,
-        clue.seq,
-        clue.copy_id,
-        clue.queue,
-        _name(clue.message_id),
-    )
+    why = f"{clue.why}{REBUILD}" if clue.alone.endswith(CONTENTS) else clue.why
+    return _finding(clue.alone, shards[clue.shard], clue, why, clue.seq)
 
 
-def _name(message_id: MessageId | None) -> str | None:
-    return None if message_id is None else str(message_id)
+def _finding(what: What, shard: Shard, clue: Clue, why: str, seq: int | None) -> Finding:
+    message_id = None if clue.message_id is None else str(clue.message_id)
+    return Finding(what, *shard, why, seq, clue.copy_id, clue.queue, message_id)
 
 
 _TABLE_OF: Final[Mapping[What, str]] = {

@@ -21,6 +21,10 @@ from streaming.queries.current_contents import CONTENTS
 from streaming.queries.duckdb_tables import Tables, text
 
 MESSAGE_KEY: Final = 'topic_number, "partition", "offset"'
+_KEY_OF_STRUCT: Final = """
+    message_id.topic_number AS topic_number, message_id."partition" AS "partition",
+    message_id."offset" AS "offset"
+"""
 DEATHS: Final = "('died', 'rerouted')"
 """The kinds of events with a row in dead_letters."""
 
@@ -85,11 +89,9 @@ def load_ledger(tables: Tables) -> LedgerRows:
     details = _read_details(tables)
     places = _add_silent_shards(tables, details)
     run(
-        """
+        f"""
         CREATE OR REPLACE TEMP TABLE event AS
-        SELECT shard, seq, batch_id, copy_id, parent_copy_id, kind, reason, queue,
-               message_id.topic_number AS topic_number, message_id."partition" AS "partition",
-               message_id."offset" AS "offset"
+        SELECT shard, seq, batch_id, copy_id, parent_copy_id, kind, reason, queue, {_KEY_OF_STRUCT}
         FROM events JOIN shard USING (vhost, lane) WHERE seq IS NOT NULL
         """
     )
@@ -104,9 +106,7 @@ def load_ledger(tables: Tables) -> LedgerRows:
         f"""
         CREATE OR REPLACE TEMP TABLE death AS
         SELECT coalesce(shard, {NO_SHARD}) AS shard, seq, batch_id, copy_id, queue, reason,
-               coalesce(len(targets), 0) AS targets,
-               message_id.topic_number AS topic_number, message_id."partition" AS "partition",
-               message_id."offset" AS "offset"
+               coalesce(len(targets), 0) AS targets, {_KEY_OF_STRUCT}
         FROM dead_letters LEFT JOIN shard USING (vhost, lane)
         """
     )
@@ -133,18 +133,13 @@ def _read_details(tables: Tables) -> list[BatchDetail]:
     )
     details: list[BatchDetail] = []
     for query_id, batch_id, document in found:
-        detail = _read(document)
-        details.append(
-            BatchDetail(query_id, batch_id, detail.rows, detail.last_seq, detail.resident)
-        )
+        try:
+            detail = msgspec.json.decode(document or "{}", type=_Detail)
+        except msgspec.DecodeError:  # written by a version with another format
+            detail = _Detail()
+        read = (detail.rows, detail.last_seq, detail.resident)
+        details.append(BatchDetail(query_id, batch_id, *read))
     return details
-
-
-def _read(document: str | None) -> _Detail:
-    try:
-        return msgspec.json.decode(document or "{}", type=_Detail)
-    except msgspec.DecodeError:  # written by a version with another format
-        return _Detail()
 
 
 def _add_silent_shards(tables: Tables, details: Sequence[BatchDetail]) -> dict[int, Shard]:

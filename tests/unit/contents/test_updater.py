@@ -18,8 +18,7 @@ from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, plan, small_files
 from streaming.queries.audit.balance import balance
 from streaming.queries.current_contents import prepare_contents
-from streaming.queries.duckdb_tables import Tables
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.builders import Broker, a_queue
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import QUERY_ID, Recording, apart

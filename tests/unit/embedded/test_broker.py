@@ -27,7 +27,7 @@ def test_limits_and_own_properties_reach_the_broker():
         segment_bytes=2000,
         properties={"num.io.threads": "9", "log.flush.interval.messages": "1"},
     )
-    told = broker_properties(limits, port=1, controller_port=2, data_dir=Path("/d"))
+    told = broker_properties(limits, Ports(1, 2), Path("/d"))
 
     wanted = {
         "listeners": "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
-from streaming.queries.duckdb_tables import Tables
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.unit.queries.recording import QUERY_ID
 
 EXPIRED_AT = datetime(2020, 9, 13, 12, 26, 40, 500_000, tzinfo=UTC)

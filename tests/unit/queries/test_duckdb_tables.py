@@ -8,8 +8,7 @@ from deltalake import DeltaTable, TableFeatures, write_deltalake
 
 from streaming.queries.audit.balance import balance
 from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
-from streaming.queries.duckdb_tables import Tables, iso, quoted, text
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Tables, iso, quoted, text
 
 
 @pytest.fixture

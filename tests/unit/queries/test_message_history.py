@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.message_history import history_of
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.contents.updater import ContentsUpdater
-from streaming.queries.duckdb_tables import Tables
-from streaming.queries.errors import QueryError
+from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.queues import QueueBytes, QueueDepth, largest_queues, list_queues, peek
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
