@@ -144,8 +144,6 @@ class PolicyTable:
         """Compute the effective settings of a queue.
 
         Args:
-            queue: as declared.
-            compat: the RabbitMQ version to behave like.
             default_delivery_limit: for quorum queues without a limit; -1 for no limit; None for
                 that of `compat` (R-DLV-5).
         """

@@ -71,9 +71,7 @@ def end_jvm(gateway: Any) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 (pyspark never resets them)
     assert process.stdin is not None
     process.stdin.close()
-    try:
-        process.wait(END_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
+    if not has_ended(gateway, END_TIMEOUT_S):
         process.kill()
         process.wait()
 

@@ -50,12 +50,10 @@ class _Subject(NamedTuple):
 def lint(definitions: Definitions, compat: Compat = "4.0") -> tuple[Problem, ...]:
     """Find everything in one vhost that is probably a mistake, ordered by rule, then by name.
 
+    The `where` of each problem names an object: `queue 'work'`.
+
     Args:
         definitions: valid ones: `find_problems` finds nothing in them.
-        compat: the RabbitMQ version to behave like (default delivery limit, R-DLV-5).
-
-    Returns:
-        Problems whose `where` names an object: `queue 'work'`.
     """
     vhost = Vhost.from_definitions(definitions, compat)
     settings = dict(sorted(vhost.all_settings().items()))

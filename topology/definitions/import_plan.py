@@ -19,7 +19,6 @@ class Change(msgspec.Struct, frozen=True):
 
     Attributes:
         effect: `conflict`: it exists with other properties, so the whole import is refused.
-        kind: such as `queue`.
         detail: what is replaced, or RabbitMQ's reply to the conflict.
     """
 

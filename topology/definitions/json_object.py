@@ -17,9 +17,8 @@ class Report:
     """The problems and omissions found while reading a document.
 
     Attributes:
-        problems: what makes the document unusable.
         left_out: what is not supported and is ignored.
-        limit: how many of each are listed; None for all.
+        limit: how many problems and omissions are listed; None for all.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -65,8 +64,6 @@ class Fields:
     the result if there was a problem.
 
     Attributes:
-        where: path of the object.
-        report: receives the problems.
         sound: whether no problem was found so far.
     """
 

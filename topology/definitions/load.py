@@ -58,12 +58,7 @@ _MEMBERS = (
 
 
 class LoadedDefinitions(msgspec.Struct, frozen=True):
-    """The contents of a definitions document.
-
-    Attributes:
-        vhosts: by name, in the order of the document.
-        left_out: what the document holds that is not supported.
-    """
+    """The vhosts of a definitions document, in its order; `left_out` is not supported."""
 
     vhosts: dict[str, Definitions]
     left_out: tuple[Problem, ...] = ()
@@ -80,7 +75,7 @@ def load_definitions(
     """Read a definitions document.
 
     Args:
-        document: JSON as bytes or str, or already decoded.
+        document: JSON, or already decoded.
         default_vhost: the vhost of objects that do not name one.
         existing: exchanges and queues that bindings may name although the document does not
             declare them.

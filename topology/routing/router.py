@@ -144,15 +144,9 @@ class Router:
         routing_keys: tuple[str, ...],
         headers: Mapping[str, AmqpValue] | None = None,
     ) -> Route:
-        """The queues that a message published to `exchange` reaches.
+        """The queues that a message published to `exchange` reaches; none if it does not exist.
 
-        Args:
-            exchange: where it is published, or dead-lettered, to.
-            routing_keys: the message's key, then its CC and BCC keys.
-            headers: the message's headers; None is the same as none.
-
-        Returns:
-            The route; empty if the exchange does not exist.
+        The first of the routing keys is the message's own; its CC and BCC keys follow.
         """
         matcher = self._matchers.get(exchange)
         if matcher is None:

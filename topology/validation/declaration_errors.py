@@ -65,7 +65,6 @@ class DeclarationError(msgspec.Struct, frozen=True):
     Attributes:
         member: the path inside the declaration, such as `arguments.x-expires`.
         words: what is wrong, for people.
-        refusal: RabbitMQ's reply to the declaration.
     """
 
     member: str

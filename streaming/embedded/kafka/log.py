@@ -5,6 +5,7 @@ from pathlib import Path
 
 SHOWN_LINES = 4
 READ_BYTES = 1_000_000
+_FAULT = re.compile(r" (ERROR|FATAL) |^Exception in|^Caused by|^Error")
 
 
 class BrokerLog:
@@ -51,7 +52,8 @@ class BrokerLog:
                 f"If its data in {directory} is damaged, move the directory away to start with an "
                 "empty Kafka, or choose another one."
             )
-        faults = [line for line in said.splitlines() if _is_fault(line)] or said.splitlines()[-2:]
+        lines = said.splitlines()
+        faults = [line for line in lines if _FAULT.search(line)] or lines[-2:]
         shown = "\n".join(f"  {line[:300]}" for line in faults[:SHOWN_LINES])
         return (
             f"Kafka ended during its start (exit status {status}).\n{shown}\n{remedy} Its log is "
@@ -69,7 +71,3 @@ class BrokerLog:
                 return opened.read().decode(errors="replace")
         except FileNotFoundError:
             return ""
-
-
-def _is_fault(line: str) -> bool:
-    return bool(re.search(r" (ERROR|FATAL) |^Exception in|^Caused by|^Error", line))

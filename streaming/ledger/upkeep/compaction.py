@@ -10,7 +10,7 @@ times, and never again once its file is half the target size.
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,21 +79,17 @@ def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> lis
     return [*groups, *_cut(run, target_bytes, least_files)]
 
 
-def _cut(run: list[SmallFile], target_bytes: int, least_files: int) -> Iterator[list[SmallFile]]:
+def _cut(run: list[SmallFile], target_bytes: int, least_files: int) -> list[list[SmallFile]]:
     """Cut neighbours, newest first, into groups of the target size, oldest first."""
-    if len(run) < least_files:
-        return
-    group: list[SmallFile] = []
+    groups: list[list[SmallFile]] = [[]]
     weight = 0
-    for file in reversed(run):
-        if group and weight + file.size > target_bytes:
-            if len(group) > 1:
-                yield group
-            group, weight = [], 0
-        group.append(file)
+    for file in reversed(run if len(run) >= least_files else []):
+        if weight + file.size > target_bytes:
+            groups.append([])
+            weight = 0
+        groups[-1].append(file)
         weight += file.size
-    if len(group) > 1:
-        yield group
+    return [group for group in groups if len(group) > 1]
 
 
 def compact(place: Place, spec: TableSpec, group: Sequence[SmallFile]) -> Compacted | None:

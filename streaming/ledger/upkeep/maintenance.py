@@ -23,7 +23,6 @@ from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 
 Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
 
-_MESSAGES: Final = "messages"
 _CHECKPOINT_SHARE: Final = 20
 """At most one part in 20 of the time goes into a table's checkpoints, however large they are."""
 
@@ -83,9 +82,8 @@ class TableMaintenance:
         self._storage = self._place.storage()
         self._schedule = schedule
         self._writer = writer
-        self._vacuum = Vacuum(
-            self._place, schedule.vacuum_grace_ms, protect_messages=name == _MESSAGES
-        )
+        protect = name == "messages"
+        self._vacuum = Vacuum(self._place, schedule.vacuum_grace_ms, protect_messages=protect)
         self._next_ms: dict[Task, int] = {}
         self._exists = False
 

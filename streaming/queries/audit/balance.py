@@ -7,7 +7,7 @@ Both sides are counted independently. The balance closes if no row of the ledger
 repeated or contradicts another. Otherwise each such row is a finding that names the message.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,7 +19,7 @@ from streaming.queries.audit.copy_lifecycle import (
     count_copies,
 )
 from streaming.queries.audit.findings import Clue, Finding, explain, unmentioned
-from streaming.queries.audit.ledger_rows import BatchDetail, Shard, load_ledger
+from streaming.queries.audit.ledger_rows import Shard, load_ledger
 from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
 from streaming.queries.duckdb_tables import Tables
 
@@ -140,15 +140,9 @@ def balance(tables: Tables) -> Balance:
         sheet.vhosts(),
         sheet.queues(findings),
         quarantined,
-        _resident(details),
+        details[-1].copies if details else None,
         findings,
     )
-
-
-def _resident(details: Sequence[BatchDetail]) -> int | None:
-    if not details or not details[-1].resident:
-        return None
-    return sum(copies for copies, _bytes in details[-1].resident.values())
 
 
 class _Totals:

@@ -179,8 +179,8 @@ def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> It
             yield from _counted(batch_id, detail.rows or {}, found)
     last = details[-1] if details else None
     latest = max(counts, key=lambda key: key[1], default=None)
-    if last is not None and last.resident and (last.query_id, last.batch_id) == latest:
-        said = sum(copies for copies, _bytes in last.resident.values())
+    if last is not None and (last.query_id, last.batch_id) == latest:
+        said = resident if last.copies is None else last.copies
         if said != resident:
             why = (
                 f"the broker counted {said} copies (ready, unacked or held) after batch "

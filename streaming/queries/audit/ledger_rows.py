@@ -48,6 +48,11 @@ class BatchDetail(msgspec.Struct, frozen=True):
     last_seq: list[tuple[str, int, int]]
     resident: dict[str, tuple[int, int]]
 
+    @property
+    def copies(self) -> int | None:
+        """The copies ready, unacked or held by the broker's count; None if the row has none."""
+        return sum(copies for copies, _bytes in self.resident.values()) if self.resident else None
+
 
 class Shard(NamedTuple):
     """A shard; without vhost and lane for rows whose shard has no events."""
