@@ -8,7 +8,7 @@ not be read by the job: it is in `quarantine`.
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from itertools import takewhile
@@ -19,19 +19,34 @@ from streaming.client.messages import Returned
 Place = tuple[int, int]
 """Partition and offset."""
 
-Outcome = Callable[["Pending"], ClientError | None]
+Outcome = Returned | ClientError | None
+"""What the broker says about a publish: returned, so far; failed; or confirmed."""
 
 
 class Confirm(Future[None]):
-    """The future of a publish.
+    """The future of a publish that is not confirmed.
 
     Attributes:
         in_transaction: the transaction is open; waiting inside its block would never end.
+        sent_s: when it was sent, on the monotonic clock.
+        is_stored: whether Kafka has it.
+        returned: the message, if the broker returned it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_transaction: bool) -> None:
         super().__init__()
-        self.in_transaction = False
+        self.in_transaction = in_transaction
+        self.sent_s = time.monotonic()
+        self.is_stored = False
+        self.returned: Returned | None = None
+
+    def finish(self, error: ClientError | None) -> None:
+        """Complete the future, unless it is complete."""
+        with suppress(InvalidStateError):
+            if error is None:
+                self.set_result(None)
+            else:
+                self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> None:
         """Wait as `Future.result`; inside the block of its transaction raise at once."""
@@ -51,34 +66,6 @@ class Confirm(Future[None]):
             )
 
 
-class Pending:
-    """A publish that is not confirmed.
-
-    Attributes:
-        future: for the user.
-        sent_s: when it was sent, on the monotonic clock.
-        is_stored: whether Kafka has it.
-        returned: the message, if the broker returned it.
-    """
-
-    __slots__ = ("future", "is_stored", "returned", "sent_s")
-
-    def __init__(self, *, in_transaction: bool) -> None:
-        self.future = Confirm()
-        self.future.in_transaction = in_transaction
-        self.sent_s = time.monotonic()
-        self.is_stored = False
-        self.returned: Returned | None = None
-
-    def finish(self, error: ClientError | None) -> None:
-        """Complete the future, unless it is complete."""
-        with suppress(InvalidStateError):
-            if error is None:
-                self.future.set_result(None)
-            else:
-                self.future.set_exception(error)
-
-
 class Confirms:
     """The unconfirmed publishes of one publisher, oldest first.
 
@@ -89,16 +76,16 @@ class Confirms:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._changed = threading.Condition()
-        self._unconfirmed: dict[Pending, None] = {}
+        self._unconfirmed: dict[Confirm, None] = {}
         # By partition and offset; a plain dict is slow to pop its first item.
-        self._stored: defaultdict[int, OrderedDict[int, Pending]] = defaultdict(OrderedDict)
-        self._early: dict[Place, list[tuple[Outcome, bool]]] = {}
+        self._stored: defaultdict[int, OrderedDict[int, Confirm]] = defaultdict(OrderedDict)
+        self._early: dict[Place, list[Outcome]] = {}
         self._unreported = 0
 
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def new(self, timeout_s: float, *, in_transaction: bool = False) -> Pending | None:
+    def new(self, timeout_s: float, *, in_transaction: bool = False) -> Confirm | None:
         """Add a publish; waits while the limit is reached, and returns None after `timeout_s`.
 
         Args:
@@ -107,7 +94,7 @@ class Confirms:
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._limit, timeout_s):
                 return None
-            pending = Pending(in_transaction=in_transaction)
+            pending = Confirm(in_transaction=in_transaction)
             self._unconfirmed[pending] = None
             self._unreported += 1
             return pending
@@ -117,7 +104,7 @@ class Confirms:
         with self._changed:
             return self._changed.wait_for(lambda: not self._unconfirmed, timeout_s)
 
-    def stored(self, pending: Pending, place: Place) -> None:
+    def stored(self, pending: Confirm, place: Place) -> None:
         """Note where Kafka has stored a publish."""
         with self._changed:
             self._unreported -= 1
@@ -128,10 +115,10 @@ class Confirms:
                 return
             pending.is_stored = True
             self._stored[place[0]][place[1]] = pending
-        for outcome, is_final in early:
-            self._apply(place, outcome, is_final=is_final)
+        for outcome in early:
+            self._apply(place, outcome)
 
-    def failed(self, pending: Pending, error: ClientError, *, reported: bool = False) -> None:
+    def failed(self, pending: Confirm, error: ClientError, *, reported: bool = False) -> None:
         """Fail a publish, unless it is confirmed.
 
         Args:
@@ -148,21 +135,11 @@ class Confirms:
 
     def returned(self, place: Place, message: Returned) -> None:
         """Note that the broker returned a publish; its confirm follows."""
-
-        def outcome(pending: Pending) -> None:
-            pending.returned = message
-
-        self._apply(place, outcome, is_final=False)
+        self._apply(place, message)
 
     def confirmed(self, place: Place, error: ClientError | None) -> None:
         """Finish a publish: confirmed, or failed with the error; a returned one is unroutable."""
-
-        def outcome(pending: Pending) -> ClientError | None:
-            if error is None and pending.returned is not None:
-                return UnroutableError(pending.returned)
-            return error
-
-        self._apply(place, outcome, is_final=True)
+        self._apply(place, error)
 
     def fail_all(self, error: ClientError) -> None:
         """Fail every unconfirmed publish."""
@@ -172,7 +149,7 @@ class Confirms:
     def fail_transaction(self, error: ClientError) -> None:
         """Fail every publish of the open transaction."""
         with self._changed:
-            open_ones = [each for each in self._unconfirmed if each.future.in_transaction]
+            open_ones = [each for each in self._unconfirmed if each.in_transaction]
         for pending in open_ones:
             self.failed(pending, error)
 
@@ -182,14 +159,14 @@ class Confirms:
         with self._changed:
             for pending in self._unconfirmed:
                 pending.sent_s = now_s
-                pending.future.in_transaction = False
+                pending.in_transaction = False
 
-    def sent_before(self, instant_s: float) -> list[Pending]:
+    def sent_before(self, instant_s: float) -> list[Confirm]:
         """Return the publishes sent before an instant of the monotonic clock, oldest first."""
         with self._changed:
             return list(takewhile(lambda each: each.sent_s < instant_s, self._unconfirmed))
 
-    def stored_before(self, instant_s: float) -> dict[int, list[Pending]]:
+    def stored_before(self, instant_s: float) -> dict[int, list[Confirm]]:
         """Return partition -> the stored publishes that were sent before an instant."""
         with self._changed:
             found = {
@@ -203,12 +180,12 @@ class Confirms:
             }
         return {partition: late for partition, late in found.items() if late}
 
-    def skipped(self, publishes: Iterable[Pending]) -> None:
+    def skipped(self, publishes: Iterable[Confirm]) -> None:
         """Fail publishes that the job has read without confirming them."""
         for pending in publishes:
             self.failed(pending, _quarantined())
 
-    def _apply(self, place: Place, outcome: Outcome, *, is_final: bool) -> None:
+    def _apply(self, place: Place, outcome: Outcome) -> None:
         partition, offset = place
         with self._changed:
             offsets = self._stored[partition]
@@ -219,8 +196,8 @@ class Confirms:
             if pending is None or pending not in self._unconfirmed:
                 pending = None
                 if self._unreported:
-                    self._early.setdefault(place, []).append((outcome, is_final))
-            elif is_final:
+                    self._early.setdefault(place, []).append(outcome)
+            elif not isinstance(outcome, Returned):
                 del offsets[offset]
                 del self._unconfirmed[pending]
             for each in skipped:
@@ -228,10 +205,14 @@ class Confirms:
             self._changed.notify_all()
         for each in skipped:
             each.finish(_quarantined())
-        if pending is not None:
-            error = outcome(pending)
-            if is_final:
-                pending.finish(error)
+        if pending is None:
+            return
+        if isinstance(outcome, Returned):
+            pending.returned = outcome
+        elif outcome is None and pending.returned is not None:
+            pending.finish(UnroutableError(pending.returned))
+        else:
+            pending.finish(outcome)
 
 
 def _quarantined() -> QuarantinedError:

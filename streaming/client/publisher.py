@@ -12,7 +12,7 @@ from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
 from streaming.client._transport.link import Link
 from streaming.client._wire import Inbound, check_size, publish_record, refusal_of, returned_of
-from streaming.client.confirms import Confirms, Pending
+from streaming.client.confirms import Confirm, Confirms
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
 from streaming.client.messages import Body, Returned
 from streaming.protocol.headers import OFFSET, PARTITION
@@ -153,7 +153,7 @@ class Publisher:
         except ClientError as error:
             self._confirms.failed(pending, error, reported=True)
             raise
-        return pending.future
+        return pending
 
     def publish_many(self, messages: Iterable[Message]) -> list[Future[None]]:
         """Publish messages in order; `wait_for_confirms` waits for all of them."""
@@ -254,7 +254,7 @@ class Publisher:
             then = partial(self._read_by_job, partition, publishes)
             self._link.commands.notify_when_read(self._topic, partition, self.name, then)
 
-    def _read_by_job(self, partition: int, publishes: list[Pending]) -> None:
+    def _read_by_job(self, partition: int, publishes: list[Confirm]) -> None:
         self._asked_s.pop(partition, None)
         self._confirms.skipped(publishes)
 

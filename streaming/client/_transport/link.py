@@ -36,10 +36,6 @@ class Link:
         flow: the state of flow control.
         liveness: when the job was last heard.
         outages: to report what a channel notices.
-
-    Raises:
-        KafkaUnreachableError: Kafka does not answer.
-        ClientError: a topic of the job does not exist.
     """
 
     def __init__(
@@ -65,7 +61,7 @@ class Link:
             self._close_senders()
             raise
         self.commands.answering_thread = self._reader.thread
-        self._reader.wait_for_heartbeat(timeout_s)
+        self._reader.heartbeat_known.wait(timeout_s)
 
     def new_sender(self, **properties: object) -> Sender:
         """Start a producer; `properties` override those of the address."""

@@ -50,10 +50,7 @@ class Reader:
 
     Attributes:
         thread: the thread that reads and calls the dispatch.
-
-    Raises:
-        KafkaUnreachableError: Kafka does not answer.
-        ClientError: a topic of the job does not exist.
+        heartbeat_known: set once the last heartbeat is read, or there is none.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class Reader:
         self._outages = outages
         self._liveness = liveness
         self._alive = TopicPartition(address.alive, 0)
-        self._heartbeat_known = threading.Event()
+        self.heartbeat_known = threading.Event()
         self._repeats = Repeats()
         self._kafka_errors = KafkaErrors(outages.kafka_error)
         properties: dict[str, Any] = {**address.properties}
@@ -101,10 +98,6 @@ class Reader:
         if threading.current_thread() is not self.thread:
             self.thread.join()
 
-    def wait_for_heartbeat(self, timeout_s: float) -> None:
-        """Wait until the last heartbeat is read, if there is one."""
-        self._heartbeat_known.wait(timeout_s)
-
     def _assign(self, address: Address, timeout_s: float) -> None:
         """Start at the present end of the topic, before any answer to a later command."""
         deadline_s = time.monotonic() + timeout_s
@@ -118,7 +111,7 @@ class Reader:
             if address.alive in topics and self._find_last_heartbeat(deadline_s):
                 places.append(self._alive)
             else:
-                self._heartbeat_known.set()
+                self.heartbeat_known.set()
             self._consumer.assign(places)
         except KafkaException as error:
             self._consumer.poll(0)  # receives librdkafka's error messages
@@ -137,7 +130,7 @@ class Reader:
             return False
         self._alive.offset = max(low, high - 1)
         if low == high:
-            self._heartbeat_known.set()  # the job has not written one yet
+            self.heartbeat_known.set()  # the job has not written one yet
         return True
 
     def _bounds_of(self, place: TopicPartition, deadline_s: float) -> tuple[int, int]:
@@ -187,14 +180,14 @@ class Reader:
             # must not be read (any more).
             if is_heartbeat:
                 self._liveness.heartbeat_unreadable()
-                self._heartbeat_known.set()
+                self.heartbeat_known.set()
             return
         headers: Any = record.headers()
         read = inbound(record.value(), headers)
         if is_heartbeat:
             self._liveness.heartbeat()
             self._guarded(lambda: self._dispatch.heartbeat(read))
-            self._heartbeat_known.set()
+            self.heartbeat_known.set()
             return
         self._liveness.heard(time.monotonic())
         if self._repeats.is_new(record.partition() or 0, read.headers):

@@ -40,7 +40,7 @@ def placed(confirms, count):
     for offset in range(count):
         pending = begun(confirms)
         confirms.stored(pending, (0, offset))
-        futures.append(pending.future)
+        futures.append(pending)
     return futures
 
 
@@ -58,12 +58,12 @@ def test_a_confirm_before_the_delivery_report_is_kept():
     pending = begun(confirms)
     confirms.returned((0, 7), a_return())
     confirms.confirmed((0, 7), None)
-    assert not pending.future.done()
+    assert not pending.done()
 
     confirms.stored(pending, (0, 7))
 
     with pytest.raises(UnroutableError, match="312 NO_ROUTE"):
-        pending.future.result(0)
+        pending.result(0)
 
 
 def test_a_skipped_publish_is_quarantined():
@@ -87,7 +87,7 @@ def test_partitions_are_independent():
 
     confirms.confirmed((1, 5), None)
 
-    assert (first.done(), other.future.result(0)) == (False, None)
+    assert (first.done(), other.result(0)) == (False, None)
 
 
 def test_a_failed_publish_makes_room_and_its_late_confirm_is_ignored():
@@ -99,8 +99,8 @@ def test_a_failed_publish_makes_room_and_its_late_confirm_is_ignored():
 
     second = begun(confirms)
 
-    assert isinstance(pending.future.exception(0), NackedError)
-    assert not second.future.done()
+    assert isinstance(pending.exception(0), NackedError)
+    assert not second.done()
     assert not confirms.wait_for_none(0)
 
 
@@ -120,7 +120,7 @@ def test_publishes_that_the_job_read_without_a_confirm_are_quarantined():
     publishes = [begun(confirms) for _ in range(4)]
     for pending, place in zip(publishes[:3], ((0, 8), (0, 9), (1, 10)), strict=True):
         confirms.stored(pending, place)
-    one, two, three, four = (pending.future for pending in publishes)
+    one, two, three, four = publishes
     places = confirms.stored_before(time.monotonic() + 1)
     confirms.confirmed((0, 8), None)
 
@@ -139,14 +139,14 @@ def test_a_publish_in_a_transaction_cannot_be_waited_for_until_it_ends_or_fails(
     [committed] = placed(confirms, 1)
     made = [confirms.new(0, in_transaction=True) for _ in range(2)]
     first, second = [each for each in made if each is not None]
-    for wait in (first.future.result, first.future.exception):
+    for wait in (first.result, first.exception):
         with pytest.raises(ClientError, match="after the commit"):
             wait(0)
 
     confirms.fail_transaction(TransactionAbortedError("aborted"))
 
     for pending in (first, second):
-        assert isinstance(pending.future.exception(0), TransactionAbortedError)
+        assert isinstance(pending.exception(0), TransactionAbortedError)
     assert not committed.done()
 
 
@@ -158,7 +158,7 @@ def test_after_the_transaction_its_publishes_can_be_waited_for():
     confirms.end_transaction()
 
     with pytest.raises(TimeoutError):
-        pending.future.result(0)
+        pending.result(0)
     confirms.stored(pending, (0, 0))
     confirms.confirmed((0, 0), None)
-    assert pending.future.exception(0) is None
+    assert pending.exception(0) is None
