@@ -124,12 +124,8 @@ def _traffic(file: Path, seconds: float | None) -> int:
 
     addresses = addresses_of(load_config(file), os.environ)
     stopping = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
     try:
         run_traffic_only(
             addresses, seconds, stopping, Console(highlight=False, markup=False, emoji=False)

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Final
 
@@ -88,6 +88,24 @@ def print_rows(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         print("  ".join(aligned).rstrip())
 
 
+def print_found(
+    rows: Sequence[object],
+    titles: Sequence[str],
+    cells: Callable[[Any], Sequence[object]],
+    *,
+    as_json: bool,
+    nothing: str = "",
+) -> None:
+    """Print what a query found: as JSON, as rows under titles, or `nothing`."""
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        print_rows(titles, map(cells, rows))
+    else:
+        print(nothing)
+
+
 def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
     from rich import box
     from rich.console import Console
@@ -137,7 +155,10 @@ def flushed_output() -> Iterator[None]:
         try:
             yield
         except SystemExit:
-            _flush()
+            try:
+                sys.stdout.flush()
+            except BrokenPipeError:
+                _discard_stdout()
             raise
     except OSError as error:
         if error.errno not in _NO_SPACE:
@@ -147,13 +168,6 @@ def flushed_output() -> Iterator[None]:
             what = error.filename or "the output"
             print(printable(f"cannot write {what}: {error.strerror}"), file=sys.stderr)
         sys.exit(EXIT_INVALID)
-
-
-def _flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_stdout()
 
 
 def _discard_stdout() -> None:

@@ -247,21 +247,16 @@ def delivery_ids(settled: Settled) -> list[str]:
     Raises:
         ClientError: something else is among them, or a delivery with automatic acknowledgement.
     """
-    several = [settled] if isinstance(settled, str | Delivery) else settled
-    if not isinstance(several, Iterable):
-        raise _not_a_delivery(several)
+    if isinstance(settled, str | Delivery) or not isinstance(settled, Iterable):
+        settled = [settled]
     ids = []
-    for one in several:
+    for one in settled:
         if not isinstance(one, str | Delivery):
-            raise _not_a_delivery(one)
+            raise ClientError(f"expected a delivery, its delivery_id, or several, not {one!r:.100}")
         ids.append(one if isinstance(one, str) else one.delivery_id)
     if not all(ids):
         raise ClientError("a delivery with automatic acknowledgement cannot be settled again")
     return ids
-
-
-def _not_a_delivery(found: object) -> ClientError:
-    return ClientError(f"expected a delivery, its delivery_id, or several, not {found!r:.100}")
 
 
 def arguments_document(arguments: Mapping[str, Any] | None) -> dict[str, object]:

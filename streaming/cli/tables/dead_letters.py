@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.output import AsJson, compact, print_in_colour, print_json, print_rows, readable
+from streaming.cli.output import AsJson, compact, print_found, print_in_colour, print_json, readable
 from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
@@ -115,15 +115,10 @@ def list_(
     with open_tables(tables) as opened:
         rows = list_dead_letters(opened, wanted)
         queues = [] if rows or queue is None else queues_of_deaths(opened)
-    if as_json:
-        for row in rows:
-            print_json(row)
-    elif rows:
-        print_rows(_TITLES, (_cells(row) for row in rows))
-    elif queue is None or queue in queues:
-        print("no dead letters")
-    else:
-        print(f"no dead letters: nothing died in queue {queue!r}{did_you_mean(queue, queues)}")
+    nothing = "no dead letters"
+    if queue is not None and queue not in queues:
+        nothing += f": nothing died in queue {queue!r}{did_you_mean(queue, queues)}"
+    print_found(rows, _TITLES, _cells, as_json=as_json, nothing=nothing)
     return EXIT_OK
 
 

@@ -1,9 +1,11 @@
 """`dlx tables`: the state of the Delta tables, and the recreation of queue_contents."""
 
+from operator import attrgetter
+
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.output import AsJson, print_json, print_rows
+from streaming.cli.output import AsJson, print_found
 from streaming.cli.tables.options import TablesLocation, locate, open_tables
 
 app = typer.Typer(
@@ -22,15 +24,9 @@ def info(*, as_json: AsJson = False, tables: TablesLocation = None) -> int:
 
     with open_tables(tables) as opened:
         found = describe(opened)
-    if as_json:
-        for table in found:
-            print_json(table)
-        return EXIT_OK
-    columns = ("name", "version", "files", "rows", "bytes", "last_batch", "behind")
-    print_rows(
-        ("TABLE", "VERSION", "FILES", "ROWS", "BYTES", "LAST BATCH", "BEHIND"),
-        ([getattr(table, name) for name in columns] for table in found),
-    )
+    titles = ("TABLE", "VERSION", "FILES", "ROWS", "BYTES", "LAST BATCH", "BEHIND")
+    cells = attrgetter("name", "version", "files", "rows", "bytes", "last_batch", "behind")
+    print_found(found, titles, cells, as_json=as_json)
     return EXIT_OK
 
 

@@ -1,5 +1,6 @@
 """`dlx queues`: what the queues hold, from the tables; and purge, on the running job."""
 
+from operator import attrgetter
 from typing import Annotated, Literal
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import options
-from streaming.cli.output import AsJson, preview, print_json, print_rows
+from streaming.cli.output import AsJson, preview, print_found
 from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 
 app = typer.Typer(
@@ -40,15 +41,9 @@ def list_(
         queues = list_queues(opened, vhost)
     if sort != "name":
         queues.sort(key=lambda queue: getattr(queue, sort), reverse=True)
-    if as_json:
-        for queue in queues:
-            print_json(queue)
-    elif queues:
-        titles = ("VHOST", "QUEUE", "TYPE", "READY", "UNACKED", "BYTES", "OLDEST")
-        columns = ("vhost", "queue", "type", "ready", "unacked", "bytes", "oldest_at")
-        print_rows(titles, ([getattr(queue, name) for name in columns] for queue in queues))
-    else:
-        print("no queues")
+    titles = ("VHOST", "QUEUE", "TYPE", "READY", "UNACKED", "BYTES", "OLDEST")
+    cells = attrgetter("vhost", "queue", "type", "ready", "unacked", "bytes", "oldest_at")
+    print_found(queues, titles, cells, as_json=as_json, nothing="no queues")
     return EXIT_OK
 
 
@@ -72,20 +67,15 @@ def peek(
 
     with open_tables(tables) as opened:
         rows = peek_at(opened, queue, vhost=vhost, limit=count, unacked=unacked)
-    if as_json:
-        for row in rows:
-            print_json(row)
-    elif rows:
-        titles = ("MESSAGE", "ENQUEUED", "EXPIRES", "RETURNS", "KEY", "BYTES", "BODY")
-        columns = (
-            *("message_id", "enqueued_at", "expires_at"),
-            *("returns", "routing_key", "body_bytes"),
-        )
-        print_rows(
-            titles, ((*(row[name] for name in columns), preview(row["body"])) for row in rows)
-        )
-    else:
-        print(f"no message is {'unacked' if unacked else 'ready'} in queue {queue!r}")
+    titles = ("MESSAGE", "ENQUEUED", "EXPIRES", "RETURNS", "KEY", "BYTES", "BODY")
+    columns = ("message_id", "enqueued_at", "expires_at", "returns", "routing_key", "body_bytes")
+    print_found(
+        rows,
+        titles,
+        lambda row: (*(row[name] for name in columns), preview(row["body"])),
+        as_json=as_json,
+        nothing=f"no message is {'unacked' if unacked else 'ready'} in queue {queue!r}",
+    )
     return EXIT_OK
 
 
