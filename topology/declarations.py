@@ -46,7 +46,7 @@ class Queue(msgspec.Struct, frozen=True):
     @property
     def queue_type(self) -> str:
         """The value of `x-queue-type`, valid or not; `classic` by default."""
-        queue_type = self.arguments.get("x-queue-type", "classic")
+        queue_type = self.arguments.get("x-queue-type")
         return queue_type if isinstance(queue_type, str) else "classic"
 
 

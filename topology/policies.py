@@ -158,6 +158,9 @@ class PolicyTable:
         overflow = _overflow(arguments, merged, quorum=quorum)
         dead_letter_exchange = _text_of(arguments, merged, "dead-letter-exchange")
         expires_ms = _smaller(arguments, merged, "expires")
+        delivery_limit = None
+        if quorum:
+            delivery_limit = _delivery_limit(arguments, merged, compat, default_delivery_limit)
         if quorum and compat == "3.10":
             expires_ms = _first(_integer(merged, "expires"), expires_ms)
         return QueueSettings(
@@ -173,11 +176,7 @@ class PolicyTable:
             expires_ms=expires_ms,
             max_length=_smaller(arguments, merged, "max-length"),
             max_length_bytes=_smaller(arguments, merged, "max-length-bytes"),
-            delivery_limit=(
-                _delivery_limit(arguments, merged, compat, default_delivery_limit)
-                if quorum
-                else None
-            ),
+            delivery_limit=delivery_limit,
             max_priority=None if quorum else _integer(arguments, "x-max-priority"),
             alternate_exchange=_first(
                 _text(arguments, "x-alternate-exchange"), _text(merged, "queue-alternate-exchange")
@@ -226,9 +225,8 @@ class _Ranking:
         return None
 
     def _rank(self) -> None:
-        self._ranked = sorted(
-            self._by_name.values(), key=lambda entry: (-entry[0].priority, entry[0].name)
-        )
+        ranked = sorted(self.by_name(), key=lambda policy: -policy.priority)
+        self._ranked = [self._by_name[policy.name] for policy in ranked]
 
 
 def _merge(definition: Table, operator_definition: Table) -> Table:

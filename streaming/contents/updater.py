@@ -54,11 +54,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class Updated:
-    """The result of one update.
-
-    Attributes:
-        written: rows in new files, including those that only moved.
-    """
+    """The result of one update; written rows include those that only moved."""
 
     batch_id: int
     rows: int
@@ -164,14 +160,8 @@ class ContentsUpdater:
             storage.create(path, write_row_groups(part, _SPEC.schema, {"dlx.table": CONTENTS}))
             size = storage.size(path)
             assert size is not None, f"{path} was written and then removed"
-            yield add_action(
-                _SPEC,
-                path=path,
-                size=size,
-                rows=part.num_rows,
-                ranges=ranges(_SPEC, part),
-                modified_ms=attempt // 1_000_000,
-            )
+            now_ms, found = attempt // 1_000_000, ranges(_SPEC, part)
+            yield add_action(_SPEC, path, size, part.num_rows, found, modified_ms=now_ms)
 
 
 def _changed_files(tables: Tables) -> list[str]:

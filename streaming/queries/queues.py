@@ -25,7 +25,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
     Attributes:
         type: classic or quorum; None if it was declared before the ledger began.
         bytes: size of the bodies, ready and unacked.
-        oldest_at: when the oldest copy in it was enqueued, ISO 8601.
+        oldest_at: when the oldest copy in it was enqueued.
     """
 
     vhost: str

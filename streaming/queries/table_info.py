@@ -44,19 +44,15 @@ def _tables(tables: Tables) -> Iterator[TableInfo]:
         if not tables.has(name):
             continue
         actions = tables.table(name).get_add_actions(flatten=True)
+        rows, size = (
+            sum(actions.column(each).to_pylist()) for each in ("num_records", "size_bytes")
+        )
         last = _last(tables, name, queries)
         behind = None
         if name == CONTENTS and last_event is not None:
             behind = last_event - (-1 if last is None else last)
-        yield TableInfo(
-            name,
-            tables.table(name).version(),
-            actions.num_rows,
-            sum(actions.column("num_records").to_pylist()),
-            sum(actions.column("size_bytes").to_pylist()),
-            last,
-            behind,
-        )
+        version = tables.table(name).version()
+        yield TableInfo(name, version, actions.num_rows, rows, size, last, behind)
 
 
 def _last(tables: Tables, name: str, queries: list[str]) -> int | None:

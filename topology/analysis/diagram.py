@@ -22,11 +22,9 @@ EdgeKind = Literal["binding", "dead letters", "otherwise"]
 
 
 class DiagramNode(msgspec.Struct, frozen=True):
-    """An exchange or a queue.
+    """An exchange or a queue; its lines are its name, then its type or settings.
 
-    Attributes:
-        id: short, and safe in every picture language.
-        lines: its name, then its type or settings.
+    The id is short, and safe in every picture language.
     """
 
     id: str

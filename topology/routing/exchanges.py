@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from topology.declarations import Binding
-from topology.routing.destinations import Destinations
+from topology.routing.bindings import Destinations
 from topology.routing.headers import HeadersMatcher
 from topology.routing.topic import TopicMatcher
 from topology.values import AmqpValue, Compat

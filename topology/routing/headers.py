@@ -9,7 +9,7 @@ only (R-HDR-4) and is indexed as None.
 from collections.abc import Callable, Mapping
 
 from topology.declarations import Binding, BindingKey
-from topology.routing.destinations import Destinations
+from topology.routing.bindings import Destinations
 from topology.values import AmqpValue, Compat, MatchKey, match_key, match_key_3_10
 
 X_MATCH = ("all", "any", "all-with-x", "any-with-x")

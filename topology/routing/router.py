@@ -18,8 +18,7 @@ from typing import Literal
 import msgspec
 
 from topology.declarations import PREDECLARED, Binding, BindingEnd, DestinationType, Exchange
-from topology.routing.bindings import BindingTable
-from topology.routing.destinations import Destinations
+from topology.routing.bindings import BindingTable, Destinations
 from topology.routing.exchanges import Matcher, new_matcher
 from topology.values import AmqpValue, Compat
 
@@ -63,7 +62,6 @@ class Router:
 
     Attributes:
         exchanges: the declared exchanges by name, with those that every vhost has.
-        queues: the names of the declared queues, as keys.
         bindings: the bindings; change them by the router's methods only.
     """
 

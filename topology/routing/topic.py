@@ -16,7 +16,7 @@ Validation also limits the number of `#` in a binding key.
 from collections.abc import Mapping
 
 from topology.declarations import Binding
-from topology.routing.destinations import Destinations
+from topology.routing.bindings import Destinations
 from topology.values import AmqpValue
 
 

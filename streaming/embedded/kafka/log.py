@@ -35,11 +35,7 @@ class BrokerLog:
         return "Address already in use" in self.since_begin()
 
     def explain_end(self, status: int, directory: Path) -> str:
-        """Why the broker ended during its start, and what to do.
-
-        Args:
-            status: exit status of its process; 128 + signal if a signal ended it.
-        """
+        """Why the broker ended with this exit status during its start, and what to do."""
         said = self.since_begin()
         if self.says_port_taken():
             remedy = "Its port is in use by another program: stop that program or choose a port."

@@ -107,13 +107,9 @@ def format_storage(data_dir: Path, java: Java, jars: list[Path], limits: BrokerL
     shutil.rmtree(new_dir, ignore_errors=True)
     write_properties(configuration, broker_properties(limits, Ports(1, 2), new_dir))
     cluster_id = new_cluster_id()
-    command = java_command(
-        java,
-        jars,
-        "kafka.tools.StorageTool",
-        *("format", "--cluster-id", cluster_id, "--config", str(configuration)),
-        options=(*FORMAT_OPTIONS, f"-Ddlx.log.file={log_file}"),
-    )
+    options = (*FORMAT_OPTIONS, f"-Ddlx.log.file={log_file}")
+    arguments = ("format", "--cluster-id", cluster_id, "--config", str(configuration))
+    command = java_command(java, jars, "kafka.tools.StorageTool", *arguments, options=options)
     try:
         ended = subprocess.run(  # noqa: S603 (Java, with arguments of our making)
             command,

@@ -120,13 +120,7 @@ def compact(place: Place, spec: TableSpec, group: Sequence[SmallFile]) -> Compac
     assert rewritten.rows == expected, f"{path}: {rewritten.rows} rows of {expected}"
     now_ms = time.time_ns() // 1_000_000
     added = add_action(
-        spec,
-        path=path,
-        size=size,
-        rows=rewritten.rows,
-        ranges=rewritten.ranges,
-        modified_ms=now_ms,
-        data_change=False,
+        spec, path, size, expected, rewritten.ranges, modified_ms=now_ms, data_change=False
     )
     removed = [removal(file.path, file.size, now_ms) for file in group]
     if not replace_files(place, spec, added, removed):

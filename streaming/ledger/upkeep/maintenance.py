@@ -54,11 +54,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Done:
-    """One task that changed something.
-
-    Attributes:
-        count: files compacted or removed; 1 for a checkpoint.
-    """
+    """One task that changed something; `count` files, or 1 checkpoint."""
 
     table: str
     task: Task
@@ -88,11 +84,7 @@ class TableMaintenance:
         self._exists = False
 
     def step(self, now_ms: int, lowest_resident: LowestResident | None = None) -> list[Done]:
-        """Run the tasks that are due; do nothing until the table exists.
-
-        Args:
-            lowest_resident: see `Vacuum.sweep`.
-        """
+        """Run the tasks that are due; do nothing until the table exists. See `Vacuum.sweep`."""
         schedule = self._schedule
         done: list[Done] = []
         self._exists = self._exists or table_exists(self._place)

@@ -40,11 +40,7 @@ LowestResident = Mapping[tuple[int, int], int]
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """The result of one sweep.
-
-    Attributes:
-        kept: files that were due, but hold queued messages that were found in no other file.
-    """
+    """The result of one sweep; files are kept if only they hold a queued message."""
 
     removed: tuple[str, ...]
     kept: tuple[str, ...]
@@ -105,16 +101,12 @@ class Vacuum:
         self._unneeded_since_ms = seen
 
     def _still_needed(
-        self,
-        due: list[str],
-        active: ActiveFiles,
-        search: MessageSearch,
-        lowest_resident: LowestResident,
+        self, due: list[str], active: ActiveFiles, search: MessageSearch, lowest: LowestResident
     ) -> Iterator[str]:
         """The files with a queued message that is not in the table's current files."""
         wanted: dict[str, Ints] = {}
         for name in due:
-            keys = _resident_keys(self._storage, name, lowest_resident)
+            keys = _resident_keys(self._storage, name, lowest)
             if len(keys):
                 wanted[name] = keys
             sizes = [len(one) for one in wanted.values()]

@@ -38,19 +38,15 @@ def commit(
 
 def add_action(
     spec: TableSpec,
-    *,
     path: str,
     size: int,
     rows: int,
     ranges: Mapping[str, ColumnRange],
+    *,
     modified_ms: int,
     data_change: bool = True,
 ) -> AddAction:
-    """The entry that adds a data file to its table.
-
-    Args:
-        data_change: False if the table already had the rows.
-    """
+    """The entry that adds a data file; `data_change`: the table did not have its rows yet."""
     return AddAction(path, size, {}, modified_ms, data_change, _statistics(spec, rows, ranges))
 
 

@@ -91,14 +91,7 @@ class TableWriter:
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
         actions = [
-            add_action(
-                self.spec,
-                path=file.path,
-                size=file.size,
-                rows=file.rows,
-                ranges=file.ranges,
-                modified_ms=now_ms,
-            )
+            add_action(self.spec, file.path, file.size, file.rows, file.ranges, modified_ms=now_ms)
             for file in files
         ]
         transaction = Transaction(query_id, batch_id)

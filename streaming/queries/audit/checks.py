@@ -45,9 +45,8 @@ def messages(tables: Tables, shards: dict[int, Shard]) -> Iterator[Evidence]:
     if without_message:
         yield from _without_messages(tables, shards)
     if pairs - without_event > arrivals:
-        yield from _repeated(
-            tables, shards, "messages", f"SELECT shard, NULL, NULL, {MESSAGE_KEY} FROM message"
-        )
+        rows = f"SELECT shard, NULL, NULL, {MESSAGE_KEY} FROM message"
+        yield from _repeated(tables, shards, "messages", rows)
 
 
 def _without_events(tables: Tables) -> Iterator[Clue]:
@@ -206,9 +205,8 @@ def _repeated(tables: Tables, shards: dict[int, Shard], name: str, rows: str) ->
         f"ORDER BY ALL {_LIMIT}"
     ):
         why = f"{name} has {times} rows of it"
-        yield _finding(
-            "repeated row", shards[shard], why, seq=seq, queue=queue, key=key, count=times - 1
-        )
+        place, count = shards[shard], times - 1
+        yield _finding("repeated row", place, why, seq=seq, queue=queue, key=key, count=count)
 
 
 def _finding(

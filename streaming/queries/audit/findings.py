@@ -163,11 +163,8 @@ class _Missing:
         """One finding per explained number, and one per gap for the others."""
         for gap in self._gaps:
             vhost, lane = shards[gap.shard]
-            told = sorted(
-                seq
-                for shard, seq in self.clues
-                if shard == gap.shard and gap.first <= seq <= gap.last
-            )
+            here = (seq for shard, seq in self.clues if shard == gap.shard)
+            told = sorted(seq for seq in here if gap.first <= seq <= gap.last)
             for seq in told:
                 clue = self.clues[gap.shard, seq]
                 yield _finding("missing event", shards[gap.shard], clue, clue.why, seq)
