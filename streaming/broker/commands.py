@@ -21,7 +21,7 @@ class Command(
 class Get(Command, frozen=True, tag="get"):
     """Up to `count` single gets, until the queue is empty. Deliveries are `label/0`, ...
 
-    `lease_ms` is of the channel, should this command be the one that opens it.
+    `lease_ms` is the lease of the channel if this command opens it.
     """
 
     queue: str
@@ -33,7 +33,7 @@ class Get(Command, frozen=True, tag="get"):
 
 
 class Consume(Command, frozen=True, tag="consume"):
-    """Start a consumer. `prefetch` 0 is no limit; `lease_ms` as `Get` has it."""
+    """Start a consumer. `prefetch` 0 is no limit; `lease_ms`: see `Get`."""
 
     queue: str
     label: str = msgspec.field(name="as")
@@ -226,7 +226,7 @@ class ExportDefinitions(Command, frozen=True, tag="export_definitions"):
 
 
 class CheckedPublish(msgspec.Struct, frozen=True, tag_field="op", tag="publish", kw_only=True):
-    """A step of `Check`: what of a publish decides whether it is refused; of `headers` CC, BCC."""
+    """A publish in `Check`: the fields that decide whether it is refused; `headers`: CC and BCC."""
 
     exchange: str = ""
     expiration: str | None = None

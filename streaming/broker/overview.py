@@ -1,4 +1,4 @@
-"""The numbers worth knowing about a shard; balance, tests and metrics share them."""
+"""The main figures of a shard; tests use them, and metrics will."""
 
 from typing import NamedTuple
 

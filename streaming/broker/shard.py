@@ -138,7 +138,7 @@ class Shard:
 
     @property
     def outbound(self) -> list[Outbound]:
-        """What clients are told, in order."""
+        """Outbound records, in order."""
         return self._context.outbound
 
     @property

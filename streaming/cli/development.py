@@ -87,7 +87,7 @@ def run_suite(
         int | None, typer.Option(min=1, help="List this many of the slowest tests.")
     ] = None,
 ) -> int:
-    """Run every check of this checkout.
+    """Run the checks of this checkout.
 
     Format, lint, types, import rules and tests, with 100 % branch coverage of the
     pure core. All of them run, even after one has failed. Exit status: 0, or 1 if

@@ -182,7 +182,7 @@ class CallbackQueue:
 
 
 class Deliveries:
-    """Who waits for deliveries on one channel: gets and consumers, by label or consumer tag.
+    """The gets and consumers waiting for deliveries on one channel, by label or consumer tag.
 
     Args:
         settler: the channel.

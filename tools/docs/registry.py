@@ -43,6 +43,7 @@ NOT_RUN: Final = {
     "docker compose": "needs a container engine, with which tests/e2e/test_containers.py runs it",
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
+    ".venv/bin/mutmut": "takes hours",
     "alias dlx": "for an interactive shell",
     "cd demo": "for an interactive shell",
 }

@@ -1,4 +1,4 @@
-"""Console blocks: commands with what they print, run again and compared, or written anew.
+"""Console blocks: commands with what they print, run again and compared, or regenerated.
 
 Commands are run by bash, so that they may have pipes. What differs from run to run (times, ids,
 counters of Kafka) is compared by its form: the first time a page shows such a value, the value

@@ -1,8 +1,8 @@
 """Which arguments queues may have and which keys policies may have, and what their values may be.
 
 Unknown queue arguments are accepted and ignored, as in RabbitMQ; an argument of the other queue
-type is refused (R-POL-11). Policy keys that RabbitMQ knows but that mean nothing here (mirroring,
-placement, plugins) are accepted without effect; unknown policy keys are refused.
+type is refused (R-POL-11). Policy keys that RabbitMQ knows but that have no effect here (mirroring,
+placement, plugins) are accepted; unknown policy keys are refused.
 """
 
 from collections.abc import Mapping

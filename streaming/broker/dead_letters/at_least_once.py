@@ -19,7 +19,7 @@ MAX_IDLE_RETRIES = 10
 """When time moves far at once, a buffer that no copy leaves is retried at most this often (D11)."""
 
 Descendants = Counter[tuple[int, int, int]]
-"""By the identity of a message: how many dead letters it left in one instant."""
+"""Message identity -> dead letters caused in this instant."""
 
 
 class AtLeastOnce:

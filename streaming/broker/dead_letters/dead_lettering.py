@@ -83,7 +83,7 @@ class DeadLettering:
     def reroute_from(
         self, queue_name: str, exchange: str | None, copy: Copy, reason: str, *, once: bool
     ) -> None:
-        """As `reroute`, from a queue that may be deleted already."""
+        """Like `reroute`, but the queue may already be deleted."""
         plan = self._planner.reroute_plan(exchange, copy.envelope, reason, once=once)
         self._context.alternate_warnings.warn(plan.missing_alternates)
         if plan.outcome.outcome == "no_exchange" and exchange is not None:

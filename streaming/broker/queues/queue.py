@@ -39,7 +39,7 @@ from topology.policies import QueueSettings
 REFUSED: Final = 0
 ACCEPTED: Final = 1
 REJECTED_TO_DLX: Final = 2
-"""Answers of `arrive`: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
+"""Results of `arrive`: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
 
 MAX_AT_ONCE = 20_000
 """Copies that one step hands out, purges or deletes; the rest follow later (`unfinished.py`)."""

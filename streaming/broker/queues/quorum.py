@@ -46,7 +46,7 @@ class QuorumQueue(Queue):
         self.apply_settings(settings)
 
     def new_order(self, levels: list[LevelRecord]) -> QuorumOrder:
-        """See `Queue`. The two-to-one counter starts again; positions go on."""
+        """See `Queue`. Resets the two-to-one counter; positions continue."""
         self.quorum_order = QuorumOrder(
             self.context.store,
             self.number,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streaming.client import Connection, Delivery
 
 MAX_VARIABLE_BYTES = 100_000
-"""Of an environment variable. Linux accepts 128 KiB, its name included."""
+"""Maximum size of an environment variable; Linux accepts 128 KiB with its name."""
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 DeliveryIds = Annotated[

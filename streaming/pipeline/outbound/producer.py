@@ -1,4 +1,4 @@
-"""Sends outbound records to Kafka: a batch goes on once Kafka has all of them, in order.
+"""Sends outbound records to Kafka: the batch continues after Kafka has accepted all records.
 
 Replay: the same records are sent again with the same numbers, and readers drop them. After a
 failure, no record of the failed attempt may follow those of the replay, so its producer is dropped.

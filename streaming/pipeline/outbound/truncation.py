@@ -177,7 +177,7 @@ def _smaller_answers(answer: dict[str, Any], room: int) -> Iterator[tuple[dict[s
 
 
 def _how_many_fit(elements: list[Any], room: int) -> int:
-    """Return how many of the first elements fit into so many bytes of JSON."""
+    """Return how many of the first elements fit into `room` bytes of JSON."""
     sizes = accumulate(len(json_bytes(element)) + 1 for element in elements)
     return sum(size <= room for size in sizes)
 

@@ -29,7 +29,7 @@ class _Death(NamedTuple):
 
 
 class _Deaths(NamedTuple):
-    """Some deaths by row; `codes` are indexes into `distinct`."""
+    """Deaths, one per row; `codes` are indexes into `distinct`."""
 
     rows: Any
     at_ms: Any
