@@ -312,7 +312,7 @@ TABLES: Final = {
         ),
     )
 }
-"""Table specs by name. The first four are the ledger, in the order in which a batch is committed."""
+"""Table specs by name. The first four are the ledger, in the order of a batch's commits."""
 
 LEDGER: Final = ("messages", "quarantine", "dead_letters", "events")
 """The order of a batch's commits. The batch has happened once `events` is committed."""
