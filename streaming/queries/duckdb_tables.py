@@ -220,7 +220,6 @@ def iso(instant: str | None) -> str | None:
 
 
 def _duckdb_type(kind: Any) -> str:
-    """DuckDB's name of a Delta type."""
     if isinstance(kind, str):
         return _TYPES.get(kind, kind.upper())
     match kind["type"]:

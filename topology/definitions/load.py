@@ -143,7 +143,6 @@ class _Reader:
         return LoadedDefinitions(vhosts, self._report.all_left_out())
 
     def _objects(self, member: str) -> Iterator[Fields]:
-        """Yield the objects of one of the document's arrays, if it has that array."""
         items = self._document.get(member)
         if items is None:
             return

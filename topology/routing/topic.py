@@ -65,7 +65,6 @@ class _Node:
 
     @property
     def bare(self) -> bool:
-        """Whether no binding key ends here or passes through."""
         return self.destinations.empty and not (self.literals or self.star or self.hash)
 
 

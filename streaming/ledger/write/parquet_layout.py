@@ -37,7 +37,6 @@ def row_groups(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _wide_bytes(table: pa.Table) -> np.ndarray[Any, Any]:
-    """The bytes of the wide columns of each row."""
     total = np.zeros(table.num_rows, np.int64)
     for name in table.column_names:
         if name in _WIDE:
