@@ -149,7 +149,7 @@ def test_a_delta_table_is_written_and_asked_by_its_path(spark, tmp_path):
 
 
 def test_a_second_session_in_one_process_is_refused(spark, tmp_path):
-    with pytest.raises(RuntimeError, match="end it with stop_session first"):
+    with pytest.raises(RuntimeError, match="stop_session"):
         make_session(SessionConfig(work_dir=tmp_path, log_dir=tmp_path))
 
 

@@ -1,9 +1,8 @@
 """Lint of a queue's own alternate exchange, and of large topologies."""
 
-import time
-
 import pytest
 
+from tests.fixtures.steps import lines_run
 from tests.unit.topology.analysis.lint_topologies import (
     BURIED,
     DEAD,
@@ -126,16 +125,25 @@ def test_a_cycle_of_dead_letters_alone_is_not_a_cycle_of_alternates():
 
 
 @pytest.mark.parametrize("kind", ["fanout", "topic", "headers"])
-def test_thousands_of_queues_around_one_exchange_are_checked_in_seconds(kind):
+def test_the_check_is_linear_in_the_queues_around_one_exchange(kind):
+    def lines(count):
+        names = [f"q{number:04}" for number in range(count)]
+        topology = Definitions(
+            exchanges=(Exchange("retry", kind),),
+            queues=tuple(a_queue(name, ttl_ms=1, dlx="retry") for name in names),
+            bindings=tuple(Binding("retry", name, routing_key="#") for name in names),
+        )
+        return lines_run(lambda: lint(topology))
+
+    assert lines(2_000) < 3 * lines(1_000)
+
+
+def test_problems_of_thousands_of_queues_are_bounded():
     names = [f"q{number:04}" for number in range(5_000)]
     topology = Definitions(
-        exchanges=(Exchange("retry", kind),),
+        exchanges=(Exchange("retry", "fanout"),),
         queues=tuple(a_queue(name, ttl_ms=1, dlx="retry") for name in names),
-        bindings=tuple(Binding("retry", name, routing_key="#") for name in names),
+        bindings=tuple(Binding("retry", name) for name in names),
     )
-    begun = time.process_time()
 
-    problems = lint(topology)
-
-    assert len(problems) == 100
-    assert time.process_time() - begun < 5.0
+    assert len(lint(topology)) == 100
