@@ -38,7 +38,8 @@ class ShardOverview(NamedTuple):
         next_seq: the sequence number of the next event.
         vhost_version: grows with every change of the vhost.
         channels: how many are open.
-        resident_messages, resident_bytes: ready, unacked and held copies of all queues.
+        resident_messages, resident_bytes: ready, unacked and held copies of all queues,
+            and those of purged or deleted queues whose events follow.
         queues: by name.
     """
 
@@ -57,7 +58,7 @@ def overview_of(shard: ShardState) -> ShardOverview:
     """The overview of a shard; loads every queue."""
     context = shard.context
     queues = {name: _overview(shard.queues.named(name)) for name in sorted(context.vhost.queues)}
-    messages, size = shard.queues.resident()
+    messages, size = shard.resident()
     return ShardOverview(
         context.clock.now_ms,
         context.clock.next_deadline_ms(),

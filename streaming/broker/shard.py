@@ -89,7 +89,7 @@ class Batch(NamedTuple):
         first_outbound: number of the first outbound record; the numbers are consecutive.
         next_deadline_ms: the earliest timer; NEVER for none.
         now_ms: the shard's clock.
-        resident_messages: ready, unacked and held copies.
+        resident_messages: copies that have not ended: ready, unacked, held, or detached.
         resident_bytes: their bodies.
     """
 
@@ -210,7 +210,7 @@ class Shard:
             self._fire(due_ms, kind, number)
         self.state.unfinished.finish()
         next_deadline_ms = self._clock.next_deadline_ms()
-        messages, size = self.state.queues.resident()
+        messages, size = self.state.resident()
         self.state.save()
         return Batch(
             self._context.events,

@@ -93,6 +93,12 @@ class ShardState:
         vhost.default_delivery_limit = config.default_delivery_limit
         return vhost
 
+    def resident(self) -> tuple[int, int]:
+        """The copies whose end has no event yet, and the bytes of their bodies."""
+        in_queues, bytes_in_queues = self.queues.resident()
+        detached, bytes_detached = self.unfinished.resident()
+        return in_queues + detached, bytes_in_queues + bytes_detached
+
     def save(self) -> None:
         """Write everything that changed. Do not use the shard afterwards."""
         context = self.context

@@ -166,7 +166,7 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     Returns:
         How many copies were ready.
     """
-    ready = queue.ready
+    ready, size = queue.ready, queue.ready_bytes
     if queue.owner >= 0:
         _disown(shard, queue)
     copies, detached = queue.empty()
@@ -182,7 +182,7 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     detail = {"what": "queue_deleted", "name": queue.name, "cause": cause, "ready": ready}
     shard.context.events.add(Kind.TOPOLOGY, detail=detail)
     shard.queues.drop(queue)
-    _detach(shard, queue, detached, deleted=True)
+    _detach(shard, queue, detached, (ready, size), deleted=True)
     auto_delete_sources(shard, removed)
     shard.dead_lettering.cascade()  # orphans arrive before anything else is deleted
     return ready
@@ -223,17 +223,28 @@ def _lose(
 
 def purge_queue(shard: ShardState, queue: Queue) -> int:
     """Remove all ready copies without dead-lettering (R-GONE-1); return how many."""
-    ready = queue.ready
+    ready, size = queue.ready, queue.ready_bytes
     copies, detached = queue.empty()
     for copy in copies:
         shard.context.events.add(Kind.PURGED, queue.name, copy)
-    _detach(shard, queue, detached, deleted=False)
+    _detach(shard, queue, detached, (ready, size), deleted=False)
     queue.settled()
     return ready
 
 
-def _detach(shard: ShardState, queue: Queue, levels: list[LevelRecord], *, deleted: bool) -> None:
-    """Continue later with copies that were removed from a queue, if there are any."""
+def _detach(
+    shard: ShardState,
+    queue: Queue,
+    levels: list[LevelRecord],
+    resident: tuple[int, int],
+    *,
+    deleted: bool,
+) -> None:
+    """Continue later with copies that were removed from a queue, if there are any.
+
+    Args:
+        resident: how many there are, and the bytes of their bodies.
+    """
     if levels:
         settings = queue.settings
         record = DetachedRecord(
@@ -245,6 +256,7 @@ def _detach(shard: ShardState, queue: Queue, levels: list[LevelRecord], *, delet
             deleted,
             settings.alternate_exchange,
             settings.reroute_once,
+            *resident,
         )
         shard.unfinished.add_detached(record)
 

@@ -5,7 +5,7 @@ handles at most `MAX_AT_ONCE` of them. The rest follows in portions of that size
 `CONTINUE_AFTER_MS` of the shard's time, and at most `MAX_PER_BATCH` copies in one batch. Until then
 
 - purged or deleted copies are detached: the queue behaves as if they were gone, only their events
-  are missing;
+  are missing, and they count as resident;
 - a queue that hands out copies is paused: new copies wait behind the others.
 
 What happens to each copy does not depend on where the log is cut into batches. Only the order of
@@ -84,7 +84,9 @@ class UnfinishedWork:
             taken = 0
             for copy in islice(order.take_all(), left):
                 taken += 1
+                record.size -= copy.message.size
                 yield record, copy
+            record.messages -= taken
             left -= taken
             record.levels = order.save()
             if left:
@@ -98,6 +100,11 @@ class UnfinishedWork:
                 queue.serve()
         if work.detached or work.paused:
             self._arm()
+
+    def resident(self) -> tuple[int, int]:
+        """How many detached copies have no event yet, and the bytes of their bodies."""
+        detached = self._work.detached
+        return sum(each.messages for each in detached), sum(each.size for each in detached)
 
     def finish(self) -> None:
         """Make sure that the next batch continues, although this one has done its share."""

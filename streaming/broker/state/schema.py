@@ -149,7 +149,10 @@ class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
 
 
 class DetachedRecord(msgspec.Struct, array_like=True):
-    """Copies of a purged or deleted queue whose events follow later (`unfinished.py`)."""
+    """Copies of a purged or deleted queue whose events follow later (`unfinished.py`).
+
+    `messages` and `size` are how many are left, and the bytes of their bodies.
+    """
 
     queue_number: int
     queue_name: str
@@ -159,6 +162,8 @@ class DetachedRecord(msgspec.Struct, array_like=True):
     deleted: bool  # or purged
     alternate_exchange: str | None  # of the deleted queue
     reroute_once: bool
+    messages: int
+    size: int
 
 
 class UnfinishedRecord(msgspec.Struct, array_like=True):

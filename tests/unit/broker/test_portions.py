@@ -62,6 +62,27 @@ def test_a_large_purge_is_answered_at_once_and_recorded_in_portions(cut, argumen
 
 
 @CUT
+@TYPES
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [(commands.Purge(queue="q"), Kind.PURGED), (commands.DeleteQueue(queue="q"), Kind.DELETED)],
+)
+def test_copies_count_as_resident_until_their_events_follow(cut, arguments, command, kind):
+    """The balance holds the batch's count of resident copies against the events."""
+    broker = a_broker(10, cut=cut, **arguments)
+
+    broker.do(command)
+
+    left = 10
+    for portion in range(4):
+        broker.at(portion * unfinished.CONTINUE_AFTER_MS)
+        left = 10 - len(broker.of_kind(kind))
+        overview = broker.shard.overview()
+        assert (overview.resident_messages, overview.resident_bytes) == (left, len("m0") * left)
+    assert left == 0
+
+
+@CUT
 def test_requeued_copies_are_purged_in_portions_too(cut):
     broker = a_broker(10, cut=cut)
     broker.get("q", "g", count=8)
