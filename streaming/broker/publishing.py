@@ -59,54 +59,49 @@ class PublishPlan:
 
 
 class Publishing:
-    """Carries out the publishes of one shard."""
+    """Carries out the publishes of one shard.
+
+    Attributes:
+        plans: the cached plans of the current user.
+        version: of the vhost for which all plans are valid.
+    """
 
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._clock = context.clock
-        self._vhost = context.vhost
         self._queues = queues
-        self._plans: dict[Publication, PublishPlan] = {}  # of `_actor`'s user
+        self.plans: dict[Publication, PublishPlan] = {}
+        self.version = -1
         self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
         self._routes: dict[tuple[str, tuple[str, ...]], Any] = {}
-        self._actor: Actor | None = None
-        self._version = -1
 
-    def _refresh(self) -> None:
-        """Switch to the plans of the current user; invalidate all if the vhost changed."""
-        context = self._context
-        if self._version != context.vhost.version:
-            self._version = context.vhost.version
-            self._plans_of = {}
-            self._routes = {}
-        self._actor = context.actor
-        self._plans = self._plans_of.setdefault(context.actor.user, {})
+    def refresh(self) -> None:
+        """Invalidate all plans, because the vhost changed."""
+        self.version = self._context.vhost.version
+        self._plans_of = {}
+        self._routes = {}
+        self.act(self._context.actor)
 
-    def publish(self, message: Message, publication: Publication, flags: int) -> Refusal | None:
-        """Publish a message, without delivering the dead letters that this causes.
+    def act(self, actor: Actor) -> None:
+        """Switch to the plans of an actor's user."""
+        self.plans = self._plans_of.setdefault(actor.user, {})
+
+    def plan(self, publication: Publication) -> PublishPlan:
+        """Plan the publishes that are alike, and cache the plan."""
+        if len(self.plans) >= MAX_PLANS:
+            self.plans.clear()
+        plan = self.plans[publication] = self._plan(publication, self._context.actor.user)
+        return plan
+
+    def publish(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
+        """Publish with flags, without a queue, with a refusal or with a warning.
+
+        `Shard.publish` handles plain plans itself. The dead letters that this causes are not
+        delivered yet.
 
         Returns:
             Why it was refused; the caller closes the channel.
         """
-        context = self._context
-        if context.actor is not self._actor or self._vhost.version != self._version:
-            self._refresh()
-        plan = self._plans.get(publication)
-        if plan is None:
-            if len(self._plans) >= MAX_PLANS:
-                self._plans.clear()
-            plan = self._plans[publication] = self._plan(publication, context.actor.user)
-        if flags or not plan.plain:
-            return self._publish_specially(message, plan, flags)
-        envelope = plan.envelope
-        base_ms = self._clock.publish_base_ms
-        for queue in plan.queues:
-            if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
-                context.events.add_refused(queue.name, message, envelope)
-        return None
-
-    def _publish_specially(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
-        """Publish with flags, without a queue, with a refusal or with a warning."""
         context = self._context
         events = context.events
         if plan.refusal is not None:

@@ -41,9 +41,10 @@ from streaming.broker.handlers import (
 )
 from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import BROADCAST_OPS
-from streaming.broker.message import Message, Publication
+from streaming.broker.message import NO_COPY, Message, Publication
 from streaming.broker.outbound import AnswerOut, Outbound
 from streaming.broker.overview import ShardOverview, overview_of
+from streaming.broker.queues.queue import REFUSED
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.store import StateStore
 from streaming.broker.vhost import VhostCache
@@ -122,6 +123,7 @@ class Shard:
         self.state = ShardState(config, store, now_ms, cache or VhostCache())
         self._context = self.state.context
         self._clock = self._context.clock
+        self._vhost = self._context.vhost
         self._publishing = self.state.publishing
         self._dead_lettering = self.state.dead_lettering
         self._outbox = self.state.queues.outbox
@@ -168,13 +170,26 @@ class Shard:
             flags: `publishing.MANDATORY | IMMEDIATE | CONFIRM`.
             actor: who published.
         """
-        if at_ms > self._clock.now_ms:
+        clock = self._clock
+        if at_ms > clock.now_ms:
             self.advance(at_ms)
         if actor is not self._context.actor:
             self._act(actor)
-        refusal = self._publishing.publish(message, publication, flags)
-        if refusal is not None:
-            lifecycle.close_after_error(self.state, actor)
+        publishing = self._publishing
+        if publishing.version != self._vhost.version:
+            publishing.refresh()
+        plan = publishing.plans.get(publication)
+        if plan is None:
+            plan = publishing.plan(publication)
+        if flags or not plan.plain:
+            if publishing.publish(message, plan, flags) is not None:
+                lifecycle.close_after_error(self.state, actor)
+        else:
+            envelope = plan.envelope
+            base_ms = clock.publish_base_ms
+            for queue in plan.queues:
+                if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
+                    self._context.events.add_refused(queue.name, message, envelope)
         outbox = self._outbox
         if outbox.deaths or outbox.held:
             self._dead_lettering.cascade()
@@ -271,4 +286,5 @@ class Shard:
         context = self._context
         if actor is not context.actor:
             context.actor = actor
+            self._publishing.act(actor)
             context.events.actors.append((len(context.events), actor))

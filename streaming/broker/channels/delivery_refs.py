@@ -73,10 +73,14 @@ class DeliveryRefs:
 
     def take(self, ref: ResolvedRef) -> list[tuple[Consumer, Delivery]]:
         """Remove the delivery or tombstone from its consumer; empty if there is none."""
-        for consumer, number in self._places(ref):
-            delivery = consumer.take(number)
-            if delivery is not None:
-                return [(consumer, delivery)]
+        number = ref.number
+        for known in ref.candidates:
+            loaded = self._load(ref, known) if isinstance(known, int) else known
+            for consumer, first, deliveries in loaded:
+                if number < deliveries:
+                    delivery = consumer.take(first + number)
+                    if delivery is not None:
+                        return [(consumer, delivery)]
         return []
 
     def take_up_to(self, ref: ResolvedRef) -> list[tuple[Consumer, Delivery]]:
@@ -87,21 +91,19 @@ class DeliveryRefs:
 
     def meant(self, ref: ResolvedRef) -> Iterator[tuple[Consumer, Delivery]]:
         """Yield the deliveries and tombstones that it may mean, most likely first."""
-        for consumer, number in self._places(ref):
-            delivery = consumer.find(number)
-            if delivery is not None:
-                yield consumer, delivery
+        number = ref.number
+        for known in ref.candidates:
+            loaded = self._load(ref, known) if isinstance(known, int) else known
+            for consumer, first, deliveries in loaded:
+                delivery = consumer.find(first + number) if number < deliveries else None
+                if delivery is not None:
+                    yield consumer, delivery
 
-    def _places(self, ref: ResolvedRef) -> Iterator[tuple[Consumer, int]]:
-        candidates = ref.candidates
-        for index, known in enumerate(candidates):
-            each = known
-            if isinstance(each, int):
-                channel = self._channels.by_number(each)
-                each = candidates[index] = channel.candidates(ref.label, before_batch=True)
-            for consumer, first, deliveries in each:
-                if ref.number < deliveries:
-                    yield consumer, first + ref.number
+    def _load(self, ref: ResolvedRef, channel_number: int) -> list[Candidate]:
+        """Replace a channel at rest by its candidates."""
+        loaded = self._channels.by_number(channel_number).candidates(ref.label, before_batch=True)
+        ref.candidates[ref.candidates.index(channel_number)] = loaded
+        return loaded
 
     def _with_id(self, consumer_id: str) -> list[list[Candidate] | int]:
         channel_text, _dot, consumer_text = consumer_id.partition(".")

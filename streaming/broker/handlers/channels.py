@@ -24,8 +24,9 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
     first = gets.next_number
     label = command.label or ""
     outbox = shard.queues.outbox
+    count, auto_ack = command.count, command.auto_ack
     done = 0
-    while done < command.count and queue.get(gets, label, done, auto_ack=command.auto_ack):
+    while done < count and queue.get(gets, label, done, auto_ack=auto_ack):
         done += 1
         if outbox.deaths or outbox.held:
             shard.dead_lettering.cascade()
