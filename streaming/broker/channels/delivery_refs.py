@@ -22,21 +22,10 @@ MAX_DIGITS = 18
 """No delivery has a longer number, and Python refuses to parse thousands of digits."""
 
 
-class ResolvedRef:
-    """Where the delivery of a ref may be.
-
-    Args:
-        candidates: lists of candidates, or numbers of channels at rest; most likely first. Refs
-            with the same beginning share one list, so that a channel is searched only once.
-        number: of the delivery, in each candidate.
-    """
-
-    __slots__ = ("candidates", "label", "number")
-
-    def __init__(self, label: str, candidates: list[list[Candidate] | int], number: int) -> None:
-        self.label = label
-        self.candidates = candidates
-        self.number = number
+ResolvedRef = tuple[str, list[list[Candidate] | int], int]
+"""Where the delivery of a ref may be: its label; lists of candidates, or numbers of channels at
+rest, most likely first; the number of the delivery in each candidate. Refs with the same beginning
+share one list, so that a channel is searched only once."""
 
 
 def is_number(text: str) -> bool:
@@ -64,17 +53,17 @@ class DeliveryRefs:
             label, _dot, text = ref.rpartition(".")
             known = self._by_id
         if not is_number(text):
-            return ResolvedRef("", [], 0)
+            return "", [], 0
         candidates = known.get(label)
         if candidates is None:
             candidates = self._with_label(label) if slash else self._with_id(label)
             known[label] = candidates
-        return ResolvedRef(label, candidates, int(text))
+        return label, candidates, int(text)
 
     def take(self, ref: ResolvedRef) -> list[tuple[Consumer, Delivery]]:
         """Remove the delivery or tombstone from its consumer; empty if there is none."""
-        number = ref.number
-        for known in ref.candidates:
+        _label, candidates, number = ref
+        for known in candidates:
             loaded = self._load(ref, known) if isinstance(known, int) else known
             for consumer, first, deliveries in loaded:
                 if number < deliveries:
@@ -91,8 +80,8 @@ class DeliveryRefs:
 
     def meant(self, ref: ResolvedRef) -> Iterator[tuple[Consumer, Delivery]]:
         """Yield the deliveries and tombstones that it may mean, most likely first."""
-        number = ref.number
-        for known in ref.candidates:
+        _label, candidates, number = ref
+        for known in candidates:
             loaded = self._load(ref, known) if isinstance(known, int) else known
             for consumer, first, deliveries in loaded:
                 delivery = consumer.find(first + number) if number < deliveries else None
@@ -101,8 +90,9 @@ class DeliveryRefs:
 
     def _load(self, ref: ResolvedRef, channel_number: int) -> list[Candidate]:
         """Replace a channel at rest by its candidates."""
-        loaded = self._channels.by_number(channel_number).candidates(ref.label, before_batch=True)
-        ref.candidates[ref.candidates.index(channel_number)] = loaded
+        label, candidates, _number = ref
+        loaded = self._channels.by_number(channel_number).candidates(label, before_batch=True)
+        candidates[candidates.index(channel_number)] = loaded
         return loaded
 
     def _with_id(self, consumer_id: str) -> list[list[Candidate] | int]:
