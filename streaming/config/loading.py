@@ -57,7 +57,7 @@ def parse_config(text: str, *, name: str = "dlx.toml") -> JobConfig:
     Raises:
         InvalidConfigError: every problem, in the order of the settings.
     """
-    from streaming.config.reading import config_from  # noqa: PLC0415 - cattrs starts slowly
+    from streaming.config.validation import config_from  # noqa: PLC0415 - cattrs starts slowly
 
     try:
         document = tomllib.loads(text)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from streaming.embedded.errors import EmbeddedError
+from streaming.json_file import DamagedFileError, read_json_file, write_json_file
 
 LOOPBACK = "127.0.0.1"
 RANGE = range(20_000, 30_000)
@@ -75,12 +76,12 @@ def choose_ports(file: Path, wanted_port: int | None) -> Ports:
     else:
         controller_port = free_port(frozenset({port}))
     ports = Ports(port, controller_port)
-    file.write_bytes(msgspec.json.encode(ports))
+    write_json_file(file, ports)
     return ports
 
 
 def _read(file: Path) -> Ports | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Ports)
-    except (OSError, msgspec.DecodeError):
-        return None  # first start, or a damaged file: choose free ports
+        return read_json_file(file, Ports, "Delete it.")
+    except (OSError, DamagedFileError):
+        return None  # any free ports will do

@@ -7,9 +7,5 @@ class CheckpointError(DlxError):
     """This job cannot use the checkpoint as it is configured."""
 
 
-class DamagedFileError(DlxError):
-    """A file in the checkpoint's folder does not contain what the job wrote there."""
-
-
 class FolderError(DlxError):
     """A location that the configuration names cannot be written to."""

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from streaming.config import JobConfig
+from streaming.json_file import read_json_file, write_json_file
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.json_file import read_json_file, write_json_file
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.shard_stats import ShardStats
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streaming.pipeline.checkpoint.json_file import replace_file
+from streaming.json_file import replace_file
 
 Positions = dict[str, dict[str, int]]
 """Topic -> partition (as text) -> offset of the next record to read."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from streaming.json_file import read_json_file, write_json_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.json_file import read_json_file, write_json_file
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
 FILE = "batches.json"

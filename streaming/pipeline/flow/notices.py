@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from streaming.pipeline.checkpoint.json_file import read_json_file, write_json_file
+from streaming.json_file import read_json_file, write_json_file
 from streaming.pipeline.flow.gate import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.record_sender import RecordSender, SendError

@@ -10,13 +10,13 @@ harmless, and the rows belong to a batch like all rows.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streaming.json_file import read_json_file, write_json_file
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.json_file import read_json_file, write_json_file
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.offset_gaps import Gap, LostRecordsError, find_gaps
 

@@ -24,8 +24,8 @@ from streaming.config import (
     parse_config,
     show_config,
 )
-from streaming.config.reading import config_from
 from streaming.config.types import settings_of
+from streaming.config.validation import config_from
 from tests.unit.config.changes import section_class_of
 from topology.errors import Problem
 

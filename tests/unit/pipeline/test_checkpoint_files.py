@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
+from streaming.json_file import DamagedFileError
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.checkpoint.errors import DamagedFileError
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.flow.memory import MemoryMarks

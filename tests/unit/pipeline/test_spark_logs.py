@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from streaming.pipeline.checkpoint.json_file import replace_file
+from streaming.json_file import replace_file
 from streaming.pipeline.checkpoint.spark_logs import BatchOffsets, SparkLogs
 
 NOW_MS = 1_700_000_000_000

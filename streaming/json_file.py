@@ -1,4 +1,4 @@
-"""The job's own small files in the checkpoint's folder: written completely or not at all."""
+"""Small files that dlx keeps for its next start: written completely or not at all."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from streaming.pipeline.checkpoint.errors import DamagedFileError
+from topology.errors import DlxError
 
 T = TypeVar("T")
+
+
+class DamagedFileError(DlxError):
+    """A file does not contain what dlx wrote there."""
 
 
 def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
@@ -22,9 +26,7 @@ def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedFileError(
-            f"job.checkpoint_location: {path} is damaged ({error}). {remedy}"
-        ) from error
+        raise DamagedFileError(f"{path} is damaged ({error}). {remedy}") from error
 
 
 def write_json_file(path: Path, value: Any) -> None:
