@@ -29,7 +29,7 @@ from streaming.broker.outbound import (
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost import VhostCache
+from streaming.broker.vhost_codec import VhostCache
 from tests.sayings import sayings
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import Refusal

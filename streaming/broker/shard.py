@@ -32,8 +32,8 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events, Kind
 from streaming.broker.handlers import (
     channels,
-    definitions,
     exchanges,
+    import_export,
     lifecycle,
     policies,
     queues,
@@ -47,7 +47,7 @@ from streaming.broker.overview import ShardOverview, overview_of
 from streaming.broker.queues.queue import REFUSED
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.store import StateStore
-from streaming.broker.vhost import VhostCache
+from streaming.broker.vhost_codec import VhostCache
 from topology.refusals import Refusal
 from topology.vhost import Vhost
 
@@ -76,8 +76,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ClearOperatorPolicy: policies.clear_policy,
     commands.SetPermissions: policies.set_permissions,
     commands.ClearPermissions: policies.clear_permissions,
-    commands.ImportDefinitions: definitions.import_definitions,
-    commands.ExportDefinitions: definitions.export_definitions,
+    commands.ImportDefinitions: import_export.import_definitions,
+    commands.ExportDefinitions: import_export.export_definitions,
     commands.Check: settlement.check,
 }
 """The handler of each command; only `Tick` has none, and no answer."""

@@ -1,6 +1,6 @@
 """The wire format of a client: publishes and commands to Kafka records, outbound records to values.
 
-`streaming.protocol.headers` describes the headers of the records.
+`streaming.protocol.record_headers` describes the headers of the records.
 """
 
 import json
@@ -13,8 +13,8 @@ import msgspec
 
 from streaming.client.errors import BrokerError, ClientError, broker_error
 from streaming.client.messages import Body, Delivery, KafkaHeaders, Returned, Settled
-from streaming.protocol import headers as wire
-from streaming.protocol.headers import MalformedRecordError, publish_headers
+from streaming.protocol import record_headers as wire
+from streaming.protocol.record_headers import MalformedRecordError, publish_headers
 from topology.values import table_from_json, table_to_json
 
 Header = tuple[str, bytes | None]

@@ -21,7 +21,7 @@ from contextlib import suppress
 from streaming.client._wire import Inbound, delivery_of
 from streaming.client.errors import ClientError, NotAllowedError
 from streaming.client.messages import Delivery, Settler
-from streaming.protocol.headers import REF
+from streaming.protocol.record_headers import REF
 
 Callback = Callable[[Delivery], None]
 

@@ -15,7 +15,7 @@ from streaming.client._wire import Inbound, check_size, publish_record, refusal_
 from streaming.client.confirms import Confirm, Confirms
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
 from streaming.client.messages import Body, Returned
-from streaming.protocol.headers import OFFSET, PARTITION
+from streaming.protocol.record_headers import OFFSET, PARTITION
 
 OnFlow = Literal["block", "raise"]
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streaming.demo.depths import Depth
-from streaming.demo.story import QUEUES
+from streaming.demo.order_process import QUEUES
 
 LINE_EVERY_S: Final = 5.0
 

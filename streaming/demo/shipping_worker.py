@@ -5,8 +5,8 @@ from typing import Any, Final
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from streaming.demo.client_setup import Addresses, TrafficCounters, kafka_python_settings
-from streaming.demo.story import SHIPPING, shipment
-from streaming.demo.wire_records import Deduplicator, command
+from streaming.demo.kafka_records import Deduplicator, command
+from streaming.demo.order_process import SHIPPING, shipment
 
 CHANNEL: Final = "demo-shipping"
 PREFETCH: Final = 100

@@ -9,8 +9,17 @@ from typing import Any, Final, cast
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
-from streaming.demo.story import PAYMENTS, QUOTES, TOPOLOGY, Order, order, paid, parked, payment
-from streaming.demo.wire_records import Deduplicator, OutboundRecord, Record, command, publish
+from streaming.demo.kafka_records import Deduplicator, OutboundRecord, Record, command, publish
+from streaming.demo.order_process import (
+    PAYMENTS,
+    QUOTES,
+    TOPOLOGY,
+    Order,
+    order,
+    paid,
+    parked,
+    payment,
+)
 
 SHOP_CHANNEL: Final = "demo-shop"
 PAYMENTS_CHANNEL: Final = "demo-payments"

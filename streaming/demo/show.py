@@ -23,8 +23,8 @@ from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettin
 from streaming.demo import report
 from streaming.demo.client_setup import DemoError, addresses_of
 from streaming.demo.job_observer import JobObserver
+from streaming.demo.order_process import WORKED
 from streaming.demo.screen import ScreenState, View, say
-from streaming.demo.story import WORKED
 from streaming.demo.traffic import Traffic
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka

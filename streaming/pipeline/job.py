@@ -28,9 +28,10 @@ from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.ticks import Ticks
 from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Trigger
+from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.control import FlowControl
-from streaming.pipeline.flow.gate import GateState
 from streaming.pipeline.flow.memory import memory_marks, this_machine
+from streaming.pipeline.housekeeping import Housekeeping, retention
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings
 from streaming.pipeline.observe.failures import SparkLostError, wait_for_end
@@ -42,8 +43,7 @@ from streaming.pipeline.topics.accepted_loss import check_gaps
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports
 from streaming.pipeline.topics.gap_watch import GapWatch
-from streaming.pipeline.upkeep.housekeeping import Housekeeping, retention
-from streaming.protocol.headers import WIRE_VERSION
+from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.spark.session import available_cores, make_session, session_config, stop_session
 from topology.declarations import Definitions
 

@@ -19,13 +19,13 @@ from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.ticks import Ticks
 from streaming.pipeline.clock.trigger import Trigger
 from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.housekeeping import Housekeeping
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.shard_stats import ShardStats
 from streaming.pipeline.task.context import set_batch_time
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.topics.gap_watch import GapWatch
-from streaming.pipeline.upkeep.housekeeping import Housekeeping
 
 
 @dataclass(frozen=True, kw_only=True)

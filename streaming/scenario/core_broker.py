@@ -11,8 +11,8 @@ from streaming.broker.message import Envelope, Message
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.protocol.headers import delivered_headers
-from streaming.protocol.properties import PROPERTIES
+from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.protocol.record_headers import delivered_headers
 from streaming.scenario import replies
 from streaming.scenario.steps import Publish
 from topology.values import Compat, Timestamp

@@ -16,8 +16,8 @@ import msgspec
 
 from streaming.protocol.command_fields import CommandFields
 from streaming.scenario.decoding import DOCUMENT, decode
-from streaming.scenario.definitions import read_definitions
 from streaming.scenario.expectations import Expectations, read_expectations
+from streaming.scenario.initial_definitions import read_definitions
 from streaming.scenario.steps import MAX_MS, Step, read_steps
 from topology.declarations import Definitions
 from topology.definitions.json_object import Report

@@ -1,4 +1,4 @@
-"""The steps of a scenario: publishes, the commands of `streaming.protocol.commands`, and waiting.
+"""The steps of a scenario: publishes, commands (`streaming.protocol.command_json`), and waiting.
 
 Each has a virtual time, `at_ms`, in milliseconds since the scenario began. Steps at equal times run
 in file order. A `comment` may explain a step.
@@ -10,9 +10,9 @@ import msgspec
 
 from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
+from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.command_fields import CommandFields
-from streaming.protocol.commands import READERS, read_command
-from streaming.protocol.properties import property_fault
+from streaming.protocol.command_json import READERS, read_command
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 from topology.suggestions import did_you_mean

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from streaming.broker.commands import Command, Renew
-from streaming.protocol.headers import CHANNEL, COPY_ID, KIND, SEQ
+from streaming.protocol.record_headers import CHANNEL, COPY_ID, KIND, SEQ
 from streaming.scenario.replies import START_MS, Delivered, Reply
 from streaming.scenario.steps import Publish
-from streaming.simulation.wire_records import LogRecord, command_record, publish_record, reply_of
+from streaming.simulation.step_records import LogRecord, command_record, publish_record, reply_of
 
 MARKING_CHANNEL = "dlx-simulate-marks"
 """Renewing the lease of a channel that does not exist changes nothing, and gets an answer."""

@@ -30,11 +30,11 @@ from streaming.pipeline.job import Job
 from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
-from streaming.protocol.headers import VHOST
+from streaming.protocol.record_headers import VHOST
 from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.simulation.log_brokers import LogReader, LogWriter, Outbox
-from streaming.simulation.wire_records import LogRecord, by_name
+from streaming.simulation.step_records import LogRecord, by_name
 from streaming.spark.session import SessionConfig, make_session, stop_session
 from topology.errors import DlxError
 from topology.values import Compat

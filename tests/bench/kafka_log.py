@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
 
-from streaming.protocol.headers import OP
+from streaming.protocol.record_headers import OP
 
 FLUSH_S: Final = 120
 

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.embedded.kafka.properties import BrokerLimits
+from streaming.embedded.kafka.broker_properties import BrokerLimits
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 180

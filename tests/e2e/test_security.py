@@ -33,8 +33,8 @@ from streaming.client.address import address_of
 from streaming.config.kafka import KafkaSettings
 from streaming.config.secrets import Secret
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.embedded.kafka.broker_properties import BrokerLimits
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
-from streaming.embedded.kafka.properties import BrokerLimits
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S

@@ -19,8 +19,8 @@ from streaming.cli.main import app
 from streaming.config import load_config
 from streaming.config.definitions_files import load_vhost_definitions
 from streaming.embedded.jvm.jar_lock import lock_file, read_lock
+from streaming.embedded.kafka.broker_properties import BrokerLimits, broker_properties
 from streaming.embedded.kafka.ports import Ports
-from streaming.embedded.kafka.properties import BrokerLimits, broker_properties
 from tests.unit.container_files import (
     CHECKOUT,
     COMPOSE,

@@ -8,13 +8,13 @@ import zlib
 import pytest
 
 from streaming.broker.commands import ImportDefinitions
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 from streaming.protocol.definitions_packing import (
     MAX_SEPARATORS,
     MAX_UNPACKED_BYTES,
     write_definitions,
 )
-from streaming.protocol.headers import MalformedRecordError, command_record
+from streaming.protocol.record_headers import MalformedRecordError, command_record
 from topology.errors import InvalidTopologyError
 
 SMALL = {"queues": [{"name": "q\u00fc"}]}

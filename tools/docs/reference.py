@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from streaming.cli.main import app
 from streaming.config import settings_reference
-from streaming.ledger.schema import reference as tables_reference
-from streaming.scenario import schema
+from streaming.ledger.schema import table_reference as tables_reference
+from streaming.scenario import json_schema as schema
 from tools.docs import api
 from tools.docs.markdown import DOCS, name_of, pages
 

@@ -13,7 +13,7 @@ import msgspec
 
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.json_object import Fields, Report
-from topology.definitions.vhost_reader import VhostReader
+from topology.definitions.supported_objects import SupportedObjects
 from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
 from topology.values import Compat, json_type
@@ -34,17 +34,17 @@ DESCRIPTIVE = (
 
 _KNOWN_PARAMETERS = ("cluster_name", "cluster_tags", "internal_cluster_id")
 
-_OBJECTS: Mapping[str, Callable[[VhostReader, Fields], None]] = {
-    "exchanges": VhostReader.add_exchange,
-    "queues": VhostReader.add_queue,
-    "bindings": VhostReader.add_binding,
-    "policies": VhostReader.add_policy,
-    "operator_policies": VhostReader.add_operator_policy,
-    "permissions": VhostReader.add_permission,
+_OBJECTS: Mapping[str, Callable[[SupportedObjects, Fields], None]] = {
+    "exchanges": SupportedObjects.add_exchange,
+    "queues": SupportedObjects.add_queue,
+    "bindings": SupportedObjects.add_binding,
+    "policies": SupportedObjects.add_policy,
+    "operator_policies": SupportedObjects.add_operator_policy,
+    "permissions": SupportedObjects.add_permission,
 }
-_POLICY_COMPONENTS: Mapping[str, Callable[[VhostReader, Fields, str], None]] = {
-    "operator_policy": VhostReader.add_operator_policy,
-    "policy": VhostReader.add_policy,
+_POLICY_COMPONENTS: Mapping[str, Callable[[SupportedObjects, Fields, str], None]] = {
+    "operator_policy": SupportedObjects.add_operator_policy,
+    "policy": SupportedObjects.add_policy,
 }
 _MEMBERS = (
     *_OBJECTS,
@@ -118,7 +118,7 @@ class _Reader:
         self._document: dict[str, Any] = document if isinstance(document, dict) else {}
         self._default_vhost = default_vhost
         self._report = report
-        self._vhosts: dict[str, VhostReader] = {}
+        self._vhosts: dict[str, SupportedObjects] = {}
         self._listed = False
         if not isinstance(document, dict):
             report.problem("document", f"expected an object, got {json_type(document)}")
@@ -128,7 +128,7 @@ class _Reader:
             self._vhost(fields)
         self._listed = bool(self._vhosts)
         if not self._listed:
-            self._vhosts[self._default_vhost] = VhostReader(self._report)
+            self._vhosts[self._default_vhost] = SupportedObjects(self._report)
         for member, add in _OBJECTS.items():
             for fields in self._objects(member):
                 if (vhost := self._vhost_of(fields)) is not None:
@@ -160,9 +160,9 @@ class _Reader:
             queue_type = "classic"
         name = fields.text("name")
         if fields.sound:
-            self._vhosts[name] = VhostReader(self._report, queue_type)
+            self._vhosts[name] = SupportedObjects(self._report, queue_type)
 
-    def _vhost_of(self, fields: Fields) -> VhostReader | None:
+    def _vhost_of(self, fields: Fields) -> SupportedObjects | None:
         """The vhost that an object belongs to; None, and a problem, if it is not listed."""
         name = fields.text("vhost", self._default_vhost)
         if not fields.sound:
@@ -172,7 +172,7 @@ class _Reader:
                 what = f"no vhost is named {name!r}{did_you_mean(name, self._vhosts)}"
                 self._report.problem(fields.at("vhost"), what)
                 return None
-            self._vhosts[name] = VhostReader(self._report)
+            self._vhosts[name] = SupportedObjects(self._report)
         return self._vhosts[name]
 
     def _parameter(self, fields: Fields) -> None:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from topology.declarations import Binding
 from topology.routing.bindings import Destinations
-from topology.routing.headers import HeadersMatcher
-from topology.routing.topic import TopicMatcher
+from topology.routing.headers_exchange import HeadersMatcher
+from topology.routing.topic_exchange import TopicMatcher
 from topology.values import AmqpValue, Compat
 
 EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")

@@ -32,8 +32,8 @@ from topology.refusals import (
     reserved_name,
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
-from topology.routing.headers import X_MATCH
-from topology.routing.topic import split_words
+from topology.routing.headers_exchange import X_MATCH
+from topology.routing.topic_exchange import split_words
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import (
     APPLY_TO,

@@ -7,8 +7,8 @@ from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.context import ShardContext
 from streaming.broker.events import DIED, ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.queues.order import ClassicOrder, Order, classic_order
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, REJECTED_TO_DLX, DeathOutbox, Queue
+from streaming.broker.queues.ready_order import ClassicOrder, Order, classic_order
 from streaming.broker.state.schema import LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings

@@ -29,7 +29,7 @@ from streaming.broker.context import ShardContext
 from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING, Kind
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
-from streaming.broker.queues.order import Order
+from streaming.broker.queues.ready_order import Order
 from streaming.broker.state.encoding import PageCodec
 from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord

@@ -6,8 +6,8 @@ from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
-from streaming.broker.queues.order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox, Queue
+from streaming.broker.queues.ready_order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.state.schema import LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings

@@ -21,7 +21,7 @@ from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
 from streaming.broker.message import Copy
 from streaming.broker.queues import queue as queue_module
-from streaming.broker.queues.order import Order, QuorumOrder, classic_order
+from streaming.broker.queues.ready_order import Order, QuorumOrder, classic_order
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import DetachedRecord, UnfinishedRecord

@@ -13,7 +13,7 @@ from streaming.cli.output import AsJson, print_json
 from topology.errors import InvalidTopologyError, Problem
 
 if TYPE_CHECKING:
-    from topology.definitions.import_plan import Change
+    from topology.definitions.change_plan import Change
 
 app = typer.Typer(
     name="definitions",
@@ -93,7 +93,7 @@ def plan(
     Exit status: 1 if the import would be refused.
     """
     from topology.declarations import BindingEnd
-    from topology.definitions.import_plan import plan_import
+    from topology.definitions.change_plan import plan_import
     from topology.definitions.load import load_definitions
 
     conflicts = 0

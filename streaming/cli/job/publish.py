@@ -97,7 +97,7 @@ def parse_properties(given: list[str]) -> dict[str, Any]:
     Raises:
         typer.BadParameter: an option has no `=`, or a number is invalid.
     """
-    from streaming.protocol.properties import WHOLE_PROPERTIES
+    from streaming.protocol.amqp_properties import WHOLE_PROPERTIES
 
     found: dict[str, Any] = {}
     for option in given:

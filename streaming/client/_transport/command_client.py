@@ -16,7 +16,7 @@ from streaming.client._transport.sender import BY_KEY, Sender
 from streaming.client._wire import command_record, refusal_of
 from streaming.client.address import Address
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 from topology.errors import InvalidTopologyError
 
 Answer = dict[str, Any]

@@ -10,7 +10,7 @@ from streaming.client._transport.flow import Flow
 from streaming.client._transport.outages import Outages
 from streaming.client._wire import Inbound
 from streaming.client.errors import ClientError
-from streaming.protocol.headers import SEQ
+from streaming.protocol.record_headers import SEQ
 
 
 def _ignore(_: object = None) -> None:

@@ -29,16 +29,16 @@ from confluent_kafka.admin import AdminClient
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java
-from streaming.embedded.kafka.log import BrokerLog
-from streaming.embedded.kafka.ports import LOOPBACK, Ports, choose_ports
-from streaming.embedded.kafka.properties import (
+from streaming.embedded.kafka.broker_properties import (
     BrokerLimits,
     broker_options,
     broker_properties,
     java_command,
     write_properties,
 )
-from streaming.embedded.kafka.storage import cluster_id_of, format_storage, take_directory
+from streaming.embedded.kafka.data_folder import cluster_id_of, format_storage, take_directory
+from streaming.embedded.kafka.log import BrokerLog
+from streaming.embedded.kafka.ports import LOOPBACK, Ports, choose_ports
 
 if TYPE_CHECKING:
     from rich.console import Console

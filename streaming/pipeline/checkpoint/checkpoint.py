@@ -15,7 +15,7 @@ from streaming.pipeline.checkpoint.manifest import (
 )
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatches, refuse_mismatch
-from streaming.protocol.headers import WIRE_VERSION
+from streaming.protocol.record_headers import WIRE_VERSION
 
 CORE_VERSION = 5
 """Raised with every change of what the broker does with the same log."""

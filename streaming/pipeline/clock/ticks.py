@@ -9,7 +9,7 @@ from streaming.config import JobConfig
 from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task.settings import TaskSettings
-from streaming.protocol.headers import OP, VHOST
+from streaming.protocol.record_headers import OP, VHOST
 
 logger = logging.getLogger(__name__)
 

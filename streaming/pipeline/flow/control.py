@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.config import JobConfig
-from streaming.pipeline.flow.gate import Gate, GateState
+from streaming.pipeline.flow.batch_size import Gate, GateState
 from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.flow.source_limits import SourceLimits, is_supported, wait_for_batch
+from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.shard_stats import ShardStats
 
 MEASURE_S = 5.0
@@ -48,7 +48,7 @@ class FlowControl:
         )
         self._stats = stats
         self._process_bytes: int | None = None
-        self._limits: SourceLimits | None = None
+        self._limits: SparkReadLimits | None = None
         self._notices: FlowNotices | None = None
         self._heartbeat: Heartbeat | None = None
         self._lock = threading.RLock()
@@ -79,7 +79,7 @@ class FlowControl:
     def attach(self, spark: SparkSession, query: StreamingQuery) -> None:
         """Limit the sources of this query from now on, and watch the memory of its processes."""
         with self._lock:
-            self._limits = SourceLimits(spark, query)
+            self._limits = SparkReadLimits(spark, query)
             if self._is_late:
                 self._limits.set_rows(self._topics, self.state.max_rows)
         if self._marks.process_high_bytes is not None:

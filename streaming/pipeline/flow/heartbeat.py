@@ -19,7 +19,7 @@ from functools import partial
 from streaming.config import alive_topic
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.record_sender import RecordSender, SendError
-from streaming.protocol.headers import VHOST
+from streaming.protocol.record_headers import VHOST
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 3_000

@@ -22,10 +22,10 @@ from pathlib import Path
 import msgspec
 
 from streaming.json_file import read_json_file, write_json_file
-from streaming.pipeline.flow.gate import GateState
+from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.record_sender import RecordSender, SendError
-from streaming.protocol.headers import CHANNEL, KIND, LANE, SEQ, VHOST
+from streaming.protocol.record_headers import CHANNEL, KIND, LANE, SEQ, VHOST
 
 FILE = "flow.json"
 NO_LANE = -1

@@ -21,7 +21,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Events, Kind
 from streaming.broker.message import Message
 from streaming.broker.shard import Batch, Shard
-from streaming.broker.vhost import VhostCache
+from streaming.broker.vhost_codec import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
@@ -35,7 +35,7 @@ from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task.context import BatchContext, batch_context, paused_gc
 from streaming.pipeline.task.settings import TaskSettings
 from streaming.protocol.bounded_json import read_json
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 
 OUTPUT = "shard int, report binary"
 

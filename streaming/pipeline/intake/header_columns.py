@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.protocol.headers import INBOUND, OP, OURS
+from streaming.protocol.record_headers import INBOUND, OP, OURS
 
 HEADER_COLUMNS = tuple(name.replace("-", "_") for name in INBOUND)
 FOREIGN = "foreign"

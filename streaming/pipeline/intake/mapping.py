@@ -3,7 +3,7 @@
 from typing import Any
 
 from streaming.config.inputs import RecordKey, Selector, TopicMapping
-from streaming.protocol.headers import MalformedRecordError
+from streaming.protocol.record_headers import MalformedRecordError
 
 ForeignHeaders = tuple[tuple[str, bytes | None], ...]
 

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.pipeline.intake.commands import unlisted_vhost
+from streaming.pipeline.intake.command_records import unlisted_vhost
 from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_COLUMNS
 from streaming.pipeline.intake.mapping import mapped_headers
 from streaming.pipeline.task.settings import TopicTask
-from streaming.protocol.headers import (
+from streaming.protocol.record_headers import (
     MalformedRecordError,
     PublishHeaders,
     kafka_headers_table,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from streaming.pipeline.intake.records import Intake
+from streaming.pipeline.intake.parsing import Intake
 from streaming.pipeline.reports import IntakeReport, encode_report
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task.context import batch_context, paused_gc

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from typing import Literal
 
-from streaming.pipeline.flow.gate import GateState
+from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats
 

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from rich.live import Live
 from rich.table import Table
 
-from streaming.pipeline.flow.gate import GateState
+from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats
 

@@ -31,7 +31,7 @@ from streaming.pipeline.rows.body_lookup import body_places
 from streaming.pipeline.rows.chunks import MAX_BODY_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings
-from streaming.protocol import headers as wire
+from streaming.protocol import record_headers as wire
 
 KINDS: dict[type[Outbound], str] = {
     DeliveryOut: "delivery",

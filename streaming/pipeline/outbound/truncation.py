@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from streaming.broker.dead_letters.x_death import X_DEATH
 from streaming.broker.message import Message
 from streaming.pipeline.rows.amqp_columns import headers_json
-from streaming.protocol import headers as wire
+from streaming.protocol import record_headers as wire
 from topology.values import to_json
 
 Header = tuple[str, bytes | None]

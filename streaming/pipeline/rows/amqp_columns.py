@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from streaming.ledger.write.arrow_columns import Coded
-from streaming.protocol.properties import PROPERTIES
+from streaming.protocol.amqp_properties import PROPERTIES
 from topology.values import table_to_json
 
 

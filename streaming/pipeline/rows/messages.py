@@ -14,7 +14,7 @@ from streaming.pipeline.rows.body_lookup import body_file_number
 from streaming.pipeline.rows.rolling_files import RollingFiles
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings, TopicTask
-from streaming.protocol.headers import PublishHeaders
+from streaming.protocol.record_headers import PublishHeaders
 
 _SPEC = TABLES["messages"]
 

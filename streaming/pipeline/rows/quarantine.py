@@ -10,7 +10,7 @@ from streaming.pipeline.rows.amqp_columns import instants
 from streaming.pipeline.rows.rolling_files import RollingFiles
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings, TopicTask
-from streaming.protocol.headers import MalformedRecordError
+from streaming.protocol.record_headers import MalformedRecordError
 
 _SPEC = TABLES["quarantine"]
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from streaming.protocol.headers import KIND, SEQ
+from streaming.protocol.record_headers import KIND, SEQ
 
 COMPARED = ("messages", "quarantine", "dead_letters", "events", "queue_contents")
 

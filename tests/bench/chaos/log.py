@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from streaming.protocol.headers import EXCHANGE, FLAGS, ROUTING_KEY
+from streaming.protocol.record_headers import EXCHANGE, FLAGS, ROUTING_KEY
 from tests.bench.kafka_log import Headers, KafkaLog
 
 LOG: Final = "chaos"

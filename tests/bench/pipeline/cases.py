@@ -33,9 +33,9 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost import VhostCache
+from streaming.broker.vhost_codec import VhostCache
 from streaming.config.job import JobSettings
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 from tests.bench.core import event_columns
 from tests.bench.pipeline import commit_history
 from tests.bench.pipeline.baseline_copy import copy_rate

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer
 from deltalake import DeltaTable
 
-from streaming.protocol.headers import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
+from streaming.protocol.record_headers import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
 from tests.bench.kafka_log import Headers
 from tests.bench.pipeline.traffic import bodies
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaming.protocol.headers import EXCHANGE, ROUTING_KEY
+from streaming.protocol.record_headers import EXCHANGE, ROUTING_KEY
 from tests.bench.kafka_log import Headers, KafkaLog
 
 BODY_BYTES: Final = 200

@@ -5,9 +5,9 @@ import json
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from streaming.protocol.commands import READERS
-from streaming.protocol.headers import INBOUND
-from streaming.protocol.properties import PROPERTIES
+from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.protocol.command_json import READERS
+from streaming.protocol.record_headers import INBOUND
 from tests.builders import START_MS
 from tests.property.topology.amqp_values import json_values, texts
 

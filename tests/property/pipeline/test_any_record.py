@@ -18,7 +18,7 @@ from streaming.broker.state.store import MemoryStore
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.pipeline.fold.processor import fold
-from streaming.pipeline.intake.records import Intake
+from streaming.pipeline.intake.parsing import Intake
 from streaming.pipeline.outbound.records import STORED, OutboundRecords
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
@@ -29,7 +29,7 @@ from streaming.pipeline.task.settings import (
     TaskSettings,
     TopicTask,
 )
-from streaming.protocol.headers import (
+from streaming.protocol.record_headers import (
     MalformedRecordError,
     PublishHeaders,
     command_record,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.property.topology.amqp_values import amqp_values
 from topology.declarations import Binding
-from topology.routing.headers import X_MATCH, HeadersMatcher
+from topology.routing.headers_exchange import X_MATCH, HeadersMatcher
 from topology.values import match_key
 
 names = st.sampled_from(["a", "b", "c", "x-a", "x-match"])

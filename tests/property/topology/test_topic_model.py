@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.declarations import Binding
-from topology.routing.topic import TopicMatcher, split_words
+from topology.routing.topic_exchange import TopicMatcher, split_words
 
 words = st.sampled_from(["a", "b", ""])
 binding_keys = st.lists(st.one_of(words, st.sampled_from("*#")), max_size=6).map(".".join)

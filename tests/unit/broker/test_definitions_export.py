@@ -3,7 +3,7 @@
 from typing import Any
 
 from streaming.broker import commands
-from streaming.broker.handlers.definitions import PAGE_BYTES
+from streaming.broker.handlers.import_export import PAGE_BYTES
 from tests.builders import Broker
 from topology.definitions.load import load_definitions
 from topology.refusals import Refusal

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from streaming.client.transaction import Steps
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 
 
 def steps_of(steps: Steps, most_bytes: int = 1_000_000) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The demo's story on a broker in memory: its topology declared, its orders published."""
 
-from streaming.demo.story import TOPOLOGY, Order
-from streaming.protocol.commands import parse_command
+from streaming.demo.order_process import TOPOLOGY, Order
+from streaming.protocol.command_json import parse_command
 from tests.builders import Broker
 
 

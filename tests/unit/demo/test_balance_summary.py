@@ -2,8 +2,8 @@
 
 import pytest
 
+from streaming.demo.order_process import PAYMENTS, QUOTES_TTL_MS, order
 from streaming.demo.report import balance_summary
-from streaming.demo.story import PAYMENTS, QUOTES_TTL_MS, order
 from streaming.queries.audit.balance import Balance, QueueBalance, VhostBalance, balance
 from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged

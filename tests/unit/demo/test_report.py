@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from streaming.demo.order_process import PAYMENTS, RETRY_TTL_MS, order
 from streaming.demo.report import (
     balance_lines,
     commands,
@@ -19,7 +20,6 @@ from streaming.demo.report import (
     spark_sql,
     summary_lines,
 )
-from streaming.demo.story import PAYMENTS, RETRY_TTL_MS, order
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged

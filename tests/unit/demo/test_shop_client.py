@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
+from streaming.demo.order_process import TOPOLOGY
 from streaming.demo.shop_client import ShopClient
-from streaming.demo.story import TOPOLOGY
 
 TIMEOUT_S = 20.0
 

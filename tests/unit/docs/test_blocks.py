@@ -9,9 +9,9 @@ import tomllib
 import pytest
 
 from streaming.config import load_config
-from streaming.protocol.commands import READERS, parse_command
-from streaming.protocol.headers import FLAG_BITS, INBOUND, KIND, LANE, SEQ
-from streaming.protocol.properties import PROPERTIES
+from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.protocol.command_json import READERS, parse_command
+from streaming.protocol.record_headers import FLAG_BITS, INBOUND, KIND, LANE, SEQ
 from streaming.scenario.compare import compare_outcome
 from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from streaming.pipeline.flow.gate import GateState
+from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.observe.batch_log import batch_line
 from streaming.pipeline.reports import BatchDone, ShardReport
 from streaming.pipeline.shard_stats import ShardStats

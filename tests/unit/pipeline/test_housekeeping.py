@@ -9,7 +9,7 @@ from streaming.config import JobConfig, JobSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.upkeep.housekeeping import Housekeeping
+from streaming.pipeline.housekeeping import Housekeeping
 from streaming.queries.current_contents import progress
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker

@@ -16,7 +16,7 @@ from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.intake.records import Intake
+from streaming.pipeline.intake.parsing import Intake
 from streaming.pipeline.rows.chunks import chunks
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.shard_block import unpack
@@ -26,7 +26,7 @@ from streaming.pipeline.task.settings import (
     TaskSettings,
     TopicTask,
 )
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 
 MEBIBYTE = 1 << 20
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -2,7 +2,7 @@
 
 from streaming.config.inputs import RecordHeader, RecordKey, TopicMapping
 from streaming.pipeline.intake.mapping import mapped_headers
-from streaming.protocol.headers import MalformedRecordError
+from streaming.protocol.record_headers import MalformedRecordError
 
 
 def test_literals_keys_and_headers_map_a_record_and_its_headers_stay():

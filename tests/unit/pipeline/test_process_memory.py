@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streaming.config import JobConfig, JobSettings
+from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.control import FlowControl
-from streaming.pipeline.flow.gate import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
 

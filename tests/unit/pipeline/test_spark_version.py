@@ -8,7 +8,7 @@ import pytest
 from streaming.config import JobConfig
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.flow.source_limits import SourceLimits
+from streaming.pipeline.flow.spark_read_limits import SparkReadLimits
 
 CLOSED = {"gate": {"open": False}}
 MARKS = MemoryMarks(high_bytes=1_000, low_bytes=800, notes=())
@@ -37,7 +37,7 @@ def test_a_start_throttles_publishes_only_if_the_limit_can_be_raised_later(
 def test_an_untested_version_gets_a_warning_and_no_changes(caplog):
     query = MagicMock()
     with caplog.at_level(logging.WARNING):
-        limits = SourceLimits(MagicMock(version="4.3.0"), query)
+        limits = SparkReadLimits(MagicMock(version="4.3.0"), query)
     limits.set_rows(["dlx.publishes"], 0)
     limits.close_all()
 

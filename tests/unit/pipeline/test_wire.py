@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.broker.commands import Get
-from streaming.protocol.headers import (
+from streaming.protocol.record_headers import (
     CommandRecord,
     MalformedRecordError,
     command_record,

@@ -4,7 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.message import Publication
-from streaming.protocol.commands import READERS
+from streaming.protocol.command_json import READERS
 from streaming.scenario.steps import MAX_MS, Publish, Sleep, Step, read_steps
 from topology.definitions.json_object import Report
 from topology.errors import Problem

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.protocol.commands import READERS
+from streaming.protocol.command_json import READERS
 from streaming.scenario.document import parse_file
-from streaming.scenario.schema import json_schema
+from streaming.scenario.json_schema import json_schema
 from tests.recordings import PACKED
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

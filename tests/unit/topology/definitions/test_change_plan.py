@@ -1,7 +1,7 @@
 """What an import would do, object by object."""
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions.import_plan import Change, plan_import
+from topology.definitions.change_plan import Change, plan_import
 
 LIVE = Definitions(
     exchanges=(Exchange("x", "topic"),),

@@ -26,7 +26,7 @@ def is_supported(spark: SparkSession) -> bool:
     return spark.version.startswith(TESTED_SPARK)
 
 
-class SourceLimits:
+class SparkReadLimits:
     """Sets the read limits of a running query's Kafka sources."""
 
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:

@@ -1,6 +1,6 @@
 """The story: what it declares can be declared, and its messages fare as it says."""
 
-from streaming.demo.story import (
+from streaming.demo.order_process import (
     DASHBOARD_LENGTH,
     DELIVERY_LIMIT,
     MAX_REJECTIONS,

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.java import Java
-from streaming.embedded.kafka.ports import Ports
-from streaming.embedded.kafka.properties import (
+from streaming.embedded.kafka.broker_properties import (
     BrokerLimits,
     broker_properties,
     java_command,
     write_properties,
 )
+from streaming.embedded.kafka.ports import Ports
 
 FORMAT_TIMEOUT_S = 120
 POLL_S = 0.02

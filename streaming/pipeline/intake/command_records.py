@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from streaming.broker.lanes import BROADCAST_OPS
 from streaming.pipeline.rows.quarantine import Faults
-from streaming.protocol.headers import CommandRecord, MalformedRecordError, command_record
+from streaming.protocol.record_headers import CommandRecord, MalformedRecordError, command_record
 
 _COLUMNS = ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
 

@@ -9,10 +9,10 @@ key lengths in bytes.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from streaming.protocol.amqp_properties import PROPERTIES, WHOLE_PROPERTIES
 from streaming.protocol.command_fields import CommandFields
-from streaming.protocol.commands import READERS
+from streaming.protocol.command_json import READERS
 from streaming.protocol.definitions_packing import PACKED, PLAIN
-from streaming.protocol.properties import PROPERTIES, WHOLE_PROPERTIES
 from streaming.scenario.document import DESCRIPTIVE
 from streaming.scenario.steps import MAX_MS
 from topology.definitions import objects

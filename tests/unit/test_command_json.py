@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.protocol.commands import parse_command
+from streaming.protocol.command_json import parse_command
 from topology.errors import InvalidTopologyError
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from streaming.broker.events import Actor
 from streaming.ledger.write.data_file import DataFile
-from streaming.pipeline.intake.commands import CommandRow, read_commands
+from streaming.pipeline.intake.command_records import CommandRow, read_commands
 from streaming.pipeline.intake.header_columns import HEADER_BYTES, with_header_columns
 from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctHeaders
 from streaming.pipeline.rows.messages import MessageRows
@@ -20,7 +20,7 @@ from streaming.pipeline.rows.quarantine import QuarantineRows
 from streaming.pipeline.shard_block import pack, record_table
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings, TopicTask
-from streaming.protocol.headers import MalformedRecordError
+from streaming.protocol.record_headers import MalformedRecordError
 
 
 class _ShardRows:

@@ -2,9 +2,9 @@
 
 from streaming.broker.commands import Ack
 from streaming.broker.publishing import CONFIRM
-from streaming.demo.story import order
-from streaming.demo.wire_records import Deduplicator, OutboundRecord, command, publish
-from streaming.protocol.headers import INBOUND, command_record, publish_headers
+from streaming.demo.kafka_records import Deduplicator, OutboundRecord, command, publish
+from streaming.demo.order_process import order
+from streaming.protocol.record_headers import INBOUND, command_record, publish_headers
 
 
 def test_a_publish_is_read_as_it_was_meant():

@@ -8,12 +8,12 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.message import Publication
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
-from streaming.protocol.commands import READERS, parse_command
-from streaming.protocol.headers import INBOUND, publish_headers
-from streaming.protocol.headers import command_record as read_command_record
+from streaming.protocol.command_json import READERS, parse_command
+from streaming.protocol.record_headers import INBOUND, publish_headers
+from streaming.protocol.record_headers import command_record as read_command_record
 from streaming.scenario.replies import Answered, Confirmed, Delivered, Refused, Returned
 from streaming.scenario.steps import Publish
-from streaming.simulation.wire_records import (
+from streaming.simulation.step_records import (
     by_name,
     command_document,
     command_record,

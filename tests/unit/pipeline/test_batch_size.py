@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.pipeline.flow.gate import Gate, GateState
+from streaming.pipeline.flow.batch_size import Gate, GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 
 MARKS = MemoryMarks(high_bytes=1000, low_bytes=800, notes=())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.broker.commands import CheckedPublish, Command
-from streaming.protocol import headers as wire
+from streaming.protocol import record_headers as wire
 from streaming.scenario import replies
 from streaming.scenario.core_broker import normalised
 from streaming.scenario.steps import Publish

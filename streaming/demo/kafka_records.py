@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from streaming.demo.story import Order, compact_json
+from streaming.demo.order_process import Order, compact_json
 
 Headers = list[tuple[str, bytes]]
 

@@ -1,7 +1,8 @@
-"""The gate: publishes are throttled while too much memory is in use; commands never are (D9).
+"""How many publishes the next batch may read: a gate that memory use closes (D9).
 
-Resident messages and the job's processes each have a high and a low mark. Above its high mark, one
-of them closes the gate, and it opens once both are below their low marks again.
+Only publishes are throttled, never commands. Resident messages and the job's processes each have
+a high and a low mark. The gate closes when one of them is above its high mark, and opens once both
+are below their low marks again.
 
 A gate closed by resident messages lets no publishes in: consumers make room by commands. A gate
 closed by processes lets small batches in, because the memory of processes depends on the size of

@@ -1,6 +1,6 @@
 """The topology of a scenario: declared as a client would, but for what is not supported."""
 
-from streaming.scenario.definitions import read_definitions
+from streaming.scenario.initial_definitions import read_definitions
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
 from topology.definitions.json_object import Report
 from topology.errors import Problem

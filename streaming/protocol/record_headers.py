@@ -23,9 +23,9 @@ from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.message import Publication
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.bounded_json import read_json
-from streaming.protocol.commands import read_command
-from streaming.protocol.properties import property_fault
+from streaming.protocol.command_json import read_command
 from topology.declarations import MAX_NAME_BYTES
 from topology.definitions.json_object import MAX_PROBLEMS, Report
 from topology.errors import InvalidTopologyError

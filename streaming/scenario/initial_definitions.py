@@ -15,7 +15,7 @@ from topology.declarations import Binding, Definitions, DestinationType, Exchang
 from topology.definitions import objects
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.load import DESCRIPTIVE
-from topology.definitions.vhost_reader import with_supported_keys
+from topology.definitions.supported_objects import with_supported_keys
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import QUEUE_ARGUMENTS

@@ -1,4 +1,4 @@
-"""Collecting the objects of one vhost from a definitions document.
+"""The supported objects of one vhost, collected from a definitions document.
 
 What is not supported (exchange types of plugins, streams, keys of plugins, exclusive queues, single
 active consumers, names reserved for the broker) is left out and reported, and so is every binding
@@ -47,8 +47,8 @@ from topology.values import Compat
 Item = TypeVar("Item", Exchange, Queue, Binding, Policy, Permission)
 
 
-class VhostReader:
-    """Collects the objects of one vhost, each with its path in the document."""
+class SupportedObjects:
+    """Collects the supported objects of one vhost, each with its path in the document."""
 
     def __init__(self, report: Report, default_queue_type: str = "classic") -> None:
         self.default_queue_type = default_queue_type
