@@ -11,7 +11,7 @@ ForeignHeaders = tuple[tuple[str, bytes | None], ...]
 def mapped_headers(
     mapping: TopicMapping, record_key: bytes | None, headers: ForeignHeaders
 ) -> tuple[Any, ...]:
-    """Return the values of our headers (`protocol.record_headers.INBOUND`), and the record's own headers.
+    """Return the values of the headers of dlx (`record_headers.INBOUND`), and the foreign headers.
 
     If a selector finds no value, an error that quarantines the record replaces its own headers.
     """

@@ -1,8 +1,7 @@
 """Publishes by their headers: equal headers are parsed once and share a code.
 
 Header columns are dictionary-encoded, and each distinct combination of values is parsed by
-`protocol.record_headers`. Records with foreign headers, and those of mapped topics, are handled row by
-row.
+`record_headers`. Records with foreign headers, and those of mapped topics, are handled row by row.
 """
 
 from collections.abc import Collection
