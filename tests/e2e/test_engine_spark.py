@@ -1,7 +1,7 @@
 """`dlx simulate --engine spark`: scenarios through Kafka, Spark and Delta end as on the core.
 
-tests/unit/test_recorded_scenarios.py compares the core with the recordings of RabbitMQ; these tests
-compare the pipeline with the core.
+tests/unit/scenario/test_recorded_scenarios.py compares the core with the recordings of RabbitMQ;
+these tests compare the pipeline with the core.
 """
 
 import json

@@ -21,7 +21,7 @@ from streaming.config.definitions_files import load_vhost_definitions
 from streaming.embedded.jvm.jar_lock import lock_file, read_lock
 from streaming.embedded.kafka.broker_properties import BrokerLimits, broker_properties
 from streaming.embedded.kafka.ports import Ports
-from tests.unit.container_files import (
+from tests.unit.packaging.container_files import (
     CHECKOUT,
     COMPOSE,
     in_checkout,

@@ -10,7 +10,7 @@ from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play
 from topology.analysis.lint import lint
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SCENARIOS = sorted(EXAMPLES.glob("*.json"))
 DEFINITIONS = (*SCENARIOS, EXAMPLES / "shop" / "definitions.json")
 

@@ -5,7 +5,7 @@ import re
 import tomllib
 from pathlib import PurePosixPath
 
-from tests.unit.container_files import (
+from tests.unit.packaging.container_files import (
     CHECKOUT,
     COMPOSE,
     IMAGE_HOME,

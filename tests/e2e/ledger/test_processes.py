@@ -18,7 +18,7 @@ KILLS = 10
 
 def start(folder, batches=BATCHES):
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.e2e.ledger_worker", str(folder), str(batches)],
+        [sys.executable, "-m", "tests.e2e.ledger.worker", str(folder), str(batches)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,6 +1,6 @@
 """A process that writes batches to a ledger until there are enough, whatever happened before.
 
-`python -m tests.e2e.ledger_worker FOLDER BATCHES`; it says `ready`, does its work, with upkeep
+`python -m tests.e2e.ledger.worker FOLDER BATCHES`; it says `ready`, does its work, with upkeep
 at a pace that makes everything happen at once, and says `done`.
 """
 

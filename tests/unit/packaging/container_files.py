@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import yaml  # type: ignore[import-untyped]
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text("utf-8"))
 IMAGE_HOME = PurePosixPath("/opt/dlx")
 PINNED = re.compile(r"(?P<name>[\w/]+):(?P<tag>[\w.-]+)@sha256:[0-9a-f]{64}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streaming.cli.job_extra import JOB_MODULES
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
 RUNTIME_LOCK = (CHECKOUT / "requirements.lock").read_text("utf-8")
 DEV_LOCK = (CHECKOUT / "requirements-dev.lock").read_text("utf-8")
