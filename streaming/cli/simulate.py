@@ -118,7 +118,7 @@ class _Run:
             self.malformed = True
             _print(f"{read.name}: {problem}", sys.stderr)
         for scenario in read.file.scenarios:
-            for problem in scenario.left_out:
+            for problem in scenario.skipped:
                 _print(f"{read.name}: skipped: {problem}", sys.stderr)
             if (before := self.files_of_ids.get(scenario.id)) is not None:
                 text = f"the id {scenario.id!r} is already used in {before}"

@@ -36,8 +36,8 @@ def check(
     from topology.analysis.lint import lint
 
     loaded = load(file, compat)
-    for left_out in loaded.left_out:
-        print(f"skipped: {left_out}")
+    for skipped in loaded.skipped:
+        print(f"skipped: {skipped}")
     count = 0
     for vhost, definitions in loaded.vhosts.items():
         place = f"vhost {vhost!r}: " if len(loaded.vhosts) > 1 else ""

@@ -37,11 +37,11 @@ class ImportResult(NamedTuple):
 
     Attributes:
         objects: how many objects the document declares.
-        unsupported: parts of the document that are not supported and were skipped.
+        skipped: parts of the document that are not supported.
     """
 
     objects: int
-    unsupported: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 def import_definitions(
@@ -54,7 +54,7 @@ def import_definitions(
         raise ClientError(f"the definitions cannot be imported: {error}") from error
     extra_wait_s = IMPORT_WAIT_S + written.text_bytes * IMPORT_WAIT_S_PER_MB / 1_000_000
     answer = request("import_definitions", extra_wait_s=extra_wait_s, **written.member)
-    return ImportResult(int(answer["imported"]), tuple(answer["left_out"]))
+    return ImportResult(int(answer["imported"]), tuple(answer["skipped"]))
 
 
 def export_definitions(request: Callable[..., dict[str, Any]]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _export(request: Callable[..., dict[str, Any]]) -> dict[str, Any] | None:
     page = request("export_definitions")
     version = page["version"]
     while True:
-        for item in page["left_out"]:
+        for item in page["skipped"]:
             logger.warning("not exported: %s", item)
         for section, member in page["objects"]:
             document.setdefault(section, []).append(member)

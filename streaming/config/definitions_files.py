@@ -20,12 +20,12 @@ from topology.policies import PolicyTable
 
 
 def load_vhost_definitions(
-    config: JobConfig, leave_out: Callable[[str], None] = lambda _words: None
+    config: JobConfig, skip: Callable[[str], None] = lambda _words: None
 ) -> dict[str, Definitions]:
     """Vhost -> what its definitions file declares for it, for the vhosts that have a file.
 
     Args:
-        leave_out: called once for each item of a file that is not modelled and is skipped.
+        skip: called once for each item of a file that is not modelled and is skipped.
 
     Raises:
         InvalidConfigError: every problem of every file, each under the setting's path.
@@ -47,7 +47,7 @@ def load_vhost_definitions(
             whats = (str(each) if each.where else each.what for each in error.problems)
             problems += [Problem(where, what) for what in whats]
             continue
-        skipped.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.left_out))
+        skipped.update(dict.fromkeys(f"{path}: {problem}" for problem in loaded.skipped))
         found[vhost] = definitions = loaded.vhosts.get(vhost, Definitions())
         others = [repr(name) for name in loaded.vhosts if name != vhost]
         if others and definitions == Definitions():
@@ -58,7 +58,7 @@ def load_vhost_definitions(
             problems += [Problem(where, what) for what in refused]
     refuse(problems)
     for words in skipped:
-        leave_out(words)
+        skip(words)
     return found
 
 

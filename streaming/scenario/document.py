@@ -45,7 +45,7 @@ class Scenario(msgspec.Struct, frozen=True):
     end_ms: int
     outcomes: dict[str, dict[str, Any]]
     expect: Expectations | None
-    left_out: tuple[Problem, ...] = ()
+    skipped: tuple[Problem, ...] = ()
 
 
 class File(msgspec.Struct, frozen=True):
@@ -118,13 +118,13 @@ def _read(document: object, name: str, where: str) -> Scenario:
         fields.whole("end_ms", 0, 0, MAX_MS),
         _outcomes(fields),
         read_expectations(fields.value("expect"), fields.at("expect"), report),
-        tuple(report.left_out),
+        tuple(report.skipped),
     )
     _check_end(fields, scenario)
     if report.problems:
         raise MalformedScenarioError(report.problems)
     unknown = [Problem(path, what) for path, what in fields.unknown(DESCRIPTIVE)]
-    return msgspec.structs.replace(scenario, left_out=(*scenario.left_out, *unknown))
+    return msgspec.structs.replace(scenario, skipped=(*scenario.skipped, *unknown))
 
 
 def _check_end(fields: CommandFields, scenario: Scenario) -> None:

@@ -51,7 +51,7 @@ class _Reader:
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
         self._report = fields.report
-        self._left_out: set[tuple[DestinationType, str]] = set()
+        self._skipped: set[tuple[DestinationType, str]] = set()
         self._vhost: str | None = None
 
     def read(self) -> Definitions:
@@ -66,8 +66,8 @@ class _Reader:
             self._parameter(fields, policies, operator_policies)
         for name, why in _ELSEWHERE.items():
             if self._fields.value(name):
-                self._report.leave_out(self._fields.at(name), why)
-        self._fields.leave_out_unknown((*DESCRIPTIVE, "vhosts"))
+                self._report.skip(self._fields.at(name), why)
+        self._fields.skip_unknown((*DESCRIPTIVE, "vhosts"))
         return Definitions(
             tuple(exchange for exchange, _fields in exchanges),
             tuple(queue for queue, _fields in queues),
@@ -94,7 +94,7 @@ class _Reader:
                 yield fields
             elif vhost is not None:
                 what = f"a scenario has one vhost, here {self._vhost!r}"
-                self._report.leave_out(fields.at("vhost"), what)
+                self._report.skip(fields.at("vhost"), what)
 
     def _each(
         self,
@@ -106,14 +106,14 @@ class _Reader:
         declarations: list[tuple[Declaration, Fields]] = []
         for fields in self._objects(member):
             declaration = read(fields)
-            fields.leave_out_unknown()
+            fields.skip_unknown()
             if fields.sound and keep(declaration, fields):
                 declarations.append((declaration, fields))
         return declarations
 
-    def _leave_out(self, kind: DestinationType, name: str, where: str, what: str) -> bool:
-        self._left_out.add((kind, name))
-        self._report.leave_out(where, what)
+    def _skip(self, kind: DestinationType, name: str, where: str, what: str) -> bool:
+        self._skipped.add((kind, name))
+        self._report.skip(where, what)
         return False
 
     # -- each kind
@@ -123,17 +123,17 @@ class _Reader:
             return True
         hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
         what = f"exchange type {exchange.type!r} is not supported{hint}"
-        return self._leave_out("exchange", exchange.name, fields.at("type"), what)
+        return self._skip("exchange", exchange.name, fields.at("type"), what)
 
     def _keep_queue(self, queue: Queue, fields: Fields) -> bool:
         if queue.queue_type in UNSUPPORTED_QUEUE_TYPES:
             what = f"queue type {queue.queue_type!r} is not supported"
-            return self._leave_out("queue", queue.name, fields.where, what)
+            return self._skip("queue", queue.name, fields.where, what)
         for name in queue.arguments:
             if name not in QUEUE_ARGUMENTS:
                 hint = did_you_mean(name, QUEUE_ARGUMENTS)
                 what = f"is not an argument that has an effect{hint}"
-                self._report.leave_out(f"{fields.where}.arguments.{name}", what)
+                self._report.skip(f"{fields.where}.arguments.{name}", what)
         return True
 
     def _keep_binding(self, binding: Binding, fields: Fields) -> bool:
@@ -142,8 +142,8 @@ class _Reader:
             (binding.destination_type, binding.destination),
         )
         for kind, name in ends:
-            if (kind, name) in self._left_out:
-                self._report.leave_out(fields.where, f"the {kind} {name!r} is left out")
+            if (kind, name) in self._skipped:
+                self._report.skip(fields.where, f"the {kind} {name!r} is skipped")
                 return False
         return True
 
@@ -158,14 +158,14 @@ class _Reader:
         if not fields.sound:
             return
         if component not in {"policy", "operator_policy"}:
-            self._report.leave_out(fields.where, f"a {component!r} parameter is not supported")
+            self._report.skip(fields.where, f"a {component!r} parameter is not supported")
             return
         value = Fields(fields.value("value"), fields.at("value"), self._report)
         if component == "policy":
             policy, into = objects.read_policy(value, name), policies
         else:
             policy, into = objects.read_operator_policy(value, name), operator_policies
-        value.leave_out_unknown()
+        value.skip_unknown()
         if value.sound:
             into.append((policy, value))
 

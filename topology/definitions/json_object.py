@@ -17,15 +17,15 @@ class Report:
     """The problems and omissions found while reading a document.
 
     Attributes:
-        left_out: what is not supported and is ignored.
+        skipped: what is not supported and is ignored.
         limit: how many problems and omissions are listed; None for all.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self.problems: list[Problem] = []
-        self.left_out: list[Problem] = []
+        self.skipped: list[Problem] = []
         self.limit = limit
-        self._more_left_out = 0
+        self._more_skipped = 0
 
     def problem(self, where: str, what: str) -> None:
         """Add a problem.
@@ -43,18 +43,18 @@ class Report:
         for problem in problems:
             self.problem(problem.where, problem.what)
 
-    def leave_out(self, where: str, what: str) -> None:
+    def skip(self, where: str, what: str) -> None:
         """Add an omission; those above the limit are only counted."""
-        if len(self.left_out) == self.limit:
-            self._more_left_out += 1
+        if len(self.skipped) == self.limit:
+            self._more_skipped += 1
         else:
-            self.left_out.append(Problem(where, what))
+            self.skipped.append(Problem(where, what))
 
-    def all_left_out(self) -> tuple[Problem, ...]:
+    def all_skipped(self) -> tuple[Problem, ...]:
         """The omissions, and the number of those above the limit."""
-        if not self._more_left_out:
-            return tuple(self.left_out)
-        return (*self.left_out, Problem("document", f"{self._more_left_out} more are left out"))
+        if not self._more_skipped:
+            return tuple(self.skipped)
+        return (*self.skipped, Problem("document", f"{self._more_skipped} more are skipped"))
 
 
 class Fields:
@@ -133,10 +133,10 @@ class Fields:
             if name not in known
         ]
 
-    def leave_out_unknown(self, also_known: Iterable[str] = ()) -> None:
+    def skip_unknown(self, also_known: Iterable[str] = ()) -> None:
         """Report the members that were not read as left out."""
         for path, what in self.unknown(also_known):
-            self.report.leave_out(path, what)
+            self.report.skip(path, what)
 
     def _given(self, name: str, default: object) -> object:
         """Read a member, or its default; it is required if the default is None."""

@@ -2,7 +2,7 @@
 
 Both of RabbitMQ's exports load unchanged: of a whole cluster, where every object names its vhost,
 and of a single vhost, where none does. Operator policies may be among the parameters, as RabbitMQ
-exports them, or in an array of their own. `LoadedDefinitions.left_out` lists what is not supported;
+exports them, or in an array of their own. `LoadedDefinitions.skipped` lists what is not supported;
 one `InvalidTopologyError` lists everything that is wrong.
 """
 
@@ -58,10 +58,10 @@ _MEMBERS = (
 
 
 class LoadedDefinitions(msgspec.Struct, frozen=True):
-    """The vhosts of a definitions document, in its order; `left_out` is not supported."""
+    """The vhosts of a definitions document, in its order; `skipped` is not supported."""
 
     vhosts: dict[str, Definitions]
-    left_out: tuple[Problem, ...] = ()
+    skipped: tuple[Problem, ...] = ()
 
 
 def load_definitions(
@@ -133,14 +133,14 @@ class _Reader:
             for fields in self._objects(member):
                 if (vhost := self._vhost_of(fields)) is not None:
                     add(vhost, fields)
-                    fields.leave_out_unknown()
+                    fields.skip_unknown()
         for fields in self._objects("parameters"):
             self._parameter(fields)
         for fields in self._objects("users"):
             fields.text("name")  # checked, but not used
-        self._leave_out_the_rest()
+        self._skip_the_rest()
         vhosts = {name: vhost.finish(existing, compat) for name, vhost in self._vhosts.items()}
-        return LoadedDefinitions(vhosts, self._report.all_left_out())
+        return LoadedDefinitions(vhosts, self._report.all_skipped())
 
     def _objects(self, member: str) -> Iterator[Fields]:
         items = self._document.get(member)
@@ -182,23 +182,23 @@ class _Reader:
         if not fields.sound:
             return
         if add is None:
-            self._report.leave_out(fields.where, f"{component!r} parameters are not supported")
+            self._report.skip(fields.where, f"{component!r} parameters are not supported")
         elif (vhost := self._vhost_of(fields)) is not None:
             value = Fields(fields.value("value"), fields.at("value"), self._report)
             add(vhost, value, name)
-            value.leave_out_unknown()
+            value.skip_unknown()
 
-    def _leave_out_the_rest(self) -> None:
+    def _skip_the_rest(self) -> None:
         for fields in self._objects("topic_permissions"):
-            self._report.leave_out(fields.where, "topic permissions are not supported")
+            self._report.skip(fields.where, "topic permissions are not supported")
         for fields in self._objects("global_parameters"):
             name = fields.value("name")
             if name not in _KNOWN_PARAMETERS:
-                self._report.leave_out(fields.where, f"global parameter {name!r} is not supported")
+                self._report.skip(fields.where, f"global parameter {name!r} is not supported")
         for member in self._document:
             if member not in _MEMBERS:
                 hint = did_you_mean(str(member), _MEMBERS)
-                self._report.leave_out(str(member), f"is not a known member{hint}")
+                self._report.skip(str(member), f"is not a known member{hint}")
 
 
 def _decode(text: bytes | str, report: Report) -> object:

@@ -60,7 +60,7 @@ class SupportedObjects:
         self._operator_policies: list[tuple[Policy, str]] = []
         self._permissions: list[tuple[Permission, str]] = []
         self._unreadable: set[BindingEnd] = set()
-        self._left_out: set[BindingEnd] = set()
+        self._skipped: set[BindingEnd] = set()
 
     def add_exchange(self, fields: Fields) -> None:
         """Read an exchange."""
@@ -70,13 +70,13 @@ class SupportedObjects:
             self._unreadable.add(end)
         elif exchange.name in PREDECLARED_NAMES:
             what = f"exchange {exchange.name!r} is predeclared in every vhost"
-            self._report.leave_out(fields.where, what)
+            self._report.skip(fields.where, what)
         elif exchange.name.startswith(RESERVED_PREFIX):
-            self._leave_out(end, fields.where, f"name {exchange.name!r} is reserved for the broker")
+            self._skip(end, fields.where, f"name {exchange.name!r} is reserved for the broker")
         elif exchange.type not in EXCHANGE_TYPES:
             hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
             what = f"exchange type {exchange.type!r} is not supported{hint}"
-            self._leave_out(end, fields.at("type"), what)
+            self._skip(end, fields.at("type"), what)
         else:
             self._report_arguments(exchange, fields, ("alternate-exchange",))
             self._exchanges.append((exchange, fields.where))
@@ -93,17 +93,17 @@ class SupportedObjects:
         if not fields.sound:
             self._unreadable.add(end)
         elif queue.name.startswith(RESERVED_PREFIX):
-            self._leave_out(end, fields.where, f"name {queue.name!r} is reserved for the broker")
+            self._skip(end, fields.where, f"name {queue.name!r} is reserved for the broker")
         elif queue.queue_type not in QUEUE_TYPES:
             hint = did_you_mean(queue.queue_type, QUEUE_TYPES)
             what = f"queue type {queue.queue_type!r} is not supported{hint}"
-            self._leave_out(end, fields.where, what)
+            self._skip(end, fields.where, what)
         elif queue.exclusive:
             what = "an exclusive queue belongs to a channel and cannot be imported"
-            self._leave_out(end, fields.at("exclusive"), what)
+            self._skip(end, fields.at("exclusive"), what)
         elif queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True:
             what = "a queue with a single active consumer is not supported"
-            self._leave_out(end, f"{fields.where}.arguments.{SINGLE_ACTIVE_CONSUMER}", what)
+            self._skip(end, f"{fields.where}.arguments.{SINGLE_ACTIVE_CONSUMER}", what)
         else:
             self._report_arguments(queue, fields, QUEUE_ARGUMENTS)
             self._queues.append((queue, fields.where))
@@ -112,7 +112,7 @@ class SupportedObjects:
         """Read a binding."""
         binding = read_binding(fields)
         if fields.sound and not binding.source:
-            self._report.leave_out(fields.where, "bindings of the default exchange are implicit")
+            self._report.skip(fields.where, "bindings of the default exchange are implicit")
         elif fields.sound:
             self._bindings.append((binding, fields.where))
 
@@ -165,9 +165,9 @@ class SupportedObjects:
         if supported is not None:
             policies.append((supported, fields.where))
 
-    def _leave_out(self, end: BindingEnd, where: str, what: str) -> None:
-        self._left_out.add(end)
-        self._report.leave_out(where, what)
+    def _skip(self, end: BindingEnd, where: str, what: str) -> None:
+        self._skipped.add(end)
+        self._report.skip(where, what)
 
     def _report_arguments(
         self, item: Exchange | Queue, fields: Fields, known: Sequence[str]
@@ -175,7 +175,7 @@ class SupportedObjects:
         for name in item.arguments:
             if name not in known:
                 what = f"is an unknown argument and has no effect{did_you_mean(name, known)}"
-                self._report.leave_out(f"{fields.where}.arguments.{name}", what)
+                self._report.skip(f"{fields.where}.arguments.{name}", what)
 
     def _distinct(
         self, section: str, located: list[tuple[Item, str]], paths: dict[str, list[str]]
@@ -190,7 +190,7 @@ class SupportedObjects:
         for item, where in located:
             before, at = first.setdefault(_identity(item), (item, where))
             if at != where and before == item:
-                self._report.leave_out(where, f"is a duplicate of {at}")
+                self._report.skip(where, f"is a duplicate of {at}")
             else:
                 items.append(item)
                 paths[section].append(where)
@@ -203,8 +203,8 @@ class SupportedObjects:
             (binding.destination_type, binding.destination),
         )
         for kind, name in ends:
-            if (kind, name) in self._left_out:
-                self._report.leave_out(where, f"the {kind} {name!r} is left out")
+            if (kind, name) in self._skipped:
+                self._report.skip(where, f"the {kind} {name!r} is skipped")
                 return True
         return False
 
@@ -214,14 +214,14 @@ def with_supported_keys(
 ) -> Policy | None:
     """The policy without unsupported keys, which are reported; None if no key is supported."""
     for key in sorted(INERT_POLICY_KEYS & policy.definition.keys()):
-        report.leave_out(f"{where}.definition.{key}", "has no effect here")
+        report.skip(f"{where}.definition.{key}", "has no effect here")
     unknown = unrecognised_keys(policy, operator=operator)
     for key in unknown:
         what = f"is not supported{did_you_mean(key, policy_keys(operator=operator))}"
-        report.leave_out(f"{where}.definition.{key}", what)
+        report.skip(f"{where}.definition.{key}", what)
     kept = {key: value for key, value in policy.definition.items() if key not in unknown}
     if unknown and not kept:
-        report.leave_out(where, "none of its keys is supported")
+        report.skip(where, "none of its keys is supported")
         return None
     return msgspec.structs.replace(policy, definition=kept)
 

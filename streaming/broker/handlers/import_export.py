@@ -35,7 +35,7 @@ def import_definitions(
     An object that exists with other arguments refuses the whole import; nothing has changed then.
 
     Returns:
-        `imported`: how many objects; `left_out`: the unsupported ones, as texts.
+        `imported`: how many objects; `skipped`: the unsupported ones, as texts.
     """
     name = vhost_name(shard)
     refusal = refuse_administration(shard, actor)
@@ -50,10 +50,10 @@ def import_definitions(
         )
     except InvalidTopologyError as error:
         return precondition_failed(f"definitions cannot be imported: {error}")
-    left_out = [str(problem) for problem in loaded.left_out]
+    skipped = [str(problem) for problem in loaded.skipped]
     definitions = loaded.vhosts.get(name)
     if definitions is None:
-        return {"imported": 0, "left_out": left_out}
+        return {"imported": 0, "skipped": skipped}
     refusals = [
         *(
             policies.refuse_policy(shard, actor, one, operator=False)
@@ -71,7 +71,7 @@ def import_definitions(
         if refusal is not None:
             return refusal
     _declare(shard, definitions)
-    return {"imported": _count(definitions), "left_out": left_out}
+    return {"imported": _count(definitions), "skipped": skipped}
 
 
 def _declare(shard: ShardState, definitions: Definitions) -> None:
@@ -115,7 +115,7 @@ def export_definitions(
 
     Returns:
         `objects`: pairs of a section of definitions documents and an object of it; `version` of the
-        vhost, which must be the same on all pages; `next`, if there are more objects; `left_out`:
+        vhost, which must be the same on all pages; `next`, if there are more objects; `skipped`:
         objects too large for a page, as texts.
     """
     refusal = refuse_administration(shard, actor)
@@ -124,20 +124,20 @@ def export_definitions(
     vhost, name = shard.context.vhost, vhost_name(shard)
     everything = list(exported(vhost.definitions()))
     objects: list[tuple[str, Any]] = [] if command.first else [("vhosts", {"name": name})]
-    left_out: list[str] = []
+    skipped: list[str] = []
     size = 0
     position = command.first
     for section, item in everything[command.first :]:
         document = {"vhost": name, **exported_document(section, item)}
         document_bytes = len(_encoder.encode(document))
         if document_bytes > PAGE_BYTES:
-            left_out.append(f"{section}: {str(document.get('name', ''))[:255]!r} is too large")
-            size += len(left_out[-1])
+            skipped.append(f"{section}: {str(document.get('name', ''))[:255]!r} is too large")
+            size += len(skipped[-1])
         else:
             objects.append((section, document))
             size += document_bytes
         position += 1
         if size > PAGE_BYTES:
             break
-    page: dict[str, Any] = {"version": vhost.version, "objects": objects, "left_out": left_out}
+    page: dict[str, Any] = {"version": vhost.version, "objects": objects, "skipped": skipped}
     return page | {"next": position} if position < len(everything) else page

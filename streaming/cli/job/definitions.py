@@ -68,7 +68,7 @@ def import_(
     for name, part in _parts(file, vhost, config).items():
         with options.connect(config, user, name, timeout) as connection:
             imported = connection.channel().import_definitions(part)
-        skipped |= dict.fromkeys(imported.unsupported)
+        skipped |= dict.fromkeys(imported.skipped)
         print(f"vhost {name!r}: {imported.objects} objects imported")
     for line in skipped:
         print(f"skipped: {line}")

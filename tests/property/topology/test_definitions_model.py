@@ -96,7 +96,7 @@ def test_sound_definitions_come_back_from_their_own_export(vhosts):
     read = load_definitions(json.dumps(written))
 
     assert read.vhosts == vhosts
-    assert read.left_out == ()
+    assert read.skipped == ()
     assert dump_definitions(read.vhosts) == written
 
 

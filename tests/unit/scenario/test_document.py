@@ -58,10 +58,10 @@ def test_a_scenario_without_an_id_is_called_as_its_file():
     )
 
 
-def test_an_unknown_member_is_left_out_and_reported():
+def test_an_unknown_member_is_skipped_and_reported():
     scenario = parse_scenario(json.dumps({**MINIMAL, "expct": {}, "mine": 1}), "file")
 
-    assert scenario.left_out == (
+    assert scenario.skipped == (
         Problem("expct", "is not a known member (did you mean 'expect'?)"),
         Problem("mine", "is not a known member"),
     )

@@ -35,7 +35,7 @@ def test_an_example_ends_as_it_expects(path, compat):
 def test_an_examples_topology_is_modelled_entirely_and_free_of_lint(path):
     loaded = load(path)
 
-    assert loaded.left_out == ()
+    assert loaded.skipped == ()
     assert [lint(definitions) for definitions in loaded.vhosts.values()] == [()]
 
 

@@ -11,7 +11,7 @@ def read(document):
     """The declarations, the problems, and what was left out."""
     report = Report()
     declarations = read_definitions(document, "definitions", report)
-    return declarations, report.problems, report.left_out
+    return declarations, report.problems, report.skipped
 
 
 def test_every_kind_is_read_in_the_order_of_the_document():
@@ -41,7 +41,7 @@ def test_no_definitions_declare_nothing():
     assert read({}) == (Definitions(), [], [])
 
 
-def test_what_is_not_modelled_is_left_out_with_its_bindings():
+def test_what_is_not_modelled_is_skipped_with_its_bindings():
     document = {
         "exchanges": [
             {"name": "later", "type": "x-delayed-message"},
@@ -63,7 +63,7 @@ def test_what_is_not_modelled_is_left_out_with_its_bindings():
         "shovels": [{}],
     }
 
-    declarations, problems, left_out = read(document)
+    declarations, problems, skipped = read(document)
 
     assert declarations == Definitions(
         policies=(Policy("p", "", {"ha-mode": "all"}),),
@@ -71,7 +71,7 @@ def test_what_is_not_modelled_is_left_out_with_its_bindings():
         bindings=(Binding("amq.topic", "q"),),
     )
     assert problems == []
-    assert left_out == [
+    assert skipped == [
         Problem(
             "definitions.exchanges[0].type", "exchange type 'x-delayed-message' is not supported"
         ),
@@ -86,9 +86,9 @@ def test_what_is_not_modelled_is_left_out_with_its_bindings():
             "is not an argument that has an effect (did you mean 'x-message-ttl'?)",
         ),
         Problem("definitions.queues[1].arguments.mine", "is not an argument that has an effect"),
-        Problem("definitions.bindings[0]", "the exchange 'later' is left out"),
-        Problem("definitions.bindings[1]", "the queue 'log' is left out"),
-        Problem("definitions.bindings[2]", "the exchange 'x' is left out"),
+        Problem("definitions.bindings[0]", "the exchange 'later' is skipped"),
+        Problem("definitions.bindings[1]", "the queue 'log' is skipped"),
+        Problem("definitions.bindings[2]", "the exchange 'x' is skipped"),
         Problem("definitions.shovels", "is not a known member"),
         Problem("definitions.policies[0].definition.ha-mode", "has no effect here"),
         Problem(
@@ -134,7 +134,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
         ],
     }
 
-    declarations, problems, left_out = read(document)
+    declarations, problems, skipped = read(document)
 
     quorum: Table = {"x-queue-type": "quorum"}
     assert declarations == Definitions(
@@ -143,7 +143,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
         queues=(Queue("q", arguments=quorum), Queue("r", arguments=quorum)),
     )
     assert problems == []
-    assert left_out == [
+    assert skipped == [
         Problem("definitions.queues[2].vhost", "a scenario has one vhost, here 'shop'"),
         Problem("definitions.parameters[1].value.odd", "is not a known member"),
         Problem("definitions.parameters[2]", "a 'shovel' parameter is not supported"),
@@ -156,14 +156,14 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
     ]
 
 
-def test_a_policy_without_supported_keys_is_left_out():
+def test_a_policy_without_supported_keys_is_skipped():
     document = {"policies": [{"name": "p", "pattern": "", "definition": {"novel-key": 1}}]}
 
-    declarations, problems, left_out = read(document)
+    declarations, problems, skipped = read(document)
 
     assert declarations == Definitions()
     assert problems == []
-    assert left_out == [
+    assert skipped == [
         Problem("definitions.policies[0].definition.novel-key", "is not supported"),
         Problem("definitions.policies[0]", "none of its keys is supported"),
     ]
@@ -178,10 +178,10 @@ def test_what_rabbitmq_would_refuse_is_kept_because_the_refusal_is_an_outcome():
         "bindings": [{"source": "", "destination": "nowhere"}],
     }
 
-    declarations, problems, left_out = read(document)
+    declarations, problems, skipped = read(document)
 
     assert (len(declarations.queues), len(declarations.bindings)) == (2, 1)
-    assert (problems, left_out) == ([], [])
+    assert (problems, skipped) == ([], [])
 
 
 def test_wrong_types_are_problems():

@@ -39,7 +39,7 @@ def test_an_export_loads_again():
     assert [each.arguments for each in loaded.queues] == [{"x-max-length": 5}]
     assert [each.routing_key for each in loaded.bindings] == ["a.#"]
     assert [each.name for each in loaded.policies] == ["p"]
-    assert page["left_out"] == []
+    assert page["skipped"] == []
 
 
 def test_a_large_topology_is_several_pages_of_the_same_version():
@@ -55,14 +55,14 @@ def test_a_large_topology_is_several_pages_of_the_same_version():
     assert names == sorted(broker.shard.vhost.queues)
 
 
-def test_an_object_too_large_for_a_page_is_left_out_and_said_so():
+def test_an_object_too_large_for_a_page_is_skipped_and_said_so():
     broker = Broker()
     broker.queue("huge", filler="x" * (PAGE_BYTES + 1))
     broker.queue("small")
 
     [page] = pages(broker)
 
-    assert page["left_out"] == ["queues: 'huge' is too large"]
+    assert page["skipped"] == ["queues: 'huge' is too large"]
     assert [each["name"] for each in document_of([page])["queues"]] == ["small"]
 
 

@@ -57,7 +57,7 @@ def test_an_export_is_imported_unchanged_and_what_is_not_modelled_is_named():
 
     assert isinstance(answer, dict)
     assert answer["imported"] == 6
-    assert [text for text in answer["left_out"] if "plugged" in text or "x-random" in text] != []
+    assert [text for text in answer["skipped"] if "plugged" in text or "x-random" in text] != []
     assert broker.story() == ["m1 enqueued in q"]
     assert broker.shard.state.queues.named("q").settings.max_length == 3
 
@@ -132,7 +132,7 @@ def test_a_document_may_bind_what_exists_already():
     document = {"bindings": [a_binding("x", "q", "#"), a_binding("amq.fanout", "q")]}
     answer = broker.answer(commands.ImportDefinitions(definitions=document))
 
-    assert answer == {"imported": 2, "left_out": []}
+    assert answer == {"imported": 2, "skipped": []}
     broker.publish("x", "any", "m1")
     assert broker.depth("q") == 1
 
@@ -226,11 +226,11 @@ def test_of_much_that_is_not_modelled_the_number_is_answered():
     answer = broker.answer(commands.ImportDefinitions(definitions={"parameters": parameters}))
 
     assert isinstance(answer, dict)
-    assert len(answer["left_out"]) == 1_001
-    assert answer["left_out"][-1] == "document: 99000 more are left out"
+    assert len(answer["skipped"]) == 1_001
+    assert answer["skipped"][-1] == "document: 99000 more are skipped"
 
 
-def test_an_exclusive_queue_is_left_out_because_nobody_would_own_it():
+def test_an_exclusive_queue_is_skipped_because_nobody_would_own_it():
     broker = Broker()
     binding = {"source": "amq.topic", "destination": "mine", "routing_key": "k"}
 
@@ -242,5 +242,5 @@ def test_an_exclusive_queue_is_left_out_because_nobody_would_own_it():
 
     assert isinstance(answer, dict)
     assert answer["imported"] == 0
-    assert len(answer["left_out"]) == 2
+    assert len(answer["skipped"]) == 2
     assert broker.shard.vhost.queues == {}

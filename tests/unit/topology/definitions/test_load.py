@@ -32,13 +32,13 @@ def test_operator_policies_may_have_an_array_of_their_own():
     )
 
 
-def test_a_policy_of_which_nothing_is_modelled_is_left_out():
+def test_a_policy_of_which_nothing_is_modelled_is_skipped():
     policy = {"name": "p", "pattern": "", "definition": {"novel-key": 1}}
 
     found = load_definitions({"policies": [policy]})
 
     assert found.vhosts["/"] == Definitions()
-    assert found.left_out == (
+    assert found.skipped == (
         Problem("policies[0].definition.novel-key", "is not supported"),
         Problem("policies[0]", "none of its keys is supported"),
     )
@@ -49,14 +49,14 @@ def test_policies_among_the_parameters_are_policies():
     found = loaded(parameters=[{"component": "policy", "name": "p", "value": value}])
 
     assert found.vhosts["/"] == Definitions(policies=(Policy("p", "", {"max-length": 1}),))
-    assert found.left_out == (Problem("parameters[0].value.extra", "is not a known member"),)
+    assert found.skipped == (Problem("parameters[0].value.extra", "is not a known member"),)
 
 
 def test_null_sections_are_empty():
     assert load_definitions({"bindings": None}) == LoadedDefinitions({"/": Definitions()})
 
 
-def test_exclusive_queues_and_their_bindings_are_left_out():
+def test_exclusive_queues_and_their_bindings_are_skipped():
     """Nobody would own them: every later use would be refused with 405."""
     found = loaded(
         queues=[{"name": "mine", "exclusive": True}, {"name": "q"}],
@@ -66,10 +66,10 @@ def test_exclusive_queues_and_their_bindings_are_left_out():
     assert found.vhosts["/"] == Definitions(
         queues=(Queue("q"),), bindings=(Binding("amq.topic", "q"),)
     )
-    assert [problem.where for problem in found.left_out] == ["queues[0].exclusive", "bindings[0]"]
+    assert [problem.where for problem in found.skipped] == ["queues[0].exclusive", "bindings[0]"]
 
 
-def test_a_queue_with_a_single_active_consumer_is_left_out_like_a_stream():
+def test_a_queue_with_a_single_active_consumer_is_skipped_like_a_stream():
     def queue(name, value):
         return {"name": name, "arguments": {"x-single-active-consumer": value}}
 
@@ -79,7 +79,7 @@ def test_a_queue_with_a_single_active_consumer_is_left_out_like_a_stream():
     )
 
     assert [queue.name for queue in found.vhosts["/"].queues] == ["any"]
-    assert [problem.where for problem in found.left_out] == [
+    assert [problem.where for problem in found.skipped] == [
         "queues[1].arguments.x-single-active-consumer",
         "bindings[0]",
     ]
@@ -159,7 +159,7 @@ def test_what_has_no_effect_is_named_and_mostly_kept():
             Problem("bindings[0]", "bindings of the default exchange are implicit"),
             Problem("policy", "is not a known member (did you mean 'policies'?)"),
             Problem("somthing_else", "is not a known member"),
-            Problem("bindings[1]", "the exchange 'amq.mine' is left out"),
+            Problem("bindings[1]", "the exchange 'amq.mine' is skipped"),
         ),
     )
 
@@ -224,4 +224,4 @@ def test_a_duplicate_is_found_behind_other_bindings_too():
     found = loaded(queues=[{"name": "q"}], bindings=bindings)
 
     assert [each.routing_key for each in found.vhosts["/"].bindings] == ["a", "b"]
-    assert [problem.where for problem in found.left_out] == ["bindings[2]"]
+    assert [problem.where for problem in found.skipped] == ["bindings[2]"]

@@ -133,13 +133,13 @@ def test_as_many_problems_as_are_to_be_named_are_all_of_them():
     assert len(raised.value.problems) == 5
 
 
-def test_of_much_that_is_left_out_the_number_is_told():
+def test_of_much_that_is_skipped_the_number_is_told():
     document = {f"novel{number}": 1 for number in range(8)}
 
-    left_out = load_definitions(document, max_problems=5).left_out
+    skipped = load_definitions(document, max_problems=5).skipped
 
-    assert [problem.where for problem in left_out] == [
+    assert [problem.where for problem in skipped] == [
         *(f"novel{number}" for number in range(5)),
         "document",
     ]
-    assert left_out[-1].what == "3 more are left out"
+    assert skipped[-1].what == "3 more are skipped"
