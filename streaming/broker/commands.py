@@ -21,11 +21,13 @@ class Command(
 class Get(Command, frozen=True, tag="get"):
     """Up to `count` single gets, until the queue is empty. Deliveries are `label/0`, ...
 
-    `lease_ms` is the lease of the channel if this command opens it.
+    `lease_ms` is the lease of the channel if this command opens it. With `message` (topic number,
+    partition, offset) only ready copies of that message count, wherever in the queue they are.
     """
 
     queue: str
     count: int = 1
+    message: tuple[int, int, int] | None = None
     label: str | None = msgspec.field(name="as", default=None)
     auto_ack: bool = False
     channel: str = "c0"

@@ -4,6 +4,14 @@ from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 
 
+MESSAGE_ID_PARTS = 3
+MAX_DIGITS = 18
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+
+
 class CommandFields(Fields):
     """The members of one command, with the types that only commands have."""
 
@@ -43,6 +51,19 @@ class CommandFields(Fields):
             self._problem("refs", wrong)
             return ()
         return tuple(value)
+
+    def message_id(self, name: str) -> tuple[int, int, int] | None:
+        """Read a message id, such as `1/0/42`; None if it is missing."""
+        text = self.optional_text(name)
+        if text is None:
+            return None
+        parts = text.split("/")
+        if len(parts) != MESSAGE_ID_PARTS or not all(map(_is_number, parts)):
+            expected = "topic number/partition/offset, such as 1/0/42"
+            self._problem(name, f"expected {expected}, got {text!r}")
+            return None
+        topic_number, partition, offset = map(int, parts)
+        return topic_number, partition, offset
 
     def inner(self, name: str) -> Fields:
         """Read a nested object."""

@@ -115,6 +115,7 @@ def _step(fields: CommandFields) -> CheckedPublish | Settlement | None:
 
 _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
     "definitions": read_definitions,
+    "message": lambda fields: fields.message_id("message"),
     "refs": lambda fields: fields.refs(),
     "steps": _steps,
 }

@@ -26,7 +26,12 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
     outbox = shard.queues.outbox
     count, auto_ack = command.count, command.auto_ack
     done = 0
-    while done < count and queue.get(gets, label, done, auto_ack=auto_ack):
+    message_id = command.message
+    while done < count and (
+        queue.get(gets, label, done, auto_ack=auto_ack)
+        if message_id is None
+        else queue.get_message(message_id, gets, label, done, auto_ack=auto_ack)
+    ):
         done += 1
         if outbox.deaths or outbox.held:
             shard.dead_lettering.cascade()

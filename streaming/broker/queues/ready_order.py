@@ -8,7 +8,7 @@
 The queue counts its copies; an order only knows which is next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from streaming.broker.message import Copy
@@ -44,6 +44,9 @@ class Order(Protocol):
 
     def pop(self) -> Copy:
         """Remove the next copy; there must be one."""
+
+    def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
+        """Remove the first copy that is wanted, wherever it is; None if there is none."""
 
     def take_all(self) -> Iterator[Copy]:
         """Remove and yield everything, in order."""
@@ -90,20 +93,30 @@ class ClassicOrder:
 
     def head(self) -> Copy:
         """See `Order`."""
-        if self.requeued:
+        if self.requeued and self._requeued_is_next(self.requeued):
             return self.requeued.head()
         return (self.fifo.front or self.fifo.fill())[0]
 
     def pop(self) -> Copy:
         """See `Order`."""
-        if self.requeued:
+        if self.requeued and self._requeued_is_next(self.requeued):
             return self.requeued.pop()
         return (self.fifo.front or self.fifo.fill()).popleft()
 
+    def _requeued_is_next(self, requeued: RequeuedCopies) -> bool:
+        """Whether the next copy was requeued; unless it had been extracted, it was."""
+        front = self.fifo.front or self.fifo.fill()
+        return not front or requeued.head().position < front[0].position
+
+    def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
+        """See `Order`."""
+        copy = self.requeued.extract(wanted) if self.requeued else None
+        return self.fifo.extract(wanted) if copy is None else copy
+
     def take_all(self) -> Iterator[Copy]:
         """See `Order`."""
-        if self.requeued is not None:
-            yield from self.requeued.take_all()
+        while self.requeued:
+            yield self.pop()
         yield from self.fifo.take_all()
 
     def save_level(self, level: int) -> LevelRecord | None:
@@ -167,6 +180,17 @@ class PriorityOrder:
         if not order:
             self._filled ^= 1 << priority
         return copy
+
+    def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
+        """See `Order`."""
+        for priority in sorted(self._levels, reverse=True):
+            order = self._levels[priority]
+            copy = order.extract(wanted)
+            if copy is not None:
+                if not order:
+                    self._filled ^= 1 << priority
+                return copy
+        return None
 
     def take_all(self) -> Iterator[Copy]:
         """See `Order`."""
@@ -243,6 +267,15 @@ class QuorumOrder:
         if fifo is not self._fifos[_REQUEUED]:
             self.taken = 0 if self.taken >= HIGHS_TO_ONE_NORMAL else self.taken + 1
         return fifo.popleft()
+
+    def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
+        """See `Order`. The two-to-one counter stays as it is."""
+        requeued, normal, high = self._fifos
+        for fifo in (requeued, high, normal):
+            copy = fifo.extract(wanted)
+            if copy is not None:
+                return copy
+        return None
 
     def take_all(self) -> Iterator[Copy]:
         """See `Order`. Requeued, then high, then normal copies; the counter starts again."""

@@ -1,13 +1,13 @@
 """Copies requeued to a classic queue, in order of their original position (R-SET-2).
 
-A requeued copy was once the head, so it precedes every copy that never left; but copies may come
-back in any order. They are kept as runs, each a `Fifo` of increasing positions. A copy extends a
+A requeued copy was once the head, so it precedes every copy that never left, unless it was extracted
+by its identity. Copies may come back in any order. They are kept as runs, each a `Fifo` of increasing positions. A copy extends a
 run at one end if it fits there, otherwise it starts a run of its own. The oldest of the runs' heads
 is the next copy. Requeueing in order or in reverse order, the usual ways, makes one run.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from streaming.broker.message import Copy
 from streaming.broker.state.paged_fifo import Fifo
@@ -87,10 +87,7 @@ class RequeuedCopies:
         copy = fifo.popleft()
         front = fifo.fill()
         if not front:
-            fifo.save()
-            del self._runs[run.number]
-            del firsts[0]
-            del self._lasts[bisect_left(self._lasts, (run.last, run.number))]
+            self._remove(run, 0)
             return copy
         run.first = front[0].position
         entry = (run.first, run.number)
@@ -100,6 +97,24 @@ class RequeuedCopies:
             del firsts[0]
             insort(firsts, entry)
         return copy
+
+    def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
+        """Take a copy that is wanted, from the run that begins first; None if there is none."""
+        for index, (_, number) in enumerate(self._firsts):
+            run = self._runs[number]
+            fifo = self._fifo(run)
+            copy = fifo.extract(wanted)
+            if copy is None:
+                continue
+            front = fifo.fill()
+            if not front:
+                self._remove(run, index)
+            elif front[0].position != run.first:
+                del self._firsts[index]
+                run.first = front[0].position
+                insort(self._firsts, (run.first, number))
+            return copy  # `last` may be too high now: then no later copy extends the run there
+        return None
 
     def take_all(self) -> Iterator[Copy]:
         """Remove and yield everything in order."""
@@ -114,6 +129,13 @@ class RequeuedCopies:
             assert record is not None
             records.append(RunRecord(run.number, run.first, run.last, record))
         return records
+
+    def _remove(self, run: _Run, index: int) -> None:
+        """Remove an empty run, which is at this place in `_firsts`."""
+        self._fifo(run).save()
+        del self._runs[run.number]
+        del self._firsts[index]
+        del self._lasts[bisect_left(self._lasts, (run.last, run.number))]
 
     def _fifo(self, run: _Run) -> Fifo[Copy]:
         if run.fifo is None:

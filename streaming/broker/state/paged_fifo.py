@@ -12,7 +12,7 @@ Rule 3: without pages and without a page-backed front, `front` and `back` are th
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -134,6 +134,29 @@ class Fifo(Generic[T]):
                 chunk.reverse()
                 self.pages.appendleft(self._write(chunk))
 
+    def extract(self, wanted: Callable[[T], bool]) -> T | None:
+        """Take the oldest item that is wanted, from any place; None if there is none.
+
+        Reads every page before it. The rest of its page is written as a new page.
+        """
+        item = _extract(self.front, wanted)
+        if item is not None:
+            self._drop_page()
+            return item
+        for index, page in enumerate(self.pages):
+            data = self._store.read(self._key(page.number))
+            assert data is not None, f"page {self._key(page.number)} is missing from the state"
+            rest: deque[T] = deque(islice(self._codec.decode(data), page.taken, None))
+            item = _extract(rest, wanted)
+            if item is not None:
+                self._store.delete(self._key(page.number))
+                if rest:
+                    self.pages[index] = self._write(list(rest))
+                else:
+                    del self.pages[index]
+                return item
+        return None if self.back is self.front else _extract(self.back, wanted)
+
     def take_all(self) -> Iterator[T]:
         """Take everything, oldest first, page by page."""
         while self.front or self.fill():
@@ -191,3 +214,12 @@ class Fifo(Generic[T]):
         if self._page is not None:
             self._store.delete(self._key(self._page.number))
             self._page = None
+
+
+def _extract(items: deque[T], wanted: Callable[[T], bool]) -> T | None:
+    """Take the first item that is wanted."""
+    for index, item in enumerate(items):
+        if wanted(item):
+            del items[index]
+            return item
+    return None

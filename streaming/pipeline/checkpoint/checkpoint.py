@@ -17,7 +17,7 @@ from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatches, refuse_mismatch
 from streaming.protocol.record_headers import WIRE_VERSION
 
-CORE_VERSION = 5
+CORE_VERSION = 6
 """Raised with every change of what the broker does with the same log."""
 
 

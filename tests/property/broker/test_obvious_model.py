@@ -35,6 +35,13 @@ class Model:
         self.unacked[entry[2]] = entry
         return entry[2], entry[2] in self.returned
 
+    def get_message(self, number: int) -> tuple[str, bool] | None:
+        for index, entry in enumerate(self.ready):
+            if entry[1] == number:
+                self.unacked[entry[2]] = self.ready.pop(index)
+                return entry[2], entry[2] in self.returned
+        return None
+
     def requeue(self, body: str) -> None:
         self.returned.add(body)
         self._put(self.unacked.pop(body))
@@ -60,6 +67,7 @@ moves = st.lists(
         st.tuples(st.just("publish"), st.integers(0, 4)),
         st.tuples(st.just("publish"), st.integers(0, 4)),
         st.tuples(st.just("get"), st.just(0)),
+        st.tuples(st.just("get message"), st.integers(0, 20)),
         st.tuples(st.sampled_from(["ack", "requeue", "reject"]), st.integers(0, 9)),
         st.tuples(st.just("requeue all"), st.just(0)),
     ),
@@ -95,9 +103,10 @@ def _make(broker: Broker, model: Model, move: str, number: int, body: str) -> No
     if move == "publish":
         broker.publish("", "work", body, priority=number)
         model.publish(body, number)
-    elif move == "get":
-        given = broker.get("work", body)
-        expected = model.get()
+    elif move in {"get", "get message"}:
+        fields = {} if move == "get" else {"message": (0, 0, number)}
+        given = broker.get("work", body, **fields)
+        expected = model.get() if move == "get" else model.get_message(number)
         got = [(broker.body(one), bool(one.requeue_count)) for one in given]
         assert got == ([] if expected is None else [expected])
         if expected is not None:

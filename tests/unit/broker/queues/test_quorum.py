@@ -56,6 +56,25 @@ def test_a_purge_and_a_timer_let_a_full_queue_accept_again(cut):
 
 
 @CUT
+def test_a_message_is_got_from_any_level_without_moving_the_counter(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    for number, priority in enumerate((0, 0, 9, 9, 9, 0)):
+        broker.publish("", "q", f"m{number}", priority=priority)
+    broker.get("q", "g")
+    broker.reject("g/0", requeue=True)
+
+    got = [
+        broker.body(one)
+        for offset in (2, 1, 4, 1)
+        for one in broker.get("q", message=(0, 0, offset))
+    ]
+
+    assert got == ["m2", "m1", "m4"]
+    assert broker.drain("q") == ["m3", "m0", "m5"]
+
+
+@CUT
 def test_r_len_14_reject_publish_dlx_behaves_as_drop_head(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", max_length=1, overflow="reject-publish-dlx")

@@ -1,5 +1,7 @@
 """The paging of copies: what is in memory, what is a page, what is read and written."""
 
+from collections.abc import Callable
+
 import pytest
 
 from streaming.broker.message import NEVER, Copy, Envelope, Message
@@ -154,6 +156,69 @@ def test_returned_copies_come_by_position_whatever_the_order_of_their_return():
     assert [copy.position for copy in returned.take_all()] == [2, 4, 5, 6, 7, 8, 9]
     assert not returned
     assert store.values == {}
+
+
+def at(position: int) -> Callable[[Copy], bool]:
+    return lambda copy: copy.position == position
+
+
+@pytest.mark.parametrize("wanted", range(14))
+@pytest.mark.parametrize("at_rest", [False, True])
+def test_a_copy_is_extracted_from_any_place_and_no_page_stays_behind(wanted, at_rest):
+    store = MemoryStore()
+    fifo = a_fifo(*range(14), store=store)
+    taken = [fifo.popleft().position for _ in range(2)]
+    if at_rest:
+        fifo = reopened(store, fifo)
+
+    extracted = fifo.extract(at(wanted))
+    again = fifo.extract(at(wanted))
+    fifo = reopened(store, fifo)
+
+    assert taken == [0, 1]
+    assert (extracted.position if extracted else None) == (wanted if wanted > 1 else None)
+    assert again is None
+    assert len(fifo) == (11 if wanted > 1 else 12)
+    assert positions(fifo) == [each for each in range(2, 14) if each != wanted]
+    assert store.values == {}
+
+
+def test_a_page_whose_last_copy_is_extracted_is_deleted(monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_COPIES", 1)
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(0, 1, 2, 3, store=store))
+
+    extracted = fifo.extract(at(2))
+
+    assert extracted is not None
+    assert positions(fifo) == [0, 1, 3]
+    assert store.values == {}
+
+
+@pytest.mark.parametrize("first", [1, 5, 9])
+def test_returned_copies_are_extracted_from_any_run(first):
+    store = MemoryStore()
+    returned = RequeuedCopies(store, "p")
+    for position in (5, 3, 9, 4, 1, 7, 8, 2, 6):
+        returned.insert(a_copy(position), position)
+
+    extracted = [returned.extract(at(each)) for each in (first, 20)]
+    for position in (10, 0):
+        returned.insert(a_copy(position), 20 + position)
+    returned = RequeuedCopies(store, "p", returned.save())
+
+    assert [each and each.position for each in extracted] == [first, None]
+    expected = [each for each in range(11) if each != first]
+    assert [copy.position for copy in returned.take_all()] == expected
+    assert store.values == {}
+
+
+def test_a_run_that_lost_its_only_copy_is_gone():
+    returned = RequeuedCopies(MemoryStore(), "p")
+    returned.insert(a_copy(5), 5)
+
+    assert returned.extract(at(5)) is not None
+    assert not returned
 
 
 def test_a_run_that_grew_at_its_head_is_found_by_its_new_head_alone():
