@@ -33,6 +33,9 @@ logger = logging.getLogger("dlx.client")
 
 Arguments = Mapping[str, Any]
 
+MessageId = str | tuple[int, int, int]
+"""Topic number, partition and offset of the record that published a message; text: `1/0/42`."""
+
 DEFAULT_PREFETCH = 100
 MAX_MISSING = 10_000
 
@@ -99,7 +102,9 @@ class Channel:
 
     # -- deliveries
 
-    def get(self, queue: str, *, auto_ack: bool = False) -> Delivery | None:
+    def get(
+        self, queue: str, *, auto_ack: bool = False, message: MessageId | None = None
+    ) -> Delivery | None:
         """Get one message from the head of a queue.
 
         If no answer comes in time, the client requeues what the broker delivers later.
@@ -107,21 +112,34 @@ class Channel:
         Args:
             queue: the name of the queue.
             auto_ack: acknowledge at once.
+            message: get this message instead, wherever it is in the queue: `"1/0/42"`, as `dlx
+                dead-letters list` prints it, or an `origin`. In a long queue it takes longer.
 
         Returns:
-            The delivery; None if the queue is empty.
+            The delivery; None if the queue is empty, or the message is not ready in it.
 
         Raises:
             NotFoundError: the queue does not exist.
         """
-        deliveries = self.get_many(queue, 1, auto_ack=auto_ack)
+        deliveries = self.get_many(queue, 1, auto_ack=auto_ack, message=message)
         return deliveries[0] if deliveries else None
 
-    def get_many(self, queue: str, count: int, *, auto_ack: bool = False) -> list[Delivery]:
-        """Get up to `count` messages; see `get`."""
+    def get_many(
+        self,
+        queue: str,
+        count: int,
+        *,
+        auto_ack: bool = False,
+        message: MessageId | None = None,
+    ) -> list[Delivery]:
+        """Get up to `count` messages, or copies of one message; see `get`."""
         label = self._link.new_name("get")
         deliveries = self._deliveries.begin_get(label)
         members: dict[str, Any] = {"count": count, "auto_ack": auto_ack, "as": label}
+        if message is not None:
+            members["message"] = (
+                message if isinstance(message, str) else "/".join(map(str, message))
+            )
         try:
             self._request("get", queue=queue, lease_ms=self.lease_ms, **members)
         except _UNANSWERED:

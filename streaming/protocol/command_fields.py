@@ -3,7 +3,6 @@
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 
-
 MESSAGE_ID_PARTS = 3
 MAX_DIGITS = 18
 

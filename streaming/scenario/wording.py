@@ -56,8 +56,10 @@ def step_words(step: Step, body: str) -> str:
             return _publish(publish, body)
         case Sleep():
             return "nothing"
-        case commands.Get(queue=queue, count=count):
+        case commands.Get(queue=queue, count=count, message=message):
             most = "a message" if count == 1 else f"up to {count} messages"
+            if message is not None:
+                most = f"message {'/'.join(map(str, message))}"
             return f"get {most} from queue {quoted(queue)}{_automatic(step.action)}"
         case commands.Consume(queue=queue, label=label, prefetch=prefetch):
             room = f", prefetch {prefetch}" if prefetch else ""

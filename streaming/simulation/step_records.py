@@ -66,6 +66,8 @@ def _member(name: str, value: Any) -> Any:
             return declaration_document(value)
         case dict() if name in {"arguments", "headers"}:
             return table_to_json(value)
+        case tuple() if name == "message":
+            return "/".join(map(str, value))
         case tuple() if name == "steps":
             return [command_document(step) for step in value]
         case tuple():

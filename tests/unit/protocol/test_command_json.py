@@ -33,3 +33,15 @@ def test_a_check_with_a_wrong_step_is_refused_with_its_place(steps, problem):
         parse_command({"op": "check", "steps": steps})
 
     assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    "message", ["1/0", "1/0/42/7", "1/0/x", "1/0/-1", "", f"1/0/{'9' * 19}", "1/0/²"]
+)
+def test_a_message_id_that_is_not_three_numbers_is_refused_with_its_place(message):
+    with pytest.raises(InvalidTopologyError) as caught:
+        parse_command({"op": "get", "queue": "q", "message": message})
+
+    [problem] = caught.value.problems
+    assert problem.where == "command.message"
+    assert "1/0/42" in problem.what

@@ -26,6 +26,7 @@ from topology.values import Timestamp
 COMMANDS = [
     commands.Get(queue="q", count=3, label="g", auto_ack=True, channel="c"),
     commands.Get(queue="q", reply_id="7"),
+    commands.Get(queue="q", message=(1, 0, 42)),
     commands.Consume(queue="q", label="c", prefetch=2, arguments={"x-priority": 1}),
     commands.Cancel(label="c"),
     commands.Ack(refs=("g/0", "g/1"), multiple=True),
