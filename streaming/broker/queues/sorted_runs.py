@@ -1,9 +1,10 @@
 """Copies requeued to a classic queue, in order of their original position (R-SET-2).
 
-A requeued copy was once the head, so it precedes every copy that never left, unless it was extracted
-by its identity. Copies may come back in any order. They are kept as runs, each a `Fifo` of increasing positions. A copy extends a
-run at one end if it fits there, otherwise it starts a run of its own. The oldest of the runs' heads
-is the next copy. Requeueing in order or in reverse order, the usual ways, makes one run.
+A requeued copy was once the head, so it precedes every copy that never left, unless it was
+extracted by its identity. Copies may come back in any order. They are kept as runs, each a `Fifo`
+of increasing positions. A copy extends a run at one end if it fits there, otherwise it starts a run
+of its own. The oldest of the runs' heads is the next copy. Requeueing in order or in reverse order,
+the usual ways, makes one run.
 """
 
 from bisect import bisect_left, insort
