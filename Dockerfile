@@ -22,7 +22,7 @@ RUN python -I streaming/cli/bootstrap_venv.py /opt/dlx
 
 COPY docker/fill_cache.py docker/
 COPY topology/ topology/
-COPY streaming/__init__.py streaming/cache_folder.py streaming/
+COPY streaming/__init__.py streaming/user_folders.py streaming/
 COPY streaming/embedded/ streaming/embedded/
 RUN .venv/bin/python docker/fill_cache.py
 

@@ -2,16 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-
-DEFAULT_FILE: Final = Path("dlx.toml")
-ConfigFile = Annotated[
-    Path, typer.Option("--config", "-c", metavar="FILE", help="The job's dlx.toml.")
-]
+from streaming.cli.options import DEFAULT_FILE, ConfigFile, find_config
 
 app = typer.Typer(
     name="config",
@@ -22,29 +18,30 @@ app = typer.Typer(
 )
 
 
+File = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="Instead of the one that --config finds.")
+]
+
+
 @app.command()
-def show(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="Default: dlx.toml if it exists, otherwise no file."),
-    ] = None,
-) -> int:
+def show(file: File = None, *, config: ConfigFile = None) -> int:
     """Print a configuration with every default and a description of each setting.
 
-    The output is itself a valid dlx.toml. For a secret it shows where to find it, never its text.
+    Without a file, --config or ./dlx.toml it prints the defaults. The output is itself a valid
+    dlx.toml. For a secret it shows where to find it, never its text.
     """
     from streaming.config import JobConfig, read_config, show_config
 
-    if file is None and DEFAULT_FILE.exists():
-        file = DEFAULT_FILE
-    print(show_config(JobConfig() if file is None else read_config(file)), end="")
+    chosen = file or config or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    print(show_config(JobConfig() if chosen is None else read_config(chosen)), end="")
     return EXIT_OK
 
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]")] = DEFAULT_FILE,
+    file: File = None,
     *,
+    config: ConfigFile = None,
     secrets: Annotated[
         bool, typer.Option("--secrets", help="Also check that every secret is available here.")
     ] = False,
@@ -56,9 +53,10 @@ def check(
     from streaming.config import load_config
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
 
-    config = load_config(file)
-    load_vhost_definitions(config, lambda words: print(f"skipped: {words}"))
+    chosen = file or find_config(config)
+    job = load_config(chosen)
+    load_vhost_definitions(job, lambda words: print(f"skipped: {words}"))
     if secrets:
-        check_secrets(config, os.environ)
-    print(f"{file}: valid")
+        check_secrets(job, os.environ)
+    print(f"{chosen}: valid")
     return EXIT_OK

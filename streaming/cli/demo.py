@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.options import ConfigFile, find_config, is_on_command_line
 from topology.errors import DlxError
 
 DEFAULT_SECONDS: Final = 45.0
@@ -18,6 +19,7 @@ EXIT_INTERRUPTED: Final = 130
 
 
 def demo(
+    context: typer.Context,
     *,
     seconds: Annotated[
         float | None,
@@ -46,14 +48,11 @@ def demo(
     ] = False,
     traffic_only: Annotated[
         bool,
-        typer.Option("--traffic-only", help="Only publish and consume, for a running job."),
-    ] = False,
-    config: Annotated[
-        Path | None,
         typer.Option(
-            "--config", "-c", metavar="FILE", help="With --traffic-only: that job's dlx.toml."
+            "--traffic-only", help="Only publish and consume, for the running job of --config."
         ),
-    ] = None,
+    ] = False,
+    config: ConfigFile = None,
 ) -> int:
     """Show the whole system at work; no setup needed.
 
@@ -65,7 +64,7 @@ def demo(
     Exit status: 0 if the balance closes, 1 if it does not or the job failed, 2 if the demo could
     not start, 130 after Ctrl-C before the report.
     """
-    if config is not None and not traffic_only:
+    if not traffic_only and is_on_command_line(context, "config"):
         raise typer.BadParameter(
             "requires --traffic-only; the demo writes its own", param_hint="--config"
         )
@@ -74,7 +73,7 @@ def demo(
             "cannot be combined with --dir or --keep", param_hint="--traffic-only"
         )
     if traffic_only:
-        return _traffic(config or Path("dlx.toml"), seconds)
+        return _traffic(find_config(config), seconds)
     return _show(directory, DEFAULT_SECONDS if seconds is None else seconds, keep=keep)
 
 
@@ -86,10 +85,10 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
         from pyspark.errors import PySparkException
         from rich.console import Console
 
-        from streaming.cache_folder import user_cache_folder
         from streaming.demo.show import Show
+        from streaming.user_folders import demo_folder
 
-        folder = (directory or user_cache_folder() / "demo").expanduser().absolute()
+        folder = (directory or demo_folder()).expanduser().absolute()
         show = Show(
             folder,
             seconds,

@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.options import ConfigFile, find_config
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_ERROR_LINES = 40
 
 
 def run(
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     *,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show a live view instead of log lines.")
@@ -39,6 +39,7 @@ def run(
 
     Exit status: 0 when stopped, 1 if the job failed, 2 if it could not start.
     """
+    file = find_config(config, or_demo=False)
     import os
 
     from rich.console import Console
@@ -54,7 +55,7 @@ def run(
     terminal = logging.StreamHandler(sys.stderr)
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, handlers=[terminal])
     logger = logging.getLogger("dlx")
-    settings = load_config(config)
+    settings = load_config(file)
     divert_tracebacks(terminal, Path(settings.job.log_dir))
     check_secrets(settings, os.environ)
     definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))

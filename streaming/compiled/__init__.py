@@ -17,7 +17,7 @@ from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 
-from streaming.cache_folder import user_cache_folder
+from streaming.user_folders import user_cache_folder
 
 VARIABLE = "DLX_COMPILED"
 SOURCES = "sources"

@@ -38,7 +38,7 @@ def read_config(path: Path) -> JobConfig:
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
-        what = "no such file; `dlx config show` prints one to start from"
+        what = "no such file; `dlx config init` writes one to start from"
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,6 +31,7 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
+from streaming.user_folders import CONFIG_NAME, remember_demo
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
@@ -105,7 +106,10 @@ class Show:
             kafka = self._start_kafka()
             stack.callback(kafka.stop)
             config = job_config(self._directory, kafka.bootstrap_servers)
-            (self._directory / "dlx.toml").write_text(show_config(config), "utf-8")
+            file = self._directory / CONFIG_NAME
+            file.write_text(show_config(config), "utf-8")
+            with suppress(OSError):  # commands then need --config
+                remember_demo(file)
             addresses = addresses_of(config, os.environ)
             observer = JobObserver(addresses)
             stack.callback(observer.close)

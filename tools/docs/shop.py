@@ -19,6 +19,7 @@ def sessions() -> Iterator[Sessions]:
         recording = a_shop(Path(folder) / "tables")
         ContentsUpdater(recording.place).update()
         recording.close()
+        (Path(folder) / "dlx.toml").touch()  # the defaults: tables are in the folder tables
         yield Sessions(Path(folder))
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
+from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.job import options
+from streaming.cli.options import ConfigFile
 from streaming.cli.output import AsJson, print_json
 from topology.errors import InvalidTopologyError, Problem
 
@@ -30,22 +30,22 @@ File = Annotated[
         metavar="FILE", exists=True, dir_okay=False, help="A definitions.json from RabbitMQ."
     ),
 ]
-OneVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only this vhost.")]
 _MARKS = {"create": "+", "replace": "~", "same": "=", "conflict": "!"}
 
 
 @app.command()
 def export(
     *,
-    vhost: OneVhost = None,
-    config: ConfigFile = DEFAULT_FILE,
+    vhost: options.VhostFilter = None,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
     """Print the topology as a definitions document that RabbitMQ can import."""
     document: dict[str, Any] = {}
-    for name in [vhost] if vhost is not None else _vhosts_of(config):
-        for section, objects in _live(config, user, name, timeout).items():
+    job = options.find_config(config)
+    for name in [vhost] if vhost is not None else _vhosts_of(job):
+        for section, objects in _live(job, user, name, timeout).items():
             document.setdefault(section, []).extend(objects)
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     return EXIT_OK
@@ -55,8 +55,8 @@ def export(
 def import_(
     file: File,
     *,
-    vhost: OneVhost = None,
-    config: ConfigFile = DEFAULT_FILE,
+    vhost: options.VhostFilter = None,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
@@ -65,8 +65,9 @@ def import_(
     Vhosts that the job does not serve are listed and skipped.
     """
     skipped: dict[str, None] = {}
-    for name, part in _parts(file, vhost, config).items():
-        with options.connect(config, user, name, timeout) as connection:
+    job = options.find_config(config)
+    for name, part in _parts(file, vhost, job).items():
+        with options.connect(job, user, name, timeout) as connection:
             imported = connection.channel().import_definitions(part)
         skipped |= dict.fromkeys(imported.skipped)
         print(f"vhost {name!r}: {imported.objects} objects imported")
@@ -79,9 +80,9 @@ def import_(
 def plan(
     file: File,
     *,
-    vhost: OneVhost = None,
+    vhost: options.VhostFilter = None,
     as_json: AsJson = False,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
 ) -> int:
@@ -97,8 +98,9 @@ def plan(
     from topology.definitions.load import load_definitions
 
     conflicts = 0
-    for name, part in _parts(file, vhost, config).items():
-        exported = load_definitions(_live(config, user, name, timeout), default_vhost=name)
+    job = options.find_config(config)
+    for name, part in _parts(file, vhost, job).items():
+        exported = load_definitions(_live(job, user, name, timeout), default_vhost=name)
         live = exported.vhosts[name]
         existing: list[BindingEnd] = [
             *(("exchange", each.name) for each in live.exchanges),

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
+from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.job import options
+from streaming.cli.options import ConfigFile
 from streaming.cli.output import AsJson, preview, print_json, print_rows, printable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def get(
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
     as_json: AsJson = False,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -85,7 +85,7 @@ def ack(
     *,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -107,7 +107,7 @@ def reject(
     ] = False,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -150,7 +150,7 @@ def consume(
     prefetch: Annotated[
         int, typer.Option("--prefetch", min=1, help="The most unacked messages.")
     ] = 10,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
+from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.job import options
+from streaming.cli.options import ConfigFile
 
 app = typer.Typer(
     name="policies",
@@ -42,7 +42,7 @@ def set_(
         ),
     ] = None,
     operator: Operator = False,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
@@ -66,7 +66,7 @@ def clear(
     name: Name,
     *,
     operator: Operator = False,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

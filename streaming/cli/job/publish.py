@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
+from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.job import options
+from streaming.cli.options import ConfigFile
 from streaming.cli.output import printable
 from streaming.cli.topology import parse_headers
 
@@ -39,7 +39,7 @@ def publish(
     lines: Annotated[
         bool, typer.Option("--lines", help="Publish one message per line of stdin.")
     ] = False,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

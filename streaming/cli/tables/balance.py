@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
 from streaming.cli.output import AsJson, print_json, print_rows
-from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -14,7 +14,11 @@ _MAX_FINDINGS: Final = 20
 
 
 def balance(
-    *, vhost: VhostFilter = None, as_json: AsJson = False, tables: TablesLocation = None
+    *,
+    vhost: VhostFilter = None,
+    as_json: AsJson = False,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
 ) -> int:
     """Account for all messages, by vhost and queue.
 
@@ -26,7 +30,7 @@ def balance(
     """
     from streaming.queries.audit.balance import balance as compute
 
-    with open_tables(tables) as opened:
+    with open_tables(tables, config) as opened:
         result = compute(opened)
     if as_json:
         print_json(

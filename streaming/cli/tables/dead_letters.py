@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
 from streaming.cli.output import AsJson, compact, print_found, print_in_colour, print_json, readable
-from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def list_(
     ] = 50,
     as_json: AsJson = False,
     tables: TablesLocation = None,
+    config: ConfigFile = None,
 ) -> int:
     """List dead letters, latest first.
 
@@ -112,7 +113,7 @@ def list_(
     )
 
     wanted = DeadLetterFilter(vhost, queue, reason, instant, where, limit or None)
-    with open_tables(tables) as opened:
+    with open_tables(tables, config) as opened:
         rows = list_dead_letters(opened, wanted)
         queues = [] if rows or queue is None else queues_of_deaths(opened)
     nothing = "no dead letters"
@@ -160,11 +161,12 @@ def show(
     *,
     as_json: AsJson = False,
     tables: TablesLocation = None,
+    config: ConfigFile = None,
 ) -> int:
     """Show the whole history of a message, with its body and headers."""
     from streaming.queries.message_history import history_of
 
-    with open_tables(tables) as opened:
+    with open_tables(tables, config) as opened:
         history = history_of(opened, name)
     if as_json:
         print_json(history)

@@ -5,8 +5,8 @@ from operator import attrgetter
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at, open_tables
 from streaming.cli.output import AsJson, print_found
-from streaming.cli.tables.options import TablesLocation, locate, open_tables
 
 app = typer.Typer(
     name="tables",
@@ -18,11 +18,13 @@ app = typer.Typer(
 
 
 @app.command()
-def info(*, as_json: AsJson = False, tables: TablesLocation = None) -> int:
+def info(
+    *, as_json: AsJson = False, tables: TablesLocation = None, config: ConfigFile = None
+) -> int:
     """Show size, files and last batch of each table."""
     from streaming.queries.table_info import describe
 
-    with open_tables(tables) as opened:
+    with open_tables(tables, config) as opened:
         found = describe(opened)
     titles = ("TABLE", "VERSION", "FILES", "ROWS", "BYTES", "LAST BATCH", "BEHIND")
     cells = attrgetter("name", "version", "files", "rows", "bytes", "last_batch", "behind")
@@ -31,7 +33,7 @@ def info(*, as_json: AsJson = False, tables: TablesLocation = None) -> int:
 
 
 @app.command()
-def rebuild(*, tables: TablesLocation = None) -> int:
+def rebuild(*, tables: TablesLocation = None, config: ConfigFile = None) -> int:
     """Recreate queue_contents from events.
 
     Needed only if the table was lost or damaged: the job keeps it current. The job may run
@@ -40,8 +42,8 @@ def rebuild(*, tables: TablesLocation = None) -> int:
     from streaming.contents.updater import ContentsUpdater
     from streaming.ledger.storage import Place
 
-    location = locate(tables)
-    with open_tables(tables) as opened:
+    location = locate(tables, config)
+    with open_at(location) as opened:
         opened.table("events")
     done = ContentsUpdater(Place(location.root, location.options), threads=None).rebuild()
     print(

@@ -5,11 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
+from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.job import options
+from streaming.cli.options import (
+    ConfigFile,
+    TablesLocation,
+    VhostFilter,
+    open_tables,
+)
 from streaming.cli.output import AsJson, preview, print_found
-from streaming.cli.tables.options import TablesLocation, VhostFilter, open_tables
 
 app = typer.Typer(
     name="queues",
@@ -33,11 +37,12 @@ def list_(
     ] = "name",
     as_json: AsJson = False,
     tables: TablesLocation = None,
+    config: ConfigFile = None,
 ) -> int:
     """List all queues and what they hold after the last batch."""
     from streaming.queries.queues import list_queues
 
-    with open_tables(tables) as opened:
+    with open_tables(tables, config) as opened:
         queues = list_queues(opened, vhost)
     if sort != "name":
         queues.sort(key=lambda queue: getattr(queue, sort), reverse=True)
@@ -58,6 +63,7 @@ def peek(
     vhost: VhostFilter = None,
     as_json: AsJson = False,
     tables: TablesLocation = None,
+    config: ConfigFile = None,
 ) -> int:
     """Show the messages at the head of a queue, with bodies, without taking them.
 
@@ -65,7 +71,7 @@ def peek(
     """
     from streaming.queries.queues import peek as peek_at
 
-    with open_tables(tables) as opened:
+    with open_tables(tables, config) as opened:
         rows = peek_at(opened, queue, vhost=vhost, limit=count, unacked=unacked)
     titles = ("MESSAGE", "ENQUEUED", "EXPIRES", "RETURNS", "KEY", "BYTES", "BODY")
     columns = ("message_id", "enqueued_at", "expires_at", "returns", "routing_key", "body_bytes")
@@ -83,7 +89,7 @@ def peek(
 def purge(
     queue: QueueName,
     *,
-    config: ConfigFile = DEFAULT_FILE,
+    config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from streaming.cli.config import DEFAULT_FILE, ConfigFile
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
+from streaming.cli.options import ConfigFile, TablesLocation, find_config
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
@@ -31,13 +31,14 @@ DRIVER_MEMORY: Final = "1g"
 
 def sql(
     *,
-    config: ConfigFile = DEFAULT_FILE,
     execute: Annotated[
         str | None,
         typer.Option(
             "--execute", "-e", metavar="SQL", help="Run statements, separated by ';', and exit."
         ),
     ] = None,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
 ) -> int:
     """Open Spark's SQL shell on the tables of a job.
 
@@ -48,19 +49,28 @@ def sql(
 
     Exit status: 2 if a statement of --execute failed or there are no tables, else 0.
     """
-    from streaming.config import load_config
+    from attrs import evolve
 
-    job = load_config(config)
-    tables = existing_tables(job)
-    if not tables:
-        where = job.job.tables_location
+    from streaming.config import JobConfig, load_config
+
+    place = "--tables"
+    if tables is None or config is not None:
+        file = find_config(config)
+        job = load_config(file)
+        place = f"{file}: job.tables_location"
+    else:
+        job = JobConfig()
+    if tables is not None:
+        job = evolve(job, job=evolve(job.job, tables_location=tables))
+    existing = existing_tables(job)
+    if not existing:
         print(
-            f"{config}: job.tables_location: {where} has no tables; `dlx run` creates them",
+            f"{place}: {job.job.tables_location} has no tables; `dlx run` creates them",
             file=sys.stderr,
         )
         return EXIT_INVALID
     arguments = () if execute is None else ("-e", execute)
-    return EXIT_OK if run_shell(job, tables, arguments) == 0 else EXIT_INVALID
+    return EXIT_OK if run_shell(job, existing, arguments) == 0 else EXIT_INVALID
 
 
 def existing_tables(config: "JobConfig") -> dict[str, str]:

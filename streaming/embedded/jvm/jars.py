@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from streaming.cache_folder import user_cache_folder
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
+from streaming.user_folders import user_cache_folder
 
 if TYPE_CHECKING:
     from rich.console import Console

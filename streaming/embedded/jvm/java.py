@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.cache_folder import user_cache_folder
 from streaming.embedded.errors import EmbeddedError
+from streaming.user_folders import user_cache_folder
 
 LEAST_MAJOR = 17
 PROBE_TIMEOUT_S = 30

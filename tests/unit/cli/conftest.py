@@ -8,6 +8,17 @@ import pytest
 from streaming.cli.main import main
 
 
+@pytest.fixture(autouse=True)
+def user_folders(tmp_path_factory, monkeypatch):
+    """Empty folders of the user, so that no test finds the demo of whoever runs it."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    for variable in ("DLX_CONFIG", "DLX_VHOST"):
+        monkeypatch.delenv(variable, raising=False)
+    return home
+
+
 @pytest.fixture
 def dlx(monkeypatch, capsys):
     """A function that runs a command and returns (exit status, stdout, stderr)."""

@@ -61,14 +61,15 @@ def test_every_problem_is_a_line_on_stderr(dlx, tmp_path):
     assert dlx("config", "show", path) == (2, "", problems)
 
 
-def test_a_missing_file_is_a_line_on_stderr(dlx, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_missing_file_is_a_line_on_stderr(dlx, tmp_path):
+    file = tmp_path / "shop.toml"
 
-    assert dlx("config", "check") == (
-        2,
-        "",
-        "dlx.toml: no such file; `dlx config show` prints one to start from\n",
-    )
+    status, out, err = dlx("config", "check", file)
+
+    assert (status, out) == (2, "")
+    [line] = err.splitlines()
+    assert line.startswith(f"{file}: no such file; ")
+    assert "dlx config init" in line
 
 
 def test_definitions_files_are_checked_too(dlx, tmp_path):

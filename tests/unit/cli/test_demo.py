@@ -7,8 +7,10 @@ pytestmark = pytest.mark.filterwarnings(  # of kafka-python, when it is imported
 )
 
 
-def test_a_configuration_requires_traffic_only(dlx):
-    status, _, err = dlx("demo", "--config", "dlx.toml")
+def test_a_configuration_requires_traffic_only(dlx, tmp_path):
+    (tmp_path / "dlx.toml").write_text("")
+
+    status, _, err = dlx("demo", "--config", tmp_path / "dlx.toml")
 
     assert status == 2
     assert "--traffic-only" in err

@@ -41,7 +41,10 @@ EXAMPLES: dict[str, list[tuple[str, ...]]] = {
         *[("dead-letters", "show", f"0/0/{offset}", "--tables", TABLES) for offset in range(9)],
         ("dead-letters", "show", "1/2/3", "--tables", TABLES),
     ],
-    "demo": [("demo", "--config", "dlx.toml"), ("demo", "--traffic-only", "--keep")],
+    "demo": [
+        ("demo", "--config", "examples/shop/definitions.json"),
+        ("demo", "--traffic-only", "--keep"),
+    ],
     "diagram": [("diagram", "examples/shop/definitions.json")],
     "publish": [("publish", "--lines", "body"), ("publish", "b", "--property", "priority=high")],
     "queues list": [

@@ -209,7 +209,7 @@ def test_a_missing_file_is_reported(tmp_path: Path):
     with pytest.raises(InvalidConfigError) as caught:
         load_config(path)
 
-    assert str(caught.value) == f"{path}: no such file; `dlx config show` prints one to start from"
+    assert str(caught.value) == f"{path}: no such file; `dlx config init` writes one to start from"
 
 
 def test_a_folder_instead_of_a_file_is_reported(tmp_path: Path):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cache_folder import user_cache_folder
 from streaming.compiled import default_folder
+from streaming.user_folders import user_cache_folder
 
 
 def test_an_absolute_xdg_folder_holds_the_cache(monkeypatch):

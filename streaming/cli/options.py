@@ -1,0 +1,257 @@
+"""The options that commands share, and what they find: a configuration, tables, a connection.
+
+    --config FILE, else DLX_CONFIG, else ./dlx.toml, else the last demo (said on stderr)
+        --> the job that a command talks to
+        --> the tables that it reads, unless --tables names them
+
+A named file that does not exist is refused while the options are read; the others are looked for
+only when a command needs them, so that wrong options are reported first.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from streaming.user_folders import CONFIG_NAME, last_demo
+
+if TYPE_CHECKING:
+    from streaming.client import Channel, Connection
+    from streaming.queries.duckdb_tables import Tables
+
+DEFAULT_FILE: Final = Path(CONFIG_NAME)
+CONFIG_VARIABLE: Final = "DLX_CONFIG"
+VHOST_VARIABLE: Final = "DLX_VHOST"
+
+MAX_SECONDS: Final = 7 * 86_400.0
+
+DEFAULT_USER: Final = "guest"
+DEFAULT_VHOST: Final = "/"
+DEFAULT_TIMEOUT_S: Final = 4.0  # an outage is reported within 5 s, start and end included
+DEFAULT_CHANNEL: Final = "cli"
+DEFAULT_LEASE_S: Final = 300.0
+
+
+def find_config(named: Path | None, *, or_demo: bool = True) -> Path:
+    """Return the named configuration, or else ./dlx.toml, or else that of the last demo.
+
+    A line on stderr says so if it is the demo's.
+
+    Raises:
+        InvalidConfigError: there is none; the text names the remedies.
+    """
+    if named is not None:
+        return named
+    if DEFAULT_FILE.is_file():
+        return DEFAULT_FILE
+    demo = last_demo() if or_demo else None
+    if demo is None:
+        raise _no_config(
+            str(DEFAULT_FILE),
+            "no such file here; write one with `dlx config init`, name yours with --config FILE or "
+            f"{CONFIG_VARIABLE}, or run `dlx demo`",
+        )
+    home = str(Path.home())
+    shown = str(demo).replace(home, "~", 1) if str(demo).startswith(f"{home}/") else demo
+    print(f"using the last demo: {shown}", file=sys.stderr)
+    return demo
+
+
+def is_on_command_line(context: typer.Context, option: str) -> bool:
+    """Whether the user gave an option, rather than its environment variable or nothing."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _no_config(where: str, what: str) -> Exception:
+    from streaming.config import InvalidConfigError
+    from topology.errors import Problem
+
+    return InvalidConfigError((Problem(where, what),))
+
+
+def _named(context: typer.Context, option: typer.CallbackParam, given: Path | None) -> Path | None:
+    """Check a file that --config or DLX_CONFIG names; None if neither does."""
+    source = context.get_parameter_source(option.name or "")
+    if given is None or source is None or source.name == "DEFAULT" or context.resilient_parsing:
+        return None
+    if not given.is_file():
+        where = CONFIG_VARIABLE if source.name == "ENVIRONMENT" else "--config"
+        what = "is a folder" if given.is_dir() else "no such file"
+        remedy = f"name the file in it: {given / DEFAULT_FILE}"
+        if not given.is_dir():
+            remedy = f"correct the path, or write one with `dlx config init {given}`"
+        raise _no_config(f"{where}: {given}", f"{what}; {remedy}")
+    return given
+
+
+def _seconds(value: float | None) -> float | None:
+    """Refuse `nan` and `inf`, which Python reads as numbers."""
+    if value is not None and not value <= MAX_SECONDS:
+        raise typer.BadParameter(f"must be at most {MAX_SECONDS:.0f}, a week, not {value}")
+    return value
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        envvar=CONFIG_VARIABLE,
+        callback=_named,
+        help="The job's configuration. Default: ./dlx.toml, or else the last demo's.",
+    ),
+]
+"""The configuration that the user names; without one, `find_config` finds it."""
+
+TablesLocation = Annotated[
+    str | None,
+    typer.Option(
+        "--tables",
+        metavar="DIR",
+        help="Folder or URL with one folder per table, instead of a configuration's.",
+    ),
+]
+User = Annotated[str, typer.Option("--user", metavar="NAME", help="User to act as.")]
+Vhost = Annotated[
+    str, typer.Option("--vhost", metavar="NAME", envvar=VHOST_VARIABLE, help="Vhost to use.")
+]
+VhostFilter = Annotated[
+    str | None,
+    typer.Option("--vhost", metavar="NAME", envvar=VHOST_VARIABLE, help="Only this vhost."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        callback=_seconds,
+        help="How long to wait for Kafka and the job.",
+    ),
+]
+Lease = Annotated[
+    float,
+    typer.Option(
+        "--lease",
+        metavar="SECONDS",
+        min=1,
+        callback=_seconds,
+        help="How long the broker keeps the channel unused.",
+    ),
+]
+Idle = Annotated[
+    float | None,
+    typer.Option(
+        "--idle",
+        metavar="SECONDS",
+        min=0,
+        callback=_seconds,
+        help="Stop after this time without a message.",
+    ),
+]
+ChannelName = Annotated[
+    str,
+    typer.Option(
+        "--channel",
+        metavar="NAME",
+        help="Messages stay unacked on this channel until you settle them or its lease ends; "
+        "then they are requeued.",
+    ),
+]
+
+
+@contextmanager
+def logged_outages() -> Iterator[None]:
+    """Log outages of Kafka and the job, for a command that waits.
+
+    Other commands do not need it: an error ends them.
+    """
+    _log_outages(enabled=True)
+    try:
+        yield
+    finally:
+        _log_outages(enabled=False)
+
+
+def _log_outages(*, enabled: bool) -> None:
+    import logging
+
+    from streaming.client import OUTAGE_LOGGER
+
+    level = logging.NOTSET if enabled else logging.CRITICAL
+    logging.getLogger(OUTAGE_LOGGER).setLevel(level)
+
+
+@contextmanager
+def connect(config: Path | None, user: str, vhost: str, timeout_s: float) -> Iterator["Connection"]:
+    """Connect to the job of a configuration, for one command.
+
+    Raises:
+        DlxError: the configuration is invalid, or Kafka or the job is down.
+    """
+    from streaming.client import Connection
+
+    file = find_config(config)
+    _log_outages(enabled=False)
+    with Connection.from_config(file, user=user, vhost=vhost, timeout_s=timeout_s) as connection:
+        yield connection
+
+
+@contextmanager
+def shared_channel(connection: "Connection", name: str, lease_s: float) -> Iterator["Channel"]:
+    """Open a channel that outlives this process until its lease ends."""
+    channel = connection.channel(name, lease_ms=max(int(lease_s * 1000), 1))
+    try:
+        yield channel
+    finally:
+        channel.detach()
+
+
+class Location(NamedTuple):
+    """The folder or URL of the tables, and the storage options to open it."""
+
+    root: str
+    options: dict[str, str]
+
+
+def locate(tables: str | None, config: Path | None) -> Location:
+    """Return the location of the tables: --tables, or the `tables_location` of a configuration.
+
+    Raises:
+        DlxError: there is no configuration, or it is invalid.
+    """
+    if tables is not None and config is None:
+        return Location(tables, {})
+    from streaming.config import read_config, reveal
+    from streaming.config.loading import rooted
+
+    file = find_config(config)
+    job = rooted(read_config(file), file.absolute().parent)
+    options = reveal(job.tables.storage_options, "tables.storage_options", os.environ)
+    root = job.job.tables_location if tables is None else tables
+    return Location(root, {name: str(text) for name, text in options.items()})
+
+
+@contextmanager
+def open_at(location: Location) -> Iterator["Tables"]:
+    """Open the tables of a location for the queries of one command."""
+    from streaming.queries.duckdb_tables import Tables
+
+    opened = Tables(location.root, location.options)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
+def open_tables(tables: str | None, config: Path | None) -> Iterator["Tables"]:
+    """Open the tables that `locate` finds for the queries of one command."""
+    with open_at(locate(tables, config)) as opened:
+        yield opened

@@ -1,0 +1,58 @@
+"""The user's folders, shared by all jobs and checkouts.
+
+The cache holds what can be downloaded or built again: jars, a Java, a compiled core, the demo's
+files. The state folder holds one file: the path of the last demo's configuration, so that commands
+find the demo from any folder.
+"""
+
+from pathlib import Path
+from typing import Final
+
+APPLICATION: Final = "dlx-stream"
+CONFIG_NAME: Final = "dlx.toml"
+
+
+def user_cache_folder() -> Path:
+    """The cache folder; it need not exist yet. An absolute `XDG_CACHE_HOME` decides where it is."""
+    import platformdirs  # noqa: PLC0415 - every command imports this module, and few need the folder
+
+    return platformdirs.user_cache_path(APPLICATION, appauthor=False)
+
+
+def user_state_folder() -> Path:
+    """The state folder; it need not exist yet. An absolute `XDG_STATE_HOME` decides where it is."""
+    import platformdirs  # noqa: PLC0415 - the same
+
+    return platformdirs.user_state_path(APPLICATION, appauthor=False)
+
+
+def demo_folder() -> Path:
+    """Where the demo keeps its files unless it is told otherwise."""
+    return user_cache_folder() / "demo"
+
+
+def remember_demo(file: Path) -> None:
+    """Record the configuration of a demo as the last one.
+
+    Raises:
+        OSError: the state folder cannot be written.
+    """
+    record = _record()
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(f"{file.absolute()}\n", "utf-8")
+
+
+def last_demo() -> Path | None:
+    """The configuration of the last demo whose files still exist."""
+    try:
+        recorded = Path(_record().read_text("utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        recorded = None
+    for file in (recorded, demo_folder() / CONFIG_NAME):
+        if file is not None and file.is_file():
+            return file
+    return None
+
+
+def _record() -> Path:
+    return user_state_folder() / "last-demo"
