@@ -1,4 +1,4 @@
-"""A broker for tests: a shard on a store in memory, driven in words, read back as sentences.
+"""A broker for tests: a shard on a store in memory, whose events are read as sentences.
 
     broker = Broker()
     broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -7,7 +7,7 @@
     broker.story()  # ["m1 enqueued in work"]
 
 Argument names of `queue` stand for RabbitMQ's: `max_length=1` is `x-max-length: 1`. Time begins at
-`START_MS`; `at` moves it there plus so many milliseconds.
+`START_MS`; `at(n)` moves it to n milliseconds after that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost_codec import VhostCache
-from tests.sayings import sayings
+from tests.event_sentences import sentences
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import Refusal
 
@@ -39,7 +39,7 @@ ADMIN = "admin"
 
 
 class Broker:
-    """A shard and everything it has said so far.
+    """A shard, and its events and outbound records so far.
 
     Args:
         cut: end the batch after every step, and begin a new one from the stored bytes.
@@ -56,7 +56,7 @@ class Broker:
         self.bodies: list[str] = []
         self.time_ms = START_MS
         self.rows: list[Event] = []
-        self.sayings: list[str] = []
+        self.sentences: list[str] = []
         self.outbound: list[Outbound] = []
         self._told = 0
         self._publications: dict[str, Publication] = {}
@@ -78,11 +78,11 @@ class Broker:
 
     def _collect(self, batch: Batch) -> None:
         self.rows += batch.events.rows()
-        self.sayings += sayings(self.bodies, batch)
+        self.sentences += sentences(self.bodies, batch)
         self.outbound += batch.outbound
 
     def at(self, after_ms: int) -> Broker:
-        """Let time pass up to `START_MS` plus so much."""
+        """Move the time to `START_MS` plus `after_ms`."""
         self.time_ms = START_MS + after_ms
         if self.config.clock == "event":
             self.shard.advance(self.time_ms)
@@ -90,7 +90,7 @@ class Broker:
         return self
 
     def next_batch(self, after_ms: int) -> Batch:
-        """End the batch, and begin one whose `now` is `START_MS` plus so much (clock = wall)."""
+        """End the batch, and begin one whose `now` is `START_MS` plus `after_ms` (clock = wall)."""
         batch = self.shard.finish()
         self._collect(batch)
         self.time_ms = START_MS + after_ms
@@ -108,7 +108,7 @@ class Broker:
         return self.refusal(commands.DeclareExchange(exchange=Exchange(name, kind, **fields)))
 
     def queue(self, name: str, **arguments: Any) -> Refusal | None:
-        """Declare a queue; see the module's text for the arguments."""
+        """Declare a queue; the module's docstring describes the arguments."""
         return self.refusal(commands.DeclareQueue(queue=a_queue(name, **arguments)))
 
     def quorum(self, name: str, **arguments: Any) -> Refusal | None:
@@ -134,7 +134,7 @@ class Broker:
     # -- what clients do
 
     def actor(self, user: str | None, channel: str) -> Actor:
-        """The actor of that identity, always the same object."""
+        """The actor of a user on a channel; always the same object."""
         return self._actors.setdefault((user, channel), Actor(user, channel))
 
     def publish(
@@ -153,7 +153,7 @@ class Broker:
         channel: str = "pub",
         **properties: Any,
     ) -> list[Outbound]:
-        """Publish; returns what came out."""
+        """Publish; returns the outbound records."""
         flags = (MANDATORY if mandatory else 0) | (IMMEDIATE if immediate else 0)
         flags |= CONFIRM if confirm else 0
         offset = len(self.bodies)
@@ -171,7 +171,7 @@ class Broker:
         return out
 
     def do(self, command: Command, *, user: str | None = None) -> list[Outbound]:
-        """Carry a command out, on the channel that it names; returns what came out."""
+        """Execute a command on the channel that it names; returns the outbound records."""
         channel = getattr(command, "channel", None) or ""
         before = len(self.shard.outbound)
         self.shard.command(self.time_ms, command, self.actor(user, channel))
@@ -186,7 +186,7 @@ class Broker:
         return answers[0].refusal or answers[0].result
 
     def refusal(self, command: Command, *, user: str | None = None) -> Refusal | None:
-        """Why a command was refused."""
+        """The refusal of a command, if it was refused."""
         answer = self.answer(command, user=user)
         return answer if isinstance(answer, Refusal) else None
 
@@ -221,30 +221,30 @@ class Broker:
         """Close a channel."""
         self.do(commands.CloseChannel(channel=channel), user=user)
 
-    # -- what there is
+    # -- what is there
 
     def depth(self, queue: str) -> int | None:
-        """How many copies are ready; None without that queue. Does not use the queue."""
+        """The number of ready copies; None without that queue. Does not count as a use."""
         if queue not in self.shard.vhost.queues:
             return None
         return self.shard.state.queues.named(queue).ready
 
     def body(self, out: DeliveryOut | ConfirmOut | ReturnOut) -> str:
-        """The body of what came out."""
+        """The body of an outbound record's message."""
         message = out.copy.message if isinstance(out, DeliveryOut) else out.message
         return self.bodies[message.offset]
 
     def deliveries(self) -> list[str]:
-        """What was delivered since the start, as `ref body`."""
+        """The deliveries since the start, as `ref body`."""
         self.finish()
         given = (out for out in self.outbound if isinstance(out, DeliveryOut))
         return [f"{out.ref} {self.body(out)}" for out in given]
 
     def story(self) -> list[str]:
-        """What happened to copies since the last call, one sentence an event."""
+        """The events of copies since the last call, one sentence per event."""
         self.finish()
-        told, self._told = self._told, len(self.sayings)
-        return self.sayings[told:]
+        told, self._told = self._told, len(self.sentences)
+        return self.sentences[told:]
 
     def everything(self) -> list[Event]:
         """All events since the start."""
@@ -252,7 +252,7 @@ class Broker:
         return self.rows
 
     def of_kind(self, kind: Kind) -> list[tuple[str, dict[str, Any]]]:
-        """Queue and detail of the events of a kind since the start."""
+        """Queue and detail of each event of a kind since the start."""
         self.finish()
         return [(event.queue, event.detail or {}) for event in self.rows if event.kind is kind]
 

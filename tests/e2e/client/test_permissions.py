@@ -130,7 +130,7 @@ def test_only_administrators_set_policies_and_permissions(clerk):
         clerk().set_permissions("clerk")
 
 
-def test_nobody_settles_the_deliveries_of_another_user(channel, clerk, publisher, name):
+def test_a_user_cannot_settle_the_deliveries_of_another_user(channel, clerk, publisher, name):
     queue = name("queue")
     channel.declare_queue(queue)
     publisher.publish("", queue, b"mine").result(WAIT_S)

@@ -1,4 +1,4 @@
-"""Timers: in order of deadline, idle once what they were for is gone, kept between batches."""
+"""Timers fire in order of deadline, are kept between batches, and are harmless when stale."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_deadline_is_reached_when_now_equals_it(cut):
 
 
 @CUT
-def test_the_next_deadline_is_that_of_the_first_thing_due(cut):
+def test_the_next_deadline_is_that_of_the_earliest_timer(cut):
     broker = Broker(cut=cut, consumer_timeout_ms=400)
     assert broker.finish().next_deadline_ms == NEVER
     broker.queue("q", expires=900)
@@ -61,7 +61,7 @@ def test_the_next_deadline_is_that_of_the_first_thing_due(cut):
 
 
 @CUT
-def test_the_timers_of_a_deleted_queue_do_nothing(cut):
+def test_timers_of_a_deleted_queue_have_no_effect(cut):
     broker = Broker(cut=cut, dead_letter_retry_ms=100)
     broker.quorum(
         "q",
@@ -90,7 +90,7 @@ def test_the_timers_of_a_deleted_queue_do_nothing(cut):
 
 
 @CUT
-def test_the_timers_of_a_closed_channel_do_nothing_to_one_opened_again(cut):
+def test_timers_of_a_closed_channel_do_not_affect_one_reopened_under_its_name(cut):
     broker = Broker(cut=cut, consumer_timeout_ms=100)
     broker.queue("q")
     broker.publish("", "q", "m1")
@@ -107,7 +107,7 @@ def test_the_timers_of_a_closed_channel_do_nothing_to_one_opened_again(cut):
     assert broker.of_kind(Kind.CHANNEL)[2][1]["cause"] == "consumer_timeout"
 
 
-def test_a_stale_consumer_timeout_in_the_same_batch_does_nothing():
+def test_a_stale_consumer_timeout_in_the_same_batch_has_no_effect():
     broker = Broker(consumer_timeout_ms=100)
     broker.queue("q")
     for body in ("m1", "m2"):
@@ -125,7 +125,7 @@ def test_a_stale_consumer_timeout_in_the_same_batch_does_nothing():
 
 
 @CUT
-def test_a_timer_that_was_moved_on_is_without_effect_at_its_old_time(cut):
+def test_a_postponed_timer_has_no_effect_at_its_old_time(cut):
     broker = Broker(cut=cut, consumer_timeout_ms=1_000)
     broker.queue("q", max_priority=2)
     broker.publish("", "q", "late", expiration="200")
@@ -141,7 +141,7 @@ def test_a_timer_that_was_moved_on_is_without_effect_at_its_old_time(cut):
     assert broker.story() == ["late died in q, expired, to nowhere: no_exchange"]
 
 
-def test_time_does_not_go_back():
+def test_a_clock_never_goes_back():
     broker = Broker()
     broker.at(500)
 
@@ -154,7 +154,7 @@ def test_time_does_not_go_back():
     assert broker.everything()[-1].at_ms == START_MS + 500
 
 
-def test_a_tick_is_answered_by_nothing_and_lets_time_pass():
+def test_a_tick_has_no_answer_and_advances_time():
     broker = Broker()
     broker.queue("q", message_ttl=100)
     broker.publish("", "q", "m1")
@@ -164,7 +164,7 @@ def test_a_tick_is_answered_by_nothing_and_lets_time_pass():
     assert broker.depth("q") == 0
 
 
-def test_timers_of_many_queues_at_rest_wake_those_queues_alone():
+def test_timers_of_many_unloaded_queues_load_only_the_due_queues():
     broker = Broker()
     for number in range(100):
         broker.queue(f"q{number}", message_ttl=1_000 + number)

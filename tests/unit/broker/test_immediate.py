@@ -3,7 +3,7 @@
 from streaming.broker.events import Kind
 from streaming.broker.outbound import DeliveryOut
 from tests.builders import Broker
-from tests.sayings import confirms, returns
+from tests.event_sentences import confirms, returns
 
 
 def test_immediate_reaches_only_queues_that_can_deliver_now():
@@ -41,8 +41,8 @@ def test_immediate_and_mandatory_without_a_route_is_returned_with_312():
     assert returns(out) == [(312, "NO_ROUTE", "", "none")]
 
 
-def test_immediate_goes_along_the_alternate_exchanges_to_a_queue_that_can_deliver():
-    """Document 001: the semantics of the flags carry through to alternate exchanges."""
+def test_immediate_follows_alternate_exchanges_to_a_queue_that_can_deliver():
+    """Document 001: the flags also apply to publishing through alternate exchanges."""
     broker = Broker()
     broker.exchange("third", "fanout")
     broker.exchange("second", "fanout", arguments={"alternate-exchange": "third"})
@@ -58,7 +58,7 @@ def test_immediate_goes_along_the_alternate_exchanges_to_a_queue_that_can_delive
     assert broker.story() == ["m1 enqueued in c", "m1 delivered in c"]
 
 
-def test_immediate_stops_where_alternate_exchanges_end_or_come_round():
+def test_immediate_stops_at_the_end_or_a_cycle_of_alternate_exchanges():
     broker = Broker()
     broker.exchange("one", "fanout", arguments={"alternate-exchange": "two"})
     broker.exchange("two", "fanout", arguments={"alternate-exchange": "one"})
@@ -74,7 +74,7 @@ def test_immediate_stops_where_alternate_exchanges_end_or_come_round():
     assert codes == [313, 313]
 
 
-def test_a_missing_alternate_exchange_warns_once_an_exchange_and_topology_version():
+def test_a_missing_alternate_exchange_causes_one_warning_per_exchange_and_topology_version():
     broker = Broker()
     broker.exchange("x", arguments={"alternate-exchange": "gone"})
     broker.exchange("y", arguments={"alternate-exchange": "gone"})
@@ -94,7 +94,7 @@ def test_a_missing_alternate_exchange_warns_once_an_exchange_and_topology_versio
     ]
 
 
-def test_a_missing_alternate_of_an_exchange_on_the_way_is_warned_of_too():
+def test_a_missing_alternate_of_an_inner_exchange_causes_a_warning():
     broker = Broker()
     broker.exchange("x", "fanout")
     broker.exchange("y", arguments={"alternate-exchange": "gone"})
@@ -108,7 +108,7 @@ def test_a_missing_alternate_of_an_exchange_on_the_way_is_warned_of_too():
     assert len(broker.of_kind(Kind.WARNING)) == 1
 
 
-def test_a_copy_that_dies_on_arrival_has_the_number_of_its_death_even_with_a_warning():
+def test_a_copy_that_dies_on_arrival_has_the_number_of_its_death_despite_a_warning():
     broker = Broker()
     broker.exchange("x", arguments={"alternate-exchange": "gone"})
     broker.queue("q", max_length=0, overflow="reject-publish-dlx", dead_letter_exchange="x")
@@ -137,7 +137,7 @@ def test_immediate_follows_the_alternate_exchanges_of_inner_exchanges():
     assert broker.deliveries() == ["c/0 m1"]
 
 
-def test_immediate_warns_of_missing_alternate_exchanges():
+def test_immediate_warns_about_missing_alternate_exchanges():
     broker = Broker()
     broker.exchange("x", "fanout", arguments={"alternate-exchange": "gone"})
     broker.queue("q")

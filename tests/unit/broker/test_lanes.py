@@ -1,4 +1,4 @@
-"""What a vhost of several lanes divides, and what it refuses (D2)."""
+"""What a vhost with several lanes divides and refuses (D2)."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def refused(what: str) -> Refusal:
         (Queue(""), "server-named queues"),
     ],
 )
-def test_a_queue_that_lanes_cannot_have_is_refused(declaration, what):
+def test_a_queue_that_needs_one_lane_is_refused(declaration, what):
     broker = Broker(lanes=4)
 
     assert broker.refusal(commands.DeclareQueue(queue=declaration)) == refused(what)
@@ -44,7 +44,7 @@ def test_a_queue_that_lanes_cannot_have_is_refused(declaration, what):
         ({"max-length-bytes": 0}, "a max-length-bytes of 0, smaller than the number of lanes,"),
     ],
 )
-def test_a_policy_that_lanes_cannot_have_is_refused_whatever_it_matches(definition, what, operator):
+def test_a_policy_that_needs_one_lane_is_refused_whatever_it_matches(definition, what, operator):
     broker = Broker(lanes=4)
 
     assert broker.policy("p", "nothing", definition, operator=operator) == refused(what)
@@ -54,7 +54,7 @@ def test_a_policy_that_lanes_cannot_have_is_refused_whatever_it_matches(definiti
 @pytest.mark.parametrize(
     "command", [commands.Get(queue="q"), commands.Consume(queue="q", label="c")]
 )
-def test_nobody_reads_from_lanes(command):
+def test_commands_that_read_a_queue_are_refused_with_several_lanes(command):
     broker = Broker(lanes=4)
     broker.queue("q")
 
@@ -75,7 +75,7 @@ def test_limits_are_divided_among_the_lanes():
     assert kept == [(2, 2, 25), (2, 2, 25), (1, 1, 25), (1, 1, 25)]
 
 
-def test_a_policy_that_lanes_can_have_is_divided_too():
+def test_limits_of_a_policy_are_divided_among_the_lanes():
     broker = Broker(lanes=4)
     broker.queue("q")
 
@@ -83,7 +83,7 @@ def test_a_policy_that_lanes_can_have_is_divided_too():
     assert broker.shard.state.queues.named("q").settings.max_length == 1
 
 
-def test_a_broadcast_command_is_answered_by_lane_0_alone():
+def test_only_lane_0_answers_a_broadcast_command():
     command = commands.DeclareQueue(queue=Queue("q"))
 
     answers = [Broker(lanes=2, lane=lane).do(command) for lane in range(2)]

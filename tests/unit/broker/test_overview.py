@@ -1,10 +1,10 @@
-"""The overview counts what is there."""
+"""The overview counts queues, channels, consumers and copies."""
 
 from streaming.broker.overview import QueueOverview
 from tests.builders import START_MS, Broker
 
 
-def test_an_overview_counts_copies_by_place_and_consumers():
+def test_an_overview_counts_consumers_and_copies_by_place():
     broker = Broker(dead_letter_retry_ms=1_000, consumer_timeout_ms=None)
     broker.exchange("x")
     broker.queue("plain")

@@ -6,7 +6,7 @@ from streaming.broker import commands, publishing
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut, ConfirmOut
 from tests.builders import Broker
-from tests.sayings import confirms, error_of, returns
+from tests.event_sentences import confirms, error_of, returns
 from topology.refusals import Refusal
 
 
@@ -21,7 +21,7 @@ from topology.refusals import Refusal
         ),
     ],
 )
-def test_r_route_8_and_10_a_publish_that_is_refused_reaches_nothing(exchange, code, text):
+def test_r_route_8_and_10_a_refused_publish_reaches_no_queue(exchange, code, text):
     broker = Broker()
     broker.queue("q")
     broker.exchange("inner", "fanout", internal=True)
@@ -45,7 +45,7 @@ def test_r_route_8_and_10_a_publish_that_is_refused_reaches_nothing(exchange, co
         ("9" * 5_000, "{value_too_large," + "9" * 5_000 + "}"),
     ],
 )
-def test_r_ttl_6_an_expiration_that_is_no_time_is_refused(expiration, reason):
+def test_r_ttl_6_an_invalid_expiration_is_refused(expiration, reason):
     broker = Broker()
     broker.queue("q")
 
@@ -62,7 +62,7 @@ def test_r_ttl_6_an_expiration_that_is_no_time_is_refused(expiration, reason):
     ("compat", "given", "shown"),
     [("4.0", "+5000", "5000"), ("3.10", "+5000", "+5000"), ("4.0", "005", "5")],
 )
-def test_r_ttl_2_a_valid_expiration_is_shown_as_its_version_shows_it(compat, given, shown):
+def test_r_ttl_2_a_valid_expiration_has_the_form_of_the_rabbitmq_version(compat, given, shown):
     broker = Broker(compat=compat)
     broker.queue("q")
     broker.publish("", "q", "m1", expiration=given)
@@ -76,7 +76,7 @@ def test_r_ttl_2_a_valid_expiration_is_shown_as_its_version_shows_it(compat, giv
 @pytest.mark.parametrize(
     ("value", "kind"), [("q", "longstr"), (None, "void"), ({}, "table"), (1, "signedint")]
 )
-def test_r_cc_4_cc_that_is_no_array_is_refused(header, value, kind):
+def test_r_cc_4_a_cc_header_that_is_no_array_is_refused(header, value, kind):
     broker = Broker()
     broker.queue("q")
 
@@ -87,7 +87,7 @@ def test_r_cc_4_cc_that_is_no_array_is_refused(header, value, kind):
     assert broker.depth("q") == 0
 
 
-def test_the_first_fault_in_rabbitmqs_order_is_the_one_reported():
+def test_the_first_fault_in_rabbitmqs_order_is_reported():
     broker = Broker()
 
     codes = [
@@ -128,7 +128,7 @@ def test_r_route_9_an_unroutable_message_is_acked_and_returned_if_mandatory(mand
     assert broker.story() == ["m1 returned" if mandatory else "m1 unroutable"]
 
 
-def test_a_publish_that_asks_for_nothing_is_told_nothing():
+def test_a_publish_without_confirm_and_mandatory_has_no_reply():
     broker = Broker()
     broker.queue("q")
 
@@ -150,7 +150,7 @@ def test_r_len_11_a_publish_is_nacked_if_one_queue_refuses_it():
     assert broker.story() == ["m1 enqueued in free", "m1 refused by full"]
 
 
-def test_r_len_9_alike_publishes_die_alike_at_a_full_queue():
+def test_r_len_9_equal_publishes_die_equally_at_a_full_queue():
     broker = Broker()
     broker.queue("full", max_length=0, overflow="reject-publish-dlx")
 
@@ -180,7 +180,7 @@ def test_r_len_9_a_publish_that_dies_at_a_full_queue_is_nacked():
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_r_len_8_a_refused_publish_leaves_nothing_behind(confirm):
+def test_r_len_8_a_refused_publish_leaves_no_state(confirm):
     broker = Broker()
     broker.queue("full", max_length=0, overflow="reject-publish")
 
@@ -190,7 +190,7 @@ def test_r_len_8_a_refused_publish_leaves_nothing_behind(confirm):
     assert broker.story() == ["m1 refused by full"]
 
 
-def test_r_len_12_a_dead_letter_that_its_target_refuses_is_lost_and_the_ledger_says_so():
+def test_r_len_12_a_dead_letter_refused_by_its_target_is_lost_with_an_event():
     broker = Broker()
     broker.queue("full", max_length=0, overflow="reject-publish")
     broker.queue("work", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="full")
@@ -208,7 +208,7 @@ def test_r_len_12_a_dead_letter_that_its_target_refuses_is_lost_and_the_ledger_s
     ("priority", "first"),
     [(-1, "plain"), (10**30, "odd"), (9, "odd"), (True, "odd"), ("9", "plain")],
 )
-def test_a_priority_that_amqp_does_not_have_does_no_harm(priority, first):
+def test_a_priority_out_of_amqps_range_is_harmless(priority, first):
     broker = Broker()
     broker.queue("q", max_priority=5)
     broker.publish("", "q", "plain")
@@ -218,7 +218,7 @@ def test_a_priority_that_amqp_does_not_have_does_no_harm(priority, first):
     assert broker.drain("q")[0] == first
 
 
-def test_what_is_remembered_of_publishes_is_bounded_and_makes_no_difference(monkeypatch):
+def test_the_cache_of_publish_plans_is_bounded_and_does_not_change_results(monkeypatch):
     monkeypatch.setattr(publishing, "MAX_PLANS", 2)
     broker = Broker()
     for name in ("a", "b", "c", "d"):
@@ -255,7 +255,7 @@ def test_a_refused_command_is_answered_with_its_reply_id():
     assert answer == AnswerOut(0, Actor(None, "admin"), "depth", "r1", {}, refusal)
 
 
-def test_r_len_8_a_full_queue_refuses_a_publish_that_nobody_wants_confirmed():
+def test_r_len_8_a_full_queue_refuses_a_publish_without_confirm():
     broker = Broker()
     broker.queue("q", max_length=1, overflow="reject-publish")
     for number in range(3):
@@ -264,7 +264,7 @@ def test_r_len_8_a_full_queue_refuses_a_publish_that_nobody_wants_confirmed():
     assert broker.story() == ["m0 enqueued in q", "m1 refused by q", "m2 refused by q"]
 
 
-def test_r_len_12_one_of_two_targets_of_a_dead_letter_is_full():
+def test_r_len_12_a_dead_letter_reaches_the_target_that_is_not_full():
     broker = Broker()
     broker.exchange("dlx", "fanout")
     broker.queue("work", max_length=0, dead_letter_exchange="dlx")

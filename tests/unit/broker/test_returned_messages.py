@@ -1,4 +1,4 @@
-"""What comes back to a publisher names the event, the channel and the message it belongs to."""
+"""A returned message names its event, its channel and its message."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_the_alternates_of_an_immediate_publish_see_its_keys_and_headers():
     assert broker.deliveries() == ["third/0 by header", "second/0 by key"]
 
 
-def test_an_immediate_publish_ends_its_search_at_an_exchange_it_has_seen():
+def test_an_immediate_publish_stops_at_an_exchange_that_it_has_visited():
     broker = Broker()
     broker.exchange("first", arguments={"alternate-exchange": "second"})
     broker.exchange("second", arguments={"alternate-exchange": "first"})

@@ -1,4 +1,4 @@
-"""What rests between batches: few entries, nothing for what is gone, topologies kept compiled."""
+"""State between batches: few entries, none for deleted objects, and compiled topologies."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_many_idle_queues_cost_a_batch_nothing(monkeypatch):
     assert reads == ["header", "qg0", "header"]
 
 
-def test_a_large_record_has_an_entry_of_its_own_and_loses_it_when_it_is_small_again(monkeypatch):
+def test_a_large_record_has_its_own_entry_until_it_is_small_again(monkeypatch):
     monkeypatch.setattr(records, "LARGE_BYTES", 200)
     broker = Broker()
     broker.queue("q")
@@ -51,7 +51,7 @@ def test_a_large_record_has_an_entry_of_its_own_and_loses_it_when_it_is_small_ag
 
 
 @pytest.mark.parametrize("large_bytes", [10, 100_000])
-def test_a_deleted_queue_and_a_closed_channel_leave_nothing(monkeypatch, large_bytes):
+def test_a_deleted_queue_and_a_closed_channel_leave_no_state(monkeypatch, large_bytes):
     monkeypatch.setattr(records, "LARGE_BYTES", large_bytes)
     broker = Broker()
     broker.queue("q")
@@ -67,7 +67,7 @@ def test_a_deleted_queue_and_a_closed_channel_leave_nothing(monkeypatch, large_b
     assert sorted(broker.store.values) == ["channels", "header", "topology"]
 
 
-def test_what_is_resident_is_counted_in_messages_and_bytes_of_bodies():
+def test_resident_messages_and_their_body_bytes_are_counted():
     broker = Broker(dead_letter_retry_ms=1_000)
     broker.queue("q")
     broker.quorum(
@@ -89,7 +89,7 @@ def test_what_is_resident_is_counted_in_messages_and_bytes_of_bodies():
     assert told == [(3, 70), (2, 60), (2, 60)]
 
 
-def test_outbound_records_are_numbered_through_all_batches():
+def test_the_numbers_of_outbound_records_continue_across_batches():
     broker = Broker()
     broker.queue("q")
     first = broker.finish()
@@ -102,7 +102,7 @@ def test_outbound_records_are_numbered_through_all_batches():
     assert numbers == [(1, 1), (2, 2), (4, 0)]
 
 
-def test_a_compiled_topology_is_used_again_by_content():
+def test_a_compiled_topology_is_reused_for_equal_content():
     cache = VhostCache()
     broker = Broker(cache=cache)
     broker.queue("q")
@@ -118,19 +118,19 @@ def test_a_compiled_topology_is_used_again_by_content():
     assert set(before.queues) == {"q", "r"}
 
 
-def test_a_batch_that_fails_leaves_no_half_changed_topology_behind():
+def test_a_failed_batch_leaves_no_half_changed_topology_in_the_cache():
     cache = VhostCache()
     broker = Broker(cache=cache)
     broker.queue("q")
     broker.finish()
-    broker.queue("half")  # and the batch is given up
+    broker.queue("half")  # and the batch is abandoned
 
-    broker.shard = broker._open()  # noqa: SLF001 - as a worker would begin again
+    broker.shard = broker._open()  # noqa: SLF001 - as in a new worker
 
     assert set(broker.shard.vhost.queues) == {"q"}
 
 
-def test_only_so_many_compiled_topologies_are_kept():
+def test_the_number_of_cached_topologies_is_bounded():
     cache = VhostCache()
     brokers = [Broker(cache=cache) for _ in range(CACHED_VHOSTS + 1)]
     for number, broker in enumerate(brokers):
@@ -139,14 +139,14 @@ def test_only_so_many_compiled_topologies_are_kept():
     for broker in brokers:
         batch = broker.shard
         batch.finish()
-        digests.append(batch.state._digest)  # noqa: SLF001 - what the cache goes by
+        digests.append(batch.state._digest)  # noqa: SLF001 - the key of the cache
 
     kept = [cache.take("4.0", digest) is not None for digest in digests]
 
     assert kept == [False] + [True] * CACHED_VHOSTS
 
 
-def test_what_is_remembered_of_deaths_is_bounded_and_makes_no_difference(monkeypatch):
+def test_the_cache_of_death_plans_is_bounded_and_does_not_change_results(monkeypatch):
     monkeypatch.setattr(planning, "MAX_PLANS", 2)
     broker = Broker()
     broker.queue("q", message_ttl=0, dead_letter_exchange="amq.fanout")
@@ -198,7 +198,7 @@ def test_r_pri_3_a_requeued_message_returns_to_its_place_within_its_priority(cut
     assert broker.drain("q") == ["high1", "high2", "low"]
 
 
-def test_r_qpid_closing_a_channel_leaves_the_exclusive_queues_of_others():
+def test_r_qpid_closing_a_channel_keeps_the_exclusive_queues_of_others():
     broker = Broker()
     for channel in ("c1", "c2"):
         declaration = commands.DeclareQueue(
@@ -214,7 +214,7 @@ def test_r_qpid_closing_a_channel_leaves_the_exclusive_queues_of_others():
     assert set(broker.shard.vhost.queues) == {"of c2"}
 
 
-def test_closing_a_channel_reads_no_exclusive_queue_of_others(monkeypatch):
+def test_closing_a_channel_loads_no_exclusive_queue_of_others(monkeypatch):
     broker = Broker(cache=VhostCache())
     for number in range(100):
         queue = Queue(f"q{number}", exclusive=True)

@@ -12,7 +12,7 @@ STORED = bytes.fromhex(
     "7175657565a3612e2381a168c401ff9195a170a25e7181aa6d61782d6c656e6774680501a671756575657391"
     "95a16fa081aa6d61782d6c656e6774680300a67175657565739194a3616e6ea161a162a163"
 )
-"""As the first released version wrote it."""
+"""The bytes are those that the first released version wrote."""
 
 
 def test_a_stored_vhost_stays_readable():

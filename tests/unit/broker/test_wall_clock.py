@@ -8,12 +8,12 @@ from tests.builders import START_MS, Broker
 
 
 def a_broker(**config: Any) -> Broker:
-    """Its first batch is at `START_MS`; `next_batch` moves on; records come at `time_ms`."""
+    """A broker whose first batch is at `START_MS`; `next_batch` starts the following ones."""
     return Broker(clock="wall", consumer_timeout_ms=None, **config)
 
 
 def test_a_published_messages_time_to_live_counts_from_the_batch_that_enqueues_it():
-    """It waited in Kafka since its record's time, and not in a queue."""
+    """Between its record's time and the batch, the message waited in Kafka, not in a queue."""
     broker = a_broker()
     broker.queue("work", message_ttl=1_000)
     broker.next_batch(10_000)
@@ -29,7 +29,7 @@ def test_a_published_messages_time_to_live_counts_from_the_batch_that_enqueues_i
     assert broker.story() == ["m1 died in work, expired, to nowhere: no_exchange"]
 
 
-def test_a_time_to_live_of_zero_is_over_at_once():
+def test_a_message_with_a_time_to_live_of_zero_expires_at_once():
     """R-TTL-4: later records of the batch do not see it."""
     broker = a_broker()
     broker.queue("work")
@@ -54,7 +54,7 @@ def test_a_dead_letters_time_to_live_counts_from_its_death():
     assert [event.at_ms - START_MS for event in broker.rows if event.copy] == [0, 100, 100, 200]
 
 
-def test_records_take_effect_at_their_time_but_not_after_the_batch():
+def test_a_record_takes_effect_at_its_own_time_or_at_the_batchs_if_that_is_earlier():
     broker = a_broker()
     broker.queue("work")
     broker.next_batch(1_000)
@@ -77,7 +77,7 @@ def test_the_end_of_a_batch_moves_the_clock_to_its_instant():
     assert batch.now_ms == START_MS + 1_000
 
 
-def test_a_batch_that_is_earlier_than_the_one_before_does_not_turn_time_back():
+def test_a_batch_earlier_than_the_previous_one_does_not_turn_time_back():
     broker = a_broker()
     broker.queue("work", message_ttl=100)
     broker.next_batch(1_000)
@@ -93,7 +93,7 @@ def test_a_batch_that_is_earlier_than_the_one_before_does_not_turn_time_back():
 
 
 def test_leases_do_not_run_while_the_shard_is_away():
-    """First due at 1,000 and called at 61,000: what was due by then is due 60,000 later."""
+    """The shard was due at 1,000 and called at 61,000: leases due by then move by 60,000."""
     broker = a_broker()
     broker.queue("first", expires=1_000)
     broker.queue("second", expires=5_000)
@@ -114,7 +114,7 @@ def test_leases_do_not_run_while_the_shard_is_away():
     assert broker.depth("second") is None
 
 
-def test_the_lease_of_a_channel_is_moved_on_by_the_lateness():
+def test_the_lease_of_a_channel_is_extended_by_the_lateness():
     broker = a_broker()
     broker.do(commands.OpenChannel(channel="c0", lease_ms=2_000))
     broker.do(commands.OpenChannel(channel="c1", lease_ms=3_000))
@@ -131,7 +131,7 @@ def test_the_lease_of_a_channel_is_moved_on_by_the_lateness():
     )
 
 
-def test_the_consumer_timeout_is_moved_on_by_the_lateness():
+def test_the_consumer_timeout_is_extended_by_the_lateness():
     broker = Broker(clock="wall", consumer_timeout_ms=2_000)
     broker.queue("work")
     broker.publish("", "work", "m1")
@@ -148,7 +148,7 @@ def test_the_consumer_timeout_is_moved_on_by_the_lateness():
     assert broker.story() == ["m1 requeued in work"]
 
 
-def test_a_shard_that_is_a_little_late_was_not_away():
+def test_a_shard_that_is_slightly_late_does_not_count_as_away():
     broker = a_broker()
     broker.queue("work", expires=1_000)
 

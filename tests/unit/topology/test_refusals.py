@@ -35,7 +35,7 @@ def test_refusals_that_need_no_arguments_read_as_rabbitmqs():
     assert queue_not_empty("q", "/") == precondition("queue 'q' in vhost '/' not empty")
 
 
-def test_the_brokers_own_exchanges_cannot_be_deleted():
+def test_predeclared_exchanges_cannot_be_deleted():
     assert refuse_exchange_deletion("x", "/") is None
     assert refuse_exchange_deletion("", "/") == Refusal(
         403, "ACCESS_REFUSED - operation not permitted on the default exchange"

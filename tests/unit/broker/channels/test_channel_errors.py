@@ -1,9 +1,9 @@
-"""A refused command or publish closes the channel it came on, and does nothing else."""
+"""A refused command or publish closes its channel, and has no other effect."""
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
 from tests.builders import Broker
-from tests.sayings import error_of
+from tests.event_sentences import error_of
 from topology.refusals import Refusal
 
 NO_EXCHANGE = Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'")
@@ -19,7 +19,7 @@ def with_delivery_on(channel: str) -> Broker:
     return broker
 
 
-def test_a_refused_publish_closes_its_channel_and_requeues_what_was_unacked_there():
+def test_a_refused_publish_closes_its_channel_and_requeues_its_unacked_deliveries():
     """R-ROUTE-10."""
     broker = with_delivery_on("c0")
 
@@ -32,7 +32,7 @@ def test_a_refused_publish_closes_its_channel_and_requeues_what_was_unacked_ther
     ]
 
 
-def test_a_refused_publish_leaves_other_channels_and_users_alone():
+def test_a_refused_publish_does_not_affect_other_channels_and_users():
     broker = with_delivery_on("c0")
 
     broker.publish("none", "work", "m2", channel="pub")
@@ -54,7 +54,7 @@ def test_a_refused_command_closes_its_channel():
     ]
 
 
-def test_a_refused_command_of_a_channel_that_is_not_open_closes_nothing():
+def test_a_refused_command_on_a_channel_that_is_not_open_closes_no_channel():
     broker = with_delivery_on("c0")
 
     broker.do(commands.Depth(queue="none"))

@@ -1,4 +1,4 @@
-"""What the refs and delivery ids of a settlement mean."""
+"""Which deliveries the refs and delivery ids of a settlement identify."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def with_messages(*bodies: str, cut: bool = False) -> Broker:
     return broker
 
 
-def test_a_ref_names_one_delivery_of_a_get():
+def test_a_ref_identifies_one_delivery_of_a_get():
     broker = with_messages("m1", "m2")
     broker.get("work", "g", count=2)
 
@@ -25,7 +25,7 @@ def test_a_ref_names_one_delivery_of_a_get():
     assert broker.story() == ["m1 delivered in work", "m2 delivered in work", "m2 acked in work"]
 
 
-def test_a_delivery_id_names_a_delivery_without_label():
+def test_a_delivery_id_identifies_a_delivery_without_a_label():
     broker = with_messages("m1")
     (given,) = broker.get("work")
 
@@ -57,7 +57,7 @@ def test_a_delivery_id_names_a_delivery_without_label():
         "1.0." + "9" * 5000,
     ],
 )
-def test_a_ref_of_nothing_unacked_is_reported_and_changes_nothing(ref):
+def test_a_ref_without_an_unacked_delivery_is_reported_and_changes_nothing(ref):
     broker = with_messages("m1")
     broker.get("work", "g")
 
@@ -68,7 +68,7 @@ def test_a_ref_of_nothing_unacked_is_reported_and_changes_nothing(ref):
     assert broker.of_kind(Kind.SETTLE_MISSED) == [("", {"ref": ref})]
 
 
-def test_a_delivery_id_is_found_again_in_the_next_batch():
+def test_a_delivery_id_is_found_in_a_later_batch():
     broker = with_messages("m1")
     (given,) = broker.get("work")
     broker.finish()
@@ -77,7 +77,7 @@ def test_a_delivery_id_is_found_again_in_the_next_batch():
     assert broker.answer(commands.Ack(refs=(given.delivery_id,))) == {}
 
 
-def test_a_second_settlement_of_a_delivery_is_reported_as_missing():
+def test_settling_a_delivery_twice_reports_it_as_missing():
     broker = with_messages("m1")
     broker.get("work", "g")
     broker.ack("g/0")
@@ -86,7 +86,7 @@ def test_a_second_settlement_of_a_delivery_is_reported_as_missing():
 
 
 @pytest.mark.parametrize("multiple", [False, True])
-def test_nobody_settles_the_deliveries_of_another_user(multiple):
+def test_a_user_cannot_settle_the_deliveries_of_another_user(multiple):
     """D3b."""
     broker = with_messages("m1")
     (given,) = broker.get("work", "g", user="ann")
@@ -97,7 +97,7 @@ def test_nobody_settles_the_deliveries_of_another_user(multiple):
     assert broker.story() == ["m1 delivered in work"]
 
 
-def test_a_settlement_that_names_a_channel_finds_deliveries_of_that_channel_only():
+def test_a_settlement_with_a_channel_finds_only_deliveries_of_that_channel():
     broker = with_messages("m1", "m2")
     broker.get("work", "g", channel="c1")
     (second,) = broker.get("work", "g", channel="c2")
@@ -110,7 +110,7 @@ def test_a_settlement_that_names_a_channel_finds_deliveries_of_that_channel_only
     assert broker.story()[2:] == ["m1 acked in work"]
 
 
-def test_without_a_channel_a_ref_means_the_newest_channel_where_it_is_unacked():
+def test_without_a_channel_a_ref_means_the_newest_channel_with_that_unacked_delivery():
     broker = with_messages("m1", "m2")
     broker.get("work", "g", channel="c1")
     broker.get("work", "g", channel="c2")
@@ -122,8 +122,8 @@ def test_without_a_channel_a_ref_means_the_newest_channel_where_it_is_unacked():
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_settled_label_of_a_get_does_not_hide_a_consumer_of_that_label(cut):
-    """Labels are forgotten when a batch ends; that must not show."""
+def test_a_label_whose_get_is_settled_means_the_consumer_of_that_label(cut):
+    """The labels that a batch resolved are dropped at its end; the result must stay the same."""
     broker = with_messages("m1", "m2", cut=cut)
     broker.get("work", "a")
     broker.ack("a/0")
@@ -140,7 +140,7 @@ def test_a_settled_label_of_a_get_does_not_hide_a_consumer_of_that_label(cut):
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_cancelled_consumer_does_not_hide_an_older_one_of_its_label(cut):
+def test_a_label_whose_consumer_is_cancelled_means_the_older_consumer_of_that_label(cut):
     broker = with_messages("m1", cut=cut)
     broker.consume("work", "a")
     broker.do(commands.Cancel(label="a"))
@@ -153,7 +153,7 @@ def test_a_cancelled_consumer_does_not_hide_an_older_one_of_its_label(cut):
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_label_used_again_by_a_get_means_the_later_get(cut):
+def test_a_label_of_two_gets_means_the_later_get(cut):
     broker = with_messages("m1", "m2", "m3", cut=cut)
     broker.get("work", "g", count=2)
     broker.get("work", "g")
@@ -164,7 +164,7 @@ def test_a_label_used_again_by_a_get_means_the_later_get(cut):
     assert broker.story()[3:] == ["m3 acked in work"]
 
 
-def test_a_get_with_automatic_ack_leaves_nothing_to_settle():
+def test_a_get_with_automatic_ack_has_no_delivery_to_settle():
     """R-SET-5."""
     broker = with_messages("m1")
     (given,) = broker.get("work", "g", auto_ack=True)
@@ -175,7 +175,7 @@ def test_a_get_with_automatic_ack_leaves_nothing_to_settle():
 
 
 @pytest.mark.parametrize("refs", [("g/0",), ("g/0", "g/1")])
-def test_a_settlement_without_a_channel_reads_only_the_channels_down_to_its_deliveries(refs):
+def test_a_settlement_without_a_channel_stops_loading_channels_once_its_delivery_is_found(refs):
     broker = with_messages("m1", "m2", "m3")
     broker.get("work", "g", channel="old")
     broker.get("work", "g", count=2, channel="new")
@@ -187,7 +187,7 @@ def test_a_settlement_without_a_channel_reads_only_the_channels_down_to_its_deli
     assert [channels.is_loaded(number) for number in (1, 2)] == [False, True]
 
 
-def test_a_ref_never_means_a_delivery_that_the_settlement_itself_causes():
+def test_a_ref_never_means_a_delivery_caused_by_its_own_settlement():
     broker = with_messages("m1")
     broker.consume("work", "c", channel="older", prefetch=1)
     broker.publish("", "work", "m2")

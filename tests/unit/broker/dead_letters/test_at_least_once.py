@@ -29,7 +29,7 @@ def reject(broker: Broker, body: str) -> None:
 
 
 @CUT
-def test_a_dead_letter_that_every_target_takes_leaves_at_once(cut):
+def test_a_dead_letter_accepted_by_every_target_leaves_the_buffer_at_once(cut):
     """R-ALO-2."""
     broker = a_broker(cut=cut)
     broker.exchange("dlx", "fanout")
@@ -47,8 +47,8 @@ def test_a_dead_letter_that_every_target_takes_leaves_at_once(cut):
 
 
 @CUT
-def test_a_dead_letter_without_exchange_is_held_until_a_retry_finds_one(cut):
-    """R-ALO-3; the buffer is empty after the retry, and no timer stays."""
+def test_a_dead_letter_without_an_exchange_is_held_until_a_retry_finds_one(cut):
+    """R-ALO-3; after the retry, the buffer is empty and no timer is left."""
     broker = a_broker(cut=cut)
     reject(broker, "m1")
     broker.exchange("dlx", "fanout")
@@ -65,7 +65,7 @@ def test_a_dead_letter_without_exchange_is_held_until_a_retry_finds_one(cut):
 
 
 @CUT
-def test_what_still_has_nowhere_to_go_is_tried_again(cut):
+def test_an_unroutable_dead_letter_is_retried_until_it_has_a_route(cut):
     broker = a_broker(cut=cut)
     reject(broker, "m1")
     reject(broker, "m2")
@@ -86,7 +86,7 @@ def test_what_still_has_nowhere_to_go_is_tried_again(cut):
 
 
 @CUT
-def test_what_a_full_target_leaves_over_waits_for_the_retry_after(cut):
+def test_dead_letters_refused_by_a_full_target_wait_for_the_next_retry(cut):
     broker = a_broker(cut=cut)
     for body in ("m1", "m2"):
         reject(broker, body)
@@ -103,8 +103,8 @@ def test_what_a_full_target_leaves_over_waits_for_the_retry_after(cut):
 
 
 @CUT
-def test_a_buffer_that_nothing_leaves_does_not_hold_up_a_long_jump_in_time(cut):
-    """D11: a record from the far future means a hundred million retries; the last ones count."""
+def test_a_long_jump_in_time_retries_a_stuck_buffer_a_bounded_number_of_times(cut):
+    """D11: a record from the far future causes 100 million retries; only the last are executed."""
     broker = a_broker(cut=cut)
     reject(broker, "m1")
     broker.exchange("dlx", "fanout")
@@ -123,7 +123,7 @@ def test_a_buffer_that_nothing_leaves_does_not_hold_up_a_long_jump_in_time(cut):
 
 
 @CUT
-def test_a_target_that_took_its_copy_is_not_asked_again_even_if_it_is_full_now(cut):
+def test_a_target_that_accepted_its_copy_is_not_retried_even_if_it_is_full_now(cut):
     """R-ALO-2."""
     broker = a_broker(cut=cut)
     broker.exchange("dlx", "fanout")
@@ -141,8 +141,8 @@ def test_a_target_that_took_its_copy_is_not_asked_again_even_if_it_is_full_now(c
 
 
 @CUT
-def test_what_a_target_refuses_and_dead_letters_is_held_all_the_same(cut):
-    """R-ALO-3, R-LEN-9: the target refuses it, and it dies there at each try."""
+def test_a_dead_letter_that_its_target_refuses_and_dead_letters_is_held_nevertheless(cut):
+    """R-ALO-3, R-LEN-9: the target refuses the copy, which dies there at each retry."""
     broker = a_broker(cut=cut)
     broker.exchange("dlx", "fanout")
     broker.queue("dead", max_length=0, overflow="reject-publish-dlx")
@@ -156,7 +156,7 @@ def test_what_a_target_refuses_and_dead_letters_is_held_all_the_same(cut):
     assert (first, broker.story()) == ([died, "m1 held in work"], [died])
 
 
-def test_held_copies_count_towards_the_limits_as_soon_as_they_are_held():
+def test_a_held_copy_counts_towards_the_limits_from_its_death_on():
     """R-LEN-17, R-LEN-15: the message that crosses the limit is accepted, the next is not."""
     broker = a_broker(max_length=1)
     broker.publish("", "work", "m1")
@@ -171,7 +171,7 @@ def test_held_copies_count_towards_the_limits_as_soon_as_they_are_held():
 
 
 @pytest.mark.parametrize("limit", [{"max_length": 5}, {"max_length_bytes": 10}])
-def test_held_copies_count_towards_the_soft_limit_that_unblocks(limit):
+def test_held_copies_count_towards_the_soft_limit_that_accepts_publishes_again(limit):
     """R-LEN-15, R-LEN-17: publishes are accepted again at four fifths of the limit."""
     broker = a_broker(**limit)
     for body in ("m0", "m1"):
@@ -195,7 +195,7 @@ def test_held_copies_count_towards_the_soft_limit_that_unblocks(limit):
     ]
 
 
-def test_a_dead_letter_that_leaves_the_buffer_does_not_count_any_more():
+def test_a_dead_letter_that_left_the_buffer_no_longer_counts():
     broker = a_broker()
     for body in ("m", "longer", "longest"):
         reject(broker, body)
@@ -211,7 +211,7 @@ def test_a_dead_letter_that_leaves_the_buffer_does_not_count_any_more():
     assert (left.held, left.held_bytes) == (0, 0)
 
 
-def test_the_event_of_a_held_copy_gives_the_reason():
+def test_the_event_of_a_held_copy_has_the_reason():
     broker = a_broker()
 
     reject(broker, "m1")
@@ -219,7 +219,7 @@ def test_the_event_of_a_held_copy_gives_the_reason():
     assert broker.of_kind(Kind.HELD) == [("work", {"reason": "rejected"})]
 
 
-def test_a_purge_leaves_the_buffer_and_a_deletion_discards_it():
+def test_a_purge_keeps_the_buffer_and_a_deletion_discards_it():
     """R-ALO-6."""
     broker = a_broker()
     reject(broker, "m1")
@@ -233,7 +233,7 @@ def test_a_purge_leaves_the_buffer_and_a_deletion_discards_it():
     assert broker.story() == ["m2 purged in work", "m1 deleted in work"]
 
 
-def test_what_cycles_to_every_target_stays_held():
+def test_a_dead_letter_excluded_from_every_target_by_the_cycle_rule_stays_held():
     """R-ALO-5."""
     broker = a_broker(message_ttl=0)
     broker.exchange("dlx", "fanout")
@@ -244,7 +244,7 @@ def test_what_cycles_to_every_target_stays_held():
     assert broker.story() == ["m1 enqueued in work", "m1 held in work"]
 
 
-def test_a_missing_alternate_exchange_on_the_way_is_warned_of():
+def test_a_missing_alternate_exchange_of_a_dead_letter_exchange_causes_a_warning():
     broker = a_broker()
     broker.exchange("dlx", "fanout", arguments={"alternate-exchange": "gone"})
 

@@ -1,4 +1,4 @@
-"""No message leaves more than so many descendants in one instant (D11)."""
+"""The number of dead letters that one message can cause in one instant is limited (D11)."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def fan_out(broker: Broker, exchange: str, *names: str, **arguments: object) -> 
         broker.bind(exchange, name)
 
 
-def test_what_is_over_the_limit_is_dropped_and_says_so():
+def test_dead_letters_over_the_limit_are_dropped_with_an_outcome():
     broker = Broker()
     fan_out(broker, "x", "x0", "x1")
     fan_out(broker, "y", "y0", "y1", "y2", message_ttl=0, dead_letter_exchange="x")
@@ -40,7 +40,7 @@ def test_what_is_over_the_limit_is_dropped_and_says_so():
     ]
 
 
-def test_a_death_that_has_part_of_its_targets_left_reaches_those():
+def test_a_death_reaches_as_many_targets_as_the_limit_has_left():
     broker = Broker()
     fan_out(broker, "x", "x0", "x1")
     fan_out(broker, "y", "y0", "y1", message_ttl=0, dead_letter_exchange="x")
@@ -55,7 +55,7 @@ def test_a_death_that_has_part_of_its_targets_left_reaches_those():
     ]
 
 
-def test_one_death_with_more_targets_than_the_limit_reaches_as_many_as_allowed():
+def test_one_death_with_more_targets_than_the_limit_reaches_the_first_targets():
     broker = Broker()
     fan_out(broker, "x", *(f"x{number}" for number in range(7)))
     broker.queue("first", message_ttl=0, dead_letter_exchange="x")
@@ -65,7 +65,7 @@ def test_one_death_with_more_targets_than_the_limit_reaches_as_many_as_allowed()
     assert broker.story()[1] == "m died in first, expired, to x0, x1, x2, x3, x4"
 
 
-def test_other_messages_have_limits_of_their_own():
+def test_each_message_has_its_own_limit():
     broker = Broker()
     fan_out(broker, "x", "x0", "x1", "x2")
     broker.queue("first", dead_letter_exchange="x")
@@ -79,8 +79,8 @@ def test_other_messages_have_limits_of_their_own():
     ]
 
 
-def test_many_deaths_of_one_message_in_one_event_share_its_limit():
-    """The first hop alone can pass the limit: four copies of one message die at once."""
+def test_deaths_of_one_message_in_one_event_share_its_limit():
+    """The first hop can exceed the limit: four copies of one message die at once."""
     broker = Broker()
     fan_out(broker, "x", "x0", "x1")
     broker.queue("first", dead_letter_exchange="x")
@@ -107,8 +107,8 @@ RING = {"queue_type": "quorum", "message_ttl": 0, "overflow": "reject-publish"}
 AT_LEAST_ONCE = {"dead_letter_exchange": "ring", "dead_letter_strategy": "at-least-once"}
 
 
-def test_a_ring_of_at_least_once_queues_that_3_10_lets_go_on_stops_at_the_limit():
-    """R-CYC-6 (a): on 3.10 an old rejection lets an automatic cycle go on for ever."""
+def test_a_cycle_of_at_least_once_queues_that_3_10_allows_stops_at_the_limit():
+    """R-CYC-6 (a): on 3.10, an old rejection allows an automatic cycle to continue for ever."""
     broker = Broker(compat="3.10")
     broker.exchange("ring", "fanout")
     for name in ("a", "b"):
@@ -127,7 +127,7 @@ def test_a_ring_of_at_least_once_queues_that_3_10_lets_go_on_stops_at_the_limit(
     assert sum("held" in line for line in lines) == 0
 
 
-def test_a_retry_of_many_copies_of_one_message_has_the_limit_too():
+def test_a_retry_of_many_copies_of_one_message_obeys_the_limit():
     broker = Broker(dead_letter_retry_ms=1_000)
     fan_out(broker, "x")
     broker.quorum(

@@ -9,11 +9,11 @@ from tests.builders import Broker
 
 
 def outcomes(broker: Broker) -> dict[str, DeathOutcome]:
-    """Queue -> the outcome of the last death in it."""
+    """The outcome of the last death in each queue."""
     return {queue: outcome for _, _, queue, outcome, _, _ in broker.shard.events.deaths()}
 
 
-def a_ring(*targets: str) -> Broker:
+def a_cycle(*targets: str) -> Broker:
     """`a` dead-letters to `b`, and `b` to the exchange `out`: back to `a`, and to the targets."""
     broker = Broker()
     for name, dead_letter_exchange in (("a", "ring"), ("b", "out")):
@@ -27,8 +27,8 @@ def a_ring(*targets: str) -> Broker:
     return broker
 
 
-def test_a_target_excluded_by_the_cycle_rule_is_named():
-    broker = a_ring("x")
+def test_the_outcome_names_a_target_excluded_by_the_cycle_rule():
+    broker = a_cycle("x")
 
     broker.publish("", "a", "m")
 
@@ -37,8 +37,8 @@ def test_a_target_excluded_by_the_cycle_rule_is_named():
     assert (outcome.cycles, outcome.refused) == (("a",), ())
 
 
-def test_a_target_that_is_full_is_named_beside_the_others():
-    broker = a_ring("full", "x")
+def test_the_outcome_names_a_full_target_beside_the_others():
+    broker = a_cycle("full", "x")
     broker.publish("", "full", "before")
 
     broker.publish("", "a", "m")
@@ -51,8 +51,8 @@ def test_a_target_that_is_full_is_named_beside_the_others():
     assert [death.queue for death in outcome.envelope.deaths] == ["b", "a"]
 
 
-def test_a_death_whose_targets_all_refuse_is_refused():
-    broker = a_ring("full", "also full")
+def test_the_outcome_of_a_death_that_every_target_refuses_is_refused():
+    broker = a_cycle("full", "also full")
     for queue in ("full", "also full"):
         broker.publish("", queue, "before")
 
@@ -63,8 +63,8 @@ def test_a_death_whose_targets_all_refuse_is_refused():
     assert (outcome.cycles, outcome.refused) == (("a",), ("also full", "full"))
 
 
-def test_two_messages_that_are_alike_share_the_outcome_of_a_refusal():
-    broker = a_ring("full", "x")
+def test_two_equal_messages_share_the_outcome_of_a_refusal():
+    broker = a_cycle("full", "x")
     broker.publish("", "full", "before")
     before = len(list(broker.shard.events.deaths()))
     broker.publish("", "a", "m1")
@@ -83,9 +83,9 @@ def test_two_messages_that_are_alike_share_the_outcome_of_a_refusal():
     ]
 
 
-def test_a_death_that_is_cut_by_the_limit_keeps_what_the_cycle_rule_excluded(monkeypatch):
+def test_the_outcome_of_a_death_cut_by_the_limit_keeps_the_targets_excluded_as_cycles(monkeypatch):
     monkeypatch.setattr(planning, "MAX_DESCENDANTS", 3)
-    broker = a_ring("x0", "x1", "x2")
+    broker = a_cycle("x0", "x1", "x2")
 
     broker.publish("", "a", "m")
 
@@ -94,9 +94,9 @@ def test_a_death_that_is_cut_by_the_limit_keeps_what_the_cycle_rule_excluded(mon
     assert outcome.cycles == ("a",)
 
 
-def test_a_message_may_leave_exactly_as_many_dead_letters_as_the_limit(monkeypatch):
+def test_a_message_may_have_exactly_as_many_dead_letters_as_the_limit(monkeypatch):
     monkeypatch.setattr(planning, "MAX_DESCENDANTS", 3)
-    broker = a_ring("x0", "x1")
+    broker = a_cycle("x0", "x1")
 
     broker.publish("", "a", "m")
 
@@ -105,8 +105,8 @@ def test_a_message_may_leave_exactly_as_many_dead_letters_as_the_limit(monkeypat
 
 
 @pytest.mark.parametrize("count", [2**53, -(2**53), 2**70, "1", None, True])
-def test_an_entry_of_a_client_without_queue_and_reason_stays_as_it_is(count):
-    """R-DEATH: such an entry matches no queue; a death of a queue of that name is a new entry."""
+def test_an_x_death_entry_of_a_client_without_queue_and_reason_is_kept_unchanged(count):
+    """R-DEATH: such an entry matches no queue; a death in a queue of that name adds an entry."""
     broker = Broker(compat="3.10")
     broker.queue("dead")
     broker.queue("a", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -120,7 +120,7 @@ def test_an_entry_of_a_client_without_queue_and_reason_stays_as_it_is(count):
 
 
 def test_a_message_refused_and_dead_lettered_on_arrival_was_never_in_the_queue():
-    """R-LEN-9: its copy has no position and no deadline; a dead letter names its parent."""
+    """R-LEN-9: the copy has no position and no deadline; its dead letter names it as parent."""
     broker = Broker()
     broker.queue("dead")
     limits = {"max_length": 0, "overflow": "reject-publish-dlx"}

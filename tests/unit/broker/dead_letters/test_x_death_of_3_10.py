@@ -30,7 +30,7 @@ def headers_at(broker: Broker, queue: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("compat", "order"), [("4.0", ["c", "b", "a"]), ("3.10", ["c", "a", "b"])])
-def test_r_death_5_the_order_of_three_deaths(compat, order):
+def test_r_death_5_three_deaths_are_listed_in_the_order_of_3_10(compat, order):
     broker = chain(compat, "a", "b", "c", "end")
     broker.publish("", "a", "m1")
 
@@ -38,7 +38,7 @@ def test_r_death_5_the_order_of_three_deaths(compat, order):
 
 
 @pytest.mark.parametrize("given", [[], "odd", [{"queue": "a", "reason": "expired", "count": 4}]])
-def test_r_death_8_a_clients_x_death_suppresses_the_first_death_headers_for_good(given):
+def test_r_death_8_a_clients_x_death_suppresses_the_first_death_headers_permanently(given):
     broker = chain("3.10", "a", "b", "end")
     broker.publish("", "a", "m1", headers={"x-death": given})
 
@@ -61,7 +61,7 @@ def test_r_death_8_a_clients_x_death_is_continued_on_3_10_and_overwritten_on_4_0
 
 
 @pytest.mark.parametrize("count", [10**30, True, "4", None])
-def test_a_clients_count_that_is_no_amqp_integer_begins_anew(count):
+def test_a_clients_count_that_is_no_amqp_integer_restarts_at_one(count):
     broker = chain("3.10", "a", "end")
     given = {"queue": "a", "reason": "expired", "count": count}
     other = {"queue": "other", "reason": "rejected", "count": count}

@@ -1,17 +1,17 @@
-"""Who may do what: 403 with RabbitMQ's text, and no effect."""
+"""A command without the needed permission is refused with RabbitMQ's 403, without effect."""
 
 import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
 from tests.builders import Broker, a_queue
-from tests.sayings import error_of
+from tests.event_sentences import error_of
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import Refusal
 
 
 def a_broker(*, configure: str = "", write: str = "", read: str = "") -> Broker:
-    """With a user `ann`; the queue `q`, the exchange `x`."""
+    """A broker with a user `ann`, a queue `q` and an exchange `x`."""
     broker = Broker(enforce_permissions=True, administrators=("root",))
     broker.queue("q")
     broker.exchange("x")
@@ -61,7 +61,7 @@ def test_publishing_needs_write_on_the_exchange():
     assert broker.story() == ["m1 publish_error", "m2 unroutable"]
 
 
-def test_a_permission_taken_away_counts_from_the_next_publish():
+def test_a_revoked_permission_applies_from_the_next_publish():
     broker = a_broker(write=".*")
     broker.publish("", "q", "m1", user="ann")
     broker.do(commands.ClearPermissions(user="ann"))
@@ -78,7 +78,7 @@ def test_a_permission_taken_away_counts_from_the_next_publish():
         (a_queue("r.new", dead_letter_exchange="w"), None),
     ],
 )
-def test_naming_a_dead_letter_exchange_needs_read_on_the_queue_and_write_on_it(
+def test_a_queue_with_a_dead_letter_exchange_needs_read_on_the_queue_and_write_on_that_exchange(
     declaration, refused
 ):
     broker = a_broker(configure=".*", write="^w", read="^r")
@@ -94,7 +94,9 @@ def test_naming_a_dead_letter_exchange_needs_read_on_the_queue_and_write_on_it(
         (Exchange("r", arguments={"alternate-exchange": "w"}), None),
     ],
 )
-def test_naming_an_alternate_exchange_needs_read_on_the_exchange_and_write_on_it(exchange, refused):
+def test_an_exchange_with_an_alternate_needs_read_on_the_exchange_and_write_on_the_alternate(
+    exchange, refused
+):
     broker = a_broker(configure=".*", write="^w", read="^r")
 
     assert broker.refusal(commands.DeclareExchange(exchange=exchange), user="ann") == refused
@@ -132,7 +134,7 @@ def test_an_administrator_without_permissions_on_record_may_do_everything():
     assert broker.refusal(commands.DeleteQueue(queue="q"), user="root") is None
 
 
-def test_an_administrator_with_permissions_on_record_has_those():
+def test_an_administrator_with_permissions_on_record_has_only_these():
     broker = a_broker()
     broker.do(commands.SetPermissions(user="root", configure="", write="", read=""))
 
@@ -149,14 +151,14 @@ def test_a_passive_declaration_needs_no_permission():
     assert broker.answer(passive, user="ann") == {"queue": "q", "ready": 0, "consumers": 0}
 
 
-def test_without_enforcement_nobody_needs_permissions():
+def test_without_enforcement_users_need_no_permissions():
     broker = Broker()
     broker.queue("q")
 
     assert broker.refusal(commands.DeleteQueue(queue="q"), user="ann") is None
 
 
-def test_a_permission_pattern_that_cannot_be_used_is_refused_and_changes_nothing():
+def test_an_invalid_permission_pattern_is_refused_and_changes_nothing():
     broker = a_broker(read="^q$")
 
     refused = broker.refusal(commands.SetPermissions(user="ann", configure="(", write="", read=""))

@@ -1,4 +1,4 @@
-"""A check: what would be refused, in words and order of RabbitMQ, and nothing done."""
+"""A check answers what would be refused, in RabbitMQ's words and order, without effect."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from streaming.broker.commands import Ack, Check, CheckedPublish, Nack, Reject
 from streaming.broker.events import Kind
 from streaming.broker.outbound import AnswerOut
 from tests.builders import Broker
-from tests.sayings import error_of
+from tests.event_sentences import error_of
 from topology.refusals import Refusal
 
 NO_EXCHANGE = Refusal(404, "NOT_FOUND - no exchange 'none' in vhost '/'")
@@ -20,7 +20,7 @@ def unknown(ref: str) -> Refusal:
 
 
 def a_broker(*, cut: bool = False, **config: Any) -> Broker:
-    """`work` holds m0 to m3, of which channel c0 has g/0 to g/2; `x` and `inside` are exchanges."""
+    """`work` holds m0 to m3; channel c0 has m0 to m2 unacked as g/0 to g/2."""
     broker = Broker(cut=cut, **config)
     broker.queue("work")
     broker.exchange("x")
@@ -50,7 +50,9 @@ def checked(broker: Broker, *steps: Any, user: str | None = None) -> Refusal | N
         ("", None, {}, False),
     ],
 )
-def test_a_publish_is_refused_as_it_would_be_itself(exchange, expiration, headers, refused, compat):
+def test_a_check_refuses_a_publish_as_publishing_it_would(
+    exchange, expiration, headers, refused, compat
+):
     broker = a_broker(compat=compat)
     step = CheckedPublish(exchange=exchange, expiration=expiration, headers=headers)
     properties = {} if expiration is None else {"expiration": expiration}
@@ -61,7 +63,7 @@ def test_a_publish_is_refused_as_it_would_be_itself(exchange, expiration, header
     assert (refusal is not None) == refused
 
 
-def test_permission_is_that_of_the_asker():
+def test_a_check_uses_the_permissions_of_the_user_who_asks():
     broker = a_broker(enforce_permissions=True, administrators=("root",))
     broker.do(commands.SetPermissions(user="ann", configure="", write="^x$", read=""))
 
@@ -91,13 +93,13 @@ def test_permission_is_that_of_the_asker():
         ([Ack(refs=("g/1",), multiple=True), Ack(refs=("g/1",), multiple=True)], "g/1"),
     ],
 )
-def test_a_settlement_is_refused_if_what_it_names_is_not_unacked_any_more(steps, refused, cut):
+def test_a_check_refuses_a_settlement_of_a_delivery_that_is_no_longer_unacked(steps, refused, cut):
     broker = a_broker(cut=cut)
 
     assert checked(broker, *steps) == (None if refused is None else unknown(refused))
 
 
-def test_a_label_means_an_older_channel_where_the_newest_has_settled_it():
+def test_a_label_settled_on_the_newest_channel_means_an_older_channel():
     broker = a_broker()
     broker.get("work", "g", channel="c1")
 
@@ -105,11 +107,11 @@ def test_a_label_means_an_older_channel_where_the_newest_has_settled_it():
     assert checked(broker, Ack(refs=("g/0", "g/0", "g/0"))) == unknown("g/0")
 
 
-def test_nobody_elses_deliveries_can_be_settled():
+def test_a_check_refuses_to_settle_deliveries_of_another_user():
     assert checked(a_broker(), Ack(refs=("g/0",)), user="bob") == unknown("g/0")
 
 
-def test_the_first_refusal_in_order_of_the_steps_counts():
+def test_the_first_refusal_in_order_of_the_steps_is_answered():
     broker = a_broker()
     publish, settlement = CheckedPublish(exchange="none"), Ack(refs=("gone/0",))
 
@@ -117,7 +119,7 @@ def test_the_first_refusal_in_order_of_the_steps_counts():
     assert checked(broker, settlement, publish) == unknown("gone/0")
 
 
-def test_a_check_changes_nothing_and_closes_nothing():
+def test_a_check_changes_no_state_and_closes_no_channel():
     broker = a_broker()
     steps = (CheckedPublish(), Ack(refs=("g/2",), multiple=True))
 
@@ -132,7 +134,7 @@ def test_a_check_changes_nothing_and_closes_nothing():
 
 
 @pytest.mark.parametrize("lane", [0, 3])
-def test_every_lane_answers_what_it_is_asked(lane):
+def test_every_lane_answers_its_own_checks(lane):
     broker = Broker(lanes=4, lane=lane)
 
     [answer] = broker.do(Check(steps=(CheckedPublish(exchange="none"),)))

@@ -1,4 +1,4 @@
-"""Declaring, redeclaring and deleting: RabbitMQ's codes, and what an event says of it."""
+"""Declaring, redeclaring and deleting: RabbitMQ's codes, and the events."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def code_of(refusal: Refusal | None) -> int | None:
         (Queue("n" * 256), 406),
     ],
 )
-def test_a_queue_that_rabbitmq_refuses_is_refused_and_not_there(declaration, code):
+def test_a_queue_that_rabbitmq_refuses_is_refused_and_not_declared(declaration, code):
     """R-POL-11."""
     broker = Broker()
 
@@ -58,7 +58,7 @@ def test_an_exchange_that_rabbitmq_refuses_is_refused(exchange, code):
     assert code_of(broker.refusal(commands.DeclareExchange(exchange=exchange))) == code
 
 
-def test_declaring_the_same_again_changes_nothing():
+def test_an_equivalent_declaration_changes_nothing():
     """R-DEF-4."""
     broker = Broker()
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_declaring_the_same_again_changes_nothing():
     ]
 
 
-def test_declaring_otherwise_is_refused_with_rabbitmqs_text():
+def test_an_inequivalent_declaration_is_refused_with_rabbitmqs_text():
     broker = Broker()
     broker.queue("q")
     broker.exchange("x", "topic")
@@ -99,7 +99,7 @@ def test_declaring_otherwise_is_refused_with_rabbitmqs_text():
     )
 
 
-def test_a_passive_declaration_only_asks():
+def test_a_passive_declaration_declares_nothing():
     broker = Broker()
     broker.queue("q")
     broker.publish("", "q", "m1")
@@ -118,7 +118,7 @@ def test_a_passive_declaration_only_asks():
     )
 
 
-def test_a_queue_without_name_gets_one_that_nobody_else_can_give():
+def test_a_queue_without_a_name_gets_a_name_that_clients_cannot_declare():
     broker = Broker()
     named = broker.answer(commands.DeclareQueue(queue=Queue("")))
     other = broker.answer(commands.DeclareQueue(queue=Queue("")))
@@ -149,7 +149,7 @@ def test_a_queue_without_name_gets_one_that_nobody_else_can_give():
         ),
     ],
 )
-def test_a_binding_needs_two_ends_that_exist(binding, refusal):
+def test_a_binding_needs_an_existing_source_and_destination(binding, refusal):
     broker = Broker()
     broker.queue("q")
     broker.exchange("x")
@@ -157,7 +157,7 @@ def test_a_binding_needs_two_ends_that_exist(binding, refusal):
     assert broker.refusal(commands.Bind(binding=binding)) == refusal
 
 
-def test_unbinding_what_is_not_bound_is_no_error_and_the_default_exchange_cannot_be_unbound():
+def test_removing_a_missing_binding_is_no_error_but_unbinding_the_default_exchange_is():
     broker = Broker()
     broker.queue("q")
 
@@ -165,7 +165,7 @@ def test_unbinding_what_is_not_bound_is_no_error_and_the_default_exchange_cannot
     assert code_of(broker.refusal(commands.Unbind(binding=Binding("", "q")))) == 403
 
 
-def test_topology_events_name_the_user_who_did_it():
+def test_topology_events_name_the_user_who_sent_the_command():
     broker = Broker()
     broker.do(commands.DeclareQueue(queue=Queue("q"), channel="c7"), user="ann")
 
@@ -188,7 +188,7 @@ def test_topology_events_name_the_user_who_did_it():
         ),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_refused_and_changes_nothing(policy, text):
+def test_an_invalid_policy_is_refused_and_changes_nothing(policy, text):
     broker = Broker()
     broker.queue("q")
     before = broker.shard.state.queues.named("q").settings
@@ -200,7 +200,7 @@ def test_a_policy_that_cannot_be_used_is_refused_and_changes_nothing(policy, tex
     assert broker.shard.state.queues.named("q").settings == before
 
 
-def test_clearing_a_policy_that_is_not_there_is_no_error():
+def test_clearing_a_missing_policy_is_no_error():
     broker = Broker()
 
     assert broker.refusal(commands.ClearPolicy(name="none")) is None
@@ -208,14 +208,14 @@ def test_clearing_a_policy_that_is_not_there_is_no_error():
     assert broker.of_kind(Kind.TOPOLOGY) == []
 
 
-def test_clearing_permissions_that_are_not_there_is_no_error():
+def test_clearing_missing_permissions_is_no_error():
     broker = Broker()
 
     assert broker.refusal(commands.ClearPermissions(user="none")) is None
     assert broker.of_kind(Kind.TOPOLOGY) == []
 
 
-def test_every_kind_of_declaration_is_there_again_in_the_next_batch():
+def test_every_kind_of_declaration_is_kept_between_batches():
     broker = Broker()
     broker.exchange("x", "headers", auto_delete=True, internal=True, durable=False)
     broker.do(
@@ -241,7 +241,7 @@ def test_every_kind_of_declaration_is_there_again_in_the_next_batch():
     assert broker.shard.state.queues.named("r").settings.max_length == 3
 
 
-def test_an_unknown_queue_is_not_found_by_any_command():
+def test_every_command_on_an_unknown_queue_is_answered_not_found():
     broker = Broker()
 
     for command in (
@@ -253,7 +253,7 @@ def test_an_unknown_queue_is_not_found_by_any_command():
         assert broker.refusal(command) == Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")
 
 
-def test_a_queue_is_used_by_asking_for_its_depth():
+def test_a_passive_declaration_counts_as_a_use_of_the_queue():
     """R-QEXP-2."""
     broker = Broker()
     broker.do(commands.DeclareQueue(queue=a_queue("q", expires=1_000)))

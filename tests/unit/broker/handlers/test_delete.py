@@ -1,4 +1,4 @@
-"""Deleting queues and exchanges, and what goes with them."""
+"""Deleting queues and exchanges, and the objects deleted with them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from topology.declarations import Binding
 from topology.refusals import Refusal
 
 
-def test_deleting_what_does_not_exist_is_no_error():
+def test_deleting_a_missing_object_is_no_error():
     broker = Broker()
 
     assert broker.answer(commands.DeleteQueue(queue="none")) == {"deleted_ready": 0}
@@ -23,13 +23,13 @@ def test_deleting_what_does_not_exist_is_no_error():
         ("amq.topic", "deletion of system exchange 'amq.topic' in vhost '/' not allowed"),
     ],
 )
-def test_the_brokers_own_exchanges_cannot_be_deleted(name, text):
+def test_predeclared_exchanges_cannot_be_deleted(name, text):
     refusal = Broker().refusal(commands.DeleteExchange(exchange=name))
 
     assert refusal == Refusal(403, f"ACCESS_REFUSED - {text}")
 
 
-def test_a_deletion_may_ask_for_an_unused_or_empty_object():
+def test_a_deletion_can_require_an_unused_or_empty_object():
     broker = Broker()
     broker.queue("used")
     broker.queue("full")
@@ -73,7 +73,7 @@ def test_deleting_an_exchange_takes_its_bindings_and_the_auto_delete_exchanges_b
     }
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding():
+def test_an_auto_delete_exchange_is_deleted_with_its_last_binding():
     broker = Broker()
     broker.exchange("x", auto_delete=True)
     broker.queue("a")

@@ -25,7 +25,7 @@ def document_of(found):
     return document
 
 
-def test_an_export_loads_again():
+def test_an_export_can_be_loaded():
     broker = Broker()
     broker.exchange("x", "topic")
     broker.queue("q", max_length=5)
@@ -42,7 +42,7 @@ def test_an_export_loads_again():
     assert page["skipped"] == []
 
 
-def test_a_large_topology_is_several_pages_of_the_same_version():
+def test_a_large_topology_is_exported_in_pages_of_one_version():
     broker = Broker()
     for number in range(3 * PAGE_BYTES // 20_000):
         broker.queue(f"q{number:04}", filler="x" * 20_000)
@@ -55,7 +55,7 @@ def test_a_large_topology_is_several_pages_of_the_same_version():
     assert names == sorted(broker.shard.vhost.queues)
 
 
-def test_an_object_too_large_for_a_page_is_skipped_and_said_so():
+def test_an_object_too_large_for_a_page_is_skipped_and_named():
     broker = Broker()
     broker.queue("huge", filler="x" * (PAGE_BYTES + 1))
     broker.queue("small")

@@ -49,7 +49,7 @@ def an_import(**members: Any) -> commands.ImportDefinitions:
     return commands.ImportDefinitions(definitions={**DOCUMENT, **members})
 
 
-def test_an_export_is_imported_unchanged_and_what_is_not_modelled_is_named():
+def test_an_export_is_imported_unchanged_and_unsupported_items_are_named():
     broker = Broker(enforce_permissions=True)
 
     answer = broker.answer(an_import())
@@ -62,7 +62,7 @@ def test_an_export_is_imported_unchanged_and_what_is_not_modelled_is_named():
     assert broker.shard.state.queues.named("q").settings.max_length == 3
 
 
-def test_importing_again_changes_nothing_but_sets_policies_and_permissions_again():
+def test_a_second_import_changes_nothing_but_sets_policies_and_permissions_again():
     broker = Broker()
     broker.do(an_import())
     before = [detail["what"] for _, detail in broker.of_kind(Kind.TOPOLOGY)]
@@ -100,7 +100,7 @@ def test_importing_again_changes_nothing_but_sets_policies_and_permissions_again
         ({"queues": "none"}, 406),
     ],
 )
-def test_a_document_that_cannot_be_imported_whole_is_not_imported_at_all(members, code):
+def test_a_document_with_one_refused_object_is_not_imported_at_all(members, code):
     broker = Broker()
     broker.queue("q")
     broker.exchange("x", "topic")
@@ -124,7 +124,7 @@ def a_binding(source: str, destination: str, key: str = "", **arguments: Any) ->
     }
 
 
-def test_a_document_may_bind_what_exists_already():
+def test_a_document_may_bind_existing_objects():
     broker = Broker()
     broker.queue("q")
     broker.exchange("x", "topic")
@@ -146,7 +146,7 @@ def test_a_document_may_bind_what_exists_already():
         a_binding("amq.headers", "q", **{"x-match": "some"}),
     ],
 )
-def test_a_binding_that_could_not_be_made_refuses_the_document(binding):
+def test_a_document_with_an_impossible_binding_is_refused(binding):
     broker = Broker()
     broker.queue("q")
     broker.exchange("x", "topic")
@@ -159,7 +159,7 @@ def test_a_binding_that_could_not_be_made_refuses_the_document(binding):
     assert set(broker.shard.vhost.queues) == {"q"}
 
 
-def test_what_is_meant_for_other_vhosts_is_not_imported():
+def test_objects_of_other_vhosts_are_not_imported():
     broker = Broker(vhost="mine")
 
     answer = broker.answer(an_import(vhosts=[{"name": "/"}]))
@@ -169,7 +169,7 @@ def test_what_is_meant_for_other_vhosts_is_not_imported():
     assert broker.shard.vhost.queues == {}
 
 
-def test_lanes_refuse_a_document_that_brings_them_what_they_cannot_have():
+def test_a_vhost_with_lanes_refuses_a_document_with_features_that_need_one_lane():
     broker = Broker(lanes=4)
 
     refusal = broker.refusal(an_import())
@@ -180,8 +180,8 @@ def test_lanes_refuse_a_document_that_brings_them_what_they_cannot_have():
     assert broker.shard.vhost.policies.policies() == []
 
 
-def test_the_policies_of_a_document_come_into_force_together():
-    """No queue is cut to a limit that a later policy of the same document takes back."""
+def test_the_policies_of_a_document_apply_together():
+    """A policy's length limit drops nothing if a later policy of the document replaces it."""
     broker = Broker()
     broker.queue("q")
     for number in range(3):
@@ -208,8 +208,8 @@ def test_the_policies_of_a_document_come_into_force_together():
     assert broker.shard.state.queues.named("q").ready == 2
 
 
-def test_a_document_in_which_all_is_wrong_is_refused_in_few_words():
-    """The words stand in an event: a small packed document must not make them gigabytes."""
+def test_a_document_with_very_many_faults_is_refused_in_a_short_answer():
+    """The refusal is in an event: a small packed document must not make it gigabytes long."""
     broker = Broker()
 
     answer = broker.answer(commands.ImportDefinitions(definitions={"queues": [1] * 100_000}))
@@ -219,7 +219,7 @@ def test_a_document_in_which_all_is_wrong_is_refused_in_few_words():
     assert len(answer.text) < 100_000
 
 
-def test_of_much_that_is_not_modelled_the_number_is_answered():
+def test_an_import_answers_the_number_of_unsupported_items_if_they_are_many():
     broker = Broker()
     parameters = [{"component": "shovel", "name": "s", "vhost": "/", "value": {}}] * 100_000
 
@@ -230,7 +230,7 @@ def test_of_much_that_is_not_modelled_the_number_is_answered():
     assert answer["skipped"][-1] == "document: 99000 more are skipped"
 
 
-def test_an_exclusive_queue_is_skipped_because_nobody_would_own_it():
+def test_an_exclusive_queue_is_skipped_because_no_channel_would_own_it():
     broker = Broker()
     binding = {"source": "amq.topic", "destination": "mine", "routing_key": "k"}
 

@@ -1,4 +1,4 @@
-"""Leases of channels and the consumer timeout: what time alone closes."""
+"""Leases of channels and the consumer timeout: channels closed by time."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 def what(broker: Broker) -> list[tuple[str, str]]:
-    """The events of channels: what, and why."""
+    """Kind and reason of the events of channels."""
     return [(detail["what"], detail.get("cause", "")) for _, detail in broker.of_kind(Kind.CHANNEL)]
 
 
@@ -60,7 +60,7 @@ def test_every_command_of_a_channel_renews_its_lease(cut, command):
 
 
 @CUT
-def test_a_channel_opened_without_lease_lives_on(cut):
+def test_a_channel_without_a_lease_stays_open(cut):
     broker = Broker(cut=cut)
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
     broker.do(commands.OpenChannel(channel="c0"))
@@ -70,7 +70,7 @@ def test_a_channel_opened_without_lease_lives_on(cut):
     assert what(broker) == [("channel_opened", ""), ("channel_opened", "")]
 
 
-def test_renewing_says_whether_the_channel_is_open_and_has_a_lease():
+def test_a_renewal_is_answered_with_whether_the_channel_is_open_and_has_a_lease():
     broker = Broker()
     broker.queue("q")
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
@@ -107,7 +107,7 @@ def test_a_channel_opened_by_a_command_with_a_lease_has_that_lease(cut, command)
     assert broker.depth("q") == 1
 
 
-def test_a_channel_opened_anew_has_another_number_and_the_lease_of_an_open_one_stays():
+def test_a_reopened_channel_has_a_new_number_and_an_open_one_keeps_its_lease():
     broker = Broker()
     broker.queue("q")
     first = broker.answer(commands.OpenChannel(channel="c0", lease_ms=1_000))
@@ -126,7 +126,7 @@ def test_a_channel_opened_anew_has_another_number_and_the_lease_of_an_open_one_s
 
 
 @CUT
-def test_a_longer_lease_outlives_the_timer_of_the_shorter_one_before(cut):
+def test_the_timer_of_an_earlier_shorter_lease_has_no_effect(cut):
     broker = Broker(cut=cut)
     broker.do(commands.OpenChannel(channel="c0", lease_ms=100))
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
@@ -140,7 +140,7 @@ def test_a_longer_lease_outlives_the_timer_of_the_shorter_one_before(cut):
 
 
 @CUT
-def test_the_timer_of_a_lease_that_was_longer_once_is_without_effect(cut):
+def test_the_timer_of_an_earlier_longer_lease_has_no_effect(cut):
     broker = Broker(cut=cut)
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000))
     broker.do(commands.OpenChannel(channel="c0", lease_ms=500))
@@ -199,7 +199,7 @@ def test_without_consumer_timeout_deliveries_stay_unacked():
 
 
 @CUT
-def test_a_closed_channel_leaves_its_timers_without_effect(cut):
+def test_the_timers_of_a_closed_channel_have_no_effect(cut):
     broker = Broker(cut=cut, consumer_timeout_ms=1_000)
     broker.queue("work")
     broker.publish("", "work", "m1")
@@ -237,7 +237,7 @@ def test_an_exclusive_queue_does_not_change_the_lease_of_an_open_channel():
     assert broker.depth("mine") is None
 
 
-def test_a_renewal_asks_about_the_users_own_channel_of_that_name():
+def test_a_renewal_concerns_only_the_users_own_channel_of_that_name():
     broker = Broker()
     broker.do(commands.OpenChannel(channel="c0", lease_ms=1_000), user="clerk")
 

@@ -1,4 +1,4 @@
-"""Settling several deliveries with one command, and who gets room by that (R-SET-3)."""
+"""Settling several deliveries with one command, and the prefetch that this frees (R-SET-3)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 @CUT
-def test_a_multiple_ack_gives_room_to_every_consumer_it_touches(cut):
+def test_a_multiple_ack_frees_prefetch_of_every_consumer_concerned(cut):
     broker = Broker(cut=cut)
     for queue in ("a", "z"):
         broker.queue(queue)
@@ -29,7 +29,7 @@ def test_a_multiple_ack_gives_room_to_every_consumer_it_touches(cut):
 
 
 @CUT
-def test_multiple_covers_gets_and_consumers_of_the_channel_up_to_the_tag_in_order(cut):
+def test_multiple_settles_deliveries_of_gets_and_consumers_up_to_the_tag_in_order(cut):
     broker = Broker(cut=cut)
     for queue in ("a", "b"):
         broker.queue(queue, dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -53,7 +53,7 @@ def test_multiple_covers_gets_and_consumers_of_the_channel_up_to_the_tag_in_orde
 
 
 @CUT
-def test_multiple_requeue_gives_room_and_hands_out_again(cut):
+def test_a_multiple_requeue_frees_prefetch_and_redelivers(cut):
     broker = Broker(cut=cut)
     broker.queue("a")
     for number in range(3):
@@ -67,7 +67,7 @@ def test_multiple_requeue_gives_room_and_hands_out_again(cut):
 
 
 @CUT
-def test_multiple_up_to_a_delivery_that_is_settled_is_missing(cut):
+def test_multiple_up_to_a_settled_delivery_reports_it_as_missing(cut):
     broker = Broker(cut=cut)
     broker.queue("a")
     for number in range(2):
@@ -79,7 +79,7 @@ def test_multiple_up_to_a_delivery_that_is_settled_is_missing(cut):
 
 
 def with_a_gap(*, cut: bool, **config: Any) -> Broker:
-    """Channel c0 has a/0 of `kept`, gone/0 and gone/1 of a deleted queue, b/0 of `kept`."""
+    """Channel c0 has a/0 and b/0 of `kept`, and between them two deliveries of a deleted queue."""
     broker = Broker(cut=cut, **config)
     for queue in ("kept", "deleted"):
         broker.queue(queue)
@@ -108,8 +108,10 @@ def with_a_gap(*, cut: bool, **config: Any) -> Broker:
         (Reject(refs=("gone/0",)), []),
     ],
 )
-def test_multiple_up_to_what_went_with_its_queue_settles_what_is_older(settlement, told, cut):
-    """As RabbitMQ 3.10.8 does; a settlement of it alone does nothing."""
+def test_multiple_up_to_a_delivery_of_a_deleted_queue_settles_the_older_deliveries(
+    settlement, told, cut
+):
+    """As in RabbitMQ 3.10.8; settling only that delivery has no effect."""
     broker = with_a_gap(cut=cut)
 
     assert broker.answer(settlement) == {"missing": list(settlement.refs)}
@@ -121,8 +123,8 @@ def test_multiple_up_to_what_went_with_its_queue_settles_what_is_older(settlemen
 
 
 @CUT
-def test_what_went_with_its_queue_is_settled_once(cut):
-    """Then it is nothing that `multiple` can go up to: RabbitMQ's unknown delivery tag."""
+def test_a_delivery_of_a_deleted_queue_is_settled_once(cut):
+    """After that, `multiple` up to it is refused like RabbitMQ's unknown delivery tag."""
     broker = with_a_gap(cut=cut)
     broker.ack("gone/0", "gone/1")
 
@@ -132,7 +134,7 @@ def test_what_went_with_its_queue_is_settled_once(cut):
 
 
 @CUT
-def test_multiple_past_what_went_with_its_queue_settles_the_rest(cut):
+def test_multiple_beyond_deliveries_of_a_deleted_queue_settles_the_others(cut):
     broker = with_a_gap(cut=cut)
 
     assert broker.answer(Ack(refs=("b/0",), multiple=True)) == {}
@@ -140,7 +142,7 @@ def test_multiple_past_what_went_with_its_queue_settles_the_rest(cut):
 
 
 @CUT
-def test_what_was_never_handed_out_is_nothing_to_go_up_to(cut):
+def test_multiple_up_to_a_tag_that_was_never_delivered_is_missing(cut):
     broker = with_a_gap(cut=cut)
 
     assert broker.answer(Ack(refs=("gone/2", "1.1.2"), multiple=True)) == {
@@ -150,7 +152,7 @@ def test_what_was_never_handed_out_is_nothing_to_go_up_to(cut):
 
 
 @CUT
-def test_recovering_leaves_nothing_of_what_went_with_its_queue(cut):
+def test_recover_drops_the_deliveries_of_a_deleted_queue(cut):
     broker = with_a_gap(cut=cut)
 
     assert broker.answer(commands.Recover(channel="c0")) == {"requeued": 2}
@@ -161,7 +163,7 @@ def test_recovering_leaves_nothing_of_what_went_with_its_queue(cut):
 
 
 @CUT
-def test_the_consumer_timeout_counts_what_went_with_its_queue(cut):
+def test_the_consumer_timeout_applies_to_deliveries_of_a_deleted_queue(cut):
     broker = with_a_gap(cut=cut, consumer_timeout_ms=1_000)
     broker.ack("a/0", "b/0")
 
@@ -172,7 +174,7 @@ def test_the_consumer_timeout_counts_what_went_with_its_queue(cut):
 
 
 @CUT
-def test_a_check_refuses_what_went_with_its_queue(cut):
+def test_a_check_refuses_to_settle_deliveries_of_a_deleted_queue(cut):
     broker = with_a_gap(cut=cut)
     steps = (CheckedPublish(), Ack(refs=("a/0",)), Ack(refs=("gone/1",), multiple=True))
 

@@ -1,4 +1,4 @@
-"""Every change of the topology is an event that says what changed and its name."""
+"""Every change of the topology is an event with the kind and the name of the changed object."""
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
@@ -8,11 +8,11 @@ from topology.refusals import Refusal
 
 
 def changes(broker: Broker) -> list[dict[str, object]]:
-    """The details of the topology's events since the start."""
+    """The details of topology events since the start."""
     return [detail for _queue, detail in broker.of_kind(Kind.TOPOLOGY)]
 
 
-def test_a_declaration_and_its_end_are_told():
+def test_declarations_and_deletions_are_events():
     broker = Broker()
     broker.exchange("x", "topic")
     broker.quorum("q")
@@ -38,7 +38,7 @@ def test_a_declaration_and_its_end_are_told():
     ]
 
 
-def test_policies_and_permissions_are_told():
+def test_changes_of_policies_and_permissions_are_events():
     broker = Broker()
     broker.policy("p", "", {"max-length": 1})
     broker.policy("o", "", {"max-length": 1}, operator=True)
@@ -74,7 +74,7 @@ def test_a_policy_and_an_operator_policy_of_one_name_are_cleared_each_by_its_own
     assert (limited, broker.depth("q")) == (2, 3)
 
 
-def test_what_does_not_exist_is_not_told_when_it_is_removed():
+def test_removing_a_missing_object_is_no_event():
     broker = Broker()
 
     refusals = [

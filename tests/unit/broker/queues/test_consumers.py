@@ -1,4 +1,4 @@
-"""Handing out: round robin, prefetch, direct hand-over, and who a delivery is told to."""
+"""Deliveries to consumers: round robin, prefetch, direct delivery, and their channel."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 @CUT
-def test_r_queue_2_idle_consumers_are_served_in_turn(cut):
+def test_r_queue_2_idle_consumers_are_served_round_robin(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     for label in ("a", "b", "c"):
@@ -24,7 +24,7 @@ def test_r_queue_2_idle_consumers_are_served_in_turn(cut):
 
 
 @CUT
-def test_a_consumer_without_room_is_passed_over_and_joins_the_line_when_it_has_room(cut):
+def test_a_consumer_at_its_prefetch_limit_is_skipped_until_it_has_room(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", prefetch=1)
@@ -39,7 +39,7 @@ def test_a_consumer_without_room_is_passed_over_and_joins_the_line_when_it_has_r
 
 
 @CUT
-def test_prefetch_does_not_hold_a_consumer_with_automatic_ack_back(cut):
+def test_prefetch_does_not_limit_a_consumer_with_automatic_ack(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", prefetch=1, auto_ack=True)
@@ -51,7 +51,7 @@ def test_prefetch_does_not_hold_a_consumer_with_automatic_ack_back(cut):
 
 
 @CUT
-def test_a_new_consumer_is_given_what_is_ready(cut):
+def test_a_new_consumer_receives_the_ready_messages(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     for number in range(3):
@@ -63,7 +63,7 @@ def test_a_new_consumer_is_given_what_is_ready(cut):
 
 
 @CUT
-def test_r_queue_3_a_waiting_consumer_is_handed_what_would_expire_at_once(cut):
+def test_r_queue_3_a_waiting_consumer_receives_a_message_that_would_expire_at_once(cut):
     """R-TTL-4."""
     broker = Broker(cut=cut)
     broker.queue("q", message_ttl=0, max_length=0)
@@ -75,7 +75,7 @@ def test_r_queue_3_a_waiting_consumer_is_handed_what_would_expire_at_once(cut):
 
 
 @CUT
-def test_a_cancelled_consumer_keeps_what_it_has_and_gets_no_more(cut):
+def test_a_cancelled_consumer_keeps_its_deliveries_and_gets_no_more(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", prefetch=1)
@@ -94,7 +94,7 @@ def test_a_cancelled_consumer_keeps_what_it_has_and_gets_no_more(cut):
 
 
 @CUT
-def test_a_label_can_be_used_again_only_when_its_consumer_is_cancelled(cut):
+def test_a_consumers_label_can_be_reused_only_after_it_is_cancelled(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", channel="c1")
@@ -108,7 +108,7 @@ def test_a_label_can_be_used_again_only_when_its_consumer_is_cancelled(cut):
 
 
 @CUT
-def test_cancelling_without_a_channel_ends_the_newest_of_that_label(cut):
+def test_cancelling_without_a_channel_ends_the_newest_consumer_of_that_label(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", channel="c1")
@@ -121,7 +121,7 @@ def test_cancelling_without_a_channel_ends_the_newest_of_that_label(cut):
     assert names == ["c2", "c1"]
 
 
-def test_nobody_cancels_the_consumer_of_another_user():
+def test_a_user_cannot_cancel_the_consumer_of_another_user():
     broker = Broker()
     broker.queue("q")
     broker.consume("q", "a", user="ann")
@@ -132,8 +132,8 @@ def test_nobody_cancels_the_consumer_of_another_user():
 
 
 @CUT
-def test_a_delivery_is_told_to_its_channel_and_so_says_its_event(cut):
-    """Whoever published: the actor of a delivery is the consumer's."""
+def test_a_delivery_and_its_event_name_the_channel(cut):
+    """The actor of a delivery is that of the consumer, whoever published."""
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", user="ann", channel="c1")
@@ -157,7 +157,7 @@ def test_a_delivery_is_told_to_its_channel_and_so_says_its_event(cut):
     assert [(actor.user, actor.channel) for actor in told] == [("ann", "c1"), ("bob", "c2")]
 
 
-def test_what_time_alone_causes_has_no_actor():
+def test_events_caused_by_time_have_no_actor():
     broker = Broker()
     broker.queue("q", message_ttl=100)
     broker.publish("", "q", "m1", user="eve", channel="pub")
@@ -169,7 +169,7 @@ def test_what_time_alone_causes_has_no_actor():
 
 
 @CUT
-def test_r_queue_6_each_get_is_followed_by_what_it_causes(cut):
+def test_r_queue_6_each_get_is_followed_by_its_consequences(cut):
     broker = Broker(cut=cut)
     broker.queue("q", dead_letter_exchange="amq.fanout")
     broker.queue("dead")
@@ -190,7 +190,7 @@ def test_r_queue_6_each_get_is_followed_by_what_it_causes(cut):
 
 
 @CUT
-def test_r_set_4_recover_requeues_everything_of_the_channel(cut):
+def test_r_set_4_recover_requeues_all_deliveries_of_the_channel(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     for number in range(3):
@@ -206,7 +206,7 @@ def test_r_set_4_recover_requeues_everything_of_the_channel(cut):
 
 
 @CUT
-def test_recover_hands_out_again_to_the_channels_own_consumers(cut):
+def test_recover_redelivers_to_consumers_of_the_same_channel(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", prefetch=1)
@@ -224,7 +224,7 @@ def test_closing_a_channel_that_is_not_open_is_no_error():
 
 
 def test_a_page_of_deliveries_is_read_when_one_of_them_is_settled():
-    """Deliveries rest in pages by number; settling in any order finds them."""
+    """Deliveries are stored in pages by number, and can be settled in any order."""
     broker = Broker()
     broker.queue("q")
     bodies = [f"m{number}" for number in range(2_500)]
@@ -243,7 +243,7 @@ def test_a_page_of_deliveries_is_read_when_one_of_them_is_settled():
 
 
 @CUT
-def test_settling_many_gives_a_consumer_that_waits_anyway_no_second_place_in_the_line(cut):
+def test_settling_many_deliveries_serves_a_waiting_consumer_once_per_turn(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.queue("other")
@@ -264,7 +264,7 @@ def test_settling_many_gives_a_consumer_that_waits_anyway_no_second_place_in_the
 
 
 @CUT
-def test_a_settlement_never_reaches_a_delivery_that_it_causes(cut):
+def test_a_settlement_never_settles_a_delivery_that_it_causes(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.consume("q", "a", prefetch=1)
@@ -276,7 +276,7 @@ def test_a_settlement_never_reaches_a_delivery_that_it_causes(cut):
 
 
 @CUT
-def test_consumers_are_told_that_their_queue_is_gone_and_nobody_that_cancels_is(cut):
+def test_only_consumers_of_a_deleted_queue_get_a_cancel_notification(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.queue("other")

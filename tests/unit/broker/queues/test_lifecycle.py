@@ -11,7 +11,7 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 @CUT
-def test_r_qexp_1_an_unused_queue_goes_with_its_messages_and_nothing_is_dead_lettered(cut):
+def test_r_qexp_1_an_unused_queue_is_deleted_with_its_messages_without_dead_letters(cut):
     broker = Broker(cut=cut)
     broker.queue("q", expires=1_000, dead_letter_exchange="", dead_letter_routing_key="dead")
     broker.queue("dead")
@@ -31,7 +31,7 @@ def test_r_qexp_1_an_unused_queue_goes_with_its_messages_and_nothing_is_dead_let
 
 
 @CUT
-def test_r_qexp_2_a_get_is_a_use_even_if_there_is_nothing(cut):
+def test_r_qexp_2_a_get_on_an_empty_queue_counts_as_a_use(cut):
     broker = Broker(cut=cut)
     broker.queue("q", expires=1_000)
 
@@ -44,7 +44,7 @@ def test_r_qexp_2_a_get_is_a_use_even_if_there_is_nothing(cut):
 
 
 @CUT
-def test_r_qexp_2_declaring_again_is_a_use(cut):
+def test_r_qexp_2_redeclaring_counts_as_a_use(cut):
     broker = Broker(cut=cut)
     broker.queue("q", expires=1_000)
 
@@ -57,7 +57,7 @@ def test_r_qexp_2_declaring_again_is_a_use(cut):
 
 
 @CUT
-def test_r_qexp_3_with_a_consumer_the_lease_does_not_run(cut):
+def test_r_qexp_3_a_queue_with_a_consumer_does_not_expire(cut):
     broker = Broker(cut=cut)
     broker.queue("q", expires=1_000)
     broker.consume("q", "one")
@@ -75,8 +75,8 @@ def test_r_qexp_3_with_a_consumer_the_lease_does_not_run(cut):
 
 
 @CUT
-def test_an_expires_by_policy_begins_when_it_is_set(cut):
-    """R-POL-8: a queue unused for long is not deleted on the spot."""
+def test_an_expires_set_by_policy_starts_when_the_policy_is_set(cut):
+    """R-POL-8: a queue that has long been unused is not deleted at once."""
     broker = Broker(cut=cut)
     broker.queue("q")
 
@@ -89,7 +89,7 @@ def test_an_expires_by_policy_begins_when_it_is_set(cut):
 
 
 @CUT
-def test_an_expires_taken_away_lets_the_queue_live(cut):
+def test_a_queue_whose_expires_is_removed_does_not_expire(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.policy("p", "q", {"expires": 1_000})
@@ -103,7 +103,7 @@ def test_an_expires_taken_away_lets_the_queue_live(cut):
 
 @CUT
 @pytest.mark.parametrize("how", ["cancel", "close"])
-def test_r_gone_3_an_auto_delete_queue_goes_with_its_last_consumer(cut, how):
+def test_r_gone_3_an_auto_delete_queue_is_deleted_with_its_last_consumer(cut, how):
     broker = Broker(cut=cut)
     broker.queue("q", auto_delete=True)
     broker.publish("", "q", "m1")
@@ -136,8 +136,8 @@ def test_an_auto_delete_queue_that_never_had_a_consumer_stays(cut):
 
 
 @CUT
-def test_deleting_a_queue_ends_its_consumers_and_forgets_its_deliveries(cut):
-    """R-GONE-2; what the channels have of other queues stays theirs."""
+def test_deleting_a_queue_cancels_its_consumers_and_drops_its_deliveries(cut):
+    """R-GONE-2; the channels keep their deliveries of other queues."""
     broker = Broker(cut=cut)
     for name in ("q", "r"):
         broker.queue(name)
@@ -160,7 +160,7 @@ def test_deleting_a_queue_ends_its_consumers_and_forgets_its_deliveries(cut):
 
 
 @CUT
-def test_a_queue_declared_again_begins_empty_and_unbound(cut):
+def test_a_queue_declared_after_its_deletion_is_empty_and_unbound(cut):
     """R-ROUTE-11."""
     broker = Broker(cut=cut)
     for _ in range(2):
@@ -176,7 +176,7 @@ def test_a_queue_declared_again_begins_empty_and_unbound(cut):
 
 
 @CUT
-def test_r_gone_1_a_purge_takes_ready_messages_only(cut):
+def test_r_gone_1_a_purge_removes_only_ready_messages(cut):
     broker = Broker(cut=cut)
     broker.queue("q", dead_letter_exchange="", dead_letter_routing_key="dead", message_ttl=100)
     broker.queue("dead")
@@ -219,7 +219,7 @@ def test_r_pol_8_a_new_length_limit_trims_at_once(cut):
 
 
 @CUT
-def test_r_pol_8_a_new_message_ttl_counts_for_later_arrivals_only(cut):
+def test_r_pol_8_a_new_message_ttl_applies_only_to_later_messages(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.publish("", "q", "m1")
@@ -238,7 +238,7 @@ def test_r_pol_8_a_new_message_ttl_counts_for_later_arrivals_only(cut):
 
 
 @CUT
-def test_r_pol_8_a_new_dead_letter_exchange_counts_for_messages_that_wait(cut):
+def test_r_pol_8_a_new_dead_letter_exchange_applies_to_waiting_messages(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
     broker.queue("dead")
@@ -251,7 +251,7 @@ def test_r_pol_8_a_new_dead_letter_exchange_counts_for_messages_that_wait(cut):
 
 
 @CUT
-def test_r_pol_8_a_new_overflow_counts_for_later_arrivals(cut):
+def test_r_pol_8_a_new_overflow_applies_to_later_messages(cut):
     broker = Broker(cut=cut)
     broker.queue("q", max_length=1)
     broker.publish("", "q", "m1")
@@ -262,7 +262,7 @@ def test_r_pol_8_a_new_overflow_counts_for_later_arrivals(cut):
 
 
 @CUT
-def test_a_new_delivery_limit_of_a_quorum_queue_counts_from_the_next_return(cut):
+def test_a_new_delivery_limit_of_a_quorum_queue_applies_from_the_next_requeue(cut):
     """R-DLV-2."""
     broker = Broker(cut=cut)
     broker.quorum("q")
@@ -279,7 +279,7 @@ def test_a_new_delivery_limit_of_a_quorum_queue_counts_from_the_next_return(cut)
 
 
 @CUT
-def test_r_ae_5_an_alternate_exchange_by_policy_counts_from_the_next_publish(cut):
+def test_r_ae_5_an_alternate_exchange_by_policy_applies_from_the_next_publish(cut):
     broker = Broker(cut=cut)
     broker.exchange("x")
     broker.queue("spare")
@@ -293,7 +293,7 @@ def test_r_ae_5_an_alternate_exchange_by_policy_counts_from_the_next_publish(cut
     assert broker.story() == ["m1 unroutable", "m2 enqueued in spare", "m3 unroutable"]
 
 
-def test_the_depth_of_a_queue_counts_what_is_ready():
+def test_the_depth_of_a_queue_is_its_ready_messages():
     broker = Broker()
     broker.queue("q")
     for body in ("m1", "m2", "m3"):

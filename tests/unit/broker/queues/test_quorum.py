@@ -1,4 +1,4 @@
-"""Quorum queues: limits, returns, delivery limits, two priority levels."""
+"""Quorum queues: limits, requeueing, delivery limits, two priority levels."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def publish(broker: Broker, *bodies: str, queue: str = "q") -> list[bool]:
 
 
 @CUT
-def test_r_len_15_reject_publish_is_soft_and_lasts_until_four_fifths(cut):
+def test_r_len_15_reject_publish_is_soft_and_ends_at_four_fifths_of_the_limit(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", max_length=5, overflow="reject-publish")
 
@@ -41,7 +41,7 @@ def test_r_len_15_bytes_count_like_messages(cut):
 
 
 @CUT
-def test_a_purge_and_a_timer_let_a_full_queue_accept_again(cut):
+def test_a_full_queue_accepts_again_after_a_purge_or_an_expiry(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", max_length=0, overflow="reject-publish", message_ttl=100)
     publish(broker, "m1")
@@ -84,7 +84,7 @@ def test_r_len_14_reject_publish_dlx_behaves_as_drop_head(cut):
 
 
 @CUT
-def test_r_len_16_several_heads_dropped_at_once_are_published_newest_first(cut):
+def test_r_len_16_heads_dropped_together_are_dead_lettered_newest_first(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", max_length_bytes=4, dead_letter_exchange="", dead_letter_routing_key="dead")
     broker.queue("dead")
@@ -95,7 +95,7 @@ def test_r_len_16_several_heads_dropped_at_once_are_published_newest_first(cut):
 
 
 @CUT
-def test_r_set_7_returned_messages_come_first_in_order_of_return(cut):
+def test_r_set_7_requeued_messages_come_first_in_order_of_their_requeueing(cut):
     broker = Broker(cut=cut)
     broker.quorum("q")
     publish(broker, "1", "2", "3", "4")
@@ -107,7 +107,7 @@ def test_r_set_7_returned_messages_come_first_in_order_of_return(cut):
 
 
 @CUT
-def test_r_set_7_on_3_10_without_delivery_limit_they_go_to_the_tail(cut):
+def test_r_set_7_on_3_10_without_a_delivery_limit_requeued_messages_go_to_the_tail(cut):
     broker = Broker(cut=cut, compat="3.10")
     broker.quorum("q")
     publish(broker, "1", "2", "3", "4")
@@ -119,7 +119,7 @@ def test_r_set_7_on_3_10_without_delivery_limit_they_go_to_the_tail(cut):
 
 
 @CUT
-def test_r_set_7_on_3_10_the_loss_of_a_channel_puts_them_in_front(cut):
+def test_r_set_7_on_3_10_messages_of_a_lost_channel_come_first(cut):
     broker = Broker(cut=cut, compat="3.10")
     broker.quorum("q")
     publish(broker, "1", "2", "3")
@@ -132,7 +132,7 @@ def test_r_set_7_on_3_10_the_loss_of_a_channel_puts_them_in_front(cut):
 
 @CUT
 @pytest.mark.parametrize("limit", [0, 2])
-def test_r_dlv_2_a_message_is_delivered_at_most_one_time_more_than_its_limit(cut, limit):
+def test_r_dlv_2_a_message_is_delivered_at_most_once_more_than_its_limit(cut, limit):
     broker = Broker(cut=cut)
     broker.quorum(
         "q", delivery_limit=limit, dead_letter_exchange="", dead_letter_routing_key="dead"
@@ -163,7 +163,7 @@ def test_r_dlv_5_the_default_limit_is_20_on_4_0_and_can_be_switched_off(cut):
 
 
 @CUT
-def test_r_dlv_7_a_rejected_message_shows_a_stale_count_in_the_next_quorum_queue_until_returned(
+def test_r_dlv_7_a_rejected_message_shows_a_stale_count_in_the_next_quorum_queue_until_requeued(
     cut,
 ):
     broker = Broker(cut=cut)
@@ -182,7 +182,7 @@ def test_r_dlv_7_a_rejected_message_shows_a_stale_count_in_the_next_quorum_queue
 
 
 @CUT
-def test_r_pri_7_a_normal_message_never_overtakes_a_high_one_that_came_before_it(cut):
+def test_r_pri_7_a_normal_message_never_overtakes_an_earlier_high_message(cut):
     broker = Broker(cut=cut)
     broker.quorum("q")
     broker.publish("", "q", "n0")
@@ -195,7 +195,7 @@ def test_r_pri_7_a_normal_message_never_overtakes_a_high_one_that_came_before_it
 
 
 @CUT
-def test_r_pri_7_two_high_messages_are_served_to_one_normal(cut):
+def test_r_pri_7_two_high_messages_are_served_for_each_normal_message(cut):
     broker = Broker(cut=cut)
     broker.quorum("q")
     for number in range(4):
@@ -216,7 +216,7 @@ def test_r_pri_7_on_3_10_priorities_are_ignored(cut):
 
 
 @CUT
-def test_a_purge_takes_returned_high_and_normal_messages(cut):
+def test_a_purge_removes_requeued_high_and_normal_messages(cut):
     broker = Broker(cut=cut)
     broker.quorum("q")
     for priority in (0, 9, 0, 9):
@@ -229,7 +229,7 @@ def test_a_purge_takes_returned_high_and_normal_messages(cut):
 
 
 @CUT
-def test_r_pri_7_a_purge_begins_the_two_to_one_count_anew(cut):
+def test_r_pri_7_a_purge_restarts_the_two_to_one_count(cut):
     broker = Broker(cut=cut)
     broker.quorum("q")
     for body in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""R-DLV-7: what 4.0 remembers of a message's failures in quorum queues, as recorded on 4.0.5."""
+"""R-DLV-7: how 4.0 counts a message's failures in quorum queues, as recorded on 4.0.5."""
 
 import pytest
 
@@ -17,13 +17,13 @@ def a_broker(cut, compat="4.0", **arguments):
 
 
 def count_in(broker, queue="dead"):
-    """The delivery count that the first get of a queue shows."""
+    """The delivery count in the first get of a queue."""
     return next(iter(broker.get(queue, "seen"))).delivery_count
 
 
 @CUT
 @pytest.mark.parametrize(("compat", "counts"), [("4.0", [1, 2]), ("3.10", [0, 0])])
-def test_every_rejection_in_a_quorum_queue_counts_and_the_count_survives_a_classic_queue(
+def test_every_rejection_in_a_quorum_queue_is_counted_even_across_a_classic_queue(
     cut, compat, counts
 ):
     broker = Broker(cut=cut, compat=compat)
@@ -54,7 +54,9 @@ def test_every_rejection_in_a_quorum_queue_counts_and_the_count_survives_a_class
         ("delivery_limit", {"delivery_limit": 0}),
     ],
 )
-def test_a_lost_channel_counts_whatever_the_message_dies_of(cut, compat, count, reason, arguments):
+def test_a_lost_channel_is_counted_whatever_the_reason_of_death(
+    cut, compat, count, reason, arguments
+):
     broker = a_broker(cut, compat, **arguments)
     broker.get("q", "g")
     broker.close_channel()
@@ -66,7 +68,7 @@ def test_a_lost_channel_counts_whatever_the_message_dies_of(cut, compat, count, 
 
 
 @CUT
-def test_a_requeue_does_not_count(cut):
+def test_a_requeue_is_not_counted(cut):
     broker = a_broker(cut, message_ttl=50)
     broker.get("q", "g")
     broker.reject("g/0", requeue=True)
@@ -76,7 +78,7 @@ def test_a_requeue_does_not_count(cut):
 
 
 @CUT
-def test_a_lost_channel_and_a_rejection_are_two(cut):
+def test_a_lost_channel_and_a_rejection_count_as_two(cut):
     broker = a_broker(cut)
     broker.get("q", "g")
     broker.close_channel()
@@ -87,7 +89,7 @@ def test_a_lost_channel_and_a_rejection_are_two(cut):
 
 
 @CUT
-def test_at_least_once_carries_the_count_too(cut):
+def test_at_least_once_dead_letters_keep_the_count(cut):
     broker = a_broker(cut, dead_letter_strategy="at-least-once", overflow="reject-publish")
     broker.get("q", "g")
     broker.reject("g/0")
@@ -96,7 +98,7 @@ def test_at_least_once_carries_the_count_too(cut):
 
 
 @CUT
-def test_a_message_turned_away_by_a_full_queue_keeps_its_count(cut):
+def test_a_message_refused_by_a_full_queue_keeps_its_count(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", dead_letter_exchange="", dead_letter_routing_key="full")
     broker.queue("full", max_length=0, overflow="reject-publish-dlx", **TO_DEAD)

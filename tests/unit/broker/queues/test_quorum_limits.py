@@ -9,7 +9,7 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 @CUT
-def test_r_ttl_12_messages_expire_and_consumers_are_served_before_limits_act(cut):
+def test_r_ttl_12_messages_expire_and_consumers_are_served_before_limits_apply(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", message_ttl=100, max_length=0)
     broker.consume("q", "c", prefetch=1)
@@ -26,7 +26,7 @@ def test_r_ttl_12_messages_expire_and_consumers_are_served_before_limits_act(cut
 
 
 @CUT
-def test_a_dead_letter_sent_at_most_once_is_taken_in_by_a_full_quorum_queue(cut):
+def test_a_full_quorum_queue_accepts_at_most_once_dead_letters(cut):
     broker = Broker(cut=cut)
     broker.quorum("full", max_length=0, overflow="reject-publish")
     broker.queue("work", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="full")
@@ -38,7 +38,7 @@ def test_a_dead_letter_sent_at_most_once_is_taken_in_by_a_full_quorum_queue(cut)
 
 
 @CUT
-def test_r_ttl_4_ttl_0_is_handed_to_a_waiting_consumer_and_expires_without_one(cut):
+def test_r_ttl_4_a_message_with_ttl_0_goes_to_a_waiting_consumer_or_expires(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="dead")
     broker.queue("dead")
@@ -54,7 +54,7 @@ def test_r_ttl_4_ttl_0_is_handed_to_a_waiting_consumer_and_expires_without_one(c
 @pytest.mark.parametrize(
     ("overflow", "deaths"), [("drop-head", ["a maxlen"]), ("reject-publish", ["a expired"])]
 )
-def test_a_length_limit_acts_before_ttl_0(cut, overflow, deaths):
+def test_a_length_limit_applies_before_ttl_0(cut, overflow, deaths):
     broker = Broker(cut=cut)
     broker.quorum(
         "q",
@@ -76,7 +76,7 @@ def test_a_length_limit_acts_before_ttl_0(cut, overflow, deaths):
 
 
 @CUT
-def test_classic_queues_expire_before_quorum_queues_at_one_instant(cut):
+def test_classic_queues_expire_before_quorum_queues_at_the_same_instant(cut):
     broker = Broker(cut=cut)
     limits = {"message_ttl": 5, "dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
     broker.quorum("first", **limits)
@@ -91,7 +91,9 @@ def test_classic_queues_expire_before_quorum_queues_at_one_instant(cut):
 
 @CUT
 @pytest.mark.parametrize(("compat", "left"), [("4.0", ["a", "b", "d"]), ("3.10", ["a", "b"])])
-def test_a_full_queue_whose_limits_go_accepts_again_on_4_0_and_never_on_3_10(cut, compat, left):
+def test_a_full_queue_whose_limits_are_removed_accepts_again_on_4_0_and_never_on_3_10(
+    cut, compat, left
+):
     broker = Broker(cut=cut, compat=compat)
     broker.quorum("q")
     broker.policy("p", "q", {"max-length": 1, "overflow": "reject-publish"})
@@ -104,8 +106,8 @@ def test_a_full_queue_whose_limits_go_accepts_again_on_4_0_and_never_on_3_10(cut
 
 
 @CUT
-def test_heads_dropped_while_other_dead_letters_wait_leave_those_alone(cut):
-    """R-LEN-16: two copies die at once, and the first of them displaces the head elsewhere."""
+def test_heads_dropped_while_other_dead_letters_wait_do_not_affect_them(cut):
+    """R-LEN-16: two copies die at once, and the first dead letter drops the head of its target."""
     broker = Broker(cut=cut)
     broker.queue("dead")
     broker.quorum("full", max_length=1, dead_letter_exchange="", dead_letter_routing_key="dead")

@@ -1,4 +1,4 @@
-"""Purges, deletions and deliveries of very many copies: in portions, with nothing lost."""
+"""Purges, deletions and deliveries of very many copies happen in portions and lose nothing."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def a_broker(count: int, *, cut: bool = False, name: str = "q", **arguments: obj
 
 
 def portions(broker: Broker, kind: Kind, count: int) -> list[int]:
-    """How many events of a kind there were by each continuation."""
+    """The number of events of a kind after each continuation."""
     seen = []
     for portion in range(count):
         broker.at(portion * unfinished.CONTINUE_AFTER_MS)
@@ -67,8 +67,8 @@ def test_a_large_purge_is_answered_at_once_and_recorded_in_portions(cut, argumen
     ("command", "kind"),
     [(commands.Purge(queue="q"), Kind.PURGED), (commands.DeleteQueue(queue="q"), Kind.DELETED)],
 )
-def test_copies_count_as_resident_until_their_events_follow(cut, arguments, command, kind):
-    """The balance holds the batch's count of resident copies against the events."""
+def test_purged_copies_count_as_resident_until_their_events_follow(cut, arguments, command, kind):
+    """The balance compares the batch's number of resident copies with the events."""
     broker = a_broker(10, cut=cut, **arguments)
 
     broker.do(command)
@@ -153,7 +153,7 @@ def test_a_paused_queue_can_be_deleted(cut):
     assert portions(broker, Kind.DELETED, 4) == [4, 8, 10, 10]
 
 
-def test_a_batch_does_a_bounded_number_of_portions_and_the_next_one_goes_on(monkeypatch):
+def test_a_batch_does_a_bounded_number_of_portions_and_the_next_batch_continues(monkeypatch):
     monkeypatch.setattr(unfinished, "PORTIONS_PER_BATCH", 1)
     broker = a_broker(10)
     broker.do(commands.Purge(queue="q"))
@@ -183,7 +183,7 @@ def test_an_overview_names_paused_queues():
 
 
 @CUT
-def test_two_paused_queues_take_turns_after_the_detached_copies(cut):
+def test_two_paused_queues_alternate_after_the_detached_copies(cut):
     broker = a_broker(10, cut=cut, name="first")
     for name in ("second", "purged"):
         broker.queue(name)

@@ -1,4 +1,4 @@
-"""State as bytes: every value survives, versions are checked, layouts do not change unnoticed."""
+"""State as bytes: values stay equal, versions are checked, and layout changes are noticed."""
 
 import hashlib
 import re
@@ -45,7 +45,7 @@ TABLE: dict[str, Any] = {
 
 
 def typed(value: object) -> object:
-    """A value with the types inside, since True equals 1 and 1 equals 1.0."""
+    """A value with the types of its parts, since True equals 1 and 1 equals 1.0."""
     match value:
         case list():
             return [typed(item) for item in value]
@@ -56,7 +56,7 @@ def typed(value: object) -> object:
 
 
 @pytest.mark.parametrize("table", [None, {}, TABLE, *({name: TABLE[name]} for name in TABLE)])
-def test_a_table_comes_back_with_the_same_types(table):
+def test_a_decoded_table_has_the_same_types(table):
     assert typed(decode_table(encode_table(table))) == typed(table)
 
 
@@ -85,7 +85,7 @@ def a_copy(number: int, envelope: Envelope) -> Copy:
 
 
 def plain(value: Any) -> Any:
-    """A record as builtins, envelopes included."""
+    """A record and its envelopes as builtins."""
     if isinstance(value, Envelope):
         kept = set(Envelope.__slots__) - {"at_rest"}
         return {name: plain(getattr(value, name)) for name in kept}
@@ -96,7 +96,7 @@ def plain(value: Any) -> Any:
     return typed(value)
 
 
-def test_a_page_of_copies_comes_back_whole_and_writes_a_shared_envelope_once():
+def test_a_page_of_copies_is_decoded_unchanged_and_has_a_shared_envelope_once():
     shared, other = an_envelope(), Envelope("", ("work",))
     copies = [a_copy(1, shared), a_copy(2, other), a_copy(3, shared)]
 
@@ -108,7 +108,7 @@ def test_a_page_of_copies_comes_back_whole_and_writes_a_shared_envelope_once():
     assert len(data) < len(COPIES.encode([a_copy(n, an_envelope()) for n in range(3)]))
 
 
-def test_deliveries_and_held_copies_come_back_whole():
+def test_deliveries_and_held_copies_are_decoded_unchanged():
     delivery = Delivery(1, 2, 3, 4, a_copy(1, an_envelope()))
     held = Held(a_copy(1, an_envelope()), "expired", 5, ("a",), held=True)
 
@@ -116,7 +116,7 @@ def test_deliveries_and_held_copies_come_back_whole():
     assert plain(HELD.decode(HELD.encode([held]))) == plain([held])
 
 
-def test_state_of_a_newer_version_is_refused_in_words():
+def test_state_of_a_newer_version_is_refused_with_a_remedy():
     store = MemoryStore()
     Shard(ShardConfig(), store).finish()
     store.values["header"] = bytes((encoding.STATE_VERSION + 1,)) + store.values["header"][1:]
@@ -176,7 +176,7 @@ def _structs_in(kind: Any) -> list[Any]:
 
 
 def test_a_changed_layout_needs_a_new_version_and_an_upgrade():
-    """Whoever changes a record: raise STATE_VERSION, add to UPGRADES, then renew this digest."""
+    """After a change to a record, raise STATE_VERSION, extend UPGRADES, and renew this digest."""
     records = (
         HeaderRecord,
         TopologyRecord,
@@ -186,8 +186,8 @@ def test_a_changed_layout_needs_a_new_version_and_an_upgrade():
         Copy,
         Delivery,
         Held,
-        encoding._Page,  # noqa: SLF001 - its layout is state
-        encoding._EnvelopeRecord,  # noqa: SLF001 - what its envelopes are
+        encoding._Page,  # noqa: SLF001 - its layout is part of the state
+        encoding._EnvelopeRecord,  # noqa: SLF001 - the records of its envelopes
     )
     layout = "\n".join(shape_of(record) for record in records)
 

@@ -1,4 +1,4 @@
-"""The paging of copies: what is in memory, what is a page, what is read and written."""
+"""The paging of copies: which are in memory, and which pages are read and written."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def reopened(store: MemoryStore, fifo: Fifo[Copy]) -> Fifo[Copy]:
 
 
 @pytest.mark.parametrize("count", range(15))
-def test_what_goes_in_comes_out_in_order(count):
+def test_copies_leave_in_the_order_of_arrival(count):
     fifo = a_fifo(*range(count))
 
     assert len(fifo) == count
@@ -50,7 +50,7 @@ def test_what_goes_in_comes_out_in_order(count):
 
 
 @pytest.mark.parametrize("count", range(15))
-def test_it_comes_out_in_order_after_a_rest_and_leaves_no_page_behind(count):
+def test_saved_copies_leave_in_order_and_no_page_remains(count):
     store = MemoryStore()
     fifo = reopened(store, a_fifo(*range(count), store=store))
 
@@ -62,7 +62,7 @@ def test_it_comes_out_in_order_after_a_rest_and_leaves_no_page_behind(count):
 
 
 @pytest.mark.parametrize("taken", range(12))
-def test_a_rest_in_the_middle_of_a_page_remembers_how_many_were_taken(taken):
+def test_saving_in_the_middle_of_a_page_keeps_the_number_of_taken_copies(taken):
     store = MemoryStore()
     fifo = reopened(store, a_fifo(*range(12), store=store))
     first = [fifo.popleft().position for _ in range(taken)]
@@ -73,7 +73,7 @@ def test_a_rest_in_the_middle_of_a_page_remembers_how_many_were_taken(taken):
     assert store.values == {}
 
 
-def test_a_page_is_not_written_again_while_it_is_taken_from():
+def test_a_page_is_not_rewritten_while_copies_are_taken_from_it():
     store = MemoryStore()
     fifo = reopened(store, a_fifo(*range(9), store=store))
     before = dict(store.values)
@@ -85,7 +85,7 @@ def test_a_page_is_not_written_again_while_it_is_taken_from():
     assert store.values == before
 
 
-def test_a_few_copies_rest_in_the_record_itself():
+def test_a_few_copies_are_stored_in_the_record_itself():
     store = MemoryStore()
     record = a_fifo(1, store=store).save()
 
@@ -97,7 +97,7 @@ def test_a_few_copies_rest_in_the_record_itself():
 
 @pytest.mark.parametrize("count", range(12))
 @pytest.mark.parametrize("rest", [False, True])
-def test_what_is_put_in_front_comes_first(count, rest):
+def test_copies_put_in_front_leave_first(count, rest):
     store = MemoryStore()
     fifo = a_fifo(*range(100, 112), store=store)
     if rest:
@@ -112,7 +112,7 @@ def test_what_is_put_in_front_comes_first(count, rest):
     assert store.values == {}
 
 
-def test_putting_in_front_of_nothing_works():
+def test_copies_can_be_put_in_front_of_an_empty_fifo():
     fifo = a_fifo()
     for position in (3, 2, 1):
         fifo.appendleft(a_copy(position))
@@ -120,7 +120,7 @@ def test_putting_in_front_of_nothing_works():
     assert positions(fifo) == [1, 2, 3]
 
 
-def test_putting_many_in_front_makes_pages():
+def test_many_copies_put_in_front_are_stored_in_pages():
     store = MemoryStore()
     fifo = a_fifo(store=store)
     for position in reversed(range(10)):
@@ -130,7 +130,7 @@ def test_putting_many_in_front_makes_pages():
     assert positions(fifo) == list(range(10))
 
 
-def test_appending_goes_on_after_everything_was_taken():
+def test_copies_can_be_appended_after_all_were_taken():
     store = MemoryStore()
     fifo = reopened(store, a_fifo(*range(7), store=store))
     taken = [fifo.popleft().position for _ in range(7)]
@@ -140,7 +140,7 @@ def test_appending_goes_on_after_everything_was_taken():
     assert taken + positions(fifo) == list(range(20))
 
 
-def test_returned_copies_come_by_position_whatever_the_order_of_their_return():
+def test_requeued_copies_leave_by_position_whatever_the_order_of_requeueing():
     """R-SET-2."""
     store = MemoryStore()
     returned = RequeuedCopies(store, "p")
@@ -164,7 +164,7 @@ def at(position: int) -> Callable[[Copy], bool]:
 
 @pytest.mark.parametrize("wanted", range(14))
 @pytest.mark.parametrize("at_rest", [False, True])
-def test_a_copy_is_extracted_from_any_place_and_no_page_stays_behind(wanted, at_rest):
+def test_a_copy_is_extracted_from_any_place_and_no_page_remains(wanted, at_rest):
     store = MemoryStore()
     fifo = a_fifo(*range(14), store=store)
     taken = [fifo.popleft().position for _ in range(2)]
@@ -196,7 +196,7 @@ def test_a_page_whose_last_copy_is_extracted_is_deleted(monkeypatch):
 
 
 @pytest.mark.parametrize("first", [1, 5, 9])
-def test_returned_copies_are_extracted_from_any_run(first):
+def test_requeued_copies_are_extracted_from_any_run(first):
     store = MemoryStore()
     returned = RequeuedCopies(store, "p")
     for position in (5, 3, 9, 4, 1, 7, 8, 2, 6):
@@ -213,7 +213,7 @@ def test_returned_copies_are_extracted_from_any_run(first):
     assert store.values == {}
 
 
-def test_a_run_that_lost_its_only_copy_is_gone():
+def test_a_run_that_lost_its_only_copy_is_removed():
     returned = RequeuedCopies(MemoryStore(), "p")
     returned.insert(a_copy(5), 5)
 
@@ -221,7 +221,7 @@ def test_a_run_that_lost_its_only_copy_is_gone():
     assert not returned
 
 
-def test_a_run_that_grew_at_its_head_is_found_by_its_new_head_alone():
+def test_a_run_extended_at_its_head_is_found_only_by_its_new_head():
     returned = RequeuedCopies(MemoryStore(), "p")
     for position in (5, 3):
         returned.insert(a_copy(position), position)
@@ -232,7 +232,7 @@ def test_a_run_that_grew_at_its_head_is_found_by_its_new_head_alone():
     assert returned.head().position == 7
 
 
-def test_copies_returned_in_order_or_in_reverse_make_one_run():
+def test_copies_requeued_in_order_or_in_reverse_make_one_run():
     for order in (range(10), reversed(range(10))):
         returned = RequeuedCopies(MemoryStore(), "p")
         for position in order:
@@ -241,7 +241,7 @@ def test_copies_returned_in_order_or_in_reverse_make_one_run():
         assert len(returned.save()) == 1
 
 
-def test_a_missing_page_stops_the_shard():
+def test_a_missing_page_is_an_error():
     store = MemoryStore()
     fifo = reopened(store, a_fifo(*range(9), store=store))
     store.values.clear()

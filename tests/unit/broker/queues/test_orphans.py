@@ -12,7 +12,7 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 def a_broker(*, cut: bool = False, queue: str = "work", **arguments: object) -> Broker:
-    """`work` names the exchange `alt` as its alternate; `alt` leads to the queue `spare`."""
+    """`work` has the alternate exchange `alt`, to which the queue `spare` is bound."""
     broker = Broker(cut=cut)
     broker.exchange("alt", "fanout")
     broker.queue("spare")
@@ -38,7 +38,7 @@ def test_r_qpid_1_a_rejected_message_goes_to_the_queues_alternate_exchange(cut):
 
 @CUT
 def test_r_qpid_1_orphans_go_to_the_alternate_exchange_in_queue_order(cut):
-    """R-QPID-10; copies acquired by consumers have their place among them."""
+    """R-QPID-10; copies acquired by consumers keep their place in this order."""
     broker = a_broker(cut=cut)
     for number in range(4):
         broker.publish("", "work", f"m{number}")
@@ -55,7 +55,7 @@ def test_r_qpid_1_orphans_go_to_the_alternate_exchange_in_queue_order(cut):
 
 
 @CUT
-def test_r_qpid_10_orphans_of_a_priority_queue_leave_in_its_order(cut):
+def test_r_qpid_10_orphans_of_a_priority_queue_leave_in_priority_order(cut):
     broker = a_broker(cut=cut, max_priority=5)
     broker.publish("", "work", "low")
     broker.publish("", "work", "high", priority=9)
@@ -72,7 +72,7 @@ def test_r_qpid_10_orphans_of_a_priority_queue_leave_in_its_order(cut):
 
 
 @CUT
-def test_r_qpid_10_orphans_of_a_quorum_queue_leave_in_its_order(cut):
+def test_r_qpid_10_orphans_of_a_quorum_queue_leave_in_queue_order(cut):
     broker = a_broker(cut=cut, queue_type="quorum")
     for number in range(4):
         broker.publish("", "work", f"m{number}")
@@ -98,7 +98,7 @@ def test_r_qpid_2_without_an_alternate_exchange_orphans_are_deleted():
     assert broker.story() == ["m1 deleted in work", "m2 deleted in work"]
 
 
-def test_r_qpid_2_a_missing_alternate_exchange_discards():
+def test_r_qpid_2_a_missing_alternate_exchange_discards_the_orphans():
     broker = Broker()
     broker.queue("work", alternate_exchange="none")
     broker.publish("", "work", "m1")
@@ -128,7 +128,7 @@ def test_r_qpid_4_the_whole_chain_of_alternate_exchanges_is_tried(levels):
     assert broker.story()[2] == "m1 rerouted in work, rejected, to spare"
 
 
-def test_a_missing_second_alternate_is_warned_of():
+def test_a_missing_second_alternate_causes_a_warning():
     broker = Broker()
     broker.exchange("first", "direct", arguments={"alternate-exchange": "gone"})
     broker.queue("work", alternate_exchange="first")
@@ -163,7 +163,7 @@ def test_r_qpid_5_a_rerouted_message_is_not_rerouted_again(cut):
 
 
 @pytest.mark.parametrize("by_policy", [False, True])
-def test_r_qpid_5_a_queue_can_reroute_every_time(by_policy):
+def test_r_qpid_5_a_queue_can_be_configured_to_reroute_every_time(by_policy):
     broker = Broker()
     if by_policy:
         broker.queue("work", alternate_exchange="amq.fanout")
@@ -201,7 +201,7 @@ def test_r_qpid_8_a_requeue_never_reroutes():
     assert broker.story()[2:] == ["m1 requeued in work"]
 
 
-def test_r_qpid_9_an_exchange_in_use_as_a_queues_alternate_cannot_be_deleted():
+def test_r_qpid_9_the_alternate_exchange_of_a_queue_cannot_be_deleted():
     broker = a_broker()
 
     refused = broker.refusal(commands.DeleteExchange(exchange="alt"))
@@ -211,7 +211,7 @@ def test_r_qpid_9_an_exchange_in_use_as_a_queues_alternate_cannot_be_deleted():
     assert broker.refusal(commands.DeleteExchange(exchange="alt")) is None
 
 
-def test_with_a_dead_letter_exchange_only_orphans_go_to_the_alternate_exchange():
+def test_with_a_dead_letter_exchange_the_alternate_exchange_gets_only_orphans():
     broker = a_broker(dead_letter_exchange="", dead_letter_routing_key="dead")
     broker.queue("dead")
     broker.publish("", "work", "m1")
@@ -228,7 +228,7 @@ def test_with_a_dead_letter_exchange_only_orphans_go_to_the_alternate_exchange()
 
 
 @CUT
-def test_orphans_of_expired_and_auto_deleted_queues_are_rerouted_too(cut):
+def test_orphans_of_expired_and_auto_deleted_queues_are_rerouted(cut):
     broker = a_broker(cut=cut, expires=1_000)
     broker.queue("auto", alternate_exchange="alt", auto_delete=True)
     broker.publish("", "work", "m1")
@@ -249,7 +249,7 @@ def test_orphans_of_expired_and_auto_deleted_queues_are_rerouted_too(cut):
 
 @CUT
 def test_orphans_that_reach_a_queue_about_to_be_deleted_are_orphans_there(cut):
-    """Both queues go with their channel; nothing may arrive in a queue that is gone."""
+    """Both queues are deleted with their channel; nothing may arrive in a deleted queue."""
     broker = Broker(cut=cut)
     for name, arguments in (("a", {"alternate_exchange": "amq.fanout"}), ("b", {})):
         declaration = a_queue(name, exclusive=True, **arguments)
@@ -268,7 +268,7 @@ def test_orphans_that_reach_a_queue_about_to_be_deleted_are_orphans_there(cut):
 
 
 @CUT
-def test_an_exclusive_queue_is_its_channels_alone_and_goes_with_it(cut):
+def test_an_exclusive_queue_is_usable_only_on_its_channel_and_deleted_with_it(cut):
     broker = Broker(cut=cut)
     declare = commands.DeclareQueue(queue=Queue("mine", exclusive=True), channel="c1")
     assert broker.answer(declare) == {"queue": "mine", "ready": 0, "consumers": 0}

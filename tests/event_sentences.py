@@ -1,4 +1,4 @@
-"""What came of a batch, in words: one sentence an event, and what publishers were told."""
+"""A batch's events as sentences, and its replies to publishers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from streaming.broker.shard import Batch
 from topology.refusals import Refusal
 
 
-def sayings(bodies: list[str], batch: Batch) -> Iterator[str]:
-    """The events of copies as sentences; other kinds are left out."""
+def sentences(bodies: list[str], batch: Batch) -> Iterator[str]:
+    """The events of copies as sentences, without other kinds of events."""
     events = batch.events
     deaths = {
         row: (plan, outcome, targets)
@@ -37,12 +37,12 @@ def died(plan: DeathOutcome, outcome: str, targets: tuple[str, ...]) -> str:
 
 
 def confirms(out: list[Outbound]) -> list[bool]:
-    """The confirms among what a publish brought out."""
+    """The confirms among the outbound records of a publish."""
     return [one.ack for one in out if isinstance(one, ConfirmOut)]
 
 
 def returns(out: list[Outbound]) -> list[tuple[int, str, str, str | None]]:
-    """Code, text, exchange and key of the returns."""
+    """Code, text, exchange and routing key of each returned message."""
     return [
         (one.code, one.text, one.envelope.exchange, one.envelope.routing_keys[0])
         for one in out
@@ -51,5 +51,5 @@ def returns(out: list[Outbound]) -> list[tuple[int, str, str, str | None]]:
 
 
 def error_of(outs: list[Outbound]) -> Refusal | None:
-    """The refusal among what a publish brought out."""
+    """The refusal among the outbound records of a publish."""
     return next((out.refusal for out in outs if isinstance(out, PublishErrorOut)), None)
