@@ -1,0 +1,373 @@
+"""The one printer of every listing: a table that fits the terminal, JSON, or CSV.
+
+| stdout | table |
+|---|---|
+| a terminal, or COLUMNS is set | fits that width: see `_fit` |
+| anything else, or `--wide` | every column, whole values, ISO times |
+
+A value is never broken across lines. To fit, titles become short, free text is cut with an
+ellipsis, then whole columns are left out, the least important first. Below the table stands what
+was left out: columns with the same value in every row, columns without room, and rows.
+"""
+
+import csv
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+import typer
+
+from streaming.cli.listing.times import relative, short_times, zone_name
+from streaming.cli.listing.view import View
+from streaming.cli.output import compact, print_json, printable
+from topology.suggestions import did_you_mean
+
+Row = Mapping[str, Any]
+
+MIN_FREE: Final = 16
+"""Free text is not cut below this many characters."""
+
+MAX_FREE: Final = 200
+"""Free text is cut here in a table that has no width."""
+
+_GAP: Final = 2
+_NOTHING: Final = (None, "", (), [], {})
+
+
+class Column(NamedTuple):
+    """A column of a listing.
+
+    Attributes:
+        name: its key in a row, and its title.
+        rank: when to leave it out to save room: the highest first, 0 never. A column of rank 0 is
+            printed even if all its values are equal.
+        short: a shorter title, and another name that `--columns` and `--sort` accept.
+        kind: `free` may be cut; an `instant` is printed at its time, an `age` as a distance.
+    """
+
+    name: str
+    rank: int = 5
+    short: str = ""
+    kind: Literal["plain", "free", "instant", "age"] = "plain"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a command lists.
+
+    Attributes:
+        columns: the columns of its table, in order.
+        more: further keys of its rows, for JSON, CSV and `--columns`.
+        cells: how to write a value in a table, by column, where its text does not do.
+    """
+
+    columns: tuple[Column, ...]
+    more: tuple[str, ...] = ()
+    cells: Mapping[str, Any] | None = None
+
+    def column(self, name: str, option: str) -> Column:
+        """The column that a user means.
+
+        Raises:
+            typer.BadParameter: there is no such column.
+        """
+        wanted = name.lower()
+        everything = (*self.columns, *(Column(one, kind="free") for one in self.more))
+        for column in everything:
+            if wanted in {column.name, column.short}:
+                return column
+        names = [column.name for column in everything]
+        what = f"there is no column {name!r}{did_you_mean(wanted, names)}: {', '.join(names)}"
+        raise typer.BadParameter(what, param_hint=option)
+
+    def shown(self, view: View) -> list[Column]:
+        """The columns that `--columns` names, or all of the table."""
+        if view.columns is None:
+            return list(self.columns)
+        return [self.column(name, "--columns") for name in view.columns]
+
+    def check(self, view: View) -> None:
+        """Check `--columns` and `--sort`, before a slow query.
+
+        Raises:
+            typer.BadParameter: a name is not a column.
+        """
+        self.shown(view)
+        if view.sort is not None:
+            self.column(view.sort[0], "--sort")
+
+
+def print_listing(
+    listing: Listing,
+    rows: Sequence[Row],
+    view: View,
+    *,
+    nothing: str = "",
+    left_out: str = "",
+    notes: Sequence[str] = (),
+) -> None:
+    """Print rows as the options ask.
+
+    Args:
+        nothing: what to say if there are no rows; on stderr for JSON and CSV.
+        left_out: says how many rows there are in all, if these are only some.
+        notes: what else to say below a table.
+    """
+    listing.check(view)
+    if view.sort is not None:
+        rows = _sorted(listing, rows, view.sort)
+    width = screen_width()
+    said = [*([nothing] if nothing and not rows else []), *([left_out] if left_out else [])]
+    if view.output == "json":
+        for row in rows:
+            print_json(_chosen(listing, row, view))
+    elif view.output == "csv":
+        _print_csv(listing, rows, view)
+    elif not rows:
+        print(printable(nothing))
+        said = []
+    else:
+        said += _print_table(listing, rows, view, width, [*notes])
+    for line in said:
+        print(printable(line), file=sys.stderr)
+
+
+def print_record(listing: Listing, row: Row, view: View) -> None:
+    """Print one thing: a line per attribute, JSON, or CSV."""
+    columns = listing.shown(view)
+    if view.output != "table":
+        print_listing(listing, [row], view)
+        return
+    if view.columns is None:
+        columns += [Column(name) for name in listing.more if row.get(name) not in _NOTHING]
+    now = datetime.now(UTC)
+    length = max(len(column.name) for column in columns)
+    for column in columns:
+        text = _text(listing, column, row.get(column.name))
+        if column.kind in {"age", "instant"} and text != "-":
+            text = f"{text} ({relative(text, now)})"
+        print(f"{column.name.ljust(length)}  {text}".rstrip())
+
+
+def screen_width() -> int | None:
+    """The width that a table must fit: COLUMNS, or that of the terminal; None: no limit."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _chosen(listing: Listing, row: Row, view: View) -> Row:
+    if view.columns is None:
+        return row
+    return {column.name: row.get(column.name) for column in listing.shown(view)}
+
+
+def _print_csv(listing: Listing, rows: Sequence[Row], view: View) -> None:
+    names = [column.name for column in listing.shown(view)]
+    if view.columns is None:
+        names += listing.more
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_plain(row.get(name)) for name in names])
+
+
+def _plain(value: object) -> str:
+    """A value as text that is not escaped: JSON if it is nested, empty if it is null."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping | list | tuple):
+        return msgspec.json.encode(value).decode()
+    return str(value)
+
+
+def _text(listing: Listing, column: Column, value: object) -> str:
+    """A value as one line that is safe in a terminal; a dash if there is none."""
+    write = (listing.cells or {}).get(column.name)
+    if write is not None:
+        value = write(value)
+    if value in _NOTHING and value is not False:
+        return "-"
+    if isinstance(value, Mapping):
+        return printable(compact(value))
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        value = ", ".join(value)
+    return printable(_plain(value))
+
+
+def _sorted(listing: Listing, rows: Sequence[Row], sort: tuple[str, bool]) -> list[Row]:
+    name, reverse = listing.column(sort[0], "--sort").name, sort[1]
+    known = [row for row in rows if row.get(name) is not None]
+    unknown = [row for row in rows if row.get(name) is None]
+    numeric = all(isinstance(row[name], int | float) for row in known)
+    known.sort(key=lambda row: row[name] if numeric else _plain(row[name]), reverse=reverse)
+    return [*known, *unknown]
+
+
+def _print_table(
+    listing: Listing, rows: Sequence[Row], view: View, width: int | None, notes: list[str]
+) -> list[str]:
+    """Print the table and the notes below it; return the notes that belong on stderr."""
+    columns = listing.shown(view)
+    fitted = width is not None and not view.wide
+    now = datetime.now(UTC)
+    texts = {column.name: _texts(listing, column, rows, now, fitted=fitted) for column in columns}
+    if width is None or view.wide:
+        _print_lines([_Drawn(one, one.name, texts[one.name]) for one in columns], rows)
+        return notes
+    same: list[str] = []
+    if view.columns is None:
+        columns, same = _without_constants(columns, texts, len(rows))
+    drawn, dropped = _fit(columns, texts, width, may_drop=view.columns is None)
+    _print_lines(drawn, rows)
+    shown = [one.column for one in drawn]
+    if same:
+        notes.insert(0, f"In every row: {', '.join(same)}.")
+    if dropped:
+        notes.append(f"No room for {', '.join(dropped)}: --wide shows all columns.")
+    if any(column.kind == "instant" for column in shown):
+        notes.append(f"Times are {zone_name()}.")
+    for note in notes:
+        print("\n".join(textwrap.wrap(printable(note), width, break_long_words=False)))
+    return []
+
+
+def _texts(
+    listing: Listing, column: Column, rows: Sequence[Row], now: datetime, *, fitted: bool
+) -> list[str]:
+    values = [row.get(column.name) for row in rows]
+    if fitted and column.kind == "instant":
+        return short_times(values, now)
+    if fitted and column.kind == "age":
+        return [relative(value, now) for value in values]
+    return [_text(listing, column, value) for value in values]
+
+
+def _without_constants(
+    columns: list[Column], texts: Mapping[str, list[str]], rows: int
+) -> tuple[list[Column], list[str]]:
+    """The columns that differ between rows; and those that do not, with their value."""
+    kept: list[Column] = []
+    same: list[str] = []
+    for column in columns:
+        first = texts[column.name][0]
+        constant = rows > 1 and len(set(texts[column.name])) == 1 and _width(first) <= MIN_FREE * 2
+        if column.rank and (constant or (rows == 1 and first == "-")):
+            if first not in {"-", "0", "false"}:
+                same.append(f"{column.name} {first}")
+        else:
+            kept.append(column)
+    return kept, same
+
+
+class _Drawn:
+    """A column as it is printed."""
+
+    def __init__(self, column: Column, title: str, texts: Sequence[str]) -> None:
+        self.column = column
+        self.title = title
+        self.texts = texts
+        self.width = max(_width(text) for text in (title, *texts))
+        self.right = all(text == "-" or _is_number(text) for text in texts)
+
+    def cut(self, width: int) -> None:
+        """Cut the texts to a width."""
+        self.texts = [_cut(text, width) for text in self.texts]
+        self.width = max(_width(text) for text in (self.title, *self.texts))
+
+    def cell(self, text: str) -> str:
+        """A text, padded to the column's width."""
+        padding = " " * (self.width - _width(text))
+        return padding + text if self.right else text + padding
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").replace(".", "", 1).isdecimal()
+
+
+def _fit(
+    columns: list[Column], texts: Mapping[str, list[str]], width: int, *, may_drop: bool
+) -> tuple[list[_Drawn], list[str]]:
+    """Fit columns into a width.
+
+    Returns:
+        The columns to print, and the names of those left out.
+    """
+
+    def draw(*, short: bool) -> list[_Drawn]:
+        return [
+            _Drawn(one, (short and one.short) or one.name, texts[one.name]) for one in columns
+        ]
+
+    def least(drawn: list[_Drawn]) -> int:
+        return _GAP * (len(drawn) - 1) + sum(
+            min(one.width, max(MIN_FREE, _width(one.title)))
+            if one.column.kind == "free"
+            else one.width
+            for one in drawn
+        )
+
+    drawn = draw(short=False)
+    dropped: list[str] = []
+    if least(drawn) > width:
+        drawn = draw(short=True)
+    while may_drop and least(drawn) > width:
+        worst = max(reversed(drawn), key=lambda one: one.column.rank)
+        if worst.column.rank == 0:
+            break
+        drawn.remove(worst)
+        dropped.insert(0, worst.column.name)
+    free = [one for one in drawn if one.column.kind == "free"]
+    room = width - _GAP * (len(drawn) - 1) - sum(one.width for one in drawn)
+    for one in sorted(free, key=lambda one: -one.width):
+        if room < 0:
+            before = one.width
+            one.cut(max(before + room, MIN_FREE, _width(one.title)))
+            room += before - one.width
+    return drawn, dropped
+
+
+def _print_lines(drawn: Sequence[_Drawn], rows: Sequence[Row]) -> None:
+    for one in drawn:
+        if one.column.kind == "free" and one.width > MAX_FREE:
+            one.cut(MAX_FREE)
+    header = (" " * _GAP).join(one.cell(one.title) for one in drawn).rstrip()
+    print(f"\x1b[1m{header}\x1b[0m" if _is_colourful() else header)
+    for index in range(len(rows)):
+        print((" " * _GAP).join(one.cell(one.texts[index]) for one in drawn).rstrip())
+
+
+def _is_colourful() -> bool:
+    return (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "") not in {"", "dumb"}
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    ellipsis = "…" if (sys.stdout.encoding or "").lower() in {"utf-8", "utf8"} else "..."
+    text = text[: width - len(ellipsis)]
+    while _width(text) > width - len(ellipsis):
+        text = text[:-1]
+    return text + ellipsis
+
+
+def _width(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
