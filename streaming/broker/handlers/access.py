@@ -5,6 +5,8 @@ from typing import Any
 
 from streaming.broker.events import Actor, Kind
 from streaming.broker.shard_state import ShardState
+from topology.declarations import Exchange, Permission, Policy, Queue
+from topology.definitions.objects import declaration_document
 from topology.permissions import Need
 from topology.refusals import Refusal
 
@@ -32,6 +34,17 @@ def record_change(shard: ShardState, what: str, name: str, detail: dict[str, Any
     """Record that the vhost changed; caches that depend on it become invalid."""
     shard.context.vhost.version += 1
     shard.context.events.add(Kind.TOPOLOGY, detail={"what": what, "name": name, **detail})
+
+
+def record_declaration(
+    shard: ShardState,
+    what: str,
+    name: str,
+    detail: dict[str, Any],
+    declaration: Exchange | Queue | Policy | Permission,
+) -> None:
+    """Record a change with all of what was declared, so that the tables alone tell the topology."""
+    record_change(shard, what, name, {**detail, "declaration": declaration_document(declaration)})
 
 
 def record_channel(shard: ShardState, what: str, queue: str, detail: dict[str, Any]) -> int:

@@ -51,7 +51,7 @@ def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Resul
         return Refusal(TAG_IN_USE, f"NOT_ALLOWED - attempt to reuse consumer tag '{label}'")
     consumer = channel.new_consumer(label, queue.number, prefetch, auto_ack=command.auto_ack)
     queue.add_consumer(consumer)
-    detail = {"consumer": label, "prefetch": prefetch}
+    detail = {"consumer": label, "prefetch": prefetch, "auto_ack": command.auto_ack}
     record_channel(shard, "consumer_started", queue.name, detail)
     queue.serve()
     return {"consumer": label}

@@ -5,10 +5,11 @@ from typing import Any
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
-from streaming.broker.handlers.access import Result, record_change, refuse_access, vhost_name
+from streaming.broker.handlers.access import Result, record_change, record_declaration, refuse_access, vhost_name
 from streaming.broker.handlers.queues import usable_queue
 from streaming.broker.shard_state import ShardState
 from topology.declarations import Binding, Exchange
+from topology.values import table_to_json
 from topology.permissions import needs_to_bind, needs_to_declare_exchange
 from topology.refusals import (
     Refusal,
@@ -52,7 +53,9 @@ def add_exchange(shard: ShardState, exchange: Exchange) -> None:
     vhost = shard.context.vhost
     if exchange.name not in vhost.router.exchanges:
         vhost.router.declare_exchange(exchange, vhost.policies.exchange_alternate(exchange))
-        record_change(shard, "exchange_declared", exchange.name, {"type": exchange.type})
+        record_declaration(
+            shard, "exchange_declared", exchange.name, {"type": exchange.type}, exchange
+        )
 
 
 def delete_exchange(shard: ShardState, actor: Actor, command: commands.DeleteExchange) -> Result:
@@ -143,6 +146,7 @@ def _binding_detail(binding: Binding) -> dict[str, Any]:
         "source": binding.source,
         "destination_type": binding.destination_type,
         "routing_key": binding.routing_key,
+        "arguments": table_to_json(binding.arguments),
     }
 
 

@@ -3,7 +3,7 @@
 from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.clock import TimerKind
 from streaming.broker.events import Actor, Kind
-from streaming.broker.handlers.access import record_change, record_channel
+from streaming.broker.handlers.access import record_change, record_channel, record_declaration
 from streaming.broker.handlers.settlement import requeue_all
 from streaming.broker.message import NEVER, Copy
 from streaming.broker.outbound import CancelOut
@@ -153,7 +153,9 @@ def declare_queue(shard: ShardState, declaration: Declaration) -> Queue:
         return shard.queues.named(declaration.name)
     queue = shard.queues.load(vhost.add_queue(declaration), declaration)
     queue.touch()
-    record_change(shard, "queue_declared", declaration.name, {"type": declaration.queue_type})
+    record_declaration(
+        shard, "queue_declared", declaration.name, {"type": declaration.queue_type}, declaration
+    )
     return queue
 
 

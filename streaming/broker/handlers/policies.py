@@ -7,6 +7,7 @@ from streaming.broker.events import Actor
 from streaming.broker.handlers.access import (
     Result,
     record_change,
+    record_declaration,
     refuse_administration,
 )
 from streaming.broker.lanes import refuse_policy_on_lanes
@@ -54,10 +55,10 @@ def put_in_force(shard: ShardState, ordinary: Sequence[Policy], operator: Sequen
     before = _all_settings(shard)
     policies.load(ordinary)
     for policy in ordinary:
-        record_change(shard, "policy_set", "", {"policy": policy.name})
+        record_declaration(shard, "policy_set", "", {"policy": policy.name}, policy)
     policies.load(operator, operator=True)
     for policy in operator:
-        record_change(shard, "operator_policy_set", "", {"policy": policy.name})
+        record_declaration(shard, "operator_policy_set", "", {"policy": policy.name}, policy)
     _apply_changed_settings(shard, before)
 
 
@@ -114,7 +115,7 @@ def set_permissions(shard: ShardState, actor: Actor, command: commands.SetPermis
 def add_permission(shard: ShardState, permission: Permission) -> None:
     """Set permissions; UnsupportedPatternError if a pattern cannot be used."""
     shard.context.vhost.permissions.set(permission)
-    record_change(shard, "permissions_set", "", {"user": permission.user})
+    record_declaration(shard, "permissions_set", "", {"user": permission.user}, permission)
 
 
 def clear_permissions(
