@@ -5,11 +5,16 @@ from typing import Any
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
-from streaming.broker.handlers.access import Result, record_change, record_declaration, refuse_access, vhost_name
+from streaming.broker.handlers.access import (
+    Result,
+    record_change,
+    record_declaration,
+    refuse_access,
+    vhost_name,
+)
 from streaming.broker.handlers.queues import usable_queue
 from streaming.broker.shard_state import ShardState
 from topology.declarations import Binding, Exchange
-from topology.values import table_to_json
 from topology.permissions import needs_to_bind, needs_to_declare_exchange
 from topology.refusals import (
     Refusal,
@@ -19,6 +24,7 @@ from topology.refusals import (
     refuse_exchange_deletion,
 )
 from topology.validation import refuse
+from topology.values import table_to_json
 
 # -- exchanges
 

@@ -37,7 +37,7 @@ MAX_FREE: Final = 200
 """Free text is cut here in a table that has no width."""
 
 _GAP: Final = 2
-_NOTHING: Final = (None, "", (), [], {})
+_NOTHING: Final[tuple[object, ...]] = (None, "", (), [], {})
 
 
 class Column(NamedTuple):
@@ -195,7 +195,7 @@ def _text(listing: Listing, column: Column, value: object) -> str:
     write = (listing.cells or {}).get(column.name)
     if write is not None:
         value = write(value)
-    if value in _NOTHING and value is not False:
+    if value in _NOTHING:
         return "-"
     if isinstance(value, Mapping):
         return printable(compact(value))
@@ -304,9 +304,7 @@ def _fit(
     """
 
     def draw(*, short: bool) -> list[_Drawn]:
-        return [
-            _Drawn(one, (short and one.short) or one.name, texts[one.name]) for one in columns
-        ]
+        return [_Drawn(one, (short and one.short) or one.name, texts[one.name]) for one in columns]
 
     def least(drawn: list[_Drawn]) -> int:
         return _GAP * (len(drawn) - 1) + sum(

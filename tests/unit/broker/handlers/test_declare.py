@@ -66,20 +66,8 @@ def test_an_equivalent_declaration_changes_nothing():
         assert broker.exchange("x", "topic") is None
         assert broker.bind("x", "q", "k") is None
 
-    assert broker.of_kind(Kind.TOPOLOGY) == [
-        ("", {"what": "queue_declared", "name": "q", "type": "classic"}),
-        ("", {"what": "exchange_declared", "name": "x", "type": "topic"}),
-        (
-            "",
-            {
-                "what": "bound",
-                "name": "q",
-                "source": "x",
-                "destination_type": "queue",
-                "routing_key": "k",
-            },
-        ),
-    ]
+    told = [(detail["what"], detail["name"]) for _, detail in broker.of_kind(Kind.TOPOLOGY)]
+    assert told == [("queue_declared", "q"), ("exchange_declared", "x"), ("bound", "q")]
 
 
 def test_an_inequivalent_declaration_is_refused_with_rabbitmqs_text():

@@ -27,10 +27,25 @@ def test_declarations_and_deletions_are_events():
         "source": "x",
         "destination_type": "queue",
         "routing_key": "a.#",
+        "arguments": {"k": 1},
+    }
+    exchange = {
+        "name": "x",
+        "type": "topic",
+        "durable": True,
+        "auto_delete": False,
+        "internal": False,
+        "arguments": {},
+    }
+    queue = {
+        "name": "q",
+        "durable": True,
+        "auto_delete": False,
+        "arguments": {"x-queue-type": "quorum"},
     }
     assert changes(broker) == [
-        {"what": "exchange_declared", "name": "x", "type": "topic"},
-        {"what": "queue_declared", "name": "q", "type": "quorum"},
+        {"what": "exchange_declared", "name": "x", "type": "topic", "declaration": exchange},
+        {"what": "queue_declared", "name": "q", "type": "quorum", "declaration": queue},
         {"what": "bound", **binding},
         {"what": "unbound", **binding},
         {"what": "queue_deleted", "name": "q", "cause": "deleted", "ready": 0},
@@ -48,12 +63,16 @@ def test_changes_of_policies_and_permissions_are_events():
     broker.do(commands.SetPermissions(user="clerk", configure="", write=".*", read=".*"))
     broker.do(commands.ClearPermissions(user="clerk"))
 
+    policy = {"pattern": "", "definition": {"max-length": 1}, "priority": 0}
+    ordinary = {"name": "p", **policy, "apply-to": "all"}
+    operator = {"name": "o", **policy, "apply-to": "all"}
+    permission = {"user": "clerk", "configure": "", "write": ".*", "read": ".*"}
     assert changes(broker) == [
-        {"what": "policy_set", "name": "", "policy": "p"},
-        {"what": "operator_policy_set", "name": "", "policy": "o"},
+        {"what": "policy_set", "name": "", "policy": "p", "declaration": ordinary},
+        {"what": "operator_policy_set", "name": "", "policy": "o", "declaration": operator},
         {"what": "policy_cleared", "name": "", "policy": "p"},
         {"what": "operator_policy_cleared", "name": "", "policy": "o"},
-        {"what": "permissions_set", "name": "", "user": "clerk"},
+        {"what": "permissions_set", "name": "", "user": "clerk", "declaration": permission},
         {"what": "permissions_cleared", "name": "", "user": "clerk"},
     ]
 

@@ -1,6 +1,6 @@
 """`--since` and `--until`: what they accept, in which zone; and how times are printed."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 import typer
@@ -23,8 +23,8 @@ def in_utc(monkeypatch):
     monkeypatch.setenv("DLX_TZ", "UTC")
 
 
-def utc(*parts):
-    return datetime(*parts, tzinfo=UTC)
+def utc(year, month, day, *clock):
+    return datetime.combine(date(year, month, day), time(*clock), UTC)
 
 
 @pytest.mark.parametrize(

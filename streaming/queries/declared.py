@@ -1,0 +1,154 @@
+"""What is declared, from the topology events: the tables tell it while no job runs.
+
+    topology events of a vhost --replayed in order--> declarations --> Vhost (effective settings)
+
+Each event that declares something holds the whole declaration. Tables that were written before
+events did say only the name and type of a queue or exchange; the rest then has its defaults.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from streaming.queries.duckdb_tables import QueryError, Tables
+from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
+from topology.definitions.json_object import Fields, Report
+from topology.definitions.objects import (
+    read_binding,
+    read_exchange,
+    read_operator_policy,
+    read_permission,
+    read_policy,
+    read_queue,
+)
+from topology.suggestions import did_you_mean
+from topology.vhost import Vhost
+
+_EVENTS: Final = """
+    SELECT vhost, detail FROM events WHERE kind = 'topology' AND lane = 0 ORDER BY "at", seq
+"""
+"""Declarations are sent to every lane of a vhost, so one lane tells them all."""
+
+_READERS: Final[dict[str, Callable[[Fields], Any]]] = {
+    "exchange": read_exchange,
+    "queue": read_queue,
+    "policy": read_policy,
+    "operator_policy": read_operator_policy,
+    "permissions": read_permission,
+}
+
+
+class Declared:
+    """What was ever declared in one vhost.
+
+    Attributes:
+        queues, exchanges, policies, operator_policies, permissions: what is declared now, by name,
+            or by user.
+        deleted_queues: the names of queues that were deleted and not declared again.
+    """
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Queue] = {}
+        self.exchanges: dict[str, Exchange] = {one.name: one for one in PREDECLARED}
+        self.bindings: dict[object, Binding] = {}
+        self.policies: dict[str, Any] = {}
+        self.operator_policies: dict[str, Any] = {}
+        self.permissions: dict[str, Any] = {}
+        self.deleted_queues: dict[str, None] = {}
+        self._objects: dict[str, dict[str, Any]] = {
+            "exchange": self.exchanges,
+            "queue": self.queues,
+            "policy": self.policies,
+            "operator_policy": self.operator_policies,
+            "permissions": self.permissions,
+        }
+
+    def apply(self, detail: dict[str, Any]) -> None:
+        """Apply the detail of the next event."""
+        what = detail["what"]
+        if what in {"bound", "unbound"}:
+            document = {**detail, "destination": detail["name"]}
+            binding = read_binding(_fields(document))
+            if what == "bound":
+                self.bindings[binding.key] = binding
+            else:
+                self.bindings.pop(binding.key, None)
+            return
+        kind, _, change = what.rpartition("_")
+        objects = self._objects.get(kind)
+        if objects is None:
+            return
+        name = detail["name"] or detail.get("policy") or detail.get("user", "")
+        if change in {"declared", "set"}:
+            if kind == "queue":
+                self.deleted_queues.pop(name, None)
+            document = detail.get("declaration")
+            if document is not None:
+                objects[name] = _READERS[kind](_fields(document))
+            elif kind == "queue":
+                objects[name] = Queue(name, arguments={"x-queue-type": detail["type"]})
+            elif kind == "exchange":
+                objects[name] = Exchange(name, detail["type"])
+            return
+        objects.pop(name, None)
+        if kind in {"queue", "exchange"}:
+            self._unbind(kind, name)
+        if kind == "queue":
+            self.deleted_queues[name] = None
+
+    def _unbind(self, kind: str, name: str) -> None:
+        """Remove the bindings of what was deleted."""
+        for key, one in list(self.bindings.items()):
+            is_end = (one.destination_type, one.destination) == (kind, name)
+            if is_end or (kind == "exchange" and one.source == name):
+                del self.bindings[key]
+
+    def definitions(self) -> Definitions:
+        """What is declared now."""
+        return Definitions(
+            exchanges=tuple(one for _, one in sorted(self.exchanges.items())),
+            queues=tuple(one for _, one in sorted(self.queues.items())),
+            bindings=tuple(one for _, one in sorted(self.bindings.items(), key=repr)),
+            policies=tuple(one for _, one in sorted(self.policies.items())),
+            operator_policies=tuple(one for _, one in sorted(self.operator_policies.items())),
+            permissions=tuple(one for _, one in sorted(self.permissions.items())),
+        )
+
+    def vhost(self) -> Vhost:
+        """The vhost that results: effective policies and settings, bindings by their key."""
+        return Vhost.from_definitions(self.definitions())
+
+
+def _fields(document: dict[str, Any]) -> Fields:
+    return Fields(document, "", Report())
+
+
+def declared(tables: Tables) -> dict[str, Declared]:
+    """What is declared, by vhost; every vhost of which the tables know, in order of its name.
+
+    Raises:
+        QueryError: there is no table `events`.
+    """
+    tables.view("events", columns=["vhost", "lane", "seq", "at", "kind", "detail"])
+    found: dict[str, Declared] = {}
+    for (vhost,) in tables.values("SELECT DISTINCT vhost FROM events WHERE vhost IS NOT NULL"):
+        found[vhost] = Declared()
+    for vhost, detail in tables.values(_EVENTS):
+        found[vhost].apply(msgspec.json.decode(detail))
+    return dict(sorted(found.items()))
+
+
+def check_name(kind: str, name: str, known: Iterable[str], place: str = "") -> None:
+    """Refuse a name that nothing has.
+
+    Args:
+        kind: what it names, such as `queue`.
+        place: where, such as ` in vhost '/'`.
+
+    Raises:
+        QueryError: it is none of the known names; the text says which is most similar.
+    """
+    names = sorted(known)
+    if name not in names:
+        raise QueryError(f"there is no {kind} {name!r}{place}{did_you_mean(name, names)}")
