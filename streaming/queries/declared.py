@@ -83,9 +83,8 @@ class Declared:
         if change in {"declared", "set"}:
             if kind == "queue":
                 self.deleted_queues.pop(name, None)
-            document = detail.get("declaration")
-            if document is not None:
-                objects[name] = _READERS[kind](_fields(document))
+            if "declaration" in detail:
+                objects[name] = _READERS[kind](_fields(detail["declaration"]))
             elif kind == "queue":
                 objects[name] = Queue(name, arguments={"x-queue-type": detail["type"]})
             elif kind == "exchange":
