@@ -18,7 +18,7 @@ from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event, Kind
-from streaming.broker.message import Message, Publication
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Message, Publication
 from streaming.broker.outbound import (
     AnswerOut,
     ConfirmOut,
@@ -26,7 +26,6 @@ from streaming.broker.outbound import (
     Outbound,
     ReturnOut,
 )
-from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.vhost_codec import VhostCache

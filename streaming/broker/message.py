@@ -20,6 +20,9 @@ import msgspec
 NEVER: Final = 1 << 62
 """The deadline of a copy that does not expire, epoch milliseconds."""
 
+MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4
+"""Flags of a publish."""
+
 NO_COPY: Final = -1
 """The parent of a copy that came from a publish."""
 

@@ -10,16 +10,21 @@ from typing import Any
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.x_death import matching_headers
 from streaming.broker.events import Actor, Kind
-from streaming.broker.message import NO_COPY, Envelope, Message, Publication
+from streaming.broker.message import (
+    CONFIRM,
+    IMMEDIATE,
+    MANDATORY,
+    NO_COPY,
+    Envelope,
+    Message,
+    Publication,
+)
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.vhost_codec import MissingAlternate
 from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
 from topology.values import amqp_type
-
-MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4
-"""Flags of a publish."""
 
 MAX_EXPIRATION_MS = 315_360_000_000
 """Ten years (R-TTL-6)."""

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streaming.client.errors import ClientError
-from streaming.config import alive_topic, librdkafka_properties
+from streaming.protocol.addressing import DEFAULT_OUTBOUND, JobAddress, alive_topic, outbound_topic
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from streaming.config import InputSettings, JobConfig
+    from streaming.config import JobConfig
+
+DEFAULT_USER = "guest"
+DEFAULT_VHOST = "/"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Where a client of one vhost and user writes and reads. The defaults are those of `dlx.toml`.
+
+    `Connection` learns all of this from the job; an `Address` is for jobs whose heartbeat the user
+    may not read.
 
     Attributes:
         bootstrap: Kafka's bootstrap servers: `HOST:PORT`, separated by commas.
@@ -38,8 +44,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     publishes: str = "dlx.publishes"
     commands: str = "dlx.commands"
     transactions: str | None = None
-    outbound: str = "dlx.out._2f.guest"
-    vhost: str = "/"
+    outbound: str = outbound_topic(DEFAULT_OUTBOUND, DEFAULT_VHOST, DEFAULT_USER)
+    vhost: str = DEFAULT_VHOST
     lanes: int = 1
     max_body_bytes: int = 1_048_576
     max_header_bytes: int = 16_384
@@ -67,10 +73,37 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return {name for name in names if name is not None}
 
 
+def address_from(job: JobAddress, bootstrap: str, kafka: Mapping[str, str]) -> Address:
+    """Return the address for what a job says about a vhost and user.
+
+    Raises:
+        ClientError: the user has no topic for commands.
+    """
+    if job.commands is None:
+        raise ClientError(
+            f'inputs: none with source = "commands" has user = {job.user!r}. Add one to the '
+            'job\'s dlx.toml, and one with source = "publishes": flow control pauses publishes but '
+            "never commands, so commands need a topic of their own"
+        )
+    return Address(
+        bootstrap=bootstrap,
+        publishes=job.publishes,
+        commands=job.commands,
+        transactions=job.transactions,
+        outbound=job.outbound,
+        vhost=job.vhost,
+        lanes=job.lanes,
+        max_body_bytes=job.max_body_bytes,
+        max_header_bytes=job.max_header_bytes,
+        max_message_bytes=job.max_message_bytes,
+        kafka=kafka,
+    )
+
+
 def address_of(
     config: JobConfig,
-    user: str = "guest",
-    vhost: str = "/",
+    user: str = DEFAULT_USER,
+    vhost: str = DEFAULT_VHOST,
     environ: Mapping[str, str] | None = None,
 ) -> Address:
     """Return the address of a vhost and user of a job.
@@ -83,32 +116,13 @@ def address_of(
         ClientError: the job has no such vhost or user, or no command topic for the user.
         InvalidConfigError: a secret cannot be found.
     """
+    from streaming.config import librdkafka_properties  # noqa: PLC0415 - slow, and needed only here
+    from streaming.config.addresses import job_address  # noqa: PLC0415
+
     for table, name, known in (("vhosts", vhost, config.vhosts), ("users", user, config.users)):
         if name not in known:
             hint = did_you_mean(name, sorted(known))
             raise ClientError(f"{table}: the job's configuration has no {name!r}{hint}")
-    inputs: dict[str, InputSettings] = {
-        each.source: each
-        for each in reversed(config.inputs)
-        if each.mapping is None and each.user == user
-    }
-    if "commands" not in inputs:
-        raise ClientError(
-            f'inputs: none with source = "commands" has user = {user!r}. Add one, and one with '
-            'source = "publishes": flow control pauses publishes but never commands, so commands '
-            "need a topic of their own"
-        )
+    job = job_address(config, vhost, user)
     properties = librdkafka_properties(config.kafka, os.environ if environ is None else environ)
-    return Address(
-        bootstrap=properties.pop("bootstrap.servers"),
-        publishes=inputs["publishes" if "publishes" in inputs else "commands"].topic,
-        commands=inputs["commands"].topic,
-        transactions=inputs["transactions"].topic if "transactions" in inputs else None,
-        outbound=config.outbound_topics()[vhost, user],
-        vhost=vhost,
-        lanes=config.vhosts[vhost].lanes,
-        max_body_bytes=config.flow.max_body_bytes,
-        max_header_bytes=config.flow.max_header_bytes,
-        max_message_bytes=config.kafka.max_message_bytes,
-        kafka=properties,
-    )
+    return address_from(job, properties.pop("bootstrap.servers"), properties)

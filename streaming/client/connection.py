@@ -15,13 +15,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
+from streaming.client._transport.discovery import find_address
 from streaming.client._transport.link import DEFAULT_TIMEOUT_S, Link
-from streaming.client.address import Address, address_of
+from streaming.client.address import DEFAULT_USER, DEFAULT_VHOST, Address, address_of
 from streaming.client.channel import Channel
+from streaming.client.errors import ClientError, check_seconds
 from streaming.client.messages import Returned
 from streaming.client.publisher import OnFlow, Publisher
 from streaming.client.transaction import Transaction, Transactions
-from streaming.config import load_config
 
 DEFAULT_LEASE_MS = 60_000
 
@@ -29,8 +30,14 @@ DEFAULT_LEASE_MS = 60_000
 class Connection:
     """A connection to one vhost of a job, as one user. Threads can share it.
 
+    It needs no configuration of the job: the job's heartbeat says which topics to use.
+
     Args:
-        address: an `Address`, or Kafka's `HOST:PORT` if the topics have their default names.
+        address: Kafka's `HOST:PORT`, or several, separated by commas; or an `Address`.
+        user: the user to act as.
+        vhost: the vhost to connect to.
+        kafka: further librdkafka properties, such as
+            `{"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", ...}`.
         timeout_s: how long to wait for Kafka and for the job, in seconds.
         on_outage: called with a text when Kafka or the job goes down, and when the job is back. It
             runs on the thread that noticed it and must not wait.
@@ -40,17 +47,27 @@ class Connection:
 
     Raises:
         KafkaUnreachableError: Kafka does not answer.
-        ClientError: the job's topics do not exist.
+        ClientError: no job serves this vhost and user, or its topics do not exist.
     """
 
     def __init__(
         self,
         address: Address | str = "localhost:9092",
         *,
+        user: str | None = None,
+        vhost: str | None = None,
+        kafka: Mapping[str, str] | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         on_outage: Callable[[str], None] | None = None,
     ) -> None:
-        self.address = Address(bootstrap=address) if isinstance(address, str) else address
+        check_seconds("timeout_s", timeout_s)
+        if isinstance(address, str):
+            names = user or DEFAULT_USER, vhost or DEFAULT_VHOST
+            self.address = find_address(address, *names, kafka or {}, timeout_s)
+        elif (user, vhost, kafka) == (None, None, None):
+            self.address = address
+        else:
+            raise ClientError("user, vhost and kafka are part of the Address: give only that")
         self._link = Link(self.address, timeout_s, on_outage)
         self._transactions = Transactions(self._link)
 
@@ -59,8 +76,8 @@ class Connection:
         cls,
         file: Path | str = "dlx.toml",
         *,
-        user: str = "guest",
-        vhost: str = "/",
+        user: str = DEFAULT_USER,
+        vhost: str = DEFAULT_VHOST,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         on_outage: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
@@ -74,11 +91,16 @@ class Connection:
             environ: where secrets are looked up; by default the environment of this process.
 
         Raises:
-            InvalidConfigError: the file is invalid, or a secret cannot be found.
-            ClientError: the job has no such user or vhost, or its topics do not exist.
+            ClientError: the file is invalid, a secret cannot be found, the job has no such user or
+                vhost, or its topics do not exist.
             KafkaUnreachableError: Kafka does not answer.
         """
-        address = address_of(load_config(Path(file)), user, vhost, environ)
+        from streaming.config import InvalidConfigError, load_config  # noqa: PLC0415 - slow
+
+        try:
+            address = address_of(load_config(Path(file)), user, vhost, environ)
+        except InvalidConfigError as error:
+            raise ClientError(str(error)) from error
         return cls(address, timeout_s=timeout_s, on_outage=on_outage)
 
     def channel(self, name: str | None = None, *, lease_ms: int = DEFAULT_LEASE_MS) -> Channel:

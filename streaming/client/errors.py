@@ -124,3 +124,13 @@ _BY_CODE: dict[int, type[BrokerError]] = {
 def broker_error(code: int, text: str) -> BrokerError:
     """Return the exception for a reply code of the broker."""
     return _BY_CODE.get(code, BrokerError)(code, text)
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Refuse a time that is not a number above 0.
+
+    Raises:
+        ClientError: names the argument.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ClientError(f"{name} must be a number of seconds above 0, not {value!r}")

@@ -11,7 +11,7 @@ from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.loading import load_config, parse_config, read_config
 from streaming.config.model import JobConfig
-from streaming.config.outbound import OutboundSettings, alive_topic
+from streaming.config.outbound import OutboundSettings
 from streaming.config.outcome import outcome_changes, outcome_hash, outcome_settings
 from streaming.config.secrets import Secret, SecretText, reveal
 from streaming.config.tables import TablesSettings

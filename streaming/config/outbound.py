@@ -8,6 +8,7 @@ import attrs
 from streaming.config import types
 from streaming.config.flow import FlowSettings
 from streaming.config.kafka import KafkaSettings
+from streaming.protocol.addressing import DEFAULT_OUTBOUND, outbound_topic
 
 HEADER_ROOM_BYTES: Final = 65_536
 """Room in an outbound record for the death history, names and Kafka's own overhead. Inbound headers
@@ -20,20 +21,6 @@ ECHO_ROOM_BYTES: Final = 65_536
 """A reply may repeat its command, which may be as large as a record of an input."""
 
 _PLACEHOLDER: Final = re.compile(r"\{(?:vhost|user)\}")
-_KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
-
-
-def escaped(name: str) -> str:
-    """A vhost's or user's name as part of a topic name: other bytes become `_` and two hex digits.
-
-    Different names stay different: `/` gives `_2f`, `_2f` gives `_5f2f`.
-    """
-    return "".join(chr(byte) if byte in _KEPT else f"_{byte:02x}" for byte in name.encode())
-
-
-def alive_topic(outbound: str) -> str:
-    """The topic beside an outbound topic to which the job writes a heartbeat once a second."""
-    return f"{outbound}.alive"
 
 
 def _pattern_fault(pattern: str) -> str | None:
@@ -48,7 +35,7 @@ class OutboundSettings(types.Section):
     """Where deliveries, confirms, returns and replies go."""
 
     topic: str = types.setting(
-        "dlx.out.{vhost}.{user}",
+        DEFAULT_OUTBOUND,
         "One topic for each vhost and user, so that Kafka's ACLs can keep tenants apart. In both "
         'names, characters other than letters, digits and "-" become _ and two hex digits: the '
         "vhost / is _2f. The job writes a heartbeat once a second to a second topic, whose name "
@@ -71,7 +58,7 @@ class OutboundSettings(types.Section):
 
     def topic_of(self, vhost: str, user: str) -> str:
         """The topic that a user of a vhost reads."""
-        return self.topic.replace("{vhost}", escaped(vhost)).replace("{user}", escaped(user))
+        return outbound_topic(self.topic, vhost, user)
 
 
 def header_room_bytes(flow: FlowSettings) -> int:

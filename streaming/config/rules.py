@@ -11,9 +11,10 @@ from typing import NamedTuple
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.kafka import KafkaSettings
-from streaming.config.outbound import OutboundSettings, alive_topic, header_room_bytes
+from streaming.config.outbound import OutboundSettings, header_room_bytes
 from streaming.config.types import MAX_PARTITIONS, join_index, join_key, name_fault, topic_fault
 from streaming.config.vhosts import UserSettings, VhostSettings
+from streaming.protocol.addressing import alive_topic
 from topology.suggestions import did_you_mean
 
 

@@ -20,9 +20,8 @@ import msgspec
 
 from streaming.broker.commands import Command
 from streaming.broker.dead_letters.x_death import headers_of
-from streaming.broker.message import Publication
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Publication
 from streaming.broker.outbound import DeliveryOut
-from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.command_json import read_command

@@ -7,8 +7,7 @@ from streaming.broker import outbound
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
-from streaming.broker.message import Envelope, Message
-from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Envelope, Message
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.amqp_properties import PROPERTIES

@@ -35,6 +35,7 @@ BLOCKS = [
 PRINTED = {
     "docs/python-client.md": (
         "b'body' 0 []\njobs rejected\n",
+        "/ True\n",
         "",
     ),
     "README.md": ("rejected\n",),
@@ -64,7 +65,7 @@ def test_every_page_with_a_job_is_run():
 def test_a_block_does_what_the_page_shows(block, folder, shell, running_job):
     if block.language == "python":
         forget_queues(running_job)
-        printed = run_python(block.text, folder)
+        printed = run_python(block.text.replace("localhost:9092", running_job.servers), folder)
         programs = [
             each for each in BLOCKS if each.page == block.page and each.language == "python"
         ]

@@ -12,13 +12,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from streaming.client._transport.discovery import unreachable
 from streaming.client._transport.dispatch import Dispatch
 from streaming.client._transport.liveness import Liveness
 from streaming.client._transport.outages import Outages
-from streaming.client._transport.sender import reason_of
 from streaming.client._wire import Repeats, inbound
 from streaming.client.address import Address
-from streaming.client.errors import ClientError, KafkaUnreachableError
+from streaming.client.errors import ClientError
 from streaming.kafka_errors import KafkaErrors
 
 logger = logging.getLogger("dlx.client")
@@ -115,10 +115,7 @@ class Reader:
             self._consumer.assign(places)
         except KafkaException as error:
             self._consumer.poll(0)  # receives librdkafka's error messages
-            raise KafkaUnreachableError(
-                f"no answer from Kafka at {address.bootstrap} within {timeout_s:g} s "
-                f"{self._kafka_errors.explain(reason_of(error))}"
-            ) from error
+            raise unreachable(address.bootstrap, timeout_s, self._kafka_errors, error) from error
 
     def _find_last_heartbeat(self, deadline_s: float) -> bool:
         """Set the offset of the last heartbeat; False if the topic must not be read."""

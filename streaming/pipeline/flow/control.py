@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.config import JobConfig
+from streaming.config.addresses import job_address
 from streaming.pipeline.flow.batch_size import Gate, GateState
 from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
@@ -38,6 +39,7 @@ class FlowControl:
         self._marks = marks
         self._job = config.job
         self._outbound = config.outbound_topics()
+        self._addresses = [job_address(config, *pair) for pair in self._outbound]
         self._topics = config.topics_of("publishes")
         before = detail.get("gate", {})
         self._gate = Gate(
@@ -64,7 +66,7 @@ class FlowControl:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.update(self.state)
-        self._heartbeat = Heartbeat(self._notices, self._outbound, producer)
+        self._heartbeat = Heartbeat(self._notices, self._addresses, producer)
 
     def first_rows(self, spark: SparkSession, *, importing: bool) -> int:
         """Return the most publishes of the first batch.

@@ -1,11 +1,12 @@
 """The job's heartbeat: about once a second, a record in a topic beside every outbound topic.
 
-    dlx.out._2f.guest.alive: {"type": "alive", "active": true, "cause": "below", ...}
+    dlx.out._2f.guest.alive: {"type": "alive", "active": true, ..., "address": {...}}
 
 A client may receive no deliveries for hours; the heartbeat lets it notice within seconds that the
-job is gone. It has its own topic, so that the outbound topic is silent when there is nothing to
-deliver. It repeats the last notice of flow control, with its `dlx-seq`: a client reads the last
-heartbeat first, and knows at once whether publishers may publish.
+job is gone. It also says which topics and limits apply to the vhost and user, so a client needs no
+configuration of the job. It has its own topic, so that the outbound topic is silent when there is
+nothing to deliver. It repeats the last notice of flow control, with its `dlx-seq`: a client reads
+the last heartbeat first, and knows at once whether publishers may publish.
 
 The driver sends it on its own thread, whatever Spark does. A replay has nothing to repeat; a
 heartbeat that Kafka has not accepted after a few seconds is dropped.
@@ -13,12 +14,14 @@ heartbeat that Kafka has not accepted after a few seconds is dropped.
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
-from streaming.config import alive_topic
+from msgspec import structs
+
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.record_sender import RecordSender, SendError
+from streaming.protocol.addressing import JobAddress, alive_topic
 from streaming.protocol.record_headers import VHOST
 
 INTERVAL_S = 1.0
@@ -33,11 +36,11 @@ class Heartbeat:
     def __init__(
         self,
         notices: FlowNotices,
-        topics: Mapping[tuple[str, str], str],
+        addresses: Iterable[JobAddress],
         producer: Mapping[str, str],
     ) -> None:
         self._notices = notices
-        self._topics = {alive_topic(topic): vhost for (vhost, _user), topic in topics.items()}
+        self._addresses = {alive_topic(each.outbound): each for each in addresses}
         self._sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
         self._failures = HeartbeatFailures()
         self._stopping = threading.Event()
@@ -57,10 +60,10 @@ class Heartbeat:
                 return
 
     def _beat(self) -> None:
-        value, headers = self._notices.record("alive")
-        for topic, vhost in self._topics.items():
+        for topic, address in self._addresses.items():
+            value, headers = self._notices.record("alive", address=structs.asdict(address))
             on_result = partial(self._failures.set_result, topic)
-            named = [*headers, (VHOST, vhost.encode())]
+            named = [*headers, (VHOST, address.vhost.encode())]
             try:
                 self._sender.send(
                     topic, value, on_result=on_result, timeout_s=0, partition=0, headers=named

@@ -87,11 +87,12 @@ class FlowNotices:
             if before is None or before.open != gate.open:
                 self._changed.notify()
 
-    def record(self, kind: str) -> tuple[bytes, list[tuple[str, bytes]]]:
+    def record(self, kind: str, **more: object) -> tuple[bytes, list[tuple[str, bytes]]]:
         """Return the last notice with the current memory use: value and headers.
 
         Args:
             kind: kind of the record: `flow`, or `alive` for a heartbeat.
+            more: further members of the value.
         """
         with self._changed:
             gate, last = self._gate, self._last
@@ -105,6 +106,7 @@ class FlowNotices:
             "process_bytes": None if gate is None else gate.process_bytes,
             "process_high_mark_bytes": self._marks.process_high_bytes,
             "process_low_mark_bytes": self._marks.process_low_bytes,
+            **more,
         }
         return json.dumps(document).encode(), [
             (KIND, kind.encode()),

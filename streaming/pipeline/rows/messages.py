@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.data_file import DataFile

@@ -11,15 +11,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
     OffsetSpec,
 )
 
-from streaming.config import JobConfig, alive_topic
+from streaming.config import JobConfig
 from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import KafkaErrors
 from streaming.pipeline.topics.record_limits import outbound_record_bytes
+from streaming.protocol.addressing import alive_topic
 from topology.errors import DlxError
 
 REQUEST_TIMEOUT_S = 30
 
-ALIVE_RETENTION_MS = 600_000
+ALIVE_SEGMENT_MS = 600_000
 
 
 class KafkaUnreachableError(DlxError):
@@ -120,8 +121,15 @@ class KafkaTopics:
         return self._new_topic(name, self._config.outbound.partitions, properties)
 
     def _alive_topic(self, outbound: str) -> NewTopic:
-        """Return a topic of heartbeats: only the last record matters, old segments are deleted."""
-        properties = dict.fromkeys(("retention.ms", "segment.ms"), str(ALIVE_RETENTION_MS))
+        """Return a topic of heartbeats: only the last one matters, and it stays.
+
+        Kafka deletes old segments until only the newest is left, which has the last record.
+        """
+        properties = {
+            "retention.ms": "-1",
+            "retention.bytes": "1",
+            "segment.ms": str(ALIVE_SEGMENT_MS),
+        }
         return self._new_topic(alive_topic(outbound), 1, properties)
 
     def _new_topic(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:

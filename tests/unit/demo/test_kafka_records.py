@@ -1,7 +1,7 @@
 """The records that the demo's clients write are what the job reads."""
 
 from streaming.broker.commands import Ack
-from streaming.broker.publishing import CONFIRM
+from streaming.broker.message import CONFIRM
 from streaming.demo.kafka_records import Deduplicator, OutboundRecord, command, publish
 from streaming.demo.order_process import order
 from streaming.protocol.record_headers import INBOUND, command_record, publish_headers

@@ -6,8 +6,7 @@ from decimal import Decimal
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.message import Publication
-from streaming.broker.publishing import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Publication
 from streaming.protocol.command_json import READERS, parse_command
 from streaming.protocol.record_headers import INBOUND, publish_headers
 from streaming.protocol.record_headers import command_record as read_command_record
