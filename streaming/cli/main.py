@@ -2,24 +2,68 @@
 
 A command is a function that returns an exit code (exit_codes.py); its docstring is its help text.
 Slow imports (Spark, pandas, pyarrow, Kafka) belong inside the function that needs them, so that
-commands without them start at once.
+commands without them start at once. For the same reason only the module of the command that the
+user typed is imported.
 
     job/      commands that talk to a running job through Kafka
     tables/   commands that query or rebuild the Delta tables
 """
 
+import os
 import sys
-from typing import NoReturn
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
-from streaming.cli import config, demo, development, run, simulate, topology
+from streaming.cli.command_group import COMPLETION_VARIABLE, PROGRAM, CommandGroup, usage_line
 from streaming.cli.exit_codes import EXIT_INVALID
-from streaming.cli.job import definitions, deliveries, policies, publish
 from streaming.cli.job_extra import remedy
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
-from streaming.cli.tables import balance, dead_letters, maintenance, queues, sql
 from topology.errors import DlxError
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+COMMANDS: Final[dict[str, dict[str, str]]] = {
+    "Ask a definitions file": {
+        "check": "topology:check",
+        "route": "topology:route",
+        "diagram": "topology:diagram",
+        "simulate": "simulate:simulate",
+    },
+    "Run a job": {
+        "demo": "demo:demo",
+        "run": "run:run",
+        "config": "config:app",
+        "completion": "completion:completion",
+    },
+    "Talk to a running job": {
+        "publish": "job.publish:publish",
+        "get": "job.deliveries:get",
+        "consume": "job.deliveries:consume",
+        "ack": "job.deliveries:ack",
+        "reject": "job.deliveries:reject",
+        "definitions": "job.definitions:app",
+        "policies": "job.policies:app",
+    },
+    "Query the tables": {
+        "queues": "tables.queues:app",
+        "dead-letters": "tables.dead_letters:app",
+        "balance": "tables.balance:balance",
+        "tables": "tables.maintenance:app",
+        "sql": "tables.sql:sql",
+    },
+    "Develop dlx": {
+        "bench": "tests.bench.commands:app",
+        "compile": "development:compile_core",
+        "test": "development:run_suite",
+        "docs": "development:build_docs",
+    },
+}
+"""Section of the help -> command -> its function or group, as module:name in streaming.cli."""
 
 EXAMPLES = (
     "Examples:",
@@ -39,49 +83,77 @@ EXAMPLES = (
 )
 
 
-def finish(exit_code: int, **_options: object) -> None:
-    """Exit with the code that the command returned."""
-    raise typer.Exit(exit_code)
+def build_app(names: Iterable[str] | None = None) -> typer.Typer:
+    """Build the command line.
+
+    Args:
+        names: only these commands; without it all of them.
+    """
+    app = typer.Typer(
+        name=PROGRAM,
+        cls=_Root,
+        help="RabbitMQ queues and dead letters as a Spark stream over Kafka and Delta Lake.",
+        epilog="\n\n".join(EXAMPLES),
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(_options)
+    for section, commands in COMMANDS.items():
+        for name, place in commands.items():
+            if (names is None or name in names) and _is_here(place):
+                _register(app, name, place, section)
+    return app
 
 
-app = typer.Typer(
-    name="dlx",
-    help="RabbitMQ queues and dead letters as a Spark stream over Kafka and Delta Lake.",
-    epilog="\n\n".join(EXAMPLES),
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    result_callback=finish,
-)
+class _Root(CommandGroup):
+    order = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
-app.command()(topology.check)
-app.command()(topology.route)
-app.command()(topology.diagram)
-app.command()(simulate.simulate)
-app.command()(demo.demo)
-app.command()(run.run)
-app.command()(sql.sql)
-app.command()(publish.publish)
-app.command()(deliveries.get)
-app.command()(deliveries.consume)
-app.command()(deliveries.ack)
-app.command()(deliveries.reject)
-app.command()(balance.balance)
-app.add_typer(dead_letters.app)
-app.add_typer(queues.app)
-app.add_typer(definitions.app)
-app.add_typer(policies.app)
-app.add_typer(maintenance.app)
-app.add_typer(config.app)
-if (development.ROOT / "tests" / "bench").is_dir():  # in a checkout; the package has no benchmarks
-    from tests.bench import commands as bench
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from streaming.cli.completion import version_line
 
-    app.add_typer(bench.app)
-app.command("compile")(development.compile_core)
-app.command("test")(development.run_suite)
-app.command("docs")(development.build_docs)
+        print(version_line(ROOT))
+        raise typer.Exit
+
+
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that precede a command."""
+
+
+def _is_here(place: str) -> bool:
+    """Whether a command exists: the package has no benchmarks, a checkout has."""
+    return not place.startswith("tests.") or (ROOT / "tests" / "bench").is_dir()
+
+
+def _register(app: typer.Typer, name: str, place: str, section: str) -> None:
+    module, _, attribute = place.partition(":")
+    package = "" if place.startswith("tests.") else "streaming.cli."
+    command: Any = getattr(import_module(package + module), attribute)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name, cls=CommandGroup, rich_help_panel=section)
+    else:
+        app.command(name, rich_help_panel=section)(command)
+
+
+def _needed(arguments: list[str]) -> list[str] | None:
+    """Return the commands that a command line needs; None for all: help, completion, a mistake."""
+    if COMPLETION_VARIABLE in os.environ:
+        return None
+    known = {name for commands in COMMANDS.values() for name in commands}
+    first = arguments[:1]
+    return first if (known.issuperset(first) and first) or first == ["--version"] else None
 
 
 def main() -> None:
@@ -89,7 +161,9 @@ def main() -> None:
     escape_unencodable()
     with flushed_output():
         try:
-            app(prog_name="dlx")
+            sys.exit(_run(sys.argv[1:]))
+        except TyperException as error:
+            _fail(usage_line(error, "".join(sys.argv[1:2])))
         except DlxError as error:
             _fail(str(error))
         except ModuleNotFoundError as error:
@@ -101,6 +175,18 @@ def main() -> None:
             if error.filename is None:  # not about a file: a bug
                 raise
             _fail(f"{error.filename}: {error.strerror}")
+
+
+def _run(arguments: list[str]) -> Any:
+    """Run a command and return its exit code."""
+    if COMPLETION_VARIABLE in os.environ:
+        from typer.completion import (  # type: ignore[attr-defined] # typer exports nothing
+            completion_init,
+        )
+
+        completion_init()
+    app = build_app(_needed(arguments))
+    return app(arguments, prog_name=PROGRAM, standalone_mode=False)
 
 
 def _fail(text: str) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import typer.main
 from typer.testing import CliRunner
 
-from streaming.cli.main import app
+from streaming.cli.main import build_app
 from streaming.config import settings_reference
 from streaming.ledger.schema import table_reference as tables_reference
 from streaming.scenario import json_schema as schema
@@ -88,14 +88,14 @@ def _commands() -> Iterator[str]:
 def _help(path: tuple[str, ...]) -> str:
     """What a command prints with --help."""
     environment = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    shown = CliRunner().invoke(app, [*path, "--help"], env=environment, prog_name="dlx")
+    shown = CliRunner().invoke(build_app(), [*path, "--help"], env=environment, prog_name="dlx")
     return shown.output.rstrip()
 
 
 def command_paths() -> Iterator[tuple[str, ...]]:
     """The words of every command, groups included."""
     yield ()
-    yield from _below(typer.main.get_command(app), ())
+    yield from _below(typer.main.get_command(build_app()), ())
 
 
 def _below(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

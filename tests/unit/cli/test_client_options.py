@@ -25,7 +25,7 @@ def test_nan_and_inf_seconds_are_a_usage_error(dlx, arguments):
     status, out, err = dlx(*arguments)
 
     assert (status, out) == (2, "")
-    assert f"Invalid value for '{arguments[2]}': must be at most 604800, a week" in err
+    assert f"invalid value for '{arguments[2]}': must be at most 604800, a week" in err
 
 
 @pytest.mark.parametrize("arguments", [("get", "q"), ("publish", "x", "-k", "q")], ids=" ".join)

@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from streaming.cli.main import COMMANDS
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 DEFINITIONS = "examples/shop/definitions.json"
@@ -19,6 +22,8 @@ PURE_COMMANDS = (
     ("simulate", "--check", "examples"),
     ("config", "show"),
     ("test", "--help"),
+    ("--version",),
+    ("completion", "bash"),
 )
 SLOW_TO_IMPORT = {
     "confluent_kafka",
@@ -77,11 +82,78 @@ def test_the_help_ends_in_examples_that_can_be_copied(dlx):
     assert "  dlx check definitions.json --strict" in examples
 
 
-def test_an_unknown_command_is_a_usage_error(dlx):
-    status, out, err = dlx("chekc")
+@pytest.mark.parametrize(
+    ("arguments", "start", "meant"),
+    [
+        (("chekc",), "dlx: no such command: 'chekc'", "'check'"),
+        (("queues", "lst"), "dlx queues: no such command: 'lst'", "'list'"),
+        (("get", "q", "--cout", "3"), "dlx get: no such option: --cout", "'--count'"),
+        (
+            ("queues", "list", "--sort", "x"),
+            "dlx queues list: invalid value for '--sort'",
+            "'name'",
+        ),
+        (("get", "q", "--count", "x"), "dlx get: invalid value for '--count'", "'x'"),
+        (("get", "q", "--count"), "dlx get: option '--count' requires an argument", ""),
+        (("get",), "dlx get: missing argument 'QUEUE'", ""),
+        (("get", "q", "r"), "dlx get: got unexpected extra argument", "r"),
+        (("--nonsense",), "dlx: no such option: --nonsense", ""),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_with_the_command_and_its_help(
+    dlx, arguments, start, meant
+):
+    status, out, err = dlx(*arguments)
 
     assert (status, out) == (2, "")
-    assert "chekc" in err
+    [line] = err.splitlines()
+    assert line.startswith(start)
+    assert meant in line
+    assert line.endswith(f"see `{start.partition(':')[0]} --help`")
+
+
+@pytest.mark.parametrize("path", [(), ("get",), ("queues",), ("queues", "list")], ids=" ".join)
+def test_every_command_has_a_short_option_for_its_help(dlx, path):
+    assert dlx(*path, "-h") == dlx(*path, "--help")
+    assert dlx(*path, "-h")[0] == 0
+
+
+def test_the_version_is_that_of_the_checkout(dlx):
+    version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+
+    status, out, err = dlx("--version")
+
+    assert (status, err) == (0, "")
+    assert out.split()[:2] == ["dlx", f"{version},"]
+
+
+def test_the_help_lists_every_command_in_its_section_with_its_whole_summary(dlx):
+    _, out, _ = dlx("--help")
+
+    lines = out.splitlines()
+    shown = [line.split()[0] for line in lines if line.startswith("  ") and line.split()]
+    for section, commands in COMMANDS.items():
+        assert f"{section}:" in lines
+        places = [shown.index(name) for name in commands]
+        assert places == sorted(places)
+    assert "..." not in out.partition("Examples:")[0].replace("COMMAND [ARGS]...", "")
+    assert max(map(len, lines)) <= 80
+
+
+def test_only_the_module_of_the_command_is_imported():
+    program = "import sys; from streaming.cli.main import build_app; build_app(['route'])\n"
+    program += "print(*sorted(name for name in sys.modules if name.startswith('streaming.cli.')))"
+
+    finished = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "streaming.cli.topology" in finished.stdout.split()
+    assert not {"streaming.cli.run", "streaming.cli.simulate"} & set(finished.stdout.split())
 
 
 def test_the_module_runs_as_the_wrapper_runs_it():

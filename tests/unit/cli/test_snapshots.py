@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from streaming.cli.main import app
+from streaming.cli.main import build_app
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -72,7 +72,7 @@ def commands(group, path=()):
         yield from commands(command, (*path, name))
 
 
-COMMANDS = sorted(commands(typer.main.get_command(app)))
+COMMANDS = sorted(commands(typer.main.get_command(build_app())))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import typer
 import yaml  # type: ignore[import-untyped]
 
-from streaming.cli.main import app
+from streaming.cli.main import build_app
 from streaming.config import load_config
 from streaming.config.definitions_files import load_vhost_definitions
 from streaming.embedded.jvm.jar_lock import lock_file, read_lock
@@ -99,14 +99,20 @@ def test_kafka_is_reached_by_containers_as_the_job_is_told_and_by_the_host_as_pu
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_command_of_a_container_is_one_of_dlx_with_options_it_has(name):
-    command, *arguments = OURS[name]["command"]
-    group = typer.main.get_group(app)
+def test_the_command_of_a_container_is_one_of_dlx_with_options_it_has(name, tmp_path):
+    config = tmp_path / "dlx.toml"
+    config.touch()
+    mounted = "/etc/dlx/dlx.toml"
+    assert mounted in mounts(OURS[name])
+    command, *arguments = [
+        str(config) if each == mounted else each for each in OURS[name]["command"]
+    ]
+    group = typer.main.get_group(build_app())
     found = group.get_command(group.make_context("dlx", [command]), command)
 
     assert found is not None, command
     parsed = found.make_context(command, arguments).params
-    assert str(parsed["config"]) in mounts(OURS[name])
+    assert parsed["config"] == config
     if name == "demo":
         assert parsed["traffic_only"] is True
 

@@ -1,0 +1,71 @@
+"""How a group of commands shows its help, and how a wrong command line is reported.
+
+The help lists the commands by section, each with its whole summary. A wrong command line is one
+line: the command, what is wrong with it, and where its help is.
+"""
+
+from typing import Any, ClassVar, Final
+
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from topology.suggestions import did_you_mean
+
+PROGRAM: Final = "dlx"
+
+COMPLETION_VARIABLE: Final = "_DLX_COMPLETE"
+"""A shell that completes a line sets it."""
+
+MAX_SUMMARY_CHARACTERS: Final = 1_000
+"""Longer than any summary: none is cut off."""
+
+
+class CommandGroup(TyperGroup):
+    """A group whose help has one section per panel, in the order of its commands."""
+
+    order: ClassVar[tuple[str, ...]] = ()
+    """The order of the commands, if it is not that of their registration."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the help."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=self.order.index) if self.order else names
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first argument names, or fail with the most similar one."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"no such command: {name!r}{did_you_mean(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            if not command.hidden:
+                panel = command.rich_help_panel
+                title = panel if isinstance(panel, str) else "Commands"
+                summary = command.get_short_help_str(MAX_SUMMARY_CHARACTERS)
+                sections.setdefault(title, []).append((name, summary))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def usage_line(error: TyperException, command: str) -> str:
+    """Return a wrong use of a command as one line; the help if a command was expected.
+
+    Args:
+        error: what typer raised.
+        command: the first word after the program's name, for an error that does not say where.
+    """
+    problem: Any = error
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return str(problem.format_message())
+    text = " ".join(problem.format_message().split()).rstrip(".")
+    if getattr(problem, "possibilities", None):
+        text = f"{problem.message}{did_you_mean(problem.option_name, problem.possibilities)}"
+    context = getattr(problem, "ctx", None)
+    path = f"{PROGRAM} {command}" if context is None else context.command_path
+    return f"{path}: {text[:1].lower()}{text[1:]}; see `{path} --help`"
