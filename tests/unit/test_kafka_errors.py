@@ -9,11 +9,11 @@ DISCONNECTED = KafkaError(KafkaError._TRANSPORT, "connection closed by peer")  #
 SUMMARY = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")  # noqa: SLF001
 
 
-def test_without_errors_only_the_reason_is_told():
+def test_without_errors_the_text_has_only_the_reason():
     assert KafkaErrors().explain("timed out").startswith("(timed out): is Kafka running there")
 
 
-def test_the_last_error_is_told_and_the_summary_is_not():
+def test_the_text_has_the_last_error_and_no_summary():
     errors = KafkaErrors()
     errors.note(DISCONNECTED)
     errors.note(SUMMARY)
@@ -21,7 +21,7 @@ def test_the_last_error_is_told_and_the_summary_is_not():
     assert errors.explain("timed out").startswith("(timed out; connection closed by peer): is")
 
 
-def test_a_refusal_is_not_overruled_and_names_the_section():
+def test_a_refusal_takes_precedence_and_names_the_section():
     heard: list[str] = []
     errors = KafkaErrors(heard.append)
     for error in (SECURITY, DISCONNECTED, SUMMARY):

@@ -37,7 +37,7 @@ def test_the_wheel_has_every_data_file_of_its_packages(wheel_environment):
     assert {"streaming/py.typed", "topology/py.typed"} <= contents
 
 
-def test_what_is_installed_is_smaller_than_60_mb(wheel_environment):
+def test_the_installed_packages_are_smaller_than_60_mb(wheel_environment):
     # pip or the first run compiles the modules, which is about twice the size of their text
     files = [path for path in wheel_environment.packages.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files if path.suffix != ".pyc")

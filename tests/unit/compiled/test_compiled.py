@@ -29,7 +29,7 @@ def run_python(arguments: list[str], wanted: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("note", [None, "another digest"])
-def test_a_build_of_other_sources_is_not_used_and_a_warning_says_so(tmp_path, note):
+def test_a_build_of_other_sources_is_ignored_with_a_warning(tmp_path, note):
     if note is not None:
         (tmp_path / SOURCES).write_text(note)
     done = run_python(["-c", WHICH_CORE], str(tmp_path))
@@ -38,7 +38,7 @@ def test_a_build_of_other_sources_is_not_used_and_a_warning_says_so(tmp_path, no
     assert "dlx compile" in done.stderr
 
 
-def test_zero_and_nothing_mean_plain():
+def test_an_unset_variable_and_zero_select_plain_python():
     for wanted in ("", "0"):
         done = run_python(["-c", WHICH_CORE], wanted)
         assert (done.stdout.strip(), done.stderr) == (
@@ -47,7 +47,7 @@ def test_zero_and_nothing_mean_plain():
         )
 
 
-def test_the_digest_is_of_the_sources(tmp_path):
+def test_the_digest_depends_on_the_sources(tmp_path):
     for folder in ("streaming/broker", "topology"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder)
     assert sources_digest(tmp_path) == sources_digest()
@@ -56,14 +56,14 @@ def test_the_digest_is_of_the_sources(tmp_path):
     assert sources_digest(tmp_path) != sources_digest()
 
 
-def test_without_a_c_compiler_the_refusal_says_so(tmp_path, monkeypatch):
+def test_without_a_c_compiler_the_build_is_refused_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match="no C compiler"):
         build(tmp_path / "build")
     assert not (tmp_path / "build").exists()
 
 
-def test_every_module_of_the_broker_is_compiled_or_named_with_a_reason():
+def test_every_module_of_the_broker_is_compiled_or_listed_with_a_reason():
     broker = CHECKOUT / "streaming/broker"
     names = {
         ".".join(path.relative_to(broker).with_suffix("").parts) for path in broker.rglob("*.py")
@@ -96,7 +96,7 @@ for name in modules():
 
 @pytest.mark.long
 @pytest.mark.skipif(not COMPILER, reason="there is no C compiler to build with")
-def test_the_compiled_core_gives_the_outcomes_of_the_plain_one(tmp_path):
+def test_the_compiled_core_has_the_same_outcomes_as_the_plain_one(tmp_path):
     folder = tmp_path / "build"
     build(folder)
     files = run_python(["-c", LIST_FILES], str(folder)).stdout.splitlines()

@@ -74,7 +74,7 @@ def test_an_invalid_mark_is_refused(written, problem):
     assert problem_of(written) == problem
 
 
-def test_a_mark_made_by_code_is_checked_too():
+def test_a_mark_made_by_code_is_checked():
     with pytest.raises(InvalidConfigError) as caught:
         FlowSettings(vm_memory_high_watermark=Absolute(-1))
 

@@ -135,7 +135,7 @@ def test_partitions_cannot_be_set_for_a_mapped_topic():
         ("x" * 250, "is longer than 249 characters, Kafka's limit"),
     ],
 )
-def test_a_topic_that_kafka_would_refuse_is_refused_here(topic, fault):
+def test_a_topic_name_that_kafka_would_refuse_is_refused(topic, fault):
     with pytest.raises(InvalidConfigError) as caught:
         InputSettings(topic=topic)
 

@@ -95,7 +95,7 @@ def test_without_security_a_client_needs_the_servers_alone():
     assert jvm_properties(settings, {}) == {"bootstrap.servers": "a:1,b:2", "client.id": "shop"}
 
 
-def test_librdkafka_takes_the_security_settings_as_they_are():
+def test_librdkafka_gets_the_security_settings_unchanged():
     settings = kafka(
         security_protocol="sasl_ssl",
         sasl_mechanism="PLAIN",
@@ -124,7 +124,7 @@ def test_librdkafka_takes_the_security_settings_as_they_are():
         ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule"),
     ],
 )
-def test_a_user_name_and_password_become_a_line_of_jaas(mechanism, module):
+def test_a_user_name_and_password_become_a_jaas_line(mechanism, module):
     settings = kafka(
         security_protocol="sasl_plaintext",
         sasl_mechanism=mechanism,
@@ -141,7 +141,7 @@ def test_a_user_name_and_password_become_a_line_of_jaas(mechanism, module):
     }
 
 
-def test_the_line_of_jaas_is_masked_in_a_repr():
+def test_the_jaas_line_is_masked_in_a_repr():
     settings = kafka(sasl_mechanism="PLAIN", sasl_password=Secret("env", "KAFKA_PASSWORD"))
 
     assert "ss" not in repr(jvm_properties(settings, PASSWORD)["sasl.jaas.config"])

@@ -15,7 +15,7 @@ from streaming.config import InvalidConfigError, OutboundSettings, parse_config
         ("_2f", "x", "dlx.out._5f2f.x"),
     ],
 )
-def test_other_characters_are_escaped_so_that_names_stay_apart(vhost, user, topic):
+def test_other_characters_are_escaped_so_that_names_stay_distinct(vhost, user, topic):
     assert OutboundSettings().topic_of(vhost, user) == topic
 
 

@@ -57,14 +57,14 @@ def test_every_setting_that_changes_the_outcome_is_tested():
         "[users.guest]\n[users.alice]\n[users.new]",
     ],
 )
-def test_one_vhost_or_user_more_or_less_changes_the_hash(text):
+def test_adding_or_removing_a_vhost_or_user_changes_the_hash(text):
     config = parse_config(text)
     base = parse_config('[vhosts."/"]\n[vhosts.shop]\n[users.guest]\n[users.alice]')
 
     assert hash_of(config) != hash_of(base)
 
 
-def test_one_input_more_changes_the_hash():
+def test_adding_an_input_changes_the_hash():
     one_more = JobConfig(inputs=(*JobConfig().inputs, BASE.inputs[2]), users=BASE.users)
 
     assert hash_of(one_more) != hash_of(JobConfig(users=BASE.users))
@@ -114,7 +114,7 @@ def test_the_hash_is_the_same_in_every_run():
     )
 
 
-def test_the_settings_that_are_hashed_by_default_are_these():
+def test_the_default_settings_that_are_hashed_are_known():
     assert outcome_settings(JobConfig()) == {
         "flow.max_body_bytes": 1_048_576,
         "flow.max_header_bytes": 16_384,

@@ -55,7 +55,7 @@ def test_a_secret_is_named_by_its_environment_variable_or_file():
         '[kafka.security.sasl]\nmechanism = "PLAIN"',
     ],
 )
-def test_dotted_names_may_be_written_in_any_way_toml_has(written):
+def test_dotted_names_may_have_any_form_of_toml(written):
     assert security_of(written) == {"sasl.mechanism": "PLAIN"}
 
 

@@ -108,14 +108,14 @@ EVERYTHING_CHANGED = JobConfig(
 
 
 @pytest.mark.parametrize("config", [JobConfig(), EVERYTHING_CHANGED])
-def test_reading_what_is_shown_gives_an_equal_configuration(config):
+def test_a_shown_configuration_is_read_back_unchanged(config):
     assert parse_config(show_config(config)) == config
 
 
 @pytest.mark.parametrize(
     "mark", [Relative(0.0), Relative(1e-7), Relative(3.0), Absolute(0), Absolute(67_108_864)]
 )
-def test_every_form_of_the_high_mark_is_read_again_as_it_was(mark):
+def test_every_form_of_the_high_mark_is_read_back_unchanged(mark):
     config = JobConfig(flow=FlowSettings(vm_memory_high_watermark=mark))
 
     assert parse_config(show_config(config)) == config

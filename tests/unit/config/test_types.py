@@ -88,7 +88,7 @@ def test_driver_memory_is_written_as_java_takes_it(memory, fault):
 @pytest.mark.parametrize(
     "master", ["local", "local[4]", "local[*]", "local[*,3]", "spark://h:7077", "yarn", "k8s://x"]
 )
-def test_every_master_that_spark_knows_is_taken(master):
+def test_every_master_that_spark_knows_is_accepted(master):
     assert JobSettings(master=master).master == master
 
 

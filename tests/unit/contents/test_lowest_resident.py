@@ -26,14 +26,14 @@ def bounds(recording):
     return lowest_resident(Place(recording.root), QUERY_ID, {})
 
 
-def test_it_is_the_oldest_message_in_any_queue(recorded):
+def test_the_lowest_resident_offset_is_that_of_the_oldest_message_in_any_queue(recorded):
     _broker, recording = recorded
     recording.commit()
 
     assert bounds(recording) == {(0, 0): 0}
 
 
-def test_a_message_that_died_is_resident_where_it_went(recorded):
+def test_a_dead_lettered_message_is_resident_in_its_new_queue(recorded):
     broker, recording = recorded
     broker.do(commands.Get(queue="work", count=2, label="g", channel="c0"))
     broker.do(commands.Reject(refs=("g/0",)))
@@ -48,7 +48,7 @@ def test_a_message_that_died_is_resident_where_it_went(recorded):
     assert bounds(recording) == {(0, 0): 2}
 
 
-def test_nothing_is_known_before_there_are_contents(recorded):
+def test_the_lowest_resident_offset_is_unknown_before_the_first_contents(recorded):
     _broker, recording = recorded
     recording.commit()
 

@@ -57,7 +57,7 @@ def three_orders(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_table_is_the_brokers_state_whatever_happens(tmp_path, seed):
+def test_the_table_equals_the_brokers_state_after_any_events(tmp_path, seed):
     play = RandomPlay(seed)
     recording = Recording(tmp_path, play.broker)
     updater = ContentsUpdater(recording.place)
@@ -73,7 +73,7 @@ def test_the_table_is_the_brokers_state_whatever_happens(tmp_path, seed):
     assert stored(tmp_path) == contents_of(play.broker)
 
 
-def test_a_rebuild_gives_what_the_updates_gave(tmp_path):
+def test_a_rebuilt_table_equals_the_updated_one(tmp_path):
     play = RandomPlay(7)
     recording = Recording(tmp_path, play.broker)
     updater = ContentsUpdater(recording.place)
@@ -103,7 +103,7 @@ def test_lanes_are_kept_apart(tmp_path):
     assert stored(tmp_path) == [row for broker in lanes for row in contents_of(broker)]
 
 
-def test_an_update_says_what_it_did(three_orders):
+def test_an_update_returns_its_changes(three_orders):
     broker, recording = three_orders
     updater = ContentsUpdater(recording.place)
 
@@ -129,7 +129,7 @@ def test_an_update_without_new_batches_changes_nothing(three_orders):
     assert DeltaTable(f"{recording.root}/queue_contents").version() == version
 
 
-def test_a_batch_that_leaves_the_queues_as_they_are_counts_as_applied(three_orders):
+def test_a_batch_without_changes_of_queues_counts_as_applied(three_orders):
     broker, recording = three_orders
     updater = ContentsUpdater(recording.place)
     updater.update()
@@ -158,7 +158,7 @@ def test_queues_can_run_empty(three_orders):
     assert (done.rows, done.files, stored(recording.root)) == (0, 0, [])
 
 
-def test_an_update_that_dies_before_its_commit_is_done_again(three_orders, monkeypatch):
+def test_an_update_that_fails_before_its_commit_is_repeated(three_orders, monkeypatch):
     broker, recording = three_orders
 
     def die(*_arguments):
@@ -173,7 +173,7 @@ def test_an_update_that_dies_before_its_commit_is_done_again(three_orders, monke
     assert stored(recording.root) == contents_of(broker)
 
 
-def test_of_two_updates_at_once_the_second_begins_anew(three_orders, monkeypatch):
+def test_the_second_of_two_concurrent_updates_is_abandoned(three_orders, monkeypatch):
     broker, recording = three_orders
     commit = contents._commit  # noqa: SLF001 - the instant at which both are under way
     overtaken: list[ContentsUpdater] = []
@@ -202,7 +202,7 @@ def test_a_table_that_others_keep_changing_is_reported(three_orders, monkeypatch
         ContentsUpdater(recording.place).update()
 
 
-def test_only_files_with_touched_rows_are_written_anew(tmp_path, monkeypatch):
+def test_only_files_with_changed_rows_are_rewritten(tmp_path, monkeypatch):
     monkeypatch.setattr(contents, "FILE_ROWS", 4)
     broker = Broker()
     broker.queue("work")
@@ -225,7 +225,7 @@ def test_only_files_with_touched_rows_are_written_anew(tmp_path, monkeypatch):
     assert stored(tmp_path) == contents_of(broker)
 
 
-def test_the_table_can_be_lost_and_is_made_again(three_orders):
+def test_a_lost_table_is_rebuilt(three_orders):
     broker, recording = three_orders
     ContentsUpdater(recording.place).update()
     shutil.rmtree(Path(recording.root) / "queue_contents")
@@ -235,7 +235,7 @@ def test_the_table_can_be_lost_and_is_made_again(three_orders):
     assert stored(recording.root) == contents_of(broker)
 
 
-def test_the_table_says_how_far_it_goes(three_orders):
+def test_the_table_names_its_last_batch(three_orders):
     _, recording = three_orders
     ContentsUpdater(recording.place, QUERY_ID).update()
 
@@ -244,14 +244,14 @@ def test_the_table_says_how_far_it_goes(three_orders):
     assert table.transaction_version(QUERY_ID) == 0
 
 
-def test_without_events_there_is_nothing_to_keep(tmp_path):
+def test_without_events_no_table_is_written(tmp_path):
     with pytest.raises(QueryError, match="there is no table 'events' here"):
         ContentsUpdater(Place(str(tmp_path))).update()
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_were_joined_are_read_like_those_of_batches(tmp_path):
+def test_compacted_files_are_read_like_those_of_batches(tmp_path):
     play = RandomPlay(5)
     recording = Recording(tmp_path, play.broker)
     updater = ContentsUpdater(recording.place)

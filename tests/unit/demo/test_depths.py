@@ -3,7 +3,7 @@
 from streaming.demo.depths import CopyEvent, Depth, Depths
 
 
-def test_a_copy_goes_from_ready_to_unacked_and_back_and_away():
+def test_a_copy_moves_between_ready_and_unacked_and_leaves():
     depths = Depths()
     seen = []
 
@@ -20,7 +20,7 @@ def test_a_copy_goes_from_ready_to_unacked_and_back_and_away():
     ]
 
 
-def test_events_about_no_copy_change_nothing():
+def test_events_without_a_copy_change_no_depth():
     depths = Depths()
 
     depths.apply([CopyEvent("topology", None, None), CopyEvent("warning", "work", None)])

@@ -7,7 +7,7 @@ from streaming.demo.order_process import order
 from streaming.protocol.record_headers import INBOUND, command_record, publish_headers
 
 
-def test_a_publish_is_read_as_it_was_meant():
+def test_a_publish_is_read_as_it_was_sent():
     message = order(1)
 
     record = publish(message, "/", "shop")
@@ -22,7 +22,7 @@ def test_a_publish_is_read_as_it_was_meant():
     assert read.publication.headers == message.headers
 
 
-def test_a_command_is_read_as_it_was_meant():
+def test_a_command_is_read_as_it_was_sent():
     record = command({"op": "ack", "refs": ["1.2.3"], "channel": "c"}, "/")
     headers = dict(record.headers)
 
@@ -37,7 +37,7 @@ def outbound(seq, **more):
     return b"body", list(headers.items())
 
 
-def test_what_a_replayed_batch_sends_again_is_dropped():
+def test_records_repeated_by_a_replayed_batch_are_dropped():
     deduplicator = Deduplicator()
 
     seen = [deduplicator.read(*outbound(seq)) is not None for seq in (0, 1, 0, 1, 2)]

@@ -25,7 +25,7 @@ def depths(broker, *names):
     return {name: broker.depth(name) for name in names}
 
 
-def test_the_story_shows_every_queue_that_it_declares_and_no_other():
+def test_every_declared_queue_is_known_to_the_demo():
     broker = staged()
 
     assert set(broker.shard.vhost.queues) == set(QUEUES)
@@ -49,7 +49,7 @@ def test_an_order_goes_to_payments_and_to_the_dashboard():
     }
 
 
-def test_a_misspelt_order_reaches_nothing_but_the_alternate_exchange():
+def test_a_misspelt_order_reaches_only_the_alternate_exchange():
     broker = staged()
 
     send(broker, order(19))
@@ -69,7 +69,7 @@ def test_a_paid_order_goes_to_shipping():
     assert depths(broker, PAYMENTS, SHIPPING) == {PAYMENTS: 0, SHIPPING: 1}
 
 
-def test_an_order_given_up_is_parked():
+def test_an_order_after_too_many_rejections_is_parked():
     broker = staged()
 
     send(broker, parked(order(16).body))
@@ -77,7 +77,7 @@ def test_an_order_given_up_is_parked():
     assert broker.drain("parking-lot") == [order(16).body.decode()]
 
 
-def test_quotes_that_wait_too_long_are_parked_those_in_a_hurry_first():
+def test_expired_quotes_are_parked_urgent_ones_first():
     broker = staged(clock="event")
     send(broker, order(5))
     send(broker, order(1))
@@ -88,7 +88,7 @@ def test_quotes_that_wait_too_long_are_parked_those_in_a_hurry_first():
     assert (at_first, in_the_end, broker.depth(QUOTES)) == (0, 2, 0)
 
 
-def test_the_dashboard_drops_its_oldest_into_the_overflow():
+def test_the_dashboard_drops_its_oldest_message_to_the_overflow_queue():
     broker = staged()
 
     for number in (0, 2, 3, 4) * DASHBOARD_LENGTH:
@@ -101,7 +101,7 @@ def test_the_dashboard_drops_its_oldest_into_the_overflow():
     assert broker.drain("overflow")[0] == order(0).body.decode()
 
 
-def test_a_rejected_payment_comes_back_after_the_retry_time():
+def test_a_rejected_payment_returns_after_the_retry_time():
     broker = staged(clock="event")
     send(broker, order(16))
     broker.get(PAYMENTS, "g")
@@ -114,7 +114,7 @@ def test_a_rejected_payment_comes_back_after_the_retry_time():
     assert depths(broker, PAYMENTS, "payments.retry") == {PAYMENTS: 1, "payments.retry": 0}
 
 
-def test_a_parcel_that_is_returned_too_often_is_parked():
+def test_a_parcel_requeued_too_often_is_parked():
     broker = staged()
     send(broker, paid(order(9).body))
 
@@ -125,7 +125,7 @@ def test_a_parcel_that_is_returned_too_often_is_parked():
     assert broker.drain("parking-lot") == [order(9).body.decode()]
 
 
-def test_payments_accepts_most_cards_and_gives_up_after_some_rejections():
+def test_payments_accepts_most_cards_and_parks_an_order_after_too_many_rejections():
     rejected = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": MAX_REJECTIONS}]}
     once = {"x-death": [{"queue": PAYMENTS, "reason": "rejected", "count": 1}]}
 

@@ -50,7 +50,7 @@ def tables(directory):
     opened.close()
 
 
-def test_the_summary_counts_deaths_and_says_where_they_went(tables):
+def test_the_summary_counts_deaths_by_their_target(tables):
     assert [line.split() for line in summary_lines(tables)] == [
         ["1", "rejected", "in", "payments", "->", "payments.retry"],
         ["1", "expired", "in", "payments.retry", "->", "payments"],
@@ -58,7 +58,7 @@ def test_the_summary_counts_deaths_and_says_where_they_went(tables):
     ]
 
 
-def test_the_history_tells_every_death_of_a_message(tables):
+def test_the_history_lists_every_death_of_a_message(tables):
     lines = list(history_lines(histories(tables)))
 
     assert lines[:3] == [
@@ -72,7 +72,7 @@ def test_the_history_tells_every_death_of_a_message(tables):
     ) in lines
 
 
-def test_without_a_dead_letter_the_summary_says_none(tmp_path):
+def test_a_summary_without_dead_letters_says_so(tmp_path):
     recording = Recording(tmp_path, staged())
     recording.commit()
     recording.close()
@@ -83,7 +83,7 @@ def test_without_a_dead_letter_the_summary_says_none(tmp_path):
     tables.close()
 
 
-def test_the_balance_says_whether_it_is_closed_and_what_is_missing(directory):
+def test_the_report_shows_whether_the_balance_is_closed_and_what_is_missing(directory):
     def verdict():
         opened = Tables(str(directory / "tables"))
         lines = list(balance_lines(balance(opened)))

@@ -27,7 +27,7 @@ def rendered(state):
     return out.getvalue()
 
 
-def test_a_line_tells_depths_deaths_and_lag():
+def test_a_line_shows_depths_deaths_and_lag():
     assert plain_line(STATE) == (
         "[12/45 s] the shop is open: 480 published, 100 acked, 9 rejected, 2 requeued; "
         "queues (ready+unacked): payments 0+20, quotes 4+1, elsewhere 1+0; "
@@ -56,7 +56,7 @@ def test_held_back_publishers_are_mentioned():
     assert plain_line(held_back).endswith("publishers held back by flow control")
 
 
-def test_the_view_has_a_row_for_every_queue_and_what_died_there():
+def test_the_view_has_a_row_per_queue_with_its_deaths():
     rows = [line.split("│") for line in rendered(STATE).splitlines() if "│" in line]
     cells = {row[1].strip(): [cell.strip() for cell in row[2:5]] for row in rows}
 
@@ -73,7 +73,7 @@ def test_the_view_has_a_row_for_every_queue_and_what_died_there():
     }
 
 
-def test_the_view_tells_deaths_traffic_and_lag():
+def test_the_view_shows_deaths_traffic_and_lag():
     said = rendered(STATE)
 
     assert "deaths   12 expired, 9 rejected" in said
@@ -81,7 +81,7 @@ def test_the_view_tells_deaths_traffic_and_lag():
     assert "job      batch 7 took 250 ms, lag 3 records" in said
 
 
-def test_without_a_terminal_there_is_a_line_now_and_then():
+def test_without_a_terminal_a_line_is_printed_per_interval():
     out = io.StringIO()
     view = View(Console(file=out, width=40))
 
@@ -96,7 +96,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then():
     ]
 
 
-def test_at_a_terminal_the_view_is_drawn_and_left_there():
+def test_on_a_terminal_the_view_is_drawn_and_stays():
     out = io.StringIO()
     view = View(Console(file=out, width=120, force_terminal=True))
 

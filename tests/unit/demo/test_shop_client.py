@@ -112,7 +112,7 @@ def test_a_refused_declaration_ends_the_demo(shop, cluster):
         until(lambda: shop.is_declared(reply_ids))
 
 
-def test_the_shop_publishes_orders_and_settles_what_it_gets(
+def test_the_shop_publishes_orders_and_settles_its_deliveries(
     open_shop, cluster, addresses, counters
 ):
     reply(cluster, 100, "delivery", {"order": 1, "region": "eu"}, "demo-payments")

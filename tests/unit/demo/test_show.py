@@ -63,7 +63,7 @@ def test_the_demo_ends_when_its_work_is_done_and_committed(stage):
     assert "the shop is open: " in stage.out.getvalue()
 
 
-def test_consumers_get_some_time_for_the_rest_of_their_work(stage, monkeypatch):
+def test_consumers_get_time_to_finish_their_work(stage, monkeypatch):
     monkeypatch.setattr(show, "FINISH_TIMEOUT_S", 0.05)
     stage.observer.depths.apply([CopyEvent("enqueued", "payments", 1)])
 
@@ -99,7 +99,7 @@ def test_a_failure_of_the_traffic_ends_the_demo(stage):
         stage.play()
 
 
-def test_everything_of_the_job_is_below_the_directory(tmp_path):
+def test_all_files_of_the_job_are_below_the_directory(tmp_path):
     config = job_config(tmp_path, "127.0.0.1:1")
 
     assert config.job.checkpoint_location == str(tmp_path / "checkpoints")

@@ -46,7 +46,7 @@ def test_every_block_names_a_language_that_is_checked():
 
 
 @pytest.mark.parametrize("block", of("console"))
-def test_a_session_is_run_where_it_belongs(block):
+def test_every_session_is_run_by_its_page(block):
     commands = [step.command for step in steps(block.text)]
 
     if is_pure(block.text):
@@ -58,7 +58,7 @@ def test_a_session_is_run_where_it_belongs(block):
 
 
 @pytest.mark.parametrize("block", of("mermaid"))
-def test_a_diagram_is_what_its_command_draws(block):
+def test_a_diagram_equals_the_output_of_its_command(block):
     assert block.note.startswith("./dlx diagram ")
     assert block.text == CHECKOUT.run(block.note)
 

@@ -31,7 +31,7 @@ def calls(monkeypatch):
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_an_option_names_what_is_done(calls, action):
+def test_every_option_runs_its_step(calls, action):
     wanted = dict.fromkeys(ACTIONS, False) | {action: True}
 
     assert development.build_docs(**wanted) == EXIT_OK
@@ -44,7 +44,7 @@ def test_without_an_option_the_site_is_built(calls):
     assert calls == [(sys.executable, "-m", "tools.docs", "build")]
 
 
-def test_a_failure_is_passed_on_and_ends_it(calls):
+def test_a_failed_step_ends_the_command(calls):
     calls.status = 1
 
     assert development.build_docs(**dict.fromkeys(ACTIONS, True)) == EXIT_FINDINGS

@@ -28,28 +28,28 @@ def texts(pattern):
     ]
 
 
-def test_every_rule_that_is_referred_to_is_defined():
+def test_every_referenced_rule_is_defined():
     defined = set(re.findall(r'<a id="r-[a-z]+-\d+"></a>\*\*(R-[A-Z]+-\d+)\*\*', SEMANTICS))
 
     assert len(defined) > 150
     assert [each for each in texts(RULE) if each[0] not in defined] == []
 
 
-def test_every_rule_is_defined_once_and_under_its_own_anchor():
+def test_every_rule_is_defined_once_under_its_own_anchor():
     found = re.findall(r'<a id="([^"]+)"></a>\*\*([^*]+)\*\*', SEMANTICS)
 
     assert [pair for pair in found if pair[0] != pair[1].lower()] == []
     assert len(found) == len(set(found))
 
 
-def test_rules_refer_to_rules_that_exist():
+def test_rules_refer_only_to_existing_rules():
     defined = set(re.findall(r"\*\*(R-[A-Z]+-\d+)\*\*", SEMANTICS))
 
     for page in DOCS.glob("*.md"):
         assert set(RULE.findall(page.read_text("utf-8"))) <= defined
 
 
-def test_every_decision_that_is_referred_to_is_defined():
+def test_every_referenced_decision_is_defined():
     defined = set(re.findall(r"^### (D\d+b?)\.", DESIGN, re.MULTILINE))
     used = {each for each in texts(DECISION) if "streaming" in each[1] or "topology" in each[1]}
 
@@ -57,7 +57,7 @@ def test_every_decision_that_is_referred_to_is_defined():
     assert [each for each in sorted(used) if each[0] not in defined] == []
 
 
-def test_every_section_that_is_referred_to_exists():
+def test_every_referenced_section_exists():
     sections = set(re.findall(r"^## (\d+)\.", SEMANTICS, re.MULTILINE))
 
     found = texts(SECTION)

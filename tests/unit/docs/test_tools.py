@@ -22,7 +22,7 @@ RED, PLAIN = "\x1b[31m", "\x1b[0m"
         ("\x1b[?25lhidden cursor", ["hidden cursor"]),
     ],
 )
-def test_a_screen_keeps_what_was_not_drawn_over(printed, left):
+def test_a_screen_keeps_lines_that_are_not_overwritten(printed, left):
     assert screen(printed) == left
 
 

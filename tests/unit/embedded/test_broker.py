@@ -49,7 +49,7 @@ def test_limits_and_own_properties_reach_the_broker():
     assert {name: told[name] for name in wanted} == wanted
 
 
-def test_a_properties_file_keeps_what_java_would_read_otherwise(tmp_path):
+def test_a_properties_file_escapes_special_characters(tmp_path):
     write_properties(tmp_path / "p", {"a": "C:\\x", "b": "Größe 𝄞", "c": "two\nlines"})
 
     assert (tmp_path / "p").read_bytes() == (
@@ -57,7 +57,7 @@ def test_a_properties_file_keeps_what_java_would_read_otherwise(tmp_path):
     )
 
 
-def test_ports_of_last_time_are_used_again(tmp_path):
+def test_a_restarted_broker_reuses_its_ports(tmp_path):
     first = choose_ports(tmp_path / "ports.json", None)
     second = choose_ports(tmp_path / "ports.json", None)
 
@@ -66,7 +66,7 @@ def test_ports_of_last_time_are_used_again(tmp_path):
     assert {first.port, first.controller_port} <= set(RANGE)
 
 
-def test_a_port_of_last_time_that_was_taken_is_exchanged(tmp_path):
+def test_a_port_that_is_now_in_use_is_replaced(tmp_path):
     first = choose_ports(tmp_path / "ports.json", None)
     with listener(first.port):
         second = choose_ports(tmp_path / "ports.json", None)
@@ -75,13 +75,13 @@ def test_a_port_of_last_time_that_was_taken_is_exchanged(tmp_path):
     assert second.port != first.port
 
 
-def test_damaged_memory_of_ports_is_no_obstacle(tmp_path):
+def test_a_damaged_file_of_ports_is_ignored(tmp_path):
     (tmp_path / "ports.json").write_text("{")
 
     assert choose_ports(tmp_path / "ports.json", None).port in RANGE
 
 
-def test_a_wanted_port_is_used_or_refused(tmp_path):
+def test_a_requested_port_is_used_or_refused(tmp_path):
     port = free_port()
     ports = choose_ports(tmp_path / "ports.json", port)
     with listener() as server:
@@ -93,7 +93,7 @@ def test_a_wanted_port_is_used_or_refused(tmp_path):
     assert f"port {taken} on 127.0.0.1 is in use" in str(refused.value)
 
 
-def test_a_directory_is_for_one_broker(tmp_path):
+def test_a_directory_is_locked_by_one_broker(tmp_path):
     lock = take_directory(tmp_path / "k", tmp_path / "logs", timeout_s=0)
 
     with pytest.raises(EmbeddedError, match=f"another Kafka .*{tmp_path}/k"):
@@ -103,7 +103,7 @@ def test_a_directory_is_for_one_broker(tmp_path):
     os.close(take_directory(tmp_path / "k", tmp_path / "logs", timeout_s=0))
 
 
-def test_a_directory_that_cannot_be_one_is_named(tmp_path):
+def test_an_unusable_directory_is_named(tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(EmbeddedError, match=rf"File exists \({tmp_path}/file\)"):
@@ -112,7 +112,7 @@ def test_a_directory_that_cannot_be_one_is_named(tmp_path):
         take_directory(tmp_path / "a,b", tmp_path, timeout_s=0)
 
 
-def test_data_is_known_by_its_cluster_id(tmp_path):
+def test_data_belongs_to_its_cluster_id(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").write_text("#\nnode.id=1\ncluster.id=abc\n")
 
@@ -124,7 +124,7 @@ def test_data_is_known_by_its_cluster_id(tmp_path):
     ("content", "what"),
     [(None, "No such file"), (b"node.id=1\n", "names no cluster"), (b"\xff\x00", "decode")],
 )
-def test_damaged_data_is_refused_with_the_way_out(tmp_path, content, what):
+def test_damaged_data_is_refused_with_a_remedy(tmp_path, content, what):
     (tmp_path / "data").mkdir()
     if content is not None:
         (tmp_path / "data" / "meta.properties").write_bytes(content)
@@ -136,7 +136,7 @@ def test_damaged_data_is_refused_with_the_way_out(tmp_path, content, what):
     assert "Move it away" in str(refused.value)
 
 
-def test_a_cluster_id_is_of_kafkas_form_and_no_option():
+def test_a_cluster_id_has_kafkas_form_and_never_looks_like_an_option():
     ids = {new_cluster_id() for _ in range(1000)}
 
     assert len(ids) == 1000
@@ -153,7 +153,7 @@ def a_log(directory: Path, before: str, after: str, printed: str) -> BrokerLog:
     return log
 
 
-def test_only_this_start_is_blamed_for_what_the_log_says(tmp_path):
+def test_only_log_lines_of_the_current_start_explain_a_failure(tmp_path):
     log = a_log(tmp_path, "t ERROR Address already in use\n", "t INFO fine\n", "")
 
     assert not log.says_port_taken()
@@ -176,7 +176,7 @@ def test_a_rolled_log_is_read_from_its_beginning(tmp_path):
         ("t ERROR CorruptRecordException", "move the directory away to start with an empty Kafka"),
     ],
 )
-def test_an_end_is_explained_with_what_to_do(tmp_path, said, remedy):
+def test_an_unexpected_end_is_explained_with_a_remedy(tmp_path, said, remedy):
     log = a_log(tmp_path, "", "t INFO starting\n", said + "\n")
 
     explained = log.explain_end(1, Path("/k"))

@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 IMPORTS = "import streaming.embedded.jvm.jars, streaming.embedded.jvm.java"
 
 
-def test_the_files_copied_before_the_download_are_enough_for_it(tmp_path):
+def test_the_download_needs_only_the_files_copied_before_it(tmp_path):
     before, _, _ = (
         (CHECKOUT / "Dockerfile").read_text().partition("docker/fill_cache.py\n\nCOPY dlx")
     )

@@ -57,7 +57,7 @@ def test_jars_that_are_missing_are_downloaded_and_returned_in_class_path_order(t
     assert files_in(tmp_path) == {A_PATH: b"a", B_PATH: b"b"}
 
 
-def test_only_what_is_missing_is_downloaded(tmp_path):
+def test_only_missing_jars_are_downloaded(tmp_path):
     ensure_jars([A], tmp_path, "jars", download=Mirror())
     mirror = Mirror()
 
@@ -77,7 +77,7 @@ def test_a_full_cache_is_only_read(tmp_path):
     assert not (tmp_path / ".lock").exists()
 
 
-def test_a_jar_that_was_tampered_with_is_refused_in_words(tmp_path):
+def test_a_jar_with_a_wrong_checksum_is_refused_with_a_remedy(tmp_path):
     ensure_jars([A], tmp_path, "jars", download=Mirror())
     (tmp_path / A_PATH).write_bytes(b"evil")
     mirror = Mirror()
@@ -90,7 +90,7 @@ def test_a_jar_that_was_tampered_with_is_refused_in_words(tmp_path):
     assert mirror.asked == []
 
 
-def test_a_download_of_something_else_is_refused_and_thrown_away(tmp_path):
+def test_a_download_with_a_wrong_checksum_is_refused_and_deleted(tmp_path):
     with pytest.raises(EmbeddedError) as refused:
         ensure_jars([A, B], tmp_path, "jars", download=Mirror(b=b"a page that asks you to log in"))
 
@@ -98,7 +98,7 @@ def test_a_download_of_something_else_is_refused_and_thrown_away(tmp_path):
     assert files_in(tmp_path) == {A_PATH: b"a"}
 
 
-def test_what_arrived_before_a_failure_is_kept(tmp_path):
+def test_jars_downloaded_before_a_failure_are_kept(tmp_path):
     with pytest.raises(EmbeddedError, match=r"org\.example:b:1 could not be downloaded"):
         ensure_jars([A, B], tmp_path, "jars", download=Mirror(b=b"unreachable"))
     mirror = Mirror()
@@ -108,7 +108,7 @@ def test_what_arrived_before_a_failure_is_kept(tmp_path):
     assert mirror.asked == ["b"]
 
 
-def test_what_a_killed_download_left_behind_is_removed(tmp_path):
+def test_partial_files_of_a_killed_download_are_removed(tmp_path):
     left_over = tmp_path / ".staging-killed"
     left_over.mkdir()
     (left_over / "part").touch()
@@ -129,7 +129,7 @@ class Screen(io.StringIO):
         self.shown.set()
 
 
-def test_a_second_process_waits_for_the_first_says_so_and_downloads_nothing(tmp_path):
+def test_a_second_process_waits_for_the_first_with_a_message_and_downloads_nothing(tmp_path):
     screen, mirror = Screen(), Mirror()
     with (tmp_path / ".lock").open("w") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
@@ -147,7 +147,7 @@ def test_a_second_process_waits_for_the_first_says_so_and_downloads_nothing(tmp_
     assert screen.getvalue() == "waiting for another dlx process that is downloading ...\n"
 
 
-def test_many_at_once_download_once(tmp_path):
+def test_concurrent_processes_download_once(tmp_path):
     mirror = Mirror()
     threads = [
         threading.Thread(target=ensure_jars, args=([A, B], tmp_path, "jars", None, mirror))
@@ -162,7 +162,7 @@ def test_many_at_once_download_once(tmp_path):
     assert files_in(tmp_path) == {A_PATH: b"a", B_PATH: b"b"}
 
 
-def test_a_progress_bar_shows_the_title_and_how_much_there_is(tmp_path):
+def test_a_progress_bar_shows_the_title_and_the_total_size(tmp_path):
     screen = io.StringIO()
 
     ensure_jars([A, B], tmp_path, "Some jars", Console(file=screen, width=100), Mirror())

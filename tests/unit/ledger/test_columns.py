@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 )
 
 
-def test_every_form_of_a_column_gives_the_rows_it_stands_for():
+def test_every_form_of_a_column_has_the_same_rows():
     table = build_table(
         SCHEMA,
         {
@@ -71,7 +71,7 @@ def test_every_form_of_a_column_gives_the_rows_it_stands_for():
     ]
 
 
-def test_a_column_that_is_not_given_is_null():
+def test_an_omitted_column_is_null():
     table = build_table(SCHEMA, {"id": [5]}, 1)
 
     assert table.to_pylist() == [
@@ -96,7 +96,7 @@ def test_a_constant_that_is_null_or_nested_is_so_in_every_row():
     )
 
 
-def test_arrow_arrays_are_taken_as_they_are_or_cast():
+def test_arrow_arrays_are_used_unchanged_or_cast():
     as_is = pa.array([1, 2], pa.int64())
     chunked = pa.chunked_array([["a"], ["b"]], pa.large_string())
 
@@ -132,7 +132,7 @@ def test_codes_may_be_arrays_of_any_integer_type():
         ({"pair.size": [1, 2]}, "column 'pair.size' has 2 rows, not 1"),
     ],
 )
-def test_a_mistake_in_the_columns_is_named(columns, words):
+def test_an_error_names_the_wrong_column(columns, words):
     with pytest.raises(ValueError, match=words):
         build_table(SCHEMA, columns, 1)
 

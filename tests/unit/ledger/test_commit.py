@@ -93,7 +93,7 @@ def test_the_same_batch_after_a_restart_is_skipped(root):
     assert (outcome, len(rows_of(root, "events"))) == ("skipped", 2)
 
 
-def test_batches_of_two_queries_do_not_hide_each_other(root):
+def test_two_queries_have_separate_batch_numbers(root):
     writer = TableWriter(root, "events")
     writer.commit_batch(QUERY, 5, [a_file(root, 5)])
 
@@ -107,7 +107,7 @@ def test_batches_of_two_queries_do_not_hide_each_other(root):
     assert writer.last_batch("third-query") is None
 
 
-def test_a_driver_that_was_overtaken_skips(root):
+def test_a_driver_skips_a_batch_that_another_committed(root):
     slow, fast = TableWriter(root, "events"), TableWriter(root, "events")
     file = a_file(root, 0)
     fast.commit_batch(QUERY, 0, [file])
@@ -119,7 +119,7 @@ def test_a_driver_that_was_overtaken_skips(root):
     assert [row["seq"] for row in rows_of(root, "events")] == [0, 1, 10, 11, 20, 21]
 
 
-def test_a_change_of_the_tables_properties_in_between_is_no_obstacle(root):
+def test_a_concurrent_change_of_the_tables_properties_does_not_prevent_a_commit(root):
     writer = TableWriter(root, "events")
     load_table(root.below("events")).alter.set_table_description("mine")
 
@@ -127,7 +127,7 @@ def test_a_change_of_the_tables_properties_in_between_is_no_obstacle(root):
     assert len(rows_of(root, "events")) == 2
 
 
-def test_a_table_that_refuses_every_commit_stops_the_batch_in_words(root):
+def test_a_table_that_refuses_every_commit_fails_the_batch_with_the_reason(root):
     writer = TableWriter(root, "events")
     file = a_file(root, 0)
     intruder = TableWriter(root, "events")
@@ -174,7 +174,7 @@ def test_drivers_that_commit_the_same_batches_at_once_leave_every_row_once(root)
     assert len(paths_of(root, "events")) == 40
 
 
-def test_a_handle_loaded_elsewhere_is_taken_up_even_if_it_is_behind(root):
+def test_a_handle_loaded_elsewhere_is_used_even_if_it_is_older(root):
     writer = TableWriter(root, "events")
     behind = load_table(root.below("events"))
     writer.commit_batch(QUERY, 0, [a_file(root, 0)])
@@ -186,7 +186,7 @@ def test_a_handle_loaded_elsewhere_is_taken_up_even_if_it_is_behind(root):
     assert writer.table().version() == 2
 
 
-def test_a_handle_whose_log_was_cleaned_up_beneath_it_is_loaded_anew(root):
+def test_a_handle_whose_log_was_cleaned_up_is_reloaded(root):
     writer = TableWriter(root, "events")
     stale = load_table(root.below("events"))
     for batch in range(3):
@@ -223,5 +223,5 @@ def test_a_log_without_checkpoints_gets_one_when_a_writer_opens_it(root, commits
     assert writer.commit_batch(QUERY, commits, [a_file(root, 0)]) == "committed"
 
 
-def test_no_checkpoint_is_version_minus_one(tmp_path):
+def test_without_a_checkpoint_the_version_is_minus_one(tmp_path):
     assert last_checkpoint(LocalStorage(tmp_path)) == -1

@@ -48,7 +48,7 @@ def files_of(root, name):
 
 
 @pytest.mark.parametrize("name", LEDGER)
-def test_a_joined_table_has_the_same_rows_in_one_file(root, name):
+def test_a_compacted_table_has_the_same_rows_in_one_file(root, name):
     some_batches(root, name, 5)
     before, paths = rows_of(root, name), paths_of(root, name)
 
@@ -59,7 +59,7 @@ def test_a_joined_table_has_the_same_rows_in_one_file(root, name):
     assert (paths_of(root, name), sorted(done.replaced), done.rows) == ([done.path], paths, 15)
 
 
-def test_a_joined_file_keeps_order_row_groups_and_statistics(root):
+def test_a_compacted_file_keeps_order_row_groups_and_statistics(root):
     writer = TableWriter(root, "messages")
     files = [
         publish(root, "messages", messages(range(first, first + 4000), batch_id=batch), first=first)
@@ -81,7 +81,7 @@ def test_a_joined_file_keeps_order_row_groups_and_statistics(root):
     assert (table.least("batch_id").tolist(), table.greatest("batch_id").tolist()) == ([0], [4])
 
 
-def test_joining_moves_no_batch_number(root):
+def test_compaction_keeps_the_batch_numbers(root):
     writer = some_batches(root, "events", 3)
     compact(root.below("events"), EVENTS, files_of(root, "events"))
 
@@ -91,7 +91,7 @@ def test_joining_moves_no_batch_number(root):
     assert TableWriter(root, "events").last_batch(QUERY) == 2
 
 
-def test_batches_committed_meanwhile_stay(root):
+def test_batches_committed_during_a_compaction_are_kept(root):
     writer = some_batches(root, "events", 4)
     group = files_of(root, "events")
     some_batches(root, "events", 2, first=4)
@@ -105,7 +105,7 @@ def test_batches_committed_meanwhile_stay(root):
     assert len(paths_of(root, "events")) == 1 + 2 + 1
 
 
-def test_what_somebody_else_joined_is_not_joined_again(root):
+def test_files_compacted_by_another_process_are_not_compacted_again(root):
     some_batches(root, "events", 4)
     group = files_of(root, "events")
     compact(root.below("events"), EVENTS, group[:2])
@@ -115,7 +115,7 @@ def test_what_somebody_else_joined_is_not_joined_again(root):
     assert rows_of(root, "events") == before
 
 
-def test_a_rewrite_that_was_written_and_not_committed_is_used_the_next_time(root):
+def test_an_uncommitted_rewrite_is_used_by_the_next_attempt(root):
     some_batches(root, "events", 4)
     group = files_of(root, "events")
     done = compact(root.below("events"), EVENTS, group)
@@ -130,7 +130,7 @@ def test_a_rewrite_that_was_written_and_not_committed_is_used_the_next_time(root
     assert (file.stat().st_ino, len(rows_of(root, "events"))) == (written, 12)
 
 
-def test_rows_written_before_a_column_was_added_are_joined_with_null_in_it(root):
+def test_rows_without_a_later_column_are_compacted_with_null(root):
     storage = local(root, "events")
     writer = TableWriter(root, "events")
     for batch in (0, 1):
@@ -166,7 +166,7 @@ def a_rewrite(root, name, group):
     return added, [removal(file.path, file.size, 0) for file in group]
 
 
-def test_a_foreign_rewrite_at_the_same_instant_wins_and_rows_stay_single(root):
+def test_a_concurrent_foreign_rewrite_wins_without_duplicate_rows(root):
     some_batches(root, "events", 3)
     place = root.below("events")
     before = rows_of(root, "events")
@@ -184,7 +184,7 @@ def test_a_foreign_rewrite_at_the_same_instant_wins_and_rows_stay_single(root):
     assert paths_of(root, "events") == ["part-00000-foreign.parquet"]
 
 
-def test_a_batch_that_is_committed_first_does_not_stop_a_rewrite(root):
+def test_a_concurrent_batch_does_not_prevent_a_rewrite(root):
     some_batches(root, "events", 3)
     place = root.below("events")
     seen = load_table(place)
@@ -199,7 +199,7 @@ def test_a_batch_that_is_committed_first_does_not_stop_a_rewrite(root):
     assert "joined-ours.parquet" in paths_of(root, "events")
 
 
-def test_joining_and_committing_at_once_lose_and_double_nothing(root):
+def test_concurrent_compaction_and_commits_lose_and_duplicate_nothing(root):
     writer = TableWriter(root, "events")
     place = root.below("events")
     done = threading.Event()
@@ -226,7 +226,7 @@ def test_joining_and_committing_at_once_lose_and_double_nothing(root):
     assert any(joined)
 
 
-def test_joined_files_still_tell_whose_rows_they_hold(root):
+def test_compacted_files_keep_the_statistics_of_their_shards(root):
     writer = some_batches(root, "events", 2)
     writer.commit_batch("other", 0, [publish(root, "events", events([99], query_id="other"))])
 

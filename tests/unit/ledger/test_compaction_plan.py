@@ -19,7 +19,7 @@ files = st.lists(
 
 
 @given(files, st.integers(2, 600), st.integers(2, 12))
-def test_a_plan_joins_neighbours_that_are_worth_it(some_files, target, least):
+def test_a_plan_compacts_adjacent_small_files(some_files, target, least):
     groups = plan(some_files, target, least)
 
     order = sorted(some_files, key=lambda file: (file.order, file.path))
@@ -33,13 +33,13 @@ def test_a_plan_joins_neighbours_that_are_worth_it(some_files, target, least):
     assert len(taken) == len(set(taken))
 
 
-def test_files_that_are_large_enough_are_left_alone():
+def test_large_files_are_not_compacted():
     large = [SmallFile(str(n), 51, 1, (n,)) for n in range(20)]
 
     assert plan(large, 100, 2) == []
 
 
-def test_a_few_small_files_are_left_for_later():
+def test_a_few_small_files_are_compacted_later():
     small = [SmallFile(str(n), 1, 1, (n,)) for n in range(9)]
 
     assert (plan(small, 100, 10), len(plan([*small, SmallFile("9", 1, 1, (9,))], 100, 10))) == (
@@ -48,7 +48,7 @@ def test_a_few_small_files_are_left_for_later():
     )
 
 
-def test_small_files_behind_a_larger_one_are_joined_too():
+def test_small_files_after_a_larger_one_are_compacted():
     old = [SmallFile(f"a{n}", 1, 1, (n,)) for n in range(10)]
     new = [SmallFile(f"c{n}", 1, 1, (100 + n,)) for n in range(10)]
 
@@ -58,7 +58,7 @@ def test_small_files_behind_a_larger_one_are_joined_too():
 
 
 @given(st.integers(50, 400))
-def test_a_row_is_rewritten_a_logarithm_of_times(batches):
+def test_the_rewrites_of_a_row_grow_logarithmically(batches):
     target = 1 << 30
     table: list[SmallFile] = []
     rewritten = 0

@@ -22,7 +22,7 @@ MESSAGES = TABLES["messages"]
 NAME = DataFileName(QUERY, 7, "messages", 3, 4711)
 
 
-def test_a_data_file_is_described_by_what_the_driver_needs(tmp_path):
+def test_the_description_of_a_data_file_has_what_the_driver_needs(tmp_path):
     table = messages(range(10, 14), batch_id=7, partition=3)
 
     written = write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, table)
@@ -55,7 +55,7 @@ def test_a_data_file_is_described_by_what_the_driver_needs(tmp_path):
         ("dead_letters", dead_letters([1])),
     ],
 )
-def test_the_rows_of_a_file_are_the_rows_given(tmp_path, name, table):
+def test_a_file_has_the_given_rows(tmp_path, name, table):
     written = write_data_file(
         LocalStorage(tmp_path), TABLES[name], DataFileName(QUERY, 0, name, 0), table
     )
@@ -133,7 +133,7 @@ def emptied(path):
         (emptied, "Parquet"),
     ],
 )
-def test_a_file_that_holds_something_else_is_refused_and_kept(tmp_path, tamper, named):
+def test_a_file_with_other_contents_is_refused_and_kept(tmp_path, tamper, named):
     storage = LocalStorage(tmp_path)
     write_data_file(storage, MESSAGES, NAME, messages(range(5)))
     (file,) = tmp_path.iterdir()
@@ -184,7 +184,7 @@ class VacuumedStorage(LocalStorage):
 
 
 @pytest.mark.parametrize("at", ["open", "size"])
-def test_a_file_that_another_driver_vacuumed_is_written_again(tmp_path, at):
+def test_a_file_vacuumed_by_another_driver_is_rewritten(tmp_path, at):
     first = write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, messages(range(5)))
 
     again = write_data_file(VacuumedStorage(tmp_path, at=at), MESSAGES, NAME, messages(range(5)))
@@ -194,7 +194,7 @@ def test_a_file_that_another_driver_vacuumed_is_written_again(tmp_path, at):
     assert (tmp_path / str(NAME)).stat().st_size == first.size
 
 
-def test_a_file_that_vanishes_is_reported(tmp_path):
+def test_a_file_that_disappears_after_writing_is_reported(tmp_path):
     with pytest.raises(DataFileConflictError, match=r"messages/.*\.parquet"):
         write_data_file(VanishingStorage(tmp_path), MESSAGES, NAME, messages([1]))
 
@@ -222,7 +222,7 @@ def group_sizes(folder):
     return [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
 
 
-def test_row_groups_hold_few_rows(tmp_path):
+def test_row_groups_have_a_bounded_number_of_rows(tmp_path):
     table = messages(range(2 * ROW_GROUP_ROWS + 1), body=lambda _: b"x")
 
     write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, table)
@@ -230,7 +230,7 @@ def test_row_groups_hold_few_rows(tmp_path):
     assert group_sizes(tmp_path) == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 1]
 
 
-def test_row_groups_of_large_bodies_hold_few_bytes(tmp_path):
+def test_row_groups_of_large_bodies_have_a_bounded_size(tmp_path):
     sizes = {0: 10, 1: ROW_GROUP_BYTES - 10, 2: 1, 3: 2 * ROW_GROUP_BYTES, 4: 5, 5: 5}
     table = messages(range(6), body=lambda offset: bytes(sizes[offset]))
 
@@ -264,14 +264,14 @@ def test_a_column_without_any_value_has_no_bounds(tmp_path):
         st.integers(0, 2**63 - 1),
     )
 )
-def test_a_name_says_what_made_it(name):
+def test_a_file_name_identifies_its_batch_and_task(name):
     assert DataFileName.parse(str(name)) == name
 
 
 @pytest.mark.parametrize(
     "name", ["part-00000-abc.parquet", "joined-12.parquet", "", f"{NAME}.crc", f".{NAME}"]
 )
-def test_other_names_are_not_ours(name):
+def test_other_file_names_are_not_parsed(name):
     assert DataFileName.parse(name) is None
 
 
@@ -285,6 +285,6 @@ def test_other_names_are_not_ours(name):
         DataFileName("q", 1, "events", 0, -5),
     ],
 )
-def test_parts_that_make_no_name_are_refused(name):
+def test_invalid_parts_of_a_file_name_are_refused(name):
     with pytest.raises(ValueError, match="DataFileName"):
         str(name)

@@ -67,7 +67,7 @@ def test_layout_does_not_matter(some_rows, cut, before):
     assert {fingerprint(chunked), fingerprint(sliced), fingerprint(coded)} == {fingerprint(table)}
 
 
-def test_what_lies_beneath_a_null_does_not_matter():
+def test_the_value_below_a_null_does_not_matter():
     validity = pa.py_buffer(b"\x01")
     values = [pa.array(numbers, pa.int64()).buffers()[1] for numbers in ([1, 2], [1, 3])]
     arrays = [pa.Array.from_buffers(pa.int64(), 2, [validity, value]) for value in values]

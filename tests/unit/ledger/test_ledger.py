@@ -32,7 +32,7 @@ def test_a_batch_is_committed_to_every_table_in_order(root):
         assert ledger.last_batch(QUERY) == a_batch_row(0)
 
 
-def test_tables_without_rows_are_left_alone(root):
+def test_tables_without_rows_are_not_committed(root):
     with Ledger(root) as ledger:
         files = [publish(root, "messages", messages([1]))]
 
@@ -63,7 +63,7 @@ def test_a_ledger_whose_settings_were_changed_has_no_queries(root):
         assert ledger.query_ids() == set()
 
 
-def test_the_first_batch_is_recorded_though_it_is_empty(root):
+def test_the_first_batch_is_recorded_even_if_empty(root):
     with Ledger(root) as ledger:
         ledger.commit([], a_batch_row(0, gate="closed"))
 
@@ -71,7 +71,7 @@ def test_the_first_batch_is_recorded_though_it_is_empty(root):
         assert (ledger.query_ids(), ledger.last_batches(QUERY)) == ({QUERY}, {"events": 0})
 
 
-def test_a_batch_that_was_committed_in_part_is_seen(root):
+def test_a_partly_committed_batch_is_detected(root):
     with Ledger(root) as ledger:
         file = publish(root, "messages", messages([1]))
         ledger.writers["messages"].commit_batch(QUERY, 0, [file])

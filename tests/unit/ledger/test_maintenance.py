@@ -59,7 +59,7 @@ def test_a_checkpoint_is_made_once_enough_was_committed(root):
     assert len(rows_of(root, "events")) == 21
 
 
-def test_checkpoints_take_a_twentieth_of_the_time_at_most(root):
+def test_checkpoints_take_at_most_a_twentieth_of_the_time(root):
     writer = TableWriter(root, "events")
     maintenance = TableMaintenance(root, "events", Schedule(checkpoint_commits=1), writer)
     commit(root, writer, "events", range(1))
@@ -73,7 +73,7 @@ def test_checkpoints_take_a_twentieth_of_the_time_at_most(root):
     assert (too_soon, in_time) == ([], [("events", "checkpoint", 1)])
 
 
-def test_small_files_are_joined_at_each_interval(root):
+def test_small_files_are_compacted_at_each_interval(root):
     writer = TableWriter(root, "events")
     schedule = Schedule(compaction_ms=60_000, compaction_least_files=4)
     maintenance = TableMaintenance(root, "events", schedule, writer)
@@ -87,7 +87,7 @@ def test_small_files_are_joined_at_each_interval(root):
     assert (len(paths_of(root, "events")), len(rows_of(root, "events"))) == (1, 18)
 
 
-def test_many_small_files_are_joined_before_the_interval_is_over(root):
+def test_many_small_files_are_compacted_before_the_interval_ends(root):
     writer = TableWriter(root, "events")
     schedule = Schedule(checkpoint_commits=5, compaction_least_files=4, compaction_files=5)
     maintenance = TableMaintenance(root, "events", schedule, writer)
@@ -100,7 +100,7 @@ def test_many_small_files_are_joined_before_the_interval_is_over(root):
     ]
 
 
-def test_the_log_is_cut_behind_the_checkpoint_and_files_no_longer_needed_are_removed(root):
+def test_log_entries_before_the_checkpoint_and_unneeded_files_are_removed(root):
     retention = Retention(log_ms=0)
     writer = TableWriter(root, "messages", retention)
     schedule = Schedule(
@@ -121,7 +121,7 @@ def test_the_log_is_cut_behind_the_checkpoint_and_files_no_longer_needed_are_rem
     assert len(rows_of(root, "messages")) == 18
 
 
-def test_a_writer_goes_on_from_each_checkpoint_without_reading_what_lies_before(root):
+def test_a_writer_continues_from_each_checkpoint_without_reading_older_entries(root):
     writer = TableWriter(root, "events", Retention(log_ms=0))
     maintenance = TableMaintenance(root, "events", SCHEDULE, writer)
 
@@ -134,7 +134,7 @@ def test_a_writer_goes_on_from_each_checkpoint_without_reading_what_lies_before(
     assert len(list(log.iterdir())) < 20
 
 
-def test_queue_contents_is_kept_short_of_log_and_not_rewritten(root):
+def test_the_log_of_queue_contents_is_shortened_without_compaction(root):
     writer = TableWriter(root, "queue_contents")
     columns = {
         "query_id": Constant(QUERY),
@@ -153,7 +153,7 @@ def test_queue_contents_is_kept_short_of_log_and_not_rewritten(root):
     assert len(paths_of(root, "queue_contents")) == 6
 
 
-def test_tables_that_are_not_there_are_waited_for(root):
+def test_maintenance_waits_for_missing_tables(root):
     maintenance = Maintenance(root, Schedule(checkpoint_commits=1))
     before = maintenance.step(NOW_MS)
     writer = TableWriter(root, "events")
@@ -165,7 +165,7 @@ def test_tables_that_are_not_there_are_waited_for(root):
     assert maintenance.last_error is None
 
 
-def test_a_table_that_fails_is_reported_and_does_not_keep_the_others(root, caplog):
+def test_a_failing_table_is_reported_and_does_not_stop_the_others(root, caplog):
     caplog.set_level(logging.ERROR)
     with Ledger(root) as ledger:
         for batch in range(5):
@@ -183,7 +183,7 @@ def test_a_table_that_fails_is_reported_and_does_not_keep_the_others(root, caplo
     assert [record.args for record in caplog.records] == [("messages",)]
 
 
-def test_the_lowest_resident_offsets_are_asked_for_and_obeyed(root, caplog):
+def test_files_from_the_lowest_resident_offset_on_are_kept(root, caplog):
     writer = TableWriter(root, "messages")
     for batch in range(2):
         table = messages(range(5 * batch, 5 * batch + 5), batch_id=batch)
@@ -227,5 +227,5 @@ def test_the_thread_works_until_it_is_stopped(root):
     assert len(rows_of(root, "events")) == 14
 
 
-def test_one_that_was_never_started_can_be_stopped(root):
+def test_maintenance_can_be_stopped_before_its_start(root):
     Maintenance(root).stop()

@@ -19,14 +19,14 @@ def writing(content):
     return lambda file: file.write(content)
 
 
-def test_a_file_is_read_back_as_it_was_written(storage):
+def test_a_read_file_equals_the_written_one(storage):
     created = storage.create("log/a.json", writing(b"first"))
 
     with storage.open("log/a.json") as file:
         assert (created, storage.size("log/a.json"), file.read()) == (True, 5, b"first")
 
 
-def test_a_name_that_is_taken_is_left_as_it_is(storage):
+def test_an_existing_file_is_not_overwritten(storage):
     storage.create("a.parquet", writing(b"first"))
 
     created = storage.create("a.parquet", writing(b"second"))
@@ -35,13 +35,13 @@ def test_a_name_that_is_taken_is_left_as_it_is(storage):
         assert (created, file.read()) == (False, b"first")
 
 
-def test_what_is_not_there_has_no_size_and_cannot_be_opened(storage):
+def test_a_missing_file_has_no_size_and_cannot_be_opened(storage):
     assert storage.size("a.parquet") is None
     with pytest.raises(FileNotFoundError):
         storage.open("a.parquet")
 
 
-def test_deleting_twice_is_deleting_once(storage):
+def test_deleting_a_deleted_file_is_no_error(storage):
     storage.create("a.parquet", writing(b"first"))
 
     storage.delete("a.parquet")
@@ -57,11 +57,11 @@ def test_files_are_listed_without_folders(storage):
     assert [(file.name, file.size) for file in storage.files()] == [("a.parquet", 5)]
 
 
-def test_a_folder_that_is_not_there_has_no_files(storage):
+def test_a_missing_folder_has_no_files(storage):
     assert list(storage.files()) == []
 
 
-def test_a_writer_that_fails_leaves_nothing_behind(storage):
+def test_a_failed_writer_leaves_no_file(storage):
     def fail(file):
         file.write(b"half")
         raise OSError("disk full")
@@ -72,7 +72,7 @@ def test_a_writer_that_fails_leaves_nothing_behind(storage):
     assert list(storage.files()) == []
 
 
-def test_of_two_writers_at_once_the_second_finds_the_name_taken(tmp_path):
+def test_the_second_of_two_concurrent_writers_finds_the_file(tmp_path):
     storage = LocalStorage(tmp_path, durable=False)
     results = []
 
@@ -125,7 +125,7 @@ def test_a_place_below_an_s3_url_is_an_s3_prefix_with_deltalakes_options():
     assert storage.file_system.region == "eu-central-1"
 
 
-def test_secrets_do_not_show_in_a_place():
+def test_the_repr_of_a_location_has_no_secrets():
     place = Place("s3://bucket/tables", {"AWS_SECRET_ACCESS_KEY": "password"})
 
     assert "password" not in repr(place)

@@ -23,9 +23,7 @@ NAMES = list(TABLES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_table_is_made_with_its_columns_their_comments_and_no_version_of_readers_is_shut_out(
-    tmp_path, name
-):
+def test_a_new_table_has_columns_with_comments_and_needs_no_new_reader_version(tmp_path, name):
     table = open_table(a_place(tmp_path), name)
 
     spec = TABLES[name]
@@ -36,11 +34,11 @@ def test_a_table_is_made_with_its_columns_their_comments_and_no_version_of_reade
     assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
 
 
-def test_every_table_says_which_batch_wrote_a_row():
+def test_every_row_names_its_batch():
     assert all(spec.schema.names[:2] == ["query_id", "batch_id"] for spec in TABLES.values())
 
 
-def test_statistics_are_kept_of_top_level_columns_that_exist():
+def test_statistics_are_of_existing_top_level_columns():
     for spec in TABLES.values():
         assert set(spec.stats_columns) <= set(spec.schema.names)
         assert set(spec.order) <= set(spec.stats_columns)
@@ -75,7 +73,7 @@ def test_opening_again_changes_nothing(tmp_path):
     assert open_table(a_place(tmp_path), "messages").version() == 0
 
 
-def test_another_retention_is_taken_over_by_a_table_that_is_there(tmp_path):
+def test_an_existing_table_takes_over_another_retention(tmp_path):
     open_table(a_place(tmp_path), "messages")
 
     table = open_table(a_place(tmp_path), "messages", Retention(log_ms=120_000))
@@ -85,7 +83,7 @@ def test_another_retention_is_taken_over_by_a_table_that_is_there(tmp_path):
     assert properties["delta.appendOnly"] == "true"
 
 
-def test_a_table_from_before_a_column_was_added_gets_it(tmp_path):
+def test_an_existing_table_gets_a_new_column(tmp_path):
     place = a_place(tmp_path)
     spec = TABLES["events"]
     older = pa.schema([field for field in spec.schema if field.name != "channel"])
@@ -128,7 +126,7 @@ def test_a_table_of_another_kind_is_refused(tmp_path, schema, named):
         open_table(place, "events")
 
 
-def test_a_folder_with_other_files_is_no_table_yet(tmp_path):
+def test_a_folder_with_other_files_is_not_a_table(tmp_path):
     place = a_place(tmp_path).below("events")
     (tmp_path / "tables" / "events").mkdir(parents=True)
     (tmp_path / "tables" / "events" / "notes.txt").write_text("mine")
@@ -139,7 +137,7 @@ def test_a_folder_with_other_files_is_no_table_yet(tmp_path):
     assert (before, table_exists(place)) == (False, True)
 
 
-def test_the_log_retention_is_understood_by_the_clean_up(tmp_path):
+def test_the_clean_up_obeys_the_log_retention(tmp_path):
     place = a_place(tmp_path)
     table = open_table(place, "quarantine", Retention(log_ms=50))
     for note in ("a", "b", "c"):

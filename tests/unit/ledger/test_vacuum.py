@@ -54,7 +54,7 @@ def sweep(vacuum, root, name, now_ms, lowest_resident=None):
     return vacuum.sweep(load_table(root.below(name)), now_ms, lowest_resident)
 
 
-def test_joined_files_are_removed_after_the_grace_period_and_not_before(root):
+def test_compacted_files_are_removed_only_after_the_grace_period(root):
     paths = [commit(root, "events", events([batch], batch_id=batch)) for batch in range(3)]
     join_all(root, "events")
     vacuum = a_vacuum(root, "events")
@@ -75,7 +75,7 @@ def test_files_of_the_table_are_never_removed(root):
     assert paths_of(root, "events") == [path]
 
 
-def test_a_batch_that_is_not_committed_yet_keeps_its_files_for_ever(root):
+def test_files_of_an_uncommitted_batch_are_kept(root):
     commit(root, "events", events([1], batch_id=4))
     waiting = publish(root, "events", events([2], batch_id=5))
     other = publish(root, "events", events([2], batch_id=0, query_id="another-query"))
@@ -88,7 +88,7 @@ def test_a_batch_that_is_not_committed_yet_keeps_its_files_for_ever(root):
     assert None not in {storage.size(waiting.path), storage.size(other.path)}
 
 
-def test_what_a_batch_wrote_and_did_not_commit_is_removed_once_the_batch_is_there(root):
+def test_uncommitted_files_are_removed_once_their_batch_is_committed(root):
     left_over = publish(root, "events", events([7], batch_id=4), partition=9)
     commit(root, "events", events([1], batch_id=4))
     vacuum = a_vacuum(root, "events")
@@ -98,7 +98,7 @@ def test_what_a_batch_wrote_and_did_not_commit_is_removed_once_the_batch_is_ther
     assert swept == [Vacuumed((), ()), Vacuumed((left_over.path,), ())]
 
 
-def test_a_file_that_becomes_part_of_the_table_meanwhile_starts_afresh(root):
+def test_the_grace_period_restarts_for_a_file_that_was_part_of_the_table(root):
     vacuum = a_vacuum(root, "events")
     one = commit(root, "events", events([1]))
     left_over = publish(root, "events", events([7]), partition=9)
@@ -132,7 +132,7 @@ def a_file(root, name, *, age_ms):
         ("notes.txt", 400 * DAY_MS, False),
     ],
 )
-def test_files_that_others_left_are_removed_if_they_are_surely_rubbish(root, name, age_ms, removed):
+def test_files_of_other_writers_are_removed_only_if_certainly_unused(root, name, age_ms, removed):
     commit(root, "events", events([1]))
     a_file(root, name, age_ms=age_ms)
     vacuum = a_vacuum(root, "events", grace_ms=HOUR_MS)
@@ -142,7 +142,7 @@ def test_files_that_others_left_are_removed_if_they_are_surely_rubbish(root, nam
     assert swept == [Vacuumed((), ()), Vacuumed((name,) if removed else (), ())]
 
 
-def test_messages_in_queues_are_found_elsewhere_before_their_first_file_goes(root):
+def test_a_file_is_removed_once_its_resident_messages_are_in_another(root):
     paths = [
         commit(root, "messages", messages(range(5 * batch, 5 * batch + 5), batch_id=batch))
         for batch in range(3)
@@ -169,7 +169,7 @@ def with_a_row_lost(root):
 
 
 @pytest.mark.parametrize("lowest_resident", [None, {}, {(1, 0): 7}, {(1, 0): 0}, {(1, 1): 99}])
-def test_a_file_with_a_message_in_a_queue_that_is_nowhere_else_is_kept(root, lowest_resident):
+def test_a_file_with_the_only_copy_of_a_resident_message_is_kept(root, lowest_resident):
     paths = with_a_row_lost(root)
     vacuum = a_vacuum(root, "messages", grace_ms=0)
 
@@ -179,7 +179,7 @@ def test_a_file_with_a_message_in_a_queue_that_is_nowhere_else_is_kept(root, low
     assert local(root, "messages").size(paths[1]) is not None
 
 
-def test_a_file_whose_messages_have_all_left_their_queues_may_go(root):
+def test_a_file_without_resident_messages_is_removed(root):
     paths = with_a_row_lost(root)
     vacuum = a_vacuum(root, "messages", grace_ms=0)
 

@@ -75,7 +75,7 @@ def test_kafka_has_the_version_and_the_settings_of_the_embedded_broker():
     assert len(base64.urlsafe_b64decode(KAFKA["environment"]["CLUSTER_ID"] + "==")) == 16
 
 
-def test_kafka_is_reached_by_containers_as_the_job_is_told_and_by_the_host_as_published():
+def test_kafkas_addresses_match_the_jobs_setting_and_the_published_port():
     settings = kafka_properties()
     opened = listeners(settings["listeners"])
     advertised = listeners(settings["advertised.listeners"])
@@ -99,7 +99,7 @@ def test_kafka_is_reached_by_containers_as_the_job_is_told_and_by_the_host_as_pu
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_command_of_a_container_is_one_of_dlx_with_options_it_has(name, tmp_path):
+def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
     config = tmp_path / "dlx.toml"
     config.touch()
     mounted = "/etc/dlx/dlx.toml"
@@ -117,7 +117,7 @@ def test_the_command_of_a_container_is_one_of_dlx_with_options_it_has(name, tmp_
         assert parsed["traffic_only"] is True
 
 
-def test_the_configuration_is_valid_by_itself_and_what_the_containers_mount():
+def test_the_configuration_is_valid_and_uses_the_mounted_folders():
     config = load_config(CONFIG)
 
     load_vhost_definitions(config)
@@ -133,7 +133,7 @@ def test_the_configuration_is_valid_by_itself_and_what_the_containers_mount():
     assert config.job.shuffle_partitions is not None, "else a volume is tied to a machine's cores"
 
 
-def test_volumes_are_declared_and_used_and_files_that_are_mounted_exist():
+def test_volumes_are_declared_and_used_and_mounted_files_exist():
     used = {source for service in SERVICES.values() for source, _ in mounts(service).values()}
     files = {source for source in used if source.startswith(".")}
 
@@ -141,7 +141,7 @@ def test_volumes_are_declared_and_used_and_files_that_are_mounted_exist():
     assert [file for file in files if not (CHECKOUT / file).is_file()] == []
 
 
-def test_every_container_has_limits_and_a_health_check_that_others_can_wait_for():
+def test_every_container_has_limits_and_a_health_check():
     started = {name for name, each in SERVICES.items() if "profiles" not in each}
 
     assert started == {"kafka", "job", "demo"}
@@ -183,7 +183,7 @@ COMPOSE_TOOLS = (["docker", "compose"], ["docker-compose"])
 
 
 @pytest.mark.parametrize("tool", COMPOSE_TOOLS, ids=" ".join)
-def test_compose_accepts_the_file_and_understands_it_as_these_tests_do(tool):
+def test_compose_reads_the_file_as_these_tests_do(tool):
     if (
         shutil.which(tool[0]) is None
         or subprocess.run([*tool, "version"], capture_output=True, check=False).returncode != 0

@@ -19,7 +19,7 @@ from tests.unit.packaging.container_files import (
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def test_images_are_pinned_to_the_byte_and_ours_has_the_version_of_the_project():
+def test_images_are_pinned_by_digest_and_the_own_image_has_the_projects_version():
     (base,) = [rest for keyword, rest in instructions() if keyword == "FROM"]
 
     assert PROJECT["requires-python"] == ">=3.11"
@@ -31,7 +31,7 @@ def test_images_are_pinned_to_the_byte_and_ours_has_the_version_of_the_project()
     assert set(re.findall(r"dlx-stream:[\w.]+", text)) == {f"dlx-stream:{PROJECT['version']}"}
 
 
-def test_what_the_image_is_made_from_exists_and_reaches_the_builder():
+def test_files_copied_into_the_image_exist_and_are_not_ignored():
     sources = [source for source, _ in copies()]
 
     assert [source for source in sources if not (CHECKOUT / source).exists()] == []
@@ -65,7 +65,7 @@ def test_the_image_runs_files_that_it_has():
     assert homes == {str(IMAGE_HOME), "/home/dlx"}
 
 
-def test_its_user_is_made_before_the_program_runs_and_owns_nothing_of_it():
+def test_the_programs_user_is_not_root_and_owns_no_program_file():
     steps = instructions()
     made = {
         name: (index, int(user_id))
@@ -114,7 +114,7 @@ def test_the_build_tools_are_pinned_by_hash():
     assert "build-constraints.txt" in {source for source, _ in copies()}
 
 
-def test_neither_the_image_nor_the_containers_are_given_secrets():
+def test_the_image_and_the_containers_get_no_secrets():
     given = [rest for keyword, rest in instructions() if keyword in {"ENV", "ARG"}]
     for service in COMPOSE["services"].values():
         given += [f"{name}={value}" for name, value in service.get("environment", {}).items()]

@@ -91,7 +91,7 @@ def test_the_contents_catch_up_after_a_kill_without_a_new_batch(tmp_path, monkey
     assert applied(tmp_path) == 0
 
 
-def test_not_every_batch_costs_an_update_and_the_end_is_exact(tmp_path, monkeypatch):
+def test_contents_are_updated_per_interval_and_complete_at_the_end(tmp_path, monkeypatch):
     recording = a_recording(tmp_path)
     counted = Counted(monkeypatch)
 

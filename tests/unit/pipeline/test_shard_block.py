@@ -77,7 +77,7 @@ def obvious_order(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]
         max_size=25,
     )
 )
-def test_the_order_of_effect_is_the_obvious_one(rows):
+def test_the_order_of_effect_equals_that_of_an_obvious_model(rows):
     columns = [np.array([row[place] for row in rows], np.int64) for place in range(3)]
     partition, offset, at_ms = columns
 
@@ -86,6 +86,6 @@ def test_the_order_of_effect_is_the_obvious_one(rows):
     assert [rows[index] for index in order] == obvious_order(rows)
 
 
-def test_an_unknown_column_length_is_our_own_mistake():
+def test_an_unknown_column_length_is_an_assertion_error():
     with pytest.raises(ValueError, match="length"):
         record_table({"offset": [1, 2], "at_ms": [1]})

@@ -13,7 +13,7 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_a_document_may_have_so_many_levels(opening, closing):
+def test_a_document_with_the_maximum_depth_is_read(opening, closing):
     document = read_json(nested(MAX_DEPTH, opening, closing))
 
     levels = 0
@@ -25,25 +25,25 @@ def test_a_document_may_have_so_many_levels(opening, closing):
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 500, 900, 1_000, 100_000])
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_deeper_ones_are_refused(levels, opening, closing):
+def test_a_deeper_document_is_refused(levels, opening, closing):
     with pytest.raises(ValueError, match=TOO_DEEP):
         read_json(nested(levels, opening, closing))
 
 
-def test_width_is_no_depth():
+def test_a_wide_document_is_not_deep():
     document = read_json(b"[" + b"[{}]," * 1_000 + b'"[[["]')
 
     assert len(document) == 1_001
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'"\xff"', b"[1}"])
-def test_what_is_no_json_is_refused(text):
+def test_text_that_is_no_json_is_refused(text):
     with pytest.raises(ValueError, match=r"truncated|malformed|invalid|can't decode"):
         read_json(text)
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH, 500, 900])
-def test_who_reads_a_command_a_second_time_understands_what_was_understood(levels):
+def test_reading_a_command_twice_gives_the_same(levels):
     """Deep in other calls, Python cannot read what it could read outside of them."""
     value = b'{"op":"import_definitions","definitions":{"x":' + nested(levels) + b"}}"
 

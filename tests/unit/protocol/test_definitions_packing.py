@@ -29,11 +29,11 @@ def zipped(text: bytes) -> str:
     return packed(gzip.compress(text, mtime=0))
 
 
-def test_a_small_document_goes_as_it_is():
+def test_a_small_document_is_sent_unpacked():
     assert write_definitions(SMALL).member == {"definitions": SMALL}
 
 
-def test_a_large_document_goes_packed_and_comes_out_the_same():
+def test_a_large_document_is_packed_and_unpacks_to_the_same():
     written = write_definitions(LARGE)
 
     command = parse_command({"op": "import_definitions", **written.member})
@@ -43,17 +43,17 @@ def test_a_large_document_goes_packed_and_comes_out_the_same():
     assert command == ImportDefinitions(definitions=LARGE)
 
 
-def test_the_same_document_is_packed_the_same_way():
+def test_packing_is_deterministic():
     assert write_definitions(LARGE) == write_definitions(json.loads(json.dumps(LARGE)))
 
 
 @pytest.mark.parametrize("document", [{"a": object()}, {"a": "\ud800"}])
-def test_what_is_no_json_is_not_written(document):
+def test_a_document_that_is_no_json_is_not_written(document):
     with pytest.raises((ValueError, TypeError)):
         write_definitions(document)
 
 
-def test_more_than_may_be_unpacked_is_not_packed():
+def test_a_document_too_large_to_unpack_is_not_packed():
     with pytest.raises(ValueError, match=f"more than {MAX_UNPACKED_BYTES}"):
         write_definitions({"filler": "x" * MAX_UNPACKED_BYTES})
     with pytest.raises(ValueError, match=f"more than {MAX_SEPARATORS} commas"):
@@ -88,7 +88,7 @@ WHOLE = gzip.compress(b"{}", mtime=0)  # test names are the same in every proces
         ),
     ],
 )
-def test_what_cannot_be_unpacked_is_a_malformed_record(value, what):
+def test_a_document_that_cannot_be_unpacked_is_a_malformed_record(value, what):
     """Whatever it holds: a clear cause in `quarantine`, and nothing else happens."""
     document = {"op": "import_definitions", "definitions_gzip": value}
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_unpacked_is_a_malformed_record(value, what):
     assert refused.value.detail.startswith(f"definitions_gzip: {what}")
 
 
-def test_a_document_just_small_enough_is_unpacked():
+def test_a_document_of_the_maximum_size_is_unpacked():
     text = b"{}" + b" " * (MAX_UNPACKED_BYTES - 2)
 
     command = parse_command({"op": "import_definitions", "definitions_gzip": zipped(text)})
@@ -118,7 +118,7 @@ def test_a_document_just_small_enough_is_unpacked():
         ),
     ],
 )
-def test_a_document_is_given_once(members, problem):
+def test_a_document_is_either_packed_or_plain(members, problem):
     with pytest.raises(InvalidTopologyError) as refused:
         parse_command({"op": "import_definitions", **members}, "")
 

@@ -20,7 +20,7 @@ def headers(**named: bytes) -> list[bytes | None]:
     return [named.get(name) for name in names]
 
 
-def test_a_record_without_our_headers_goes_to_the_default_exchange_of_the_default_vhost():
+def test_a_record_without_dlx_headers_goes_to_the_default_exchange_of_the_default_vhost():
     said = publish_headers(NOTHING)
 
     publication = said.publication
@@ -33,7 +33,7 @@ def test_a_record_without_our_headers_goes_to_the_default_exchange_of_the_defaul
     )
 
 
-def test_everything_a_publisher_can_say_is_read():
+def test_every_header_of_a_publish_is_read():
     said = publish_headers(
         headers(
             vhost=b"shop",
@@ -71,14 +71,14 @@ def test_everything_a_publisher_can_say_is_read():
         ({"flags": b"mandatroy"}, "unknown_flag"),
     ],
 )
-def test_a_header_that_says_nothing_names_the_cause(named, cause):
+def test_an_invalid_header_is_refused_with_its_cause(named, cause):
     with pytest.raises(MalformedRecordError) as caught:
         publish_headers(headers(**named))
 
     assert caught.value.cause == cause
 
 
-def test_a_hint_names_the_property_that_was_meant():
+def test_a_misspelt_property_is_refused_with_a_suggestion():
     with pytest.raises(MalformedRecordError, match="did you mean 'priority'"):
         publish_headers(headers(properties=b'{"prioritty": 1}'))
 
@@ -91,7 +91,7 @@ def test_a_command_is_read_with_its_vhost_and_channel():
     )
 
 
-def test_the_op_may_stand_in_the_header_alone():
+def test_the_op_can_be_in_the_header_only():
     record = command_record(b"get", None, b'{"queue":"q"}')
 
     assert record == CommandRecord("/", Get(queue="q"), "c0", b'{"queue":"q","op":"get"}')
@@ -114,21 +114,21 @@ def test_the_op_may_stand_in_the_header_alone():
         (b"\xff", b'{"op":"get","queue":"q"}', "not_utf8"),
     ],
 )
-def test_a_command_that_says_nothing_names_the_cause(op, value, cause):
+def test_an_invalid_command_is_refused_with_its_cause(op, value, cause):
     with pytest.raises(MalformedRecordError) as caught:
         command_record(op, None, value)
 
     assert caught.value.cause == cause
 
 
-def test_of_foreign_headers_the_last_value_counts_as_text_where_it_is_text():
+def test_a_repeated_foreign_header_has_its_last_value():
     table = kafka_headers_table([("a", b"1"), ("b", b"\xff"), ("a", b"2"), ("c", None)])
 
     assert table == {"a": "2", "b": b"\xff", "c": None}
 
 
 @pytest.mark.parametrize("step", [b"1", b"{}", b'{"op":"publish","a":1,"b":2}'])
-def test_a_command_in_which_all_is_wrong_is_not_described_at_length(step):
+def test_the_cause_of_a_command_with_many_faults_is_short(step):
     """A column of a file holds 2 GiB: what is said of a record stays small, whatever it holds."""
     value = b'{"op":"check","steps":[' + b",".join([step] * 100_000) + b"]}"
 
@@ -140,7 +140,7 @@ def test_a_command_in_which_all_is_wrong_is_not_described_at_length(step):
     assert len(caught.value.detail) < 11_000
 
 
-def test_a_long_word_is_not_repeated_whole():
+def test_the_cause_shortens_a_long_word():
     value = b'{"op":"' + b"x" * 1_000_000 + b'"}'
 
     with pytest.raises(MalformedRecordError) as caught:

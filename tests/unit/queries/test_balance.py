@@ -45,7 +45,7 @@ def test_the_shops_balance_is_closed(shop_root):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_balance_closes_whatever_happens(tmp_path, seed):
+def test_the_balance_closes_after_any_events(tmp_path, seed):
     plays = [RandomPlay(seed), RandomPlay(100 + seed, vhost="other")]
     apart(plays[1].broker, 1000)
     recording = Recording(tmp_path, *(play.broker for play in plays))
@@ -68,7 +68,7 @@ def test_the_balance_closes_whatever_happens(tmp_path, seed):
     ("name", "batch"),
     [("messages", 0), ("messages", 1), ("dead_letters", 0), ("events", 0), ("events", 1)],
 )
-def test_any_removed_row_is_found_and_its_message_named(shop_root, tmp_path, name, batch):
+def test_any_removed_row_is_found_with_its_message(shop_root, tmp_path, name, batch):
     rows = Tables(shop_root)
     rows.view(name)
     key = "seq" if name != "messages" else '"offset"'
@@ -98,7 +98,7 @@ def test_any_removed_row_is_found_and_its_message_named(shop_root, tmp_path, nam
             assert found.findings[0].message_id == wanted, (number, found.findings)
 
 
-def test_a_missing_event_is_named_by_what_came_of_it(copy_of_shop):
+def test_a_missing_event_is_identified_by_later_events(copy_of_shop):
     remove(copy_of_shop, "events", lambda row: row["seq"] == 10)
 
     (finding,) = drawn(copy_of_shop).findings
@@ -106,7 +106,7 @@ def test_a_missing_event_is_named_by_what_came_of_it(copy_of_shop):
     assert finding == Finding("missing event", "/", 0, why, 10, 10, "billing", "0/0/0")
 
 
-def test_a_missing_death_is_named_by_its_dead_letter(copy_of_shop):
+def test_a_missing_death_is_identified_by_its_dead_letter(copy_of_shop):
     remove(copy_of_shop, "events", lambda row: row["kind"] == "died" and row["queue"] == "mail")
 
     found = drawn(copy_of_shop)
@@ -115,19 +115,19 @@ def test_a_missing_death_is_named_by_its_dead_letter(copy_of_shop):
     assert "dead_letters" in found.findings[0].why
 
 
-def test_a_missing_dead_letter_is_named_by_its_event(copy_of_shop):
+def test_a_missing_dead_letter_is_identified_by_its_event(copy_of_shop):
     remove(copy_of_shop, "dead_letters", lambda row: row["queue"] == "mail")
 
     assert named(drawn(copy_of_shop)) == [("missing dead letter", 18, "0/0/2", "mail", 1)]
 
 
-def test_a_missing_message_is_named_by_its_events(copy_of_shop):
+def test_a_missing_message_is_identified_by_its_events(copy_of_shop):
     remove(copy_of_shop, "messages", lambda row: row["offset"] == 6)
 
     assert named(drawn(copy_of_shop)) == [("missing message", None, "0/0/6", "billing", 1)]
 
 
-def test_a_missing_ack_is_named_by_the_contents(copy_of_shop):
+def test_a_missing_ack_is_identified_by_queue_contents(copy_of_shop):
     remove(copy_of_shop, "events", lambda row: row["kind"] == "acked")
 
     found = drawn(copy_of_shop)
@@ -136,7 +136,7 @@ def test_a_missing_ack_is_named_by_the_contents(copy_of_shop):
     assert "queue_contents" in found.findings[0].why
 
 
-def test_a_row_that_queue_contents_lacks_is_not_taken_for_a_missing_event(copy_of_shop):
+def test_a_row_missing_from_queue_contents_is_no_missing_event(copy_of_shop):
     assert remove(copy_of_shop, "queue_contents", lambda row: row["queue"] == "dead") == 1
 
     found = drawn(copy_of_shop)
@@ -147,7 +147,7 @@ def test_a_row_that_queue_contents_lacks_is_not_taken_for_a_missing_event(copy_o
     assert found.findings[0].why.endswith(REBUILD)
 
 
-def test_a_row_of_queue_contents_that_says_otherwise_is_wrong(copy_of_shop):
+def test_a_contradicting_row_of_queue_contents_is_wrong(copy_of_shop):
     change(copy_of_shop, "queue_contents", "state", "unacked", where=("queue", "dead"))
 
     found = drawn(copy_of_shop)
@@ -158,7 +158,7 @@ def test_a_row_of_queue_contents_that_says_otherwise_is_wrong(copy_of_shop):
     assert REBUILD in found.findings[0].why
 
 
-def test_a_row_of_queue_contents_about_a_copy_that_never_was_is_stray(copy_of_shop):
+def test_a_row_of_queue_contents_without_a_copy_is_stray(copy_of_shop):
     change(copy_of_shop, "queue_contents", "copy_id", 4, where=("queue", "dead"))
 
     found = drawn(copy_of_shop)
@@ -170,7 +170,7 @@ def test_a_row_of_queue_contents_about_a_copy_that_never_was_is_stray(copy_of_sh
     assert all(one.why.endswith(REBUILD) for one in found.findings)
 
 
-def test_what_nothing_else_tells_of_is_named_by_its_neighbours(copy_of_shop):
+def test_a_missing_row_without_traces_is_identified_by_its_neighbours(copy_of_shop):
     remove(copy_of_shop, "events", lambda row: row["kind"] == "topology" and row["seq"] == 3)
 
     assert drawn(copy_of_shop).findings == [
@@ -184,7 +184,7 @@ def test_what_nothing_else_tells_of_is_named_by_its_neighbours(copy_of_shop):
     ]
 
 
-def test_the_last_event_of_a_shard_is_missed_too(tmp_path):
+def test_a_missing_last_event_of_a_shard_is_found(tmp_path):
     recording = a_shop(tmp_path)  # without queue_contents, which would know
     last = 27
     assert remove(tmp_path, "events", lambda row: row["seq"] == last) == 1
@@ -194,7 +194,7 @@ def test_the_last_event_of_a_shard_is_missed_too(tmp_path):
     assert named(found) == [("missing event", last, "0/0/8", None, 1)]
 
 
-def test_an_older_job_whose_batches_do_not_say_how_many_rows_they_have(tmp_path):
+def test_batches_without_row_counts_are_checked_as_far_as_possible(tmp_path):
     a_shop(tmp_path, with_totals=False)
     assert drawn(tmp_path).findings == []
 
@@ -203,7 +203,7 @@ def test_an_older_job_whose_batches_do_not_say_how_many_rows_they_have(tmp_path)
     assert named(drawn(tmp_path)) == [("missing event", 25, "0/0/6", None, 1)]
 
 
-def test_a_missing_batch_row_is_named(copy_of_shop):
+def test_a_missing_batch_row_is_found(copy_of_shop):
     remove(copy_of_shop, "events", lambda row: row["kind"] == "batch" and row["batch_id"] == 0)
 
     assert drawn(copy_of_shop).findings == [
@@ -216,7 +216,7 @@ def test_a_missing_batch_row_is_named(copy_of_shop):
     ]
 
 
-def test_a_whole_batch_of_events_can_be_missing(copy_of_shop):
+def test_a_missing_batch_of_events_is_found(copy_of_shop):
     gone = remove(
         copy_of_shop, "events", lambda row: row["batch_id"] == 0 and row["kind"] != "batch"
     )
@@ -237,13 +237,13 @@ def test_a_whole_batch_of_events_can_be_missing(copy_of_shop):
     ],
     ids=["events", "dead_letters", "messages"],
 )
-def test_a_row_that_is_there_twice_is_named(copy_of_shop, name, condition, finding):
+def test_a_repeated_row_is_found(copy_of_shop, name, condition, finding):
     repeat(copy_of_shop, name, condition)
 
     assert finding in named(drawn(copy_of_shop))
 
 
-def test_findings_count_for_the_queue_they_name(copy_of_shop):
+def test_findings_are_counted_for_their_queue(copy_of_shop):
     remove(copy_of_shop, "dead_letters", lambda row: row["queue"] == "mail")
     remove(copy_of_shop, "events", lambda row: row["kind"] == "topology" and row["seq"] == 3)
 
@@ -255,7 +255,7 @@ def test_findings_count_for_the_queue_they_name(copy_of_shop):
     ]
 
 
-def test_rows_of_a_batch_that_has_not_happened_yet_do_not_count(shop_root, tmp_path):
+def test_rows_of_an_uncommitted_batch_are_ignored(shop_root, tmp_path):
     """Messages are committed first: a balance drawn in between must not miss their events."""
     recording = a_shop(tmp_path)
     events = recording.brokers[0]
@@ -271,7 +271,7 @@ def test_rows_of_a_batch_that_has_not_happened_yet_do_not_count(shop_root, tmp_p
     assert drawn(shop_root).findings == []
 
 
-def test_a_row_deleted_through_delta_is_missed_like_any_other(copy_of_shop):
+def test_a_row_deleted_through_delta_is_found_missing(copy_of_shop):
     table = DeltaTable(str(copy_of_shop / "dead_letters"))
     table.alter.set_table_properties({"delta.appendOnly": "false"})
     table.delete("queue = 'mail'")

@@ -22,7 +22,7 @@ def test_the_brokers_count_of_copies_is_compared_with_the_events(tmp_path):
     assert (finding.what, finding.count) == ("contradiction", 1)
 
 
-def test_before_anything_happened_there_is_nothing_to_explain(tmp_path):
+def test_the_balance_of_an_empty_job_is_closed(tmp_path):
     Recording(tmp_path, Broker())
 
     found = drawn(tmp_path)
@@ -30,7 +30,7 @@ def test_before_anything_happened_there_is_nothing_to_explain(tmp_path):
     assert (found.batch_id, found.vhosts, found.queues, found.findings) == (None, [], [], [])
 
 
-def test_contents_that_are_behind_are_no_contradiction(tmp_path):
+def test_outdated_contents_are_no_contradiction(tmp_path):
     play = RandomPlay(11)
     recording = Recording(tmp_path, play.broker)
     updater = ContentsUpdater(recording.place)

@@ -48,7 +48,7 @@ def life(*events):
     ],
     ids=str,
 )
-def test_what_can_happen_to_a_copy_is_a_possible_life(events, state):
+def test_valid_lifecycles_are_accepted(events, state):
     assert LIFECYCLES[life(*events)] is state
 
 
@@ -70,11 +70,11 @@ def test_what_can_happen_to_a_copy_is_a_possible_life(events, state):
     ],
     ids=str,
 )
-def test_what_cannot_happen_is_none(events):
+def test_invalid_lifecycles_are_found(events):
     assert (life(*events) if events else 0) not in LIFECYCLES
 
 
-def test_a_message_is_named_by_three_numbers():
+def test_a_message_id_has_three_numbers():
     assert str(MessageId(1, 0, 42)) == "1/0/42"
     assert MessageId.parse("1/0/42") == MessageId(1, 0, 42)
     assert MessageId.of({"topic_number": 1, "partition": 0, "offset": 42}) == MessageId(1, 0, 42)

@@ -15,7 +15,7 @@ def listed(tables, **wanted):
     return [row["message_id"] for row in list_dead_letters(tables, DeadLetterFilter(**wanted))]
 
 
-def test_a_dead_letter_has_everything_that_is_known_of_it(shop):
+def test_a_dead_letter_has_all_its_attributes(shop):
     rows = list_dead_letters(shop, DeadLetterFilter(queue="billing"))
 
     assert rows == [
@@ -67,7 +67,7 @@ def test_a_dead_letter_has_everything_that_is_known_of_it(shop):
     ]
 
 
-def test_the_latest_come_first_and_only_so_many(shop):
+def test_the_latest_dead_letters_come_first_up_to_the_limit(shop):
     assert listed(shop) == ["0/0/2", "0/0/0"]
     assert listed(shop, limit=1) == ["0/0/2"]
     assert listed(shop, limit=None) == ["0/0/2", "0/0/0"]
@@ -118,7 +118,7 @@ def test_a_condition_that_duckdb_does_not_understand_is_refused(shop, where, com
     assert "LINE" not in str(error.value)
 
 
-def test_without_tables_the_error_says_where_they_might_be(tmp_path, shop_root):
+def test_without_tables_the_error_has_a_remedy(tmp_path, shop_root):
     with pytest.raises(QueryError, match="there is no table 'dead_letters' here"):
         listed(Tables(str(tmp_path)))
     (tmp_path / "tables").symlink_to(shop_root)

@@ -20,7 +20,7 @@ def orders(tmp_path):
     return Tables(str(tmp_path))
 
 
-def test_a_column_that_a_file_was_written_without_is_null(orders):
+def test_a_column_missing_from_a_file_is_null(orders):
     orders.view("orders")
 
     assert orders.rows("SELECT * FROM orders ORDER BY id") == [
@@ -30,7 +30,7 @@ def test_a_column_that_a_file_was_written_without_is_null(orders):
     ]
 
 
-def test_a_view_can_be_of_few_columns_and_files(orders):
+def test_a_view_can_have_selected_columns_and_files(orders):
     files = orders.files("orders", {"id": 2})
     orders.view("orders", files=files, columns=["note"], view="late ones")
 
@@ -38,11 +38,11 @@ def test_a_view_can_be_of_few_columns_and_files(orders):
 
 
 @pytest.mark.parametrize(("above", "count"), [(0, 2), (1, 2), (2, 1), (3, 0)])
-def test_files_are_left_out_by_their_greatest_value(orders, above, count):
+def test_files_are_skipped_by_their_greatest_value(orders, above, count):
     assert len(orders.files("orders", {"id": above})) == count
 
 
-def test_the_bound_itself_counts_if_asked(orders):
+def test_the_bound_can_be_inclusive(orders):
     assert len(orders.files("orders", {"id": 3}, inclusive=True)) == 1
 
 
@@ -72,7 +72,7 @@ def test_a_table_without_files_is_an_empty_view(tmp_path):
     ]
 
 
-def test_a_snapshot_stays_at_the_version_it_has_seen(orders, tmp_path):
+def test_a_snapshot_stays_at_its_version(orders, tmp_path):
     orders.view("orders")
     write_deltalake(tmp_path / "orders", pa.table({"id": [4]}), mode="append", schema_mode="merge")
 
@@ -81,7 +81,7 @@ def test_a_snapshot_stays_at_the_version_it_has_seen(orders, tmp_path):
     assert orders.values("SELECT count(*) FROM orders") == [(3,)]
 
 
-def test_what_duckdb_cannot_read_by_itself_deltalake_reads(shop_root, tmp_path):
+def test_deltalake_reads_tables_that_duckdb_cannot(shop_root, tmp_path):
     """A table with deletion vectors; here with the feature, and none deleted."""
     root = tmp_path / "tables"
     shutil.copytree(shop_root, root)
@@ -97,7 +97,7 @@ def test_what_duckdb_cannot_read_by_itself_deltalake_reads(shop_root, tmp_path):
     assert len(list_dead_letters(tables, DeadLetterFilter(queue="mail"))) == 1
 
 
-def test_a_folder_with_spaces_quotes_and_other_letters(shop_root, tmp_path):
+def test_a_path_may_contain_spaces_quotes_and_other_letters(shop_root, tmp_path):
     root = tmp_path / 'it\'s a "tést" folder'
     shutil.copytree(shop_root, root)
 
@@ -105,7 +105,7 @@ def test_a_folder_with_spaces_quotes_and_other_letters(shop_root, tmp_path):
     assert balance(Tables(root.as_uri())).findings == []
 
 
-def test_something_that_is_no_delta_table_is_named(tmp_path):
+def test_an_error_names_a_folder_that_is_no_delta_table(tmp_path):
     (tmp_path / "events" / "_delta_log").mkdir(parents=True)
     (tmp_path / "events" / "_delta_log" / f"{0:020}.json").write_text("{")
 
@@ -113,7 +113,7 @@ def test_something_that_is_no_delta_table_is_named(tmp_path):
         Tables(str(tmp_path)).table("events")
 
 
-def test_instants_come_in_milliseconds():
+def test_instants_have_milliseconds():
     tables = Tables("nowhere")
     [row] = tables.rows("SELECT TIMESTAMPTZ '2026-03-01 13:00:00.5+01' AS at_, NULL AS never")
 

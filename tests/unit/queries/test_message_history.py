@@ -12,7 +12,7 @@ def told(life):
     ]
 
 
-def test_the_life_of_a_rejected_message(shop):
+def test_the_history_of_a_rejected_message_has_every_step(shop):
     life = history_of(shop, "0/0/0")
 
     assert told(life) == [
@@ -44,16 +44,16 @@ def test_the_life_of_a_rejected_message(shop):
         ("0/0/8", {}),
     ],
 )
-def test_where_it_is_now(shop, name, now):
+def test_a_history_ends_with_the_messages_current_place(shop, name, now):
     assert history_of(shop, name).now == now
 
 
-def test_a_message_that_no_queue_took_has_a_life_too(shop):
+def test_an_unroutable_message_has_a_history(shop):
     assert told(history_of(shop, "0/0/3")) == [(21, "unroutable", None, None)]
     assert told(history_of(shop, "0/0/4")) == [(22, "publish_error", None, None)]
 
 
-def test_a_message_can_be_named_by_its_message_id(shop):
+def test_a_message_can_be_found_by_its_message_id_property(shop):
     assert history_of(shop, "first").message_id == "0/0/0"
 
 
@@ -66,6 +66,6 @@ def test_a_message_can_be_named_by_its_message_id(shop):
         ("9/0/0", "partition 0 of topic number 9 has none at offset 0"),
     ],
 )
-def test_a_name_that_means_no_message_is_refused(shop, name, complaint):
+def test_an_unknown_message_id_is_refused(shop, name, complaint):
     with pytest.raises(QueryError, match=complaint):
         history_of(shop, name)

@@ -12,7 +12,7 @@ from tests.unit.queries.recording import Recording
 AT_0, AT_1, AT_2 = (f"2020-09-13T12:26:4{second}Z" for second in ("0.000", "0.500", "1.000"))
 
 
-def test_every_queue_is_listed_with_what_it_holds(shop):
+def test_every_queue_is_listed_with_its_contents(shop):
     assert list_queues(shop) == [
         QueueDepth("/", "billing", "classic", 1, 1, 14, AT_2),
         QueueDepth("/", "box", "classic", 1, 0, 7, AT_2),
@@ -22,7 +22,7 @@ def test_every_queue_is_listed_with_what_it_holds(shop):
     assert list_queues(shop, "other") == []
 
 
-def test_queues_are_current_even_where_the_contents_are_behind(tmp_path):
+def test_queues_are_current_even_if_the_contents_are_outdated(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker)
     broker.queue("work")
@@ -66,7 +66,7 @@ def test_peek_shows_the_head_with_bodies(shop):
     ]
 
 
-def test_peek_keeps_to_its_limit_and_the_queues_order(tmp_path):
+def test_peek_obeys_its_limit_and_the_queues_order(tmp_path):
     """A returned message stands where it stood."""
     broker = Broker()
     recording = Recording(tmp_path, broker)
@@ -85,14 +85,14 @@ def test_peek_keeps_to_its_limit_and_the_queues_order(tmp_path):
         assert [row["returns"] for row in peek(tables, "work", limit=2)] == [1, 0]
 
 
-def test_a_queue_that_is_not_there_is_refused_with_a_suggestion(shop):
+def test_an_unknown_queue_is_refused_with_a_suggestion(shop):
     with pytest.raises(QueryError, match=r"no queue 'biling' \(did you mean 'billing'\?\)"):
         peek(shop, "biling")
     with pytest.raises(QueryError, match="no queue 'billing' in vhost 'other'"):
         peek(shop, "billing", vhost="other")
 
 
-def test_a_name_that_several_vhosts_have_needs_the_vhost(tmp_path):
+def test_a_queue_name_in_several_vhosts_needs_the_vhost(tmp_path):
     brokers = [Broker(vhost="a"), Broker(vhost="b")]
     recording = Recording(tmp_path, *brokers)
     for broker in brokers:

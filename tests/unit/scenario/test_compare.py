@@ -76,7 +76,7 @@ def test_a_difference_names_its_place_and_both_sides(path, value, difference):
     assert compare(changed(path, value), OUTCOME) == recorded(*difference)
 
 
-def test_results_of_steps_are_found_by_the_number_of_the_step():
+def test_results_of_steps_are_compared_by_step_number():
     extra = {"step": 0, "op": "depth", "ready": 5}
 
     assert compare({**OUTCOME, "steps": [extra, *OUTCOME["steps"]]}, OUTCOME) == recorded(
@@ -84,11 +84,11 @@ def test_results_of_steps_are_found_by_the_number_of_the_step():
     )
 
 
-def test_lists_of_other_things_are_compared_whole():
+def test_other_lists_are_compared_as_a_whole():
     assert compare({"a": [1, "x"]}, {"a": [1, "y"]}) == recorded("a", "1, 'x'", "1, 'y'")
 
 
-def test_error_texts_are_informative_and_codes_count():
+def test_error_codes_are_compared_and_error_texts_are_not():
     def failed(code, text):
         return {"setup_error": {"code": code, "text": text}}
 
@@ -98,11 +98,11 @@ def test_error_texts_are_informative_and_codes_count():
     )
 
 
-def test_without_a_record_of_the_version_or_expectations_there_is_nothing_to_compare():
+def test_without_a_recording_or_expectations_nothing_is_compared():
     assert compare_outcome(scenario({"3.10.8": OUTCOME}), OUTCOME, "4.0") == Comparison((), ())
 
 
-def test_the_record_of_the_version_counts_and_steps_are_called_by_what_they_do():
+def test_the_recording_of_the_version_is_compared_with_described_steps():
     other = changed(["steps", 0, "messages"], [])
     both = scenario({"4.0.5": OUTCOME, "3.10.8": other})
 
@@ -124,7 +124,7 @@ def test_the_record_of_the_version_counts_and_steps_are_called_by_what_they_do()
         {"q": [Expected("b", ["expired"])], "gone": None},
     ],
 )
-def test_an_expectation_that_is_met_is_no_difference(expect):
+def test_a_met_expectation_is_no_difference(expect):
     assert compare_outcome(scenario(None, expect), OUTCOME, "4.0") == Comparison(
         ("what it expects",), ()
     )
@@ -148,7 +148,7 @@ def test_an_expectation_that_is_met_is_no_difference(expect):
         ),
     ],
 )
-def test_an_expectation_that_is_not_met_is_a_difference(expect, difference):
+def test_an_unmet_expectation_is_a_difference(expect, difference):
     assert compare_outcome(scenario(None, expect), OUTCOME, "4.0") == Comparison(
         ("what it expects",), (Difference("expected", *difference),)
     )

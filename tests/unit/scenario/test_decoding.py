@@ -6,7 +6,7 @@ from streaming.scenario.decoding import decode
 from topology.errors import Problem
 
 
-def test_json_is_decoded_as_it_stands():
+def test_json_is_decoded_unchanged():
     text = b'\xef\xbb\xbf{"a": [1, 1.5, "\xc3\xa9", null, true, {}], "b": -9223372036854775808}'
 
     assert decode(text) == ({"a": [1, 1.5, "é", None, True, {}], "b": -(2**63)}, [])
@@ -36,7 +36,7 @@ def test_json_is_decoded_as_it_stands():
         ('{"a\\u001b": NaN}', r"['a\x1b']", "is not a finite number"),
     ],
 )
-def test_what_a_broker_would_not_give_back_is_a_problem(text, where, what):
+def test_values_that_a_broker_would_change_are_problems(text, where, what):
     _, problems = decode(text)
 
     assert problems == [Problem(where, what)]
@@ -46,7 +46,7 @@ def test_a_surrogate_pair_is_one_character():
     assert decode('"\\ud83d\\ude00"') == ("😀", [])
 
 
-def test_nesting_is_limited_and_its_path_is_not_endless():
+def test_nesting_and_the_path_of_its_problem_are_limited():
     _, problems = decode("[" * 200 + "]" * 200)
     _, too_deep = decode("[" * 300 + "]" * 300)
 

@@ -52,7 +52,7 @@ def test_a_scenario_is_read():
     )
 
 
-def test_a_scenario_without_an_id_is_called_as_its_file():
+def test_a_scenario_without_an_id_has_the_name_of_its_file():
     assert parse_scenario(json.dumps(MINIMAL), "file") == Scenario(
         "file", "", Definitions(), (), 0, {}, None
     )
@@ -79,7 +79,7 @@ def test_a_file_may_hold_several_scenarios_and_some_may_be_malformed():
     )
 
 
-def test_an_unusable_value_spoils_only_its_own_scenario():
+def test_an_invalid_value_affects_only_its_own_scenario():
     text = f'[{json.dumps(MINIMAL)}, {{"steps": [], "end_ms": NaN}}, {{"a": 1, "a": 2}}]'
 
     file = parse_file(text, "file")
@@ -127,11 +127,11 @@ def test_an_unusable_value_spoils_only_its_own_scenario():
         ),
     ],
 )
-def test_a_malformed_file_has_all_its_problems_told(document, problems):
+def test_every_problem_of_a_malformed_file_is_listed(document, problems):
     assert problems_of(document) == problems
 
 
-def test_parsing_one_scenario_raises_what_is_wrong():
+def test_parsing_one_malformed_scenario_raises_its_problems():
     with pytest.raises(MalformedScenarioError) as raised:
         parse_scenario('{"steps": 1}', "file")
 

@@ -32,7 +32,7 @@ def test_an_example_ends_as_it_expects(path, compat):
 
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
-def test_an_examples_topology_is_modelled_entirely_and_free_of_lint(path):
+def test_an_examples_topology_is_fully_supported_and_free_of_lint(path):
     loaded = load(path)
 
     assert loaded.skipped == ()
@@ -49,7 +49,7 @@ def test_the_article_reads_its_four_facts_from_the_dead_letter():
     )
 
 
-def test_an_alternate_exchange_spares_a_mandatory_message_its_return():
+def test_a_mandatory_message_with_an_alternate_exchange_is_not_returned():
     outcome = played("or-else.json")
 
     returned = {result["step"]: "returned" in result for result in outcome["steps"]}

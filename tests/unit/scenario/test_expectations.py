@@ -37,7 +37,7 @@ def test_messages_are_bodies_or_bodies_with_reasons():
     )
 
 
-def test_bodies_and_reasons_may_stand_in_parallel_arrays():
+def test_bodies_and_reasons_may_be_parallel_arrays():
     document = {
         "both": {"bodies": ["a", None], "reasons": ["expired", ["maxlen", "rejected"]]},
         "bodies": {"bodies": ["a"]},
@@ -54,7 +54,7 @@ def test_bodies_and_reasons_may_stand_in_parallel_arrays():
     )
 
 
-def test_no_expectations_are_none():
+def test_a_scenario_without_expectations_has_none():
     assert read(None) == (None, [])
 
 
@@ -104,6 +104,6 @@ def test_the_reasons_of_a_message_are_those_of_x_death_newest_first():
     assert reasons_of({"headers": None}) == []
 
 
-def test_an_x_death_that_a_client_made_up_breaks_nothing():
+def test_an_invalid_x_death_of_a_client_is_harmless():
     assert reasons_of({"headers": {"x-death": "no"}}) == []
     assert reasons_of({"headers": {"x-death": [3, {}, {"reason": 5}]}}) == ["None", "5"]

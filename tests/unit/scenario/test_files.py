@@ -27,11 +27,11 @@ def found(*names):
     ]
 
 
-def test_a_directory_means_its_json_files_sorted_and_not_those_of_its_folders(folder):
+def test_a_directory_stands_for_its_json_files_without_subdirectories(folder):
     assert found("dir") == [("dir/a.json", ["a"]), ("dir/b.json", ["b"])]
 
 
-def test_files_and_directories_come_in_the_order_asked_for(folder):
+def test_files_and_directories_keep_the_given_order(folder):
     assert found("dir/b.json", "dir/deeper", "dir/a.txt") == [
         ("dir/b.json", ["b"]),
         ("dir/deeper/c.json", ["c"]),
@@ -39,7 +39,7 @@ def test_files_and_directories_come_in_the_order_asked_for(folder):
     ]
 
 
-def test_what_cannot_be_read_is_a_problem_and_the_rest_is_read(folder):
+def test_an_unreadable_file_is_a_problem_and_the_others_are_read(folder):
     (folder / "empty").mkdir()
 
     reads = list(read_files(["nosuch.json", "empty", "dir/a.json/x", "dir/b.json"]))

@@ -41,7 +41,7 @@ def test_no_definitions_declare_nothing():
     assert read({}) == (Definitions(), [], [])
 
 
-def test_what_is_not_modelled_is_skipped_with_its_bindings():
+def test_unsupported_items_are_skipped_with_their_bindings():
     document = {
         "exchanges": [
             {"name": "later", "type": "x-delayed-message"},
@@ -169,7 +169,7 @@ def test_a_policy_without_supported_keys_is_skipped():
     ]
 
 
-def test_what_rabbitmq_would_refuse_is_kept_because_the_refusal_is_an_outcome():
+def test_declarations_that_rabbitmq_would_refuse_are_kept():
     document = {
         "queues": [
             {"name": "q", "arguments": {"x-queue-type": "clasic"}},

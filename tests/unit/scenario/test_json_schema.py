@@ -77,7 +77,7 @@ def test_every_step_of_the_reader_is_in_the_schema(op):
         expecting({"bodies": ["order"], "reasons": [["rejected"]]}),
     ],
 )
-def test_what_the_reader_takes_fits_the_schema(document, validator):
+def test_documents_that_the_reader_accepts_fit_the_schema(document, validator):
     assert is_readable(document)
     assert validator.is_valid(document)
 
@@ -117,6 +117,6 @@ def test_what_the_reader_takes_fits_the_schema(document, validator):
         expecting([{"reasons": [1]}]),
     ],
 )
-def test_what_the_reader_refuses_for_its_shape_breaks_the_schema(document, validator):
+def test_documents_of_a_wrong_shape_break_the_schema(document, validator):
     assert not is_readable(document)
     assert not validator.is_valid(document)

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.scenario.stories import GET, publish, queue, story
 
 
-def test_time_passes_between_the_steps_and_messages_expire():
+def test_messages_expire_between_the_steps():
     lines = story(
         publish("a"),
         queues=[
@@ -36,7 +36,7 @@ def test_time_passes_between_the_steps_and_messages_expire():
         ),
     ],
 )
-def test_a_death_without_a_dead_letter_says_why(arguments, sentence):
+def test_a_death_without_a_dead_letter_has_a_reason(arguments, sentence):
     lines = story(publish("a"), GET, {"op": "reject", "refs": ["g/0"]}, queues=[queue(**arguments)])
 
     assert lines[4:7] == [
@@ -59,7 +59,7 @@ def test_a_cycle_is_explained():
     ]
 
 
-def test_full_queues_drop_refuse_or_turn_away():
+def test_full_queues_drop_refuse_or_dead_letter():
     arguments = {"max_length": 1, "dead_letter_exchange": "", "dead_letter_routing_key": "full"}
     lines = story(
         publish("a", "drop"),
@@ -159,7 +159,7 @@ def test_a_queues_own_alternate_exchange_takes_what_is_rejected():
     ]
 
 
-def test_ways_through_exchanges_and_alternates_are_told():
+def test_routes_through_exchanges_and_alternates_are_described():
     lines = story(
         publish("a", "k", exchange="start"),
         publish("b", "order.eu", exchange="start"),
@@ -199,7 +199,7 @@ def test_ways_through_exchanges_and_alternates_are_told():
     assert lines[-1] == "    'd': returned: no queue"
 
 
-def test_what_reaches_no_queue_is_dropped_and_errors_close_the_channel():
+def test_unroutable_messages_are_dropped_and_errors_close_the_channel():
     lines = story(
         publish("a", "nosuch", properties={"expiration": "5", "priority": 3}),
         publish("b", exchange="nosuch"),
@@ -224,7 +224,7 @@ def test_what_reaches_no_queue_is_dropped_and_errors_close_the_channel():
     assert lines[-2:] == ["    'a': dropped: no queue", "    'b': refused: 404"]
 
 
-def test_gets_consumers_acks_purges_and_deletions():
+def test_gets_consumers_acks_purges_and_deletions_are_described():
     lines = story(
         {"op": "consume", "queue": "c", "as": "w", "prefetch": 1, "auto_ack": True},
         publish("a", "c"),
@@ -315,7 +315,7 @@ def test_an_immediate_message_that_no_consumer_can_take_is_returned_for_that_rea
     assert lines[-1] == "    'a': returned: no consumer"
 
 
-def test_an_immediate_delivery_names_the_alternate_exchange_it_came_by():
+def test_an_immediate_delivery_names_its_alternate_exchange():
     lines = story(
         {"op": "consume", "queue": "free", "as": "w"},
         publish("a", "k", exchange="start", immediate=True),

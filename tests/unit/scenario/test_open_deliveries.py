@@ -43,7 +43,7 @@ def ack(*refs: str, multiple: bool = False) -> dict[str, Any]:
     return {"op": "ack", "refs": refs, "multiple": multiple}
 
 
-def test_what_went_with_its_queue_by_itself_can_still_be_settled():
+def test_a_delivery_of_an_expired_queue_can_still_be_settled():
     assert missed_after(CANCEL) == ["k/2"]
 
 
@@ -60,15 +60,15 @@ def test_what_went_with_its_queue_by_itself_can_still_be_settled():
         ([{"op": "get", "queue": "none", "channel": "other"}], ["k/2"]),
     ],
 )
-def test_what_left_by_a_step_is_missing(steps, missing):
+def test_a_delivery_settled_by_a_step_is_missing(steps, missing):
     assert missed_after(CANCEL, *steps) == missing
 
 
-def test_what_went_with_a_queue_that_a_step_deleted_is_missing():
+def test_a_delivery_of_a_queue_deleted_by_a_step_is_missing():
     assert missed_after({"op": "delete_queue", "queue": "gone"}) == ["k/0", "k/1", "k/2"]
 
 
-def test_a_refused_publish_closes_its_channel_too():
+def test_a_refused_publish_closes_its_channel():
     publish = {"op": "publish", "exchange": "none", "routing_key": "", "body": "", "channel": "c"}
 
     assert missed_after(CANCEL, publish) == ["k/0", "k/1", "k/2"]
@@ -80,11 +80,11 @@ def test_a_refused_check_closes_no_channel():
     assert missed_after(CANCEL, {"op": "check", "steps": steps, "channel": "c"}) == ["k/2"]
 
 
-def test_a_settlement_on_another_channel_misses_what_is_there():
+def test_a_settlement_on_another_channel_reports_its_deliveries_as_missing():
     assert missed_after(CANCEL, settle={"channel": "other"}) == ["k/0", "k/1", "k/2"]
 
 
-def test_a_ref_used_again_means_the_newer_delivery():
+def test_a_reused_ref_means_the_newer_delivery():
     again = [
         {"op": "publish", "exchange": "", "routing_key": "q", "body": "m"},
         {"op": "get", "queue": "q", "as": "k", "channel": "c"},

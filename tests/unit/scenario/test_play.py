@@ -101,7 +101,7 @@ def test_a_get_without_a_label_is_called_g():
     assert outcome["steps"][2] == {"step": 2, "op": "ack", "missing": ["g/1"]}
 
 
-def test_names_that_the_final_observation_uses_itself_may_be_used():
+def test_a_scenario_may_use_the_names_of_the_final_observation():
     get = {"op": "get", "queue": "q", "as": "drain", "channel": "drain"}
 
     outcome = outcome_of(publish("a"), publish("b"), get)
@@ -113,7 +113,7 @@ def test_names_that_the_final_observation_uses_itself_may_be_used():
     ]
 
 
-def test_a_refused_step_is_an_error_and_the_next_goes_on():
+def test_a_refused_step_is_an_error_and_the_next_step_runs():
     outcome = outcome_of({"op": "get", "queue": "nosuch"}, publish("a", exchange="nosuch"))
 
     assert outcome["steps"] == [
@@ -171,7 +171,7 @@ def test_a_refused_topology_is_the_whole_outcome(definitions, code, text):
     assert text in {None, outcome["setup_error"]["text"]}
 
 
-def test_a_returned_message_is_in_the_result_of_its_publish():
+def test_the_result_of_a_publish_has_its_returned_message():
     outcome = outcome_of(
         publish("a", routing_key="nosuch", mandatory=True, properties={"type": "t"})
     )
@@ -198,7 +198,7 @@ def test_a_returned_message_is_in_the_result_of_its_publish():
     ]
 
 
-def test_queues_declared_on_the_way_are_observed_too():
+def test_queues_declared_by_steps_are_observed():
     outcome = outcome_of(
         {"op": "declare_queue", "queue": {"name": "later"}},
         {"op": "import_definitions", "definitions": {"queues": [{"name": "imported"}]}},
@@ -208,7 +208,7 @@ def test_queues_declared_on_the_way_are_observed_too():
     assert outcome["queues"] == {"imported": [], "later": None, "q": []}
 
 
-def test_consumers_show_what_was_delivered_to_them():
+def test_consumers_show_their_deliveries():
     outcome = outcome_of(
         {"op": "consume", "queue": "q", "as": "c", "prefetch": 1},
         publish("a"),
@@ -223,7 +223,7 @@ def test_consumers_show_what_was_delivered_to_them():
     assert outcome["unacked"] == {"q": [{"ref": "c/1", "body": "b"}]}
 
 
-def test_the_final_observation_goes_on_after_a_queue_that_fills_another():
+def test_the_final_observation_continues_after_a_queue_that_fills_another():
     """A head that is taken exposes the expired message behind it: R-TTL-4."""
     definitions = {
         "queues": [
@@ -246,7 +246,7 @@ def test_the_final_observation_goes_on_after_a_queue_that_fills_another():
     assert [message["body"] for message in outcome["second_pass"]["a"]] == ["behind"]
 
 
-def test_a_watcher_is_told_of_every_phase_when_it_is_over():
+def test_a_watcher_is_called_at_the_end_of_every_phase():
     class Diary:
         def __init__(self):
             self.entries = []

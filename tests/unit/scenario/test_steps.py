@@ -68,7 +68,7 @@ def test_no_headers_and_empty_headers_differ(properties, headers):
     assert step.action.publication.headers == headers
 
 
-def test_commands_are_read_as_everywhere_and_time_stands_still_or_grows():
+def test_commands_have_the_form_of_records_and_times_may_repeat():
     steps, problems = read(
         {"at_ms": 0, "op": "get", "queue": "q"},
         {"at_ms": 0, "op": "ack", "refs": ["g/0"]},
@@ -91,7 +91,7 @@ def test_an_unknown_op_is_a_problem_with_a_suggestion():
     assert problems_of(op=["publish"]) == [("op", "expected a string, got an array")]
 
 
-def test_times_must_be_there_and_must_not_go_back():
+def test_times_are_required_and_must_not_decrease():
     _, problems = read(
         {"op": "sleep"},
         {"at_ms": 7, "op": "sleep"},
@@ -120,7 +120,7 @@ def test_refs_are_an_array_of_strings():
     assert problems_of(op="nack", refs=["g/0", 1]) == [("refs", "expected an array of strings")]
 
 
-def test_a_misspelt_member_is_a_problem_because_a_test_that_ignores_it_lies():
+def test_a_misspelt_member_is_a_problem():
     assert problems_of(op="nack", refs=[], requeu=True) == [
         ("requeu", "is not a known member (did you mean 'requeue'?)")
     ]
@@ -130,7 +130,7 @@ def test_a_misspelt_member_is_a_problem_because_a_test_that_ignores_it_lies():
     assert problems_of(op="sleep", ms=5) == [("ms", "is not a known member")]
 
 
-def test_an_empty_label_names_no_delivery():
+def test_an_empty_label_is_refused():
     assert problems_of(op="get", queue="q", **{"as": ""}) == [("as", "must not be empty")]
     assert problems_of(op="consume", queue="q", **{"as": ""}) == [("as", "must not be empty")]
 
@@ -173,7 +173,7 @@ def test_members_of_wrong_types_are_problems_whatever_the_step(op):
     assert problems_of(op=op, **step) != []
 
 
-def test_what_is_no_step_is_a_problem():
+def test_a_value_that_is_no_step_is_a_problem():
     assert read(3, None)[1] == [
         Problem("steps[0]", "expected an object, got a number"),
         Problem("steps[1]", "expected an object, got null"),

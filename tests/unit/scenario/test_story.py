@@ -9,7 +9,7 @@ from streaming.scenario.story import tell
 from tests.unit.scenario.stories import publish, queue, story
 
 
-def test_a_whole_story():
+def test_a_story_has_topology_steps_and_messages():
     document = {
         "id": "rejected",
         "title": "a rejected message is kept",
@@ -97,11 +97,11 @@ the path of each message
         ({"op": "tick"}, "tick"),
     ],
 )
-def test_every_step_has_words(step, words):
+def test_every_step_has_a_description(step, words):
     assert story(step, queues=[queue()])[0] == f"      0 ms  {words}"
 
 
-def test_what_is_in_force_for_a_queue_is_told_first():
+def test_a_story_begins_with_the_effective_settings_of_queues():
     document = {
         "id": "s",
         "definitions": {
@@ -156,7 +156,7 @@ def test_refused_definitions_are_the_whole_story():
     ]
 
 
-def test_equal_bodies_are_told_apart_and_long_ones_cut():
+def test_equal_bodies_are_numbered_and_long_ones_shortened():
     lines = story(publish("a"), publish("a"), publish("b" * 100), queues=[queue()])
 
     assert lines[-3:] == [
@@ -166,13 +166,13 @@ def test_equal_bodies_are_told_apart_and_long_ones_cut():
     ]
 
 
-def test_a_body_cannot_command_the_terminal():
+def test_control_characters_of_a_body_are_escaped():
     lines = story(publish("\x1b[2J"), queues=[queue()])
 
     assert lines[1] == r"            '\x1b[2J' -> queue 'q', by its name"
 
 
-def test_what_the_final_observation_moves_is_told():
+def test_moves_caused_by_the_final_observation_are_described():
     """A head that is taken exposes the expired message behind it: R-TTL-4."""
     lines = story(
         publish("head", "z"),
@@ -197,14 +197,14 @@ def test_what_the_final_observation_moves_is_told():
     assert lines[-2:] == ["    'head': 'z' (still ready)", "    'behind': 'z' (still ready)"]
 
 
-def test_a_made_up_x_death_is_shown_as_it_is():
+def test_an_invalid_x_death_is_shown_unchanged():
     made_up = {"x-death": [{"count": 7, "reason": 1, "queue": [], "routing-keys": [2]}, "no"]}
     lines = story(publish("a", properties={"headers": made_up}), queues=[queue()], compat="3.10")
 
     assert "            x-death[0]: 1 in queue '[]', 7 times with key '2'" in lines
 
 
-def test_a_fan_out_in_circles_is_cut_short():
+def test_the_paths_of_a_cyclic_fan_out_are_shortened():
     names = [f"q{index}" for index in range(12)]
     lines = story(
         publish("a", exchange="amq.fanout"),

@@ -68,7 +68,7 @@ COMMANDS = [
 ]
 
 
-def test_every_command_is_among_those_written_here():
+def test_every_command_is_covered_by_these_tests():
     assert {command.__struct_config__.tag for command in COMMANDS} == set(READERS)
 
 
@@ -128,7 +128,7 @@ MESSAGE = {
 }
 
 
-def test_a_delivery_is_read_as_recordings_have_it():
+def test_a_delivery_has_the_form_of_recordings():
     headers = {
         **ATTRIBUTES,
         "dlx-kind": b"delivery",
@@ -176,7 +176,7 @@ def test_missing_headers_differ_from_an_empty_table():
         ),
     ],
 )
-def test_other_replies_are_read_with_the_vhost_as_recordings_call_it(kind, document, reply):
+def test_other_replies_have_the_vhost_name_of_recordings(kind, document, reply):
     headers = {"dlx-kind": kind.encode()}
 
     assert reply_of(json.dumps(document).encode(), headers, "v-1.") == reply

@@ -14,7 +14,7 @@ from topology.declarations import PREDECLARED, Binding, Queue
         ({"x-queue-type": 1}, "classic"),
     ],
 )
-def test_a_queue_is_of_the_type_its_arguments_say_or_classic(arguments, queue_type):
+def test_a_queue_has_the_type_of_its_arguments_or_classic(arguments, queue_type):
     assert Queue("q", arguments=arguments).queue_type == queue_type
 
 

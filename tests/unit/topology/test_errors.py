@@ -16,7 +16,7 @@ from topology.suggestions import MAX_CANDIDATES, MAX_HINTS, Hints, did_you_mean
 PROBLEMS = [Problem("queues[0].name", "is missing"), Problem("document", "is not JSON")]
 
 
-def test_an_invalid_topology_lists_every_problem_a_line():
+def test_an_invalid_topology_lists_one_problem_per_line():
     error = InvalidTopologyError(PROBLEMS)
 
     assert str(error) == "queues[0].name: is missing\ndocument: is not JSON"
@@ -52,13 +52,13 @@ def test_refusals_carry_amqps_codes_and_names():
     ]
 
 
-def test_the_likeliest_name_is_suggested_if_any_is_alike():
+def test_the_most_similar_name_is_suggested():
     assert did_you_mean("order", ["", "invoices", "orders"]) == " (did you mean 'orders'?)"
     assert did_you_mean("order", ["invoices", "o"]) == ""
     assert did_you_mean("order", []) == ""
 
 
-def test_suggestions_stay_cheap_among_many_names():
+def test_suggestions_among_many_names_are_cheap():
     many = [f"name-{number:05}" for number in range(MAX_CANDIDATES + 1)]
 
     assert did_you_mean("name-00000x", many) == " (did you mean 'name-00000'?)"

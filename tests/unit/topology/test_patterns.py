@@ -64,7 +64,7 @@ def test_a_pattern_matches_as_in_rabbitmq(pattern, matching, not_matching):
         ),
     ],
 )
-def test_other_patterns_are_refused_in_words(pattern, complaint):
+def test_unsupported_patterns_are_refused_with_the_reason(pattern, complaint):
     with pytest.raises(UnsupportedPatternError) as raised:
         Pattern(pattern)
 
@@ -72,5 +72,5 @@ def test_other_patterns_are_refused_in_words(pattern, complaint):
     assert str(raised.value) == f"pattern {pattern!r} {complaint}"
 
 
-def test_a_pattern_that_explodes_elsewhere_takes_no_time():
+def test_a_pattern_with_exponential_backtracking_elsewhere_is_fast():
     assert not Pattern("^(a+)+$").search("a" * 100_000 + "b")

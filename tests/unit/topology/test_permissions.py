@@ -31,7 +31,7 @@ def test_patterns_are_searched_and_the_empty_one_grants_nothing():
     assert not table.allows("app", "read", "app-queue")
 
 
-def test_nobody_may_do_anything_but_the_operator_and_those_with_a_record():
+def test_only_the_operator_and_users_with_permissions_are_allowed():
     table = a_table(Permission("app", ".*", ".*", ".*"))
 
     assert not table.allows("guest", "read", "q")
@@ -42,7 +42,7 @@ def test_nobody_may_do_anything_but_the_operator_and_those_with_a_record():
     assert not table.allows("app", "read", "q")
 
 
-def test_the_default_exchange_goes_by_another_name():
+def test_the_default_exchange_has_rabbitmqs_name_in_permissions():
     table = a_table(Permission("app", "", "^amq.default$", ""), Permission("none", "", "^$", ""))
 
     assert table.allows("app", "write", "")
@@ -54,7 +54,7 @@ def test_the_default_exchange_goes_by_another_name():
     )
 
 
-def test_the_first_need_that_is_not_met_is_refused():
+def test_the_first_missing_permission_is_refused():
     table = a_table(Permission("app", "^q$", "^dlx$", "^r$"))
     needs = needs_to_declare_queue(Queue("q", arguments={"x-dead-letter-exchange": "dlx"}))
 
@@ -66,7 +66,7 @@ def test_the_first_need_that_is_not_met_is_refused():
     assert table.refuse("app", needs, "shop") is None
 
 
-def test_naming_an_alternate_exchange_needs_more_than_declaring():
+def test_an_alternate_exchange_needs_additional_permissions():
     """Documents 000 and 001."""
     assert needs_to_declare_exchange(Exchange("x")) == [("configure", "exchange", "x")]
     assert needs_to_declare_exchange(Exchange("x", arguments={"alternate-exchange": "ae"})) == [
@@ -76,7 +76,7 @@ def test_naming_an_alternate_exchange_needs_more_than_declaring():
     ]
 
 
-def test_naming_a_dead_letter_exchange_needs_more_than_declaring():
+def test_a_dead_letter_exchange_needs_additional_permissions():
     """Document 002; a queue's own alternate exchange likewise."""
     arguments: dict[str, Any] = {"x-dead-letter-exchange": "", "x-alternate-exchange": "ae"}
 
@@ -97,7 +97,7 @@ def test_binding_needs_write_to_the_destination_and_read_of_the_source():
     ]
 
 
-def test_a_bad_pattern_changes_nothing():
+def test_an_invalid_pattern_changes_nothing():
     before = Permission("app", ".*", ".*", ".*")
     table = a_table(before)
 

@@ -33,7 +33,7 @@ def test_the_policy_of_highest_priority_applies_alone():
     assert table.queue_settings(a_queue()) == QueueSettings("classic", max_length=2, policy="high")
 
 
-def test_of_equal_priorities_the_first_name_applies_however_they_came():
+def test_of_equal_priorities_the_first_name_applies_in_any_order_of_setting():
     """R-POL-9."""
     names = ["b", "a", "c"]
     tables = [a_table(*(a_policy(name) for name in order)) for order in (names, names[::-1])]
@@ -52,7 +52,7 @@ def test_of_equal_priorities_the_first_name_applies_however_they_came():
         ("streams", False, False, False),
     ],
 )
-def test_a_policy_applies_to_what_it_says(apply_to, classic, quorum, exchange):
+def test_a_policy_applies_to_the_kinds_of_its_apply_to(apply_to, classic, quorum, exchange):
     """R-POL-1."""
     table = a_table(a_policy(apply_to=apply_to))
 
@@ -79,7 +79,7 @@ def test_a_policy_with_a_key_foreign_to_the_queue_type_does_not_match_at_all(key
     assert chosen(table, queue) == "fitting"
 
 
-def test_setting_a_policy_again_replaces_it_and_clearing_ends_it():
+def test_a_policy_can_be_replaced_and_cleared():
     table = a_table(a_policy("p", {"max-length": 1}), operator=[a_policy("p", {"max-length": 3})])
 
     table.set(a_policy("p", {"max-length": 2}))
@@ -90,7 +90,7 @@ def test_setting_a_policy_again_replaces_it_and_clearing_ends_it():
     assert table.queue_settings(a_queue()) == QueueSettings("classic")
 
 
-def test_a_bad_pattern_changes_nothing():
+def test_an_invalid_pattern_changes_nothing():
     table = a_table(a_policy("p"))
 
     with pytest.raises(UnsupportedPatternError):
@@ -98,7 +98,7 @@ def test_a_bad_pattern_changes_nothing():
     assert table.policies() == [a_policy("p")]
 
 
-def test_the_alternate_of_an_exchange_is_its_argument_else_its_policys():
+def test_an_exchanges_argument_overrides_the_alternate_of_its_policy():
     """R-AE-5."""
     table = a_table(a_policy("p", {"alternate-exchange": "policy"}, pattern="^x"))
 

@@ -22,7 +22,7 @@ def test_a_queue_without_arguments_and_policies_has_no_limits():
     assert settings(a_quorum_queue(), compat="3.10") == QueueSettings("quorum")
 
 
-def test_arguments_beat_policies_each_setting_on_its_own():
+def test_arguments_override_policies_per_setting():
     """R-POL-2."""
     policy = {"dead-letter-exchange": "policy", "dead-letter-routing-key": "key"}
 
@@ -45,7 +45,7 @@ def test_arguments_beat_policies_each_setting_on_its_own():
         ("max-length-bytes", "max_length_bytes"),
     ],
 )
-def test_of_numbers_the_smallest_counts_wherever_it_stands(key, field):
+def test_the_smallest_of_argument_and_policies_applies(key, field):
     """R-POL-3, R-POL-7."""
     argument = key.replace("-", "_")
 
@@ -56,7 +56,7 @@ def test_of_numbers_the_smallest_counts_wherever_it_stands(key, field):
         assert getattr(settings(queue(), None, {key: 7}), field) == 7
 
 
-def test_on_3_10_the_policy_beats_the_argument_for_expires_of_quorum_queues():
+def test_on_3_10_the_policy_overrides_the_argument_for_expires_of_quorum_queues():
     """R-POL-12."""
     assert settings(a_quorum_queue(expires=1), {"expires": 2}, compat="3.10").expires_ms == 2
     assert settings(a_quorum_queue(expires=1), compat="3.10").expires_ms == 1
@@ -116,7 +116,7 @@ def test_on_3_10_there_is_no_default_delivery_limit():
         ("quorum", "reject-publish", "reject-publish-dlx", "drop-head"),
     ],
 )
-def test_overflow_goes_by_the_argument_on_classic_and_by_the_policy_on_quorum_queues(
+def test_overflow_is_set_by_the_argument_of_classic_and_the_policy_of_quorum_queues(
     queue_type, argument, policy, overflow
 ):
     """R-POL-2, R-POL-12, R-LEN-14."""
@@ -169,7 +169,7 @@ def test_values_of_the_wrong_type_have_no_effect():
     ) == QueueSettings("classic", policy="policy")
 
 
-def test_an_operator_policy_adds_what_the_policy_does_not_say():
+def test_an_operator_policy_adds_settings_that_the_policy_lacks():
     """R-POL-7."""
     found = settings(a_queue(), {"max-length": 5, "overflow": "drop-head"},
                      {"message-ttl": 9, "overflow": "reject-publish"})  # fmt: skip
@@ -195,7 +195,7 @@ def test_an_operator_policy_adds_what_the_policy_does_not_say():
         ("4.0", 5, 7, 7),
     ],
 )
-def test_a_default_delivery_limit_counts_where_neither_argument_nor_policy_sets_one(
+def test_the_default_delivery_limit_applies_without_argument_and_policy(
     compat, default, argument, limit
 ):
     """R-DLV-5."""

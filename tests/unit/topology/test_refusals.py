@@ -17,7 +17,7 @@ def precondition(text):
     return Refusal(406, f"PRECONDITION_FAILED - {text}")
 
 
-def test_refusals_that_need_no_arguments_read_as_rabbitmqs():
+def test_refusals_without_arguments_have_rabbitmqs_text():
     locked = (
         "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q' in vhost '/'."
         " It could be originally declared on another connection or the exclusive property value"

@@ -46,7 +46,7 @@ IN_JSON = {
 }
 
 
-def test_a_table_with_every_type_goes_to_json_and_back():
+def test_a_table_with_every_type_survives_json():
     assert table_to_json(ONE_OF_EACH) == IN_JSON
     assert table_from_json(IN_JSON) == ONE_OF_EACH
 
@@ -104,7 +104,7 @@ def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
         ({1: "a"}, "a table has the key 1, which is not a string"),
     ],
 )
-def test_what_is_no_value_is_refused_in_words(document, complaint):
+def test_json_that_is_no_amqp_value_is_refused_with_the_reason(document, complaint):
     with pytest.raises(ValueError, match="^" + complaint.replace("$", r"\$") + "$"):
         from_json(document)
 
@@ -131,12 +131,12 @@ def test_nesting_is_limited():
         from_json({"a": document})
 
 
-def test_a_whole_table_is_a_table_whatever_its_member_is_called():
+def test_a_table_with_a_typed_member_name_is_a_table():
     assert table_from_json({"$bytes": "text"}) == {"$bytes": "text"}
     assert table_to_json({"$bytes": "text"}) == {"$bytes": "text"}
 
 
-def test_a_nested_table_that_json_would_mistake_is_refused():
+def test_an_ambiguous_nested_table_is_refused():
     with pytest.raises(
         ValueError, match=r"a table whose only member is '[$]bytes' has no JSON form"
     ):

@@ -35,7 +35,7 @@ def a_policy(max_length):
     return Policy("short", "^work$", {"max-length": max_length}, 0, "queues")
 
 
-def test_policies_apply_to_queues_and_to_exchanges_predeclared_ones_too():
+def test_policies_apply_to_queues_and_all_exchanges():
     vhost = Vhost.from_definitions(DEFINITIONS)
 
     alternates = {
@@ -76,7 +76,7 @@ def test_the_default_delivery_limit_is_that_of_the_chosen_version(compat, limit)
     assert vhost.all_settings()["q"].delivery_limit == limit
 
 
-def test_queues_keep_the_numbers_they_are_given_and_no_number_is_used_twice():
+def test_queues_keep_their_numbers_and_no_number_is_reused():
     vhost = Vhost.from_definitions(DEFINITIONS, queue_numbers={"audit": 7, "work": 2})
 
     numbers = [vhost.add_queue(Queue("next"))]
@@ -88,7 +88,7 @@ def test_queues_keep_the_numbers_they_are_given_and_no_number_is_used_twice():
     assert numbers == [8, 9]
 
 
-def test_a_deleted_queue_leaves_nothing_but_its_number():
+def test_a_deleted_queue_leaves_only_its_number():
     vhost = Vhost.from_definitions(DEFINITIONS)
     empty = Vhost.from_definitions(DEFINITIONS)
 
@@ -101,7 +101,7 @@ def test_a_deleted_queue_leaves_nothing_but_its_number():
 
 
 @pytest.mark.parametrize("operator", [False, True])
-def test_changed_policies_change_the_settings_at_once(vhost, operator):
+def test_a_changed_policy_changes_the_settings_at_once(vhost, operator):
     seen = [max_length(vhost)]
     for change in (5, 7):
         vhost.policies.set(a_policy(change), operator=operator)
@@ -156,7 +156,7 @@ def test_policies_load_in_one_sort():
 CONFIGURE: list[Need] = [("configure", "queue", "q")]
 
 
-def test_permissions_are_checked_unless_they_are_not_enforced():
+def test_permissions_are_checked_only_if_enforced():
     vhost = Vhost.from_definitions(Definitions(permissions=(Permission("ann", "^x", "", ""),)))
 
     refusals = [vhost.refuse_access(user, CONFIGURE, "/") for user in ("ann", "bob", None)]

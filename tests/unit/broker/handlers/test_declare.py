@@ -241,7 +241,7 @@ def test_every_command_on_an_unknown_queue_is_answered_not_found():
         assert broker.refusal(command) == Refusal(404, "NOT_FOUND - no queue 'none' in vhost '/'")
 
 
-def test_a_passive_declaration_counts_as_a_use_of_the_queue():
+def test_asking_for_the_depth_of_a_queue_counts_as_a_use():
     """R-QEXP-2."""
     broker = Broker()
     broker.do(commands.DeclareQueue(queue=a_queue("q", expires=1_000)))

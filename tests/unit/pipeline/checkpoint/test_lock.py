@@ -31,7 +31,7 @@ def test_a_second_job_is_refused_until_the_first_releases_the_lock(tmp_path):
     second.release()  # harmless
 
 
-def test_a_job_that_is_killed_leaves_no_lock(tmp_path):
+def test_a_killed_job_leaves_no_lock(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:

@@ -32,7 +32,7 @@ def checkpoint(tmp_path):
     return tmp_path
 
 
-def test_the_logs_say_where_the_query_is(checkpoint):
+def test_the_offset_log_has_the_querys_position(checkpoint):
     logs = SparkLogs(checkpoint)
 
     assert logs.query_id() == "one-query"
@@ -50,7 +50,7 @@ def test_a_new_checkpoint_has_nothing(tmp_path):
     assert logs.next_positions() == {}
 
 
-def test_a_plan_is_forgotten_with_its_checksum(checkpoint):
+def test_a_planned_batch_is_removed_with_its_checksum(checkpoint):
     logs = SparkLogs(checkpoint)
 
     logs.forget_planned(10)
@@ -59,7 +59,7 @@ def test_a_plan_is_forgotten_with_its_checksum(checkpoint):
     assert names_in(checkpoint / "offsets") == [".8.crc", ".9.crc", "8", "9"]
 
 
-def test_ends_are_moved_and_everything_else_stays(checkpoint):
+def test_end_offsets_are_replaced_and_nothing_else(checkpoint):
     logs = SparkLogs(checkpoint)
     before = (checkpoint / "offsets" / "9").read_text().splitlines()
 
@@ -79,7 +79,7 @@ def test_a_recreated_topic_forgets_its_other_partitions(checkpoint):
     assert logs.next_positions() == {**ENDS, "orders": {"0": 0}}
 
 
-def test_a_file_is_replaced_on_the_disk_before_its_name(tmp_path, monkeypatch):
+def test_a_replaced_file_is_on_disk_before_it_is_renamed(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda _number: synced.append(names_in(tmp_path)))
 

@@ -46,7 +46,7 @@ def a_clock(folder: Path, last_ms: int = 0, planned: int | None = None) -> JobCl
     return JobClock(Checkpoint(folder), last_ms, is_wall=True)
 
 
-def test_without_steps_it_is_the_wall_clock_and_nothing_is_stored(tmp_path, clocks):
+def test_a_clock_without_steps_is_the_wall_clock_and_stores_nothing(tmp_path, clocks):
     clock = a_clock(tmp_path)
 
     for batch_id in range(10):
@@ -73,7 +73,7 @@ def test_a_clock_set_back_by_an_hour_delays_nothing(tmp_path, clocks, caplog):
     assert "was set back by 3600.0 s" in caplog.text
 
 
-def test_the_two_agree_again_after_ten_times_the_step(tmp_path, clocks):
+def test_the_job_clock_meets_the_wall_clock_after_ten_times_the_step(tmp_path, clocks):
     clock = a_clock(tmp_path)
     clocks.wall_ms -= HOUR_MS
     before = clock.now_ms()
@@ -118,7 +118,7 @@ def test_a_repeated_batch_has_the_same_timestamp(tmp_path, clocks):
     assert again.of_batch(8, clocks.wall_ms) >= instant
 
 
-def test_a_repeated_batch_keeps_the_wall_clock_although_it_was_set_back_since(tmp_path, clocks):
+def test_a_repeated_batch_keeps_its_timestamp_after_the_clock_was_set_back(tmp_path, clocks):
     first = a_clock(tmp_path)
     assert first.of_batch(7, START_MS) == START_MS
 

@@ -34,7 +34,7 @@ def test_without_marks_nothing_is_throttled():
     assert gate.decide(1 << 60, 10.0) == GateState(1 << 60, 50, "off", open=True)
 
 
-def test_inside_the_band_the_gate_does_not_flap():
+def test_between_the_marks_the_gate_keeps_its_state():
     gate = Gate(MARKS, 50)
 
     opened = [gate.decide(size, 10.0).open for size in (900, 1001, 990, 810, 799, 950, 1000)]
@@ -42,13 +42,13 @@ def test_inside_the_band_the_gate_does_not_flap():
     assert opened == [True, False, False, False, True, True, True]
 
 
-def test_before_any_message_was_seen_a_kibibyte_each_is_expected():
+def test_before_the_first_message_a_kibibyte_each_is_assumed():
     gate = Gate(MemoryMarks(high_bytes=10_240, low_bytes=8_000, notes=()), 50)
 
     assert gate.decide(0, 0.0) == GateState(0, 10, "between", open=True)
 
 
-def test_large_messages_make_batches_of_fewer():
+def test_larger_messages_make_smaller_batches():
     gate = Gate(MemoryMarks(high_bytes=None, low_bytes=None, notes=()), 50, max_bytes=1000)
 
     rows = [gate.decide(0, mean).max_rows for mean in (0.0, 20.0, 100.0, 5000.0)]
@@ -56,7 +56,7 @@ def test_large_messages_make_batches_of_fewer():
     assert rows == [50, 50, 10, 1]
 
 
-def test_a_batch_of_large_messages_is_below_the_mark_when_it_fits():
+def test_a_full_batch_of_large_messages_that_fits_is_below_the_marks():
     gate = Gate(MARKS, 50, max_bytes=100)
 
     assert gate.decide(0, 50.0) == GateState(0, 2, "below", open=True)
@@ -65,7 +65,7 @@ def test_a_batch_of_large_messages_is_below_the_mark_when_it_fits():
 PROCESSES = MemoryMarks(1000, 800, (), process_high_bytes=100, process_low_bytes=80)
 
 
-def test_the_processes_close_the_gate_above_their_mark_and_open_it_below_the_low_one():
+def test_process_memory_closes_the_gate_above_its_high_mark_and_opens_it_below_the_low_one():
     gate = Gate(PROCESSES, 50)
 
     states = [gate.decide(0, 10.0, size) for size in (None, 100, 101, 90, 80, 79, 100)]
@@ -75,13 +75,13 @@ def test_the_processes_close_the_gate_above_their_mark_and_open_it_below_the_low
     assert [state.process_bytes for state in states[:3]] == [None, 100, 101]
 
 
-def test_a_gate_closed_by_the_processes_lets_small_batches_in_or_they_might_wait_for_ever():
+def test_a_gate_closed_by_process_memory_lets_small_batches_in():
     rows = [Gate(PROCESSES, most).decide(0, 1.0, 101).max_rows for most in (500, 50)]
 
     assert rows == [5, 1]
 
 
-def test_both_must_be_below_their_low_marks_and_resident_messages_are_the_first_cause():
+def test_the_gate_opens_when_both_are_below_their_low_marks():
     gate = Gate(PROCESSES, 50)
 
     states = [

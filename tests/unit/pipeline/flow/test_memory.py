@@ -81,7 +81,7 @@ def test_40_percent_of_4_gb_are_1_6_gb():
     assert marks(Relative(0.4), a_machine(4 * GIGABYTE)).high_bytes == int(1.6 * GIGABYTE)
 
 
-def test_an_unknown_system_is_warned_of_and_1024_mb_give_410mb():
+def test_an_unknown_system_is_assumed_to_have_1024_mb_with_a_warning():
     assert marks(Relative(0.4), unknown_machine()) == MemoryMarks(
         high_bytes=429_496_729,
         low_bytes=343_597_383,
@@ -103,7 +103,7 @@ def test_on_an_unknown_system_3_means_3_gb():
     assert lines(found)[-1] == "Memory limit set to 3072MB."
 
 
-def test_of_known_memory_there_is_no_more_than_the_whole():
+def test_the_high_mark_is_at_most_all_known_memory():
     assert marks(Relative(3.0), a_machine(8 * GIGABYTE)) == MemoryMarks(
         high_bytes=8 * GIGABYTE,
         low_bytes=6_871_947_673,
@@ -125,7 +125,7 @@ def test_of_known_memory_there_is_no_more_than_the_whole():
 
 
 @pytest.mark.parametrize("mark", [Relative(0.0), Absolute(0)])
-def test_0_switches_flow_control_off_and_asks_nothing_of_the_machine(mark):
+def test_0_switches_flow_control_off_without_reading_the_memory(mark):
     assert marks(mark, unknown_machine()) == MemoryMarks(None, None, (OFF,))
 
 
@@ -139,7 +139,7 @@ def test_0_switches_flow_control_off_and_asks_nothing_of_the_machine(mark):
         ("{ absolute = 1 }", 1, "Memory limit set to 1MB."),
     ],
 )
-def test_a_size_counts_as_it_is_written_whatever_the_machine_has(written, high_bytes, line):
+def test_an_absolute_size_does_not_depend_on_the_machine(written, high_bytes, line):
     flow = parse_config(f"flow.vm_memory_high_watermark = {written}").flow
 
     found = memory_marks(flow, HEAP, unknown_machine())
@@ -159,7 +159,7 @@ def test_an_empty_broker_is_below_the_lowest_of_low_marks():
     assert marks(Relative(1e-12), a_machine(1024)).high_bytes == 1
 
 
-def test_the_least_of_memory_control_group_and_address_limit_counts():
+def test_memory_is_the_least_of_installed_control_group_and_address_limit():
     files = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{4 * GIGABYTE}\n"}
 
     assert detect_memory(a_machine(16 * GIGABYTE)) == Memory(16 * GIGABYTE, known=True)
@@ -176,7 +176,7 @@ def test_a_control_groups_limit_is_enough_to_know():
     assert detect_memory(a_machine(None, files=files)) == Memory(GIGABYTE // 2, known=True)
 
 
-def test_an_address_limit_says_nothing_of_the_memory_there_is():
+def test_an_address_limit_alone_does_not_reveal_the_memory():
     assert detect_memory(a_machine(None, address_limit_bytes=64 * GIGABYTE)) == Memory(
         GIGABYTE, known=False
     )
@@ -225,7 +225,7 @@ def test_a_control_group_without_a_limit_limits_nothing(limit):
     assert detect_memory(a_machine(None, files=files)) == Memory(GIGABYTE, known=False)
 
 
-def test_this_machine_says_how_much_memory_it_has():
+def test_the_memory_of_this_machine_is_known():
     machine = this_machine()
 
     memory = detect_memory(machine)
@@ -236,7 +236,7 @@ def test_this_machine_says_how_much_memory_it_has():
     assert machine.read_text("/no/such/file") is None
 
 
-def test_a_limit_set_for_this_process_is_seen():
+def test_an_address_limit_of_this_process_is_found():
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -249,7 +249,7 @@ def test_a_limit_set_for_this_process_is_seen():
     assert (this_machine().address_limit_bytes() is None) == (soft == resource.RLIM_INFINITY)
 
 
-def test_a_system_that_does_not_say_is_unknown(monkeypatch):
+def test_a_system_that_reports_no_memory_is_unknown(monkeypatch):
     def sysconf(name: str) -> int:
         raise ValueError(name)
 
@@ -259,7 +259,7 @@ def test_a_system_that_does_not_say_is_unknown(monkeypatch):
 
 
 @pytest.mark.parametrize(("fraction", "is_advised"), [(0.4, True), (0.5, True), (0.51, False)])
-def test_more_than_half_of_the_memory_is_advised_against(fraction, is_advised):
+def test_a_mark_above_half_of_the_memory_causes_a_hint(fraction, is_advised):
     warnings = [note for note in marks(Relative(fraction), a_machine()).notes if note.level > 20]
 
     assert len(warnings) == (0 if is_advised else 1)
@@ -274,7 +274,7 @@ def test_more_than_half_of_the_memory_is_advised_against(fraction, is_advised):
         ("2g", 2 * GIGABYTE, int(1.8 * GIGABYTE)),  # nearly the whole machine
     ],
 )
-def test_idle_processes_are_below_their_limit(heap, installed_bytes, limit_bytes):
+def test_idle_processes_are_below_their_high_mark(heap, installed_bytes, limit_bytes):
     found = memory_marks(FlowSettings(), heap, a_machine(installed_bytes))
 
     assert found.process_high_bytes == limit_bytes
@@ -282,12 +282,12 @@ def test_idle_processes_are_below_their_limit(heap, installed_bytes, limit_bytes
 
 
 @pytest.mark.parametrize("mark", [Absolute(1_000), Relative(0.0)])
-def test_only_a_fraction_limits_the_processes(mark):
+def test_only_a_mark_as_a_fraction_limits_the_processes(mark):
     assert marks(mark, a_machine()).process_high_bytes is None
     assert marks(Relative(0.4), unknown_machine()).process_high_bytes is None
 
 
-def test_the_processes_are_this_one_and_the_tree_of_the_jvm(tmp_path):
+def test_the_measured_processes_are_this_one_and_the_tree_of_the_jvm(tmp_path):
     for pid, parent, pages in ((10, 1, 5), (20, 10, 100), (30, 20, 7), (31, 30, 8), (40, 10, 1000)):
         (tmp_path / str(pid)).mkdir()
         fields = ["S", str(parent), *["0"] * 19, str(pages)]

@@ -40,7 +40,7 @@ def flow(limits: Limits, detail: dict[str, Any] | None = None) -> FlowControl:
     return control
 
 
-def test_a_change_applies_at_once_although_no_batch_runs(limits):
+def test_a_change_of_process_memory_applies_without_a_batch(limits):
     control = flow(limits)
 
     for size in (90, 101, 90, 79):
@@ -51,7 +51,9 @@ def test_a_change_applies_at_once_although_no_batch_runs(limits):
 
 
 @pytest.mark.parametrize(("cause", "is_open"), [("above", False), ("memory", True)])
-def test_a_restarted_job_has_other_processes(limits, cause, is_open):
+def test_a_restarted_job_starts_with_an_open_gate_if_process_memory_closed_it(
+    limits, cause, is_open
+):
     stats: Any = SimpleNamespace(resident_bytes=900, mean_bytes=10.0)
 
     control = FlowControl(CONFIG, MARKS, {"gate": {"open": False, "cause": cause}}, stats)

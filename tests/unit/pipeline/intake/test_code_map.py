@@ -5,7 +5,7 @@ import numpy as np
 from streaming.pipeline.intake.publications import CodeMap
 
 
-def test_codes_without_a_number_are_named_once_and_ascending():
+def test_codes_without_a_number_are_listed_once_in_order():
     numbers = CodeMap()
     numbers[2] = 7
 

@@ -13,7 +13,7 @@ def columns(headers, *names, is_mapped=False):
     return [found[name].to_pylist() for name in names]
 
 
-def test_our_headers_are_columns_with_the_last_value_of_repeated_ones():
+def test_headers_of_dlx_are_columns_with_the_last_of_repeated_values():
     headers = [
         [("dlx-exchange", b"a"), ("dlx-routing-key", b"k")],
         None,
@@ -30,7 +30,7 @@ def test_our_headers_are_columns_with_the_last_value_of_repeated_ones():
     ]
 
 
-def test_one_header_in_every_record():
+def test_records_with_one_header_each_are_read():
     assert columns([[("dlx-op", b"get")], [("dlx-op", b"ack")]], "dlx_op") == [[b"get", b"ack"]]
 
 
@@ -75,7 +75,7 @@ def test_the_size_is_in_bytes_of_keys_and_values():
     assert columns(headers, "header_bytes") == [[5, 0, 70_006]]
 
 
-def test_a_slice_of_a_batch():
+def test_a_slice_of_a_batch_has_its_own_rows():
     whole = pa.record_batch(
         {"headers": pa.array([[("dlx-op", b"a")], [("x", b"y")], [("dlx-op", b"c")]], HEADERS)}
     )

@@ -5,7 +5,7 @@ from streaming.pipeline.intake.mapping import mapped_headers
 from streaming.protocol.record_headers import MalformedRecordError
 
 
-def test_literals_keys_and_headers_map_a_record_and_its_headers_stay():
+def test_literals_keys_and_headers_map_a_record_that_keeps_its_headers():
     mapping = TopicMapping(exchange="orders", routing_key=RecordHeader("type"), vhost=RecordKey())
     foreign = (("type", b"old"), ("type", b"new"), ("trace", b"\xff"))
 

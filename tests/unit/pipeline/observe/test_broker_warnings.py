@@ -76,7 +76,7 @@ def test_a_warning_is_logged_once_for_all_lanes_and_again_after_the_interval(log
     assert log.messages[2:] == [LINE]
 
 
-def test_many_warnings_of_a_batch_are_summed_up(log):
+def test_many_warnings_of_a_batch_are_summarised(log):
     many = [MISSING | {"exchange": str(number)} for number in range(broker_warnings.MAX_LINES + 3)]
 
     BrokerWarnings().log([report(*many)])

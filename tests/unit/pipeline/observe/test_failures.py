@@ -49,7 +49,7 @@ def test_tracebacks_of_py4j_go_to_a_file_and_everything_else_to_the_terminal(tmp
     assert "sending" in kept
 
 
-def test_what_servers_of_pyspark_print_goes_to_the_file_too(tmp_path, root, shown, capsys):
+def test_output_of_pysparks_servers_goes_to_the_file(tmp_path, root, shown, capsys):
     def handle(server: Any) -> None:
         try:
             int("no number")

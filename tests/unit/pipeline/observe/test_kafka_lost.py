@@ -35,7 +35,7 @@ def test_each_request_fails_with_an_explanation(topics):
         topics.bounds(["dlx.publishes"])
 
 
-def test_the_watch_finds_nothing_then(config, topics, tmp_path):
+def test_the_watch_finds_no_gap_while_kafka_is_unreachable(config, topics, tmp_path):
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(
         'v1\n{"batchTimestampMs":0}\n0:{"dlx.publishes":{"0":5}}'

@@ -57,7 +57,9 @@ def test_a_record_that_fits_is_complete():
         (parts(b"b", {"k": 1}, [("x", b"v" * 5_000)]), b"", {"body", "headers", "kafka_headers"}),
     ],
 )
-def test_as_little_as_possible_is_left_out_and_the_record_names_it(message, value, left_out):
+def test_a_large_record_is_truncated_as_little_as_possible_and_names_the_parts(
+    message, value, left_out
+):
     fitted = fit_message(message, KEY, MOST)
 
     named = dict(fitted.headers)

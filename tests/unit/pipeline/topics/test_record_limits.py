@@ -62,7 +62,7 @@ def asked(admin: Any, *topics: str) -> int:
     return outbound_record_bytes(admin, CONFIG, topics, [1])
 
 
-def test_a_low_limit_is_raised_and_a_high_one_is_left_alone():
+def test_a_low_limit_is_raised_and_a_high_one_kept():
     admin = FakeAdmin({"small": 1_000, "right": WANTED, "large": 9_000_000})
 
     found = asked(admin, "small", "right", "large")

@@ -43,17 +43,17 @@ def laps(queues, exchanges=(), bindings=()):
         ),
     ],
 )
-def test_the_settings_of_a_queue_tell_how_its_messages_may_die_by_themselves(settings, reasons):
+def test_the_settings_of_a_queue_decide_its_automatic_deaths(settings, reasons):
     assert automatic_reasons(settings) == reasons
 
 
-def test_a_lap_reads_from_its_first_queue_round_to_it():
+def test_the_text_of_a_cycle_starts_and_ends_with_its_first_queue():
     lap = DeadLetterCycle(("a", "b"), (("expired",), ("expired", "maxlen")))
 
     assert str(lap) == "a -(expired)-> b -(expired or maxlen)-> a"
 
 
-def test_a_queue_that_sends_its_dead_letters_to_itself_by_name_is_a_ring():
+def test_a_queue_that_dead_letters_to_itself_by_name_is_a_cycle():
     assert laps([dying("a", "", "a")]) == ["a -(expired)-> a"]
 
 
@@ -61,7 +61,7 @@ def test_a_message_published_to_a_queue_by_name_returns_to_it_through_the_defaul
     assert laps([dying("a", "")]) == ["a -(expired)-> a"]
 
 
-def test_a_queue_from_which_nothing_dies_by_itself_breaks_the_ring():
+def test_a_queue_without_automatic_deaths_breaks_the_cycle():
     breaking = Queue(
         "b", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a"}
     )
@@ -69,23 +69,23 @@ def test_a_queue_from_which_nothing_dies_by_itself_breaks_the_ring():
     assert laps([dying("a", "", "b"), breaking]) == []
 
 
-def test_a_missing_dead_letter_exchange_breaks_the_ring():
+def test_a_missing_dead_letter_exchange_breaks_the_cycle():
     assert laps([dying("a", "", "b"), dying("b", "missing", "a")]) == []
 
 
-def test_a_ring_is_named_once_from_its_first_queue_by_name():
+def test_a_cycle_is_reported_once_from_its_first_queue_by_name():
     queues = [dying("c", "", "a"), dying("a", "", "b"), dying("b", "", "c")]
 
     assert laps(queues) == ["a -(expired)-> b -(expired)-> c -(expired)-> a"]
 
 
-def test_every_ring_is_found():
+def test_every_cycle_is_found():
     queues = [dying("a", "", "b"), dying("b", "", "a"), dying("c", "", "c"), dying("d", "", "a")]
 
     assert laps(queues) == ["a -(expired)-> b -(expired)-> a", "c -(expired)-> c"]
 
 
-def test_the_ring_may_go_through_exchanges_and_alternates():
+def test_a_cycle_can_lead_through_exchanges_and_alternates():
     exchanges = [
         Exchange("x", "direct", arguments={"alternate-exchange": "y"}),
         Exchange("y", "fanout"),
@@ -96,13 +96,13 @@ def test_the_ring_may_go_through_exchanges_and_alternates():
     assert found == ["a -(expired)-> a"]
 
 
-def test_a_key_that_the_dead_letter_exchange_does_not_bind_to_the_queue_makes_no_ring():
+def test_a_key_without_a_binding_to_the_queue_makes_no_cycle():
     bindings = [Binding("x", "a", routing_key="in"), Binding("x", "b", routing_key="out")]
 
     assert laps([dying("a", "x", "out"), Queue("b")], [Exchange("x")], bindings) == []
 
 
-def test_a_return_with_another_key_is_a_ring_although_the_message_would_not_come_again():
+def test_a_return_with_another_key_is_a_cycle():
     exchanges = [Exchange("in", "direct"), Exchange("x", "direct")]
     bindings = [
         Binding("in", "a", routing_key="first"),
@@ -120,7 +120,7 @@ def test_a_return_with_another_key_is_a_ring_although_the_message_would_not_come
     )
 
 
-def test_a_way_that_meets_another_queue_twice_is_that_queues_ring_only():
+def test_a_path_that_meets_another_queue_twice_is_only_that_queues_cycle():
     exchanges = [Exchange("by key", "direct"), Exchange("back", "direct")]
     bindings = [
         Binding("by key", "c", routing_key="first"),
@@ -134,7 +134,7 @@ def test_a_way_that_meets_another_queue_twice_is_that_queues_ring_only():
     assert laps(queues, exchanges, bindings) == ["b -(expired)-> c -(expired)-> b"]
 
 
-def test_a_ring_with_a_side_way_out_is_still_a_ring():
+def test_a_cycle_with_a_side_exit_is_a_cycle():
     bindings = [Binding("x", "a"), Binding("x", "out")]
 
     assert laps([dying("a", "x"), Queue("out")], [Exchange("x", "fanout")], bindings) == [
@@ -142,7 +142,7 @@ def test_a_ring_with_a_side_way_out_is_still_a_ring():
     ]
 
 
-def test_two_ways_round_are_two_rings():
+def test_two_ways_round_are_two_cycles():
     exchanges = [Exchange("x", "fanout"), Exchange("y", "fanout")]
     bindings = [Binding("x", "b"), Binding("x", "c"), Binding("y", "d")]
     queues = [dying("a", "x"), dying("b", "y"), dying("c", "y"), dying("d", "", "a")]
@@ -166,7 +166,7 @@ def test_a_headers_exchange_may_send_a_dead_letter_to_any_of_its_queues():
     assert laps([dying("a", "x", "k")], exchanges, bindings) == ["a -(expired)-> a"]
 
 
-def test_a_long_ring_is_found_and_told_in_short():
+def test_the_text_of_a_long_cycle_is_shortened():
     queues = [dying(f"q{n:04}", "", f"q{(n + 1) % 3000:04}") for n in range(3000)]
 
     (lap,) = laps(queues)
@@ -178,7 +178,7 @@ def test_a_long_ring_is_found_and_told_in_short():
     )
 
 
-def test_no_more_rings_are_told_than_anybody_reads():
+def test_the_number_of_reported_cycles_is_limited():
     queues = [dying(f"q{n:04}", "", f"q{n:04}") for n in range(MAX_CYCLES + 1)]
 
     found = laps(queues)

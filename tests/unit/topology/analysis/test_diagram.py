@@ -64,7 +64,7 @@ def test_a_retry_topology_in_dot():
     )
 
 
-def test_names_that_nobody_declared_are_drawn_as_missing():
+def test_undeclared_names_are_drawn_as_missing():
     arguments: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "gone"}
     definitions = Definitions(
         exchanges=(Exchange("x", "fanout", arguments={"alternate-exchange": "nowhere"}),),
@@ -127,7 +127,7 @@ def test_an_empty_dead_letter_routing_key_is_shown_as_one():
     )
 
 
-def test_a_queue_shows_everything_special_about_it():
+def test_a_queue_shows_its_settings():
     classic = Queue(
         "classic",
         arguments={
@@ -162,7 +162,7 @@ def test_a_queue_shows_everything_special_about_it():
     assert second.lines == ("quorum", "quorum", "delivery-limit 3", "at-least-once")
 
 
-def test_a_name_cannot_break_out_of_its_place_in_the_picture():
+def test_special_characters_of_names_are_escaped():
     evil = 'a"]; b --> c\n<script>&`*\\'
     picture = draw(Definitions(queues=(Queue(evil),)))
 
@@ -177,7 +177,7 @@ def test_a_name_cannot_break_out_of_its_place_in_the_picture():
     assert len(in_dot) == 4
 
 
-def test_equal_definitions_give_equal_pictures_with_distinct_ids():
+def test_equal_definitions_have_equal_pictures_with_distinct_ids():
     picture = draw(RETRY)
 
     assert picture == draw(RETRY)
@@ -185,7 +185,7 @@ def test_equal_definitions_give_equal_pictures_with_distinct_ids():
     assert len({node.id for node in picture.nodes}) == len(picture.nodes)
 
 
-def test_an_alternate_exchange_takes_what_the_queue_does_not_dead_letter():
+def test_an_alternate_exchange_takes_messages_that_the_queue_does_not_dead_letter():
     """A rejection goes to the dead-letter exchange if there is one; an orphan never does."""
     both: Table = {"x-dead-letter-exchange": "amq.fanout", "x-alternate-exchange": "amq.direct"}
 

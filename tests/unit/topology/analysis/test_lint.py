@@ -32,7 +32,7 @@ def test_an_empty_vhost_is_clean():
     assert lint(Definitions()) == ()
 
 
-def test_a_missing_dead_letter_exchange_is_found_and_the_right_name_suggested():
+def test_a_missing_dead_letter_exchange_is_found_with_a_suggestion():
     topology = a_topology(ORDERS, WORK, a_queue("work", dlx="daed"), *BURIED)
 
     assert lint(topology) == (
@@ -55,7 +55,7 @@ def test_a_dead_letter_exchange_without_bindings_is_found_once():
     )
 
 
-def test_a_dead_letter_exchange_whose_alternate_takes_everything_is_clean():
+def test_a_dead_letter_exchange_with_a_bound_alternate_is_clean():
     topology = a_topology(
         ORDERS,
         WORK,
@@ -67,7 +67,7 @@ def test_a_dead_letter_exchange_whose_alternate_takes_everything_is_clean():
     assert lint(topology) == ()
 
 
-def test_a_dead_letter_routing_key_that_no_binding_takes_is_found():
+def test_a_dead_letter_routing_key_without_a_binding_is_found():
     topology = a_topology(
         ORDERS,
         WORK,
@@ -105,7 +105,7 @@ def test_dead_letters_that_keep_a_key_unknown_to_the_dead_letter_exchange_are_fo
     )
 
 
-def test_a_dead_letter_routing_key_that_names_no_queue_is_found():
+def test_a_dead_letter_routing_key_without_a_queue_is_found():
     topology = a_topology(ORDERS, WORK, a_queue("work", dlx="", key="burried"), *BURIED)
 
     assert lint(topology) == (
@@ -153,7 +153,7 @@ def test_a_dead_letter_routing_key_without_an_exchange_is_found():
         ("orders", (), "is its own alternate exchange, which has no effect"),
     ],
 )
-def test_an_alternate_exchange_that_takes_nothing_is_found(alternate, others, what):
+def test_an_alternate_exchange_without_bindings_is_found(alternate, others, what):
     orders = Exchange("orders", "direct", arguments={"alternate-exchange": alternate})
 
     problems = lint(a_topology(orders, WORK, Queue("work"), *others))
@@ -192,7 +192,7 @@ def test_an_exchange_that_leads_to_no_queue_is_found():
     )
 
 
-def test_a_queue_that_only_its_name_reaches_is_found():
+def test_a_queue_without_bindings_is_found():
     assert lint(a_topology(Queue("lonely"))) == (
         Problem(
             "queue 'lonely'",
@@ -202,7 +202,7 @@ def test_a_queue_that_only_its_name_reaches_is_found():
     )
 
 
-def test_a_queue_behind_an_internal_exchange_that_nothing_feeds_is_found():
+def test_a_queue_behind_an_unbound_internal_exchange_is_found():
     topology = a_topology(
         Exchange("inner", "fanout", internal=True), Queue("work"), Binding("inner", "work")
     )
@@ -213,13 +213,13 @@ def test_a_queue_behind_an_internal_exchange_that_nothing_feeds_is_found():
     assert problem.what.startswith("is unreachable")
 
 
-def test_a_queue_that_dead_letters_reach_by_name_is_clean():
+def test_a_queue_that_gets_dead_letters_by_name_is_clean():
     topology = a_topology(ORDERS, WORK, a_queue("work", dlx="", key="buried"), Queue("buried"))
 
     assert lint(topology) == ()
 
 
-def test_a_ring_of_automatic_deaths_is_found_with_its_reasons():
+def test_a_cycle_of_automatic_deaths_is_found_with_its_reasons():
     topology = a_topology(
         ORDERS,
         WORK,

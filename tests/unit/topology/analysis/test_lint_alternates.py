@@ -96,7 +96,7 @@ def test_a_queue_that_its_own_alternate_exchange_feeds_is_a_cycle():
     assert "alternate exchange cycle: work -(rejected)-> work" in said(topology)["queue 'work'"]
 
 
-def test_a_retry_over_an_alternate_exchange_is_a_cycle_whichever_way_the_message_returns():
+def test_a_retry_through_an_alternate_exchange_is_a_cycle_on_any_way_back():
     work = a_queue("work", alternate_exchange="dead")
     retry = a_queue("retry", ttl_ms=1000, dlx="orders", key="new")
 
@@ -111,7 +111,7 @@ def test_a_dead_letter_exchange_takes_rejected_messages_before_the_alternate_exc
     assert cycles_of(work, DEAD, Binding("dead", "work"), Exchange("other", "fanout")) == []
 
 
-def test_a_cycle_is_harmless_for_a_queue_that_reroutes_again_and_again():
+def test_a_cycle_is_harmless_for_a_queue_that_reroutes_every_time():
     work = a_queue("work", alternate_exchange="dead", reroute_once=False)
 
     assert cycles_of(work, DEAD, Binding("dead", "work")) == []

@@ -31,7 +31,7 @@ def test_a_dead_letter_target_that_refuses_when_full_is_found():
     )
 
 
-def test_of_several_refusing_targets_one_is_named_and_the_rest_are_counted():
+def test_one_of_several_refusing_targets_is_named_and_the_rest_counted():
     full = {"max_length": 5, "overflow": "reject-publish"}
     topology = a_topology(
         ORDERS,
@@ -74,7 +74,7 @@ def test_a_setting_by_policy_that_the_queue_type_makes_inert_is_found():
     )
 
 
-def test_a_dead_letter_target_that_refuses_is_no_danger_at_least_once_or_without_a_limit():
+def test_a_refusing_target_is_clean_at_least_once_or_without_a_limit():
     at_least_once = a_queue(
         "work",
         queue_type="quorum",
@@ -90,7 +90,7 @@ def test_a_dead_letter_target_that_refuses_is_no_danger_at_least_once_or_without
     assert lint(a_topology(*bound, a_queue("work", dlx="dead"), unlimited)) == ()
 
 
-def test_at_least_once_that_degrades_is_found():
+def test_at_least_once_that_becomes_at_most_once_is_found():
     work = a_queue("work", queue_type="quorum", dlx="dead", dead_letter_strategy="at-least-once")
 
     assert lint(a_topology(ORDERS, WORK, work, *BURIED)) == (

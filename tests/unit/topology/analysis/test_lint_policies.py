@@ -35,7 +35,7 @@ def test_a_policy_with_a_key_that_its_only_queue_does_not_support_matches_nothin
     )
 
 
-def test_a_policy_for_streams_alone_is_left_out_of_account():
+def test_a_policy_for_streams_is_ignored():
     assert problems_of(Policy("a", "", {"max-age": "1D"}, 0, "streams")) == ()
 
 
@@ -62,7 +62,7 @@ def test_equal_priorities_on_different_objects_are_clean():
     assert problems_of(Policy("a", "^work$", TTL), Policy("b", "^audit$", TTL)) == ()
 
 
-def test_operator_policies_are_judged_among_themselves():
+def test_operator_policies_are_compared_with_each_other_only():
     problems = problems_of(
         Policy("a", "^work$", TTL),
         operator_policies=(Policy("a", "^work$", TTL, 0, "queues"), Policy("b", "^x$", TTL)),

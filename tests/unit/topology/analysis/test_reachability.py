@@ -13,7 +13,7 @@ def a_reach(exchanges, bindings, queues=("a", "b", "c")):
     return Reach(Vhost.from_definitions(definitions))
 
 
-def test_a_known_key_reaches_what_the_router_says():
+def test_a_known_key_reaches_the_routers_queues():
     bindings = [Binding("x", "a", routing_key="k.*"), Binding("x", "b", routing_key="other")]
 
     reach = a_reach([Exchange("x", "topic")], bindings)
@@ -44,7 +44,7 @@ def test_a_missing_exchange_reaches_nothing():
     assert a_reach([], []).from_exchange("x", "k") == ()
 
 
-def test_an_alternate_exchange_counts_unless_some_binding_takes_everything():
+def test_an_alternate_exchange_is_reachable_unless_a_binding_matches_everything():
     else_y: Table = {"alternate-exchange": "y"}
     exchanges = [
         Exchange("keyed", "direct", arguments=else_y),
@@ -80,13 +80,13 @@ def test_alternates_that_are_missing_or_the_default_exchange_reach_nothing():
     assert (reach.from_exchange("x", None), reach.from_exchange("y", None)) == ((), ())
 
 
-def test_behind_a_headers_exchange_the_headers_may_be_anything():
+def test_a_headers_exchange_reaches_all_its_queues():
     bindings = [Binding("x", "a", arguments={"colour": "red"})]
 
     assert a_reach([Exchange("x", "headers")], bindings).from_exchange("x", "k") == ("a",)
 
 
-def test_the_keys_of_arrivals_are_those_of_literal_bindings_and_unknown_else():
+def test_keys_of_arrivals_are_known_only_from_literal_bindings():
     exchanges = [Exchange("d", "direct"), Exchange("t", "topic"), Exchange("f", "fanout")]
     bindings = [
         Binding("d", "a", routing_key="*"),

@@ -12,13 +12,13 @@ LIVE = Definitions(
 )
 
 
-def test_what_is_there_already_stays():
+def test_existing_objects_stay_unchanged():
     effects = {change.effect for change in plan_import(LIVE, LIVE, "/")}
 
     assert effects == {"same"}
 
 
-def test_each_effect_is_told():
+def test_every_effect_is_listed():
     wanted = Definitions(
         exchanges=(Exchange("x", "direct"), Exchange("new", "fanout")),
         queues=(Queue("q", durable=False, arguments={"x-max-length": 5}), Queue("r")),

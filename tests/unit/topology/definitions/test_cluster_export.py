@@ -34,7 +34,7 @@ def test_the_export_of_a_whole_cluster_loads_unchanged():
     )
 
 
-def test_text_bytes_and_decoded_documents_load_alike():
+def test_text_bytes_and_decoded_documents_load_equally():
     text = json.dumps(CLUSTER)
 
     assert load_definitions(text) == load_definitions(text.encode()) == load_definitions(CLUSTER)

@@ -11,7 +11,7 @@ def loaded(**members):
     return load_definitions(members)
 
 
-def test_without_a_list_of_vhosts_they_are_those_that_objects_name():
+def test_without_a_list_of_vhosts_those_of_the_objects_are_used():
     found = loaded(queues=[{"name": "a", "vhost": "one"}, {"name": "b"}])
 
     assert found.vhosts == {
@@ -104,13 +104,13 @@ def test_a_queue_with_a_single_active_consumer_is_skipped_like_a_stream():
         ),
     ],
 )
-def test_a_queue_is_of_the_type_it_says_or_its_vhosts_default(vhost, queue, arguments):
+def test_a_queue_has_its_own_type_or_its_vhosts_default(vhost, queue, arguments):
     found = loaded(vhosts=[{"name": "/", **vhost}], queues=[{"name": "q", **queue}])
 
     assert found == LoadedDefinitions({"/": Definitions(queues=(Queue("q", arguments=arguments),))})
 
 
-def test_what_has_no_effect_is_named_and_mostly_kept():
+def test_members_without_effect_are_reported_and_mostly_kept():
     found = loaded(
         exchanges=[
             {"name": ""},
@@ -164,7 +164,7 @@ def test_what_has_no_effect_is_named_and_mostly_kept():
     )
 
 
-def test_what_stands_there_twice_alike_is_taken_once():
+def test_equal_duplicates_are_loaded_once():
     queue = {"name": "q"}
     binding = {"source": "amq.topic", "destination": "q", "routing_key": "k"}
     permission = {"user": "app", "configure": "", "write": "", "read": ""}
@@ -210,13 +210,13 @@ def test_a_vhost_gets_its_own_objects_and_those_of_no_vhost():
     }
 
 
-def test_the_document_of_a_single_vhost_is_wholly_its_own():
+def test_all_objects_of_a_single_vhosts_document_belong_to_it():
     document = {"queues": [{"name": "q1"}, {"name": "q2", "vhost": "elsewhere"}]}
 
     assert part_of(document, "a", single=True) == document
 
 
-def test_a_duplicate_is_found_behind_other_bindings_too():
+def test_a_duplicate_is_found_after_other_bindings():
     bindings = [
         {"source": "amq.topic", "destination": "q", "routing_key": key} for key in ("a", "b", "b")
     ]

@@ -97,11 +97,11 @@ def test_all_problems_are_listed_with_the_paths_of_the_document():
                    " surrogates not allowed"),
     ],
 )  # fmt: skip
-def test_what_is_no_json_object_is_one_problem(document, what):
+def test_a_document_that_is_no_json_object_is_one_problem(document, what):
     assert problems_of(document) == (Problem("document", what),)
 
 
-def test_deep_arguments_are_a_problem_not_a_crash():
+def test_deeply_nested_arguments_are_a_problem():
     arguments = '{"a":' * 100 + "1" + "}" * 100
 
     assert problems_of(f'{{"queues": [{{"name": "q", "arguments": {arguments}}}]}}') == (
@@ -117,7 +117,7 @@ def test_deep_arguments_are_a_problem_not_a_crash():
         {"queues": [{"name": f"q{n}", "arguments": {"x-message-ttl": "1"}} for n in range(50)]},
     ],
 )
-def test_of_a_document_in_which_all_is_wrong_the_first_problems_are_named(document):
+def test_a_document_with_very_many_problems_lists_the_first(document):
     with pytest.raises(InvalidTopologyError) as raised:
         load_definitions(document, max_problems=5)
 
@@ -126,7 +126,7 @@ def test_of_a_document_in_which_all_is_wrong_the_first_problems_are_named(docume
     assert raised.value.problems[-1].what == "has more problems: only the first 5 are listed"
 
 
-def test_as_many_problems_as_are_to_be_named_are_all_of_them():
+def test_a_document_with_the_maximum_of_problems_lists_all():
     with pytest.raises(InvalidTopologyError) as raised:
         load_definitions({"queues": [1] * 5}, max_problems=5)
 

@@ -88,7 +88,7 @@ def problems_of(read, document):
 
 
 @pytest.mark.parametrize(("read", "declaration", "document"), WRITTEN)
-def test_declarations_are_written_and_read_back(read, declaration, document):
+def test_written_declarations_are_read_back_unchanged(read, declaration, document):
     assert declaration_document(declaration) == document
     assert read_alone(read, document) == (declaration, ())
     assert read_alone(read, document | {"vhost": "/"}) == (declaration, ())
@@ -126,7 +126,7 @@ def test_every_problem_is_named_with_its_path():
     )
 
 
-def test_what_is_required_must_be_there():
+def test_required_members_must_be_present():
     assert problems_of(read_policy, {"priority": "high"}) == (
         Problem("object.name", "is missing"),
         Problem("object.pattern", "is missing"),
@@ -139,17 +139,17 @@ def test_what_is_required_must_be_there():
     )
 
 
-def test_an_empty_object_lacks_what_is_required_too():
+def test_an_empty_object_lacks_its_required_members():
     assert problems_of(read_exchange, {}) == (Problem("object.name", "is missing"),)
 
 
-def test_what_is_no_object_is_one_problem():
+def test_a_value_that_is_no_object_is_one_problem():
     assert problems_of(read_binding, ["x", "q"]) == (
         Problem("object", "expected an object, got an array"),
     )
 
 
-def test_a_choice_is_one_of_its_words():
+def test_a_choice_accepts_only_its_words():
     assert problems_of(
         read_binding, {"source": "x", "destination": "q", "destination_type": "queu"}
     ) == (

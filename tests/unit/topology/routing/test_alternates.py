@@ -5,7 +5,7 @@ from topology.declarations import Binding, Exchange
 from topology.routing.router import Route
 
 
-def test_an_alternate_exchange_takes_what_matches_nothing():
+def test_an_alternate_exchange_takes_messages_without_a_matching_binding():
     """R-AE-1."""
     router = a_router(
         [("x", "direct"), ("ae", "fanout")],
@@ -18,7 +18,7 @@ def test_an_alternate_exchange_takes_what_matches_nothing():
     assert reached(router, "x", "other") == ("rest",)
 
 
-def test_one_matching_key_keeps_the_alternate_out_and_all_keys_go_to_it_otherwise():
+def test_the_alternate_is_used_only_if_no_key_matches():
     """R-AE-6."""
     router = a_router(
         [("x", "direct"), ("ae", "direct")],
@@ -55,7 +55,7 @@ def test_the_exchanges_on_a_route_are_those_reached_by_bindings_and_alternates()
     assert router.exchanges_reached("", ("q",)) == [""]
 
 
-def test_rings_of_alternates_end_unroutable():
+def test_a_message_in_a_cycle_of_alternates_is_unroutable():
     """R-AE-3."""
     router = a_router(
         [("x", "direct"), ("y", "direct")], alternates=[("x", "y"), ("y", "x"), ("amq.topic", "x")]
@@ -79,7 +79,7 @@ def test_a_missing_alternate_is_named_until_it_exists():
     assert router.route("x", ("k",), None) == Route((), (("x", "ghost"),))
 
 
-def test_an_alternate_can_be_set_and_taken_away():
+def test_an_alternate_can_be_set_and_removed():
     """R-AE-5: the value in force is the caller's business."""
     router = a_router([("x", "direct")], ["q"])
     router.declare_exchange(Exchange("ae", "fanout"))
@@ -93,7 +93,7 @@ def test_an_alternate_can_be_set_and_taken_away():
     assert (router.alternate_of("x"), reached(router, "x", "k")) == (None, ())
 
 
-def test_an_exchange_destination_keeps_the_alternate_out_although_it_routes_nowhere():
+def test_a_bound_exchange_that_routes_nowhere_prevents_the_alternate():
     """R-AE-7."""
     router = a_router(
         [("x", "fanout"), ("inner", "direct"), ("ae", "fanout"), ("inner-ae", "fanout")],

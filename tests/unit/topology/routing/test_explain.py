@@ -5,7 +5,7 @@ from topology.declarations import Binding
 from topology.routing.router import Hop
 
 
-def test_explain_tells_how_each_queue_is_reached():
+def test_explain_shows_the_route_to_each_queue():
     router = a_router(
         [("x", "topic"), ("inner", "direct"), ("ae", "fanout")],
         ["q", "r"],
@@ -31,7 +31,7 @@ def test_explain_tells_how_each_queue_is_reached():
     assert reached(router, "x", "a.b") == ("q", "r")
 
 
-def test_explain_names_what_is_missing_and_what_the_default_exchange_does():
+def test_explain_names_missing_exchanges_and_the_default_exchange():
     router = a_router([("x", "direct")], ["b", "a"], alternates=[("x", "ghost")])
 
     assert router.explain("x", ("k",)) == [

@@ -74,7 +74,7 @@ def inequivalent(text):
         ),
     ],
 )
-def test_an_exchange_may_be_declared_again_only_alike(old, new, refusal):
+def test_an_exchange_can_be_redeclared_only_equivalently(old, new, refusal):
     assert inequivalent_exchange(old, new, "/") == refusal
 
 
@@ -134,6 +134,6 @@ def test_an_exchange_may_be_declared_again_only_alike(old, new, refusal):
         (Queue("q"), Queue("q", exclusive=True), exclusive_queue("q", "/")),
     ],
 )
-def test_a_queue_may_be_declared_again_only_alike(old, new, refusal):
+def test_a_queue_can_be_redeclared_only_equivalently(old, new, refusal):
     """R-DEF-4."""
     assert inequivalent_queue(old, new, "/") == refusal

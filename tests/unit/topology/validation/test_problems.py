@@ -213,7 +213,7 @@ def test_two_different_declarations_of_one_name_are_a_problem():
     )
 
 
-def test_places_and_further_names_may_be_given():
+def test_problems_can_use_given_paths_and_known_names():
     definitions = Definitions(bindings=(Binding("x", "q"), Binding("x", "r")))
 
     assert problems_of(
@@ -223,7 +223,7 @@ def test_places_and_further_names_may_be_given():
     ) == (Problem("bindings no. 2.destination", "no queue is named 'r'"),)
 
 
-def test_limits_are_those_of_the_version():
+def test_limits_depend_on_the_version():
     arguments: dict[str, Any] = {**QUORUM, "x-delivery-limit": -1}
     definitions = Definitions(
         queues=(Queue("q", arguments=arguments),),

@@ -140,7 +140,7 @@ def test_operator_policies_have_fewer_keys():
     assert refuse_policy(Policy("p", "", limits), operator=True) is None
 
 
-def test_policies_need_a_linear_pattern_and_something_to_apply_to():
+def test_policies_need_a_linear_pattern_and_an_apply_to():
     assert refuse_policy(Policy("p", r"(a)\1", {}), operator=False) == precondition(
         r"Validation failed: pattern '(a)\\1' cannot be matched in linear time or is malformed"
         r" (invalid escape sequence: \1); of look-arounds only '^(?!...)' at the beginning is"
@@ -156,7 +156,7 @@ def test_policies_need_a_linear_pattern_and_something_to_apply_to():
 
 @pytest.mark.parametrize("operator", [False, True])
 @pytest.mark.parametrize("compat", ["3.10", "4.0"])
-def test_a_policy_has_to_set_something(operator, compat):
+def test_a_policy_must_set_a_key(operator, compat):
     refusal = refuse_policy(Policy("p", ".*", {}), compat, operator=operator)
 
     assert refusal == precondition("Validation failed: no policy provided")

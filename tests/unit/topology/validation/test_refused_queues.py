@@ -168,7 +168,7 @@ def test_invalid_arguments_of_queues_are_refused(arguments, argument, reason):
     ("argument", "value", "kind"),
     [("x-dead-letter-exchange", 1, "signedint"), ("x-alternate-exchange", None, "void")],
 )
-def test_exchanges_that_a_queue_names_must_be_text(argument, value, kind):
+def test_exchange_names_in_queue_arguments_must_be_text(argument, value, kind):
     assert refuse_queue(Queue("q", arguments={argument: value}), "/") == precondition(
         f"invalid type '{kind}' for arg '{argument}' in queue 'q' in vhost '/'"
     )
