@@ -10,14 +10,34 @@ from collections.abc import Sequence
 import msgspec
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """One thing wrong with a document; `where` is a path such as `bindings[2].source`."""
+class Problem(msgspec.Struct, frozen=True, eq=False):
+    """One thing wrong with a document.
+
+    Two problems are equal if they read alike: the other members follow from the words.
+
+    Attributes:
+        where: a path such as `bindings[2].source`, or an object such as `queue 'work'`.
+        code: a name for its kind, for programs (see `findings`); empty where nobody needs one.
+        vhost: the vhost that it is in; None if it is in none, or in the only one.
+    """
 
     where: str
     what: str
+    code: str = ""
+    vhost: str | None = None
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Problem) and self._words == other._words
+
+    def __hash__(self) -> int:
+        return hash(self._words)
+
+    @property
+    def _words(self) -> tuple[str, str]:
+        return self.where, self.what
 
 
 class DlxError(Exception):

@@ -66,6 +66,23 @@ _AMQP_TYPES: dict[type, str] = {
     list: "array",
     dict: "table",
 }
+_TYPE_WORDS: dict[type, str] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a floating-point number",
+    str: "a string",
+    bytes: "bytes",
+    Timestamp: "a timestamp",
+    Decimal: "a decimal",
+    list: "an array",
+    dict: "a table",
+}
+
+
+def type_in_words(value: AmqpValue) -> str:
+    """The type of a value for people, with its article: `a string`."""
+    return _TYPE_WORDS[type(value)]
 
 
 def amqp_type(value: AmqpValue) -> str:

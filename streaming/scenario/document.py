@@ -3,9 +3,10 @@
 {"id": ..., "title": ..., "definitions": {...}, "steps": [{"at_ms": 0, "op": ..., ...}, ...],
  "end_ms": 1000, "outcomes": {"4.0.5": {...}}, "expect": {queue: [{"body": ..., "reasons": [...]}]}}
 
-See `definitions.py`, `steps.py` and `expectations.py` for the members; `outcomes` are recordings
-of RabbitMQ by version. A file holds one scenario or an array of them. Reading a scenario checks its
-form; whether RabbitMQ accepts the topology shows when it is played.
+The `definitions` have the form of RabbitMQ's definitions files, so that an export can be pasted in;
+see `steps.py` and `expectations.py` for other members. `outcomes` are recordings of RabbitMQ by
+version. A file holds one scenario or an array of them. Reading a scenario checks its form. Whether
+RabbitMQ accepts the topology shows when it is played: the outcome of a refusal is `setup_error`.
 """
 
 from collections.abc import Iterator
@@ -17,10 +18,10 @@ import msgspec
 from streaming.protocol.command_fields import CommandFields
 from streaming.scenario.decoding import DOCUMENT, decode
 from streaming.scenario.expectations import Expectations, read_expectations
-from streaming.scenario.initial_definitions import read_definitions
 from streaming.scenario.steps import MAX_MS, Step, read_steps
 from topology.declarations import Definitions
 from topology.definitions.json_object import Report
+from topology.definitions.load import declarations_of_client
 from topology.errors import InvalidDocumentError, Problem
 from topology.values import Compat, json_type
 
@@ -113,7 +114,7 @@ def _read(document: object, name: str, where: str) -> Scenario:
     scenario = Scenario(
         fields.text("id", name),
         fields.text("title", ""),
-        read_definitions(fields.value("definitions"), fields.at("definitions"), report),
+        declarations_of_client(fields.value("definitions"), fields.at("definitions"), report),
         read_steps(fields.value("steps"), fields.at("steps"), report),
         fields.whole("end_ms", 0, 0, MAX_MS),
         _outcomes(fields),

@@ -14,47 +14,46 @@ MAX_PROBLEMS = 1_000
 
 
 class Report:
-    """The problems and omissions found while reading a document.
+    """The problems found, and the items skipped, while reading a document.
 
     Attributes:
         skipped: what is not supported and is ignored.
-        limit: how many problems and omissions are listed; None for all.
+        vhost: the vhost that is being read; None outside of any.
+        limit: how many problems and skipped items are listed; None for all.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self.problems: list[Problem] = []
         self.skipped: list[Problem] = []
+        self.vhost: str | None = None
         self.limit = limit
         self._more_skipped = 0
 
-    def problem(self, where: str, what: str) -> None:
+    def problem(self, where: str, what: str, code: str = "") -> None:
         """Add a problem.
 
         Raises:
             InvalidTopologyError: the limit is exceeded; carries the problems up to there.
         """
         if len(self.problems) == self.limit:
-            more = Problem(where, f"has more problems: only the first {self.limit} are listed")
+            what = f"has more problems: only the first {self.limit} are listed"
+            more = Problem(where, what, "too-many-problems")
             raise InvalidTopologyError([*self.problems, more])
-        self.problems.append(Problem(where, what))
+        self.problems.append(Problem(where, what, code, self.vhost))
 
-    def add(self, problems: Iterable[Problem]) -> None:
-        """Add problems found elsewhere; raises as `problem`."""
-        for problem in problems:
-            self.problem(problem.where, problem.what)
-
-    def skip(self, where: str, what: str) -> None:
-        """Add an omission; those above the limit are only counted."""
+    def skip(self, where: str, what: str, code: str = "") -> None:
+        """Add a skipped item; those above the limit are only counted."""
         if len(self.skipped) == self.limit:
             self._more_skipped += 1
         else:
-            self.skipped.append(Problem(where, what))
+            self.skipped.append(Problem(where, what, code, self.vhost))
 
     def all_skipped(self) -> tuple[Problem, ...]:
-        """The omissions, and the number of those above the limit."""
+        """The skipped items, and the number of those above the limit."""
         if not self._more_skipped:
             return tuple(self.skipped)
-        return (*self.skipped, Problem("document", f"{self._more_skipped} more are skipped"))
+        more = Problem("document", f"{self._more_skipped} more are skipped", "more-skipped")
+        return (*self.skipped, more)
 
 
 class Fields:
@@ -75,7 +74,7 @@ class Fields:
         self._is_object = self.sound
         self._members: Mapping[str, object] = document if isinstance(document, dict) else {}
         if not self.sound:
-            report.problem(where, f"expected an object, got {json_type(document)}")
+            report.problem(where, f"expected an object, got {json_type(document)}", "wrong-type")
 
     def at(self, name: str) -> str:
         """The path of a member."""
@@ -98,7 +97,8 @@ class Fields:
         value = self.text(name, default)
         if value not in choices and isinstance(self._members.get(name), str):
             hint = did_you_mean(value, choices)
-            self._problem(name, f"must be one of {', '.join(choices)}, not {value!r}{hint}")
+            what = f"must be one of {', '.join(choices)}, not {value!r}{hint}"
+            self._problem(name, what, "invalid-value")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -121,7 +121,7 @@ class Fields:
         try:
             return table_from_json(value)
         except ValueError as error:
-            self._problem(name, str(error))
+            self._problem(name, str(error), "wrong-type")
             return {}
 
     def unknown(self, also_known: Iterable[str] = ()) -> list[tuple[str, str]]:
@@ -136,7 +136,7 @@ class Fields:
     def skip_unknown(self, also_known: Iterable[str] = ()) -> None:
         """Report the members that were not read as left out."""
         for path, what in self.unknown(also_known):
-            self.report.skip(path, what)
+            self.report.skip(path, what, "unknown-member")
 
     def _given(self, name: str, default: object) -> object:
         """Read a member, or its default; it is required if the default is None."""
@@ -144,13 +144,13 @@ class Fields:
         if value is not None:
             return value
         if default is None and self._is_object:
-            self._problem(name, "is missing")
+            self._problem(name, "is missing", "missing-member")
         return default
 
-    def _problem(self, name: str, what: str) -> None:
+    def _problem(self, name: str, what: str, code: str = "invalid-value") -> None:
         self.sound = False
-        self.report.problem(self.at(name), what)
+        self.report.problem(self.at(name), what, code)
 
     def _wrong(self, name: str, wanted: str, value: object, instead: Wanted) -> Wanted:
-        self._problem(name, f"expected {wanted}, got {json_type(value)}")
+        self._problem(name, f"expected {wanted}, got {json_type(value)}", "wrong-type")
         return instead

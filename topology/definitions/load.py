@@ -3,16 +3,18 @@
 Both of RabbitMQ's exports load unchanged: of a whole cluster, where every object names its vhost,
 and of a single vhost, where none does. Operator policies may be among the parameters, as RabbitMQ
 exports them, or in an array of their own. `LoadedDefinitions.skipped` lists what is not supported;
-one `InvalidTopologyError` lists everything that is wrong.
+one `InvalidTopologyError` lists everything that is wrong. `examine` returns both instead, and what
+is usable, so that all of it can be reported in one run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.json_object import Fields, Report
+from topology.definitions.skipped_objects import SkippedObjects
 from topology.definitions.supported_objects import SupportedObjects
 from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
@@ -58,10 +60,33 @@ _MEMBERS = (
 
 
 class LoadedDefinitions(msgspec.Struct, frozen=True):
-    """The vhosts of a definitions document, in its order; `skipped` is not supported."""
+    """The vhosts of a definitions document, in its order.
+
+    Attributes:
+        skipped: what is not supported, each with its place in the document.
+        skipped_objects: the exchanges, queues and bindings among it, for each vhost that has any.
+    """
 
     vhosts: dict[str, Definitions]
     skipped: tuple[Problem, ...] = ()
+    skipped_objects: dict[str, SkippedObjects] = {}
+
+    def skipped_in(self, vhost: str) -> SkippedObjects:
+        """What is skipped in one vhost."""
+        return self.skipped_objects.get(vhost, _NOTHING_SKIPPED)
+
+
+class Examined(NamedTuple):
+    """Everything that was found in a document, which need not be usable.
+
+    Attributes:
+        loaded: the objects without problems; the others are among the skipped ones.
+        paths: for each vhost the path of each object, by its name, such as `queue 'work'`.
+    """
+
+    loaded: LoadedDefinitions
+    problems: tuple[Problem, ...]
+    paths: dict[str, dict[str, str]]
 
 
 def load_definitions(
@@ -79,18 +104,45 @@ def load_definitions(
         default_vhost: the vhost of objects that do not name one.
         existing: exchanges and queues that bindings may name although the document does not
             declare them.
-        max_problems: how many problems, and how many omissions, are listed; None for all.
+        max_problems: how many problems, and how many skipped items, are listed; None for all.
 
     Raises:
         InvalidTopologyError: the document cannot be used; carries every problem found.
     """
     report = Report(max_problems)
+    found = _read(document, default_vhost, report, existing, compat)
+    if found.problems:
+        raise InvalidTopologyError(found.problems)
+    return found.loaded
+
+
+def examine(document: object, compat: Compat = "4.0") -> Examined:
+    """Read a definitions document, and return everything that is wrong with it."""
+    return _read(document, "/", Report(), (), compat)
+
+
+def declarations_of_client(document: object, where: str, report: Report) -> Definitions:
+    """Read the objects of one vhost that a client declares; see `SupportedObjects`.
+
+    Args:
+        document: already decoded; None declares nothing.
+        where: the path of the document; problems and skipped items go to the report.
+    """
+    reader = _Reader({} if document is None else document, "", report, where, as_client=True)
+    (definitions,) = reader.read(frozenset(), "4.0").loaded.vhosts.values()
+    return definitions
+
+
+def _read(
+    document: object,
+    default_vhost: str,
+    report: Report,
+    existing: Iterable[BindingEnd],
+    compat: Compat,
+) -> Examined:
     if isinstance(document, bytes | str):
         document = _decode(document, report)
-    loaded = _Reader(document, default_vhost, report).read(frozenset(existing), compat)
-    if report.problems:
-        raise InvalidTopologyError(report.problems)
-    return loaded
+    return _Reader(document, default_vhost, report).read(frozenset(existing), compat)
 
 
 def part_of(document: Mapping[str, object], vhost: str, *, single: bool) -> dict[str, object]:
@@ -114,43 +166,77 @@ def part_of(document: Mapping[str, object], vhost: str, *, single: bool) -> dict
 
 
 class _Reader:
-    def __init__(self, document: object, default_vhost: str, report: Report) -> None:
+    """Reads one document.
+
+    A client declares everything in one vhost, the first that is named, and has no permissions.
+    """
+
+    def __init__(
+        self,
+        document: object,
+        default_vhost: str,
+        report: Report,
+        where: str = "",
+        *,
+        as_client: bool = False,
+    ) -> None:
         self._document: dict[str, Any] = document if isinstance(document, dict) else {}
         self._default_vhost = default_vhost
+        self._where = where
+        self._as_client = as_client
         self._report = report
         self._vhosts: dict[str, SupportedObjects] = {}
+        self._unlisted: dict[str, SupportedObjects] = {}
         self._listed = False
         if not isinstance(document, dict):
-            report.problem("document", f"expected an object, got {json_type(document)}")
+            what = f"expected an object, got {json_type(document)}"
+            report.problem(where or "document", what, "wrong-type")
 
-    def read(self, existing: frozenset[BindingEnd], compat: Compat) -> LoadedDefinitions:
-        for fields in self._objects("vhosts"):
+    def read(self, existing: frozenset[BindingEnd], compat: Compat) -> Examined:
+        for fields in () if self._as_client else self._objects("vhosts"):
             self._vhost(fields)
         self._listed = bool(self._vhosts)
-        if not self._listed:
-            self._vhosts[self._default_vhost] = SupportedObjects(self._report)
         for member, add in _OBJECTS.items():
+            if self._as_client and member == "permissions":
+                continue
             for fields in self._objects(member):
                 if (vhost := self._vhost_of(fields)) is not None:
                     add(vhost, fields)
                     fields.skip_unknown()
         for fields in self._objects("parameters"):
             self._parameter(fields)
-        for fields in self._objects("users"):
-            fields.text("name")  # checked, but not used
+        if not self._as_client:
+            for fields in self._objects("users"):
+                fields.text("name")  # checked, but not used
+        if not self._vhosts:
+            self._new_vhost(self._default_vhost)
         self._skip_the_rest()
-        vhosts = {name: vhost.finish(existing, compat) for name, vhost in self._vhosts.items()}
-        return LoadedDefinitions(vhosts, self._report.all_skipped())
+        readings = {name: reader.finish(existing, compat) for name, reader in self._vhosts.items()}
+        for reader in self._unlisted.values():
+            reader.finish(existing, compat)
+        loaded = LoadedDefinitions(
+            {name: reading.definitions for name, reading in readings.items()},
+            self._report.all_skipped(),
+            {name: each.skipped for name, each in readings.items() if each.skipped.reasons},
+        )
+        paths = {name: reading.paths for name, reading in readings.items()}
+        return Examined(loaded, tuple(self._report.problems), paths)
+
+    def _at(self, member: str) -> str:
+        return f"{self._where}.{member}" if self._where else member
 
     def _objects(self, member: str) -> Iterator[Fields]:
+        self._report.vhost = None
         items = self._document.get(member)
         if items is None:
             return
+        where = self._at(member)
         if not isinstance(items, list):
-            self._report.problem(member, f"expected an array, got {json_type(items)}")
+            self._report.problem(where, f"expected an array, got {json_type(items)}", "wrong-type")
             return
         for index, item in enumerate(items):
-            yield Fields(item, f"{member}[{index}]", self._report)
+            self._report.vhost = None
+            yield Fields(item, f"{where}[{index}]", self._report)
 
     def _vhost(self, fields: Fields) -> None:
         metadata = fields.value("metadata")
@@ -160,45 +246,70 @@ class _Reader:
             queue_type = "classic"
         name = fields.text("name")
         if fields.sound:
-            self._vhosts[name] = SupportedObjects(self._report, queue_type)
+            self._vhosts[name] = SupportedObjects(self._report, name, queue_type)
+
+    def _new_vhost(self, name: str) -> SupportedObjects:
+        vhost = SupportedObjects(self._report, name, as_client=self._as_client)
+        self._vhosts[name] = vhost
+        return vhost
 
     def _vhost_of(self, fields: Fields) -> SupportedObjects | None:
-        """The vhost that an object belongs to; None, and a problem, if it is not listed."""
+        """The vhost that an object belongs to; None if it is skipped with its object.
+
+        If it is not listed, that is a problem, and the object is checked all the same.
+        """
+        named = fields.value("vhost") is not None
         name = fields.text("vhost", self._default_vhost)
         if not fields.sound:
-            return None
-        if name not in self._vhosts:
-            if self._listed:
-                what = f"no vhost is named {name!r}{did_you_mean(name, self._vhosts)}"
-                self._report.problem(fields.at("vhost"), what)
-                return None
-            self._vhosts[name] = SupportedObjects(self._report)
-        return self._vhosts[name]
+            return SupportedObjects(self._report, "") if named else None
+        self._report.vhost = name or None
+        if self._as_client:
+            return self._only_vhost(name, fields)
+        if name in self._vhosts:
+            return self._vhosts[name]
+        if not self._listed:
+            return self._new_vhost(name)
+        what = f"no vhost is named {name!r}{did_you_mean(name, self._vhosts)}"
+        self._report.problem(fields.at("vhost"), what, "unknown-vhost")
+        if name not in self._unlisted:
+            self._unlisted[name] = SupportedObjects(self._report, name)
+        return self._unlisted[name]
+
+    def _only_vhost(self, name: str, fields: Fields) -> SupportedObjects | None:
+        """The one vhost of a client, which the first object that names one determines."""
+        only = self._vhosts.get("") or self._new_vhost("")
+        only.vhost = only.vhost or name
+        if name in {"", only.vhost}:
+            return only
+        what = f"a scenario has one vhost, here {only.vhost!r}"
+        self._report.skip(fields.at("vhost"), what, "other-vhost")
+        return None
 
     def _parameter(self, fields: Fields) -> None:
         component = fields.text("component")
         name = fields.text("name")
         add = _POLICY_COMPONENTS.get(component)
-        if not fields.sound:
-            return
-        if add is None:
-            self._report.skip(fields.where, f"{component!r} parameters are not supported")
-        elif (vhost := self._vhost_of(fields)) is not None:
+        if add is None and fields.sound:
+            what = f"{component!r} parameters are not supported"
+            self._report.skip(fields.where, what, "unsupported-parameter")
+        elif add is not None and (vhost := self._vhost_of(fields)) is not None:
             value = Fields(fields.value("value"), fields.at("value"), self._report)
             add(vhost, value, name)
             value.skip_unknown()
 
     def _skip_the_rest(self) -> None:
         for fields in self._objects("topic_permissions"):
-            self._report.skip(fields.where, "topic permissions are not supported")
+            what = "topic permissions are not supported"
+            self._report.skip(fields.where, what, "topic-permission")
         for fields in self._objects("global_parameters"):
             name = fields.value("name")
             if name not in _KNOWN_PARAMETERS:
-                self._report.skip(fields.where, f"global parameter {name!r} is not supported")
+                what = f"global parameter {name!r} is not supported"
+                self._report.skip(fields.where, what, "unsupported-parameter")
         for member in self._document:
             if member not in _MEMBERS:
-                hint = did_you_mean(str(member), _MEMBERS)
-                self._report.skip(str(member), f"is not a known member{hint}")
+                what = f"is not a known member{did_you_mean(str(member), _MEMBERS)}"
+                self._report.skip(self._at(str(member)), what, "unknown-member")
 
 
 def _decode(text: bytes | str, report: Report) -> object:
@@ -206,5 +317,8 @@ def _decode(text: bytes | str, report: Report) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        report.problem("document", f"is not JSON: {error}")
+        report.problem("document", f"is not JSON: {error}", "not-json")
         return {}
+
+
+_NOTHING_SKIPPED = SkippedObjects()

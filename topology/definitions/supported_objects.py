@@ -1,13 +1,14 @@
 """The supported objects of one vhost, collected from a definitions document.
 
-What is not supported (exchange types of plugins, streams, keys of plugins, exclusive queues, single
-active consumers, names reserved for the broker) is left out and reported, and so is every binding
-to it. An object that cannot be read is a problem; its name stays known, so that bindings to it are
-not further problems.
+What is not supported (exchange types of plugins, streams, keys of plugins) is skipped and reported,
+and so is every binding to it. An import also skips what it cannot declare: exclusive queues, single
+active consumers, names reserved for the broker. An object that cannot be read is a problem; its
+name stays known, so that bindings to it are not further problems, and the rest of it is checked.
 """
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,7 @@ from topology.declarations import (
 )
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
+    DESTINATION_TYPES,
     read_binding,
     read_exchange,
     read_operator_policy,
@@ -31,6 +33,7 @@ from topology.definitions.objects import (
     read_policy,
     read_queue,
 )
+from topology.definitions.skipped_objects import SkippedObjects
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import (
@@ -44,130 +47,191 @@ from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 from topology.validation.problems import find_problems
 from topology.values import Compat
 
-Item = TypeVar("Item", Exchange, Queue, Binding, Policy, Permission)
+Declaration = Exchange | Queue | Binding | Policy | Permission
+
+OTHER_QUEUE_TYPES = ("stream", "mqtt_qos0")
+"""Queue types that RabbitMQ has and dlx-stream does not."""
+
+_SECTIONS = {
+    "exchanges": "exchange",
+    "queues": "queue",
+    "bindings": "binding",
+    "policies": "policy",
+    "operator_policies": "operator policy",
+    "permissions": "permission",
+}
+"""Members of `Definitions`, with a word for one object."""
+
+
+class _Located(NamedTuple):
+    """An object, and its path in the document; not `sound` if a part of it cannot be read."""
+
+    item: Declaration
+    where: str
+    sound: bool
+
+
+_Sections = Mapping[str, list[_Located]]
+
+
+class VhostReading(NamedTuple):
+    """What a document holds for one vhost.
+
+    Attributes:
+        definitions: the objects that have no problem.
+        skipped: what is skipped; if there are problems, the objects that have one as well.
+        paths: the path of each object, by its name for people, such as `queue 'work'`.
+    """
+
+    definitions: Definitions
+    skipped: SkippedObjects
+    paths: dict[str, str]
 
 
 class SupportedObjects:
     """Collects the supported objects of one vhost, each with its path in the document."""
 
-    def __init__(self, report: Report, default_queue_type: str = "classic") -> None:
-        self.default_queue_type = default_queue_type
+    def __init__(
+        self,
+        report: Report,
+        vhost: str,
+        default_queue_type: str = "classic",
+        *,
+        as_client: bool = False,
+    ) -> None:
+        """Start empty.
+
+        Args:
+            as_client: the objects are for a client that declares them. What RabbitMQ would refuse
+                is kept, and nothing but its form is checked.
+        """
+        self.vhost = vhost
+        self._default_queue_type = default_queue_type
+        self._as_client = as_client
         self._report = report
-        self._exchanges: list[tuple[Exchange, str]] = []
-        self._queues: list[tuple[Queue, str]] = []
-        self._bindings: list[tuple[Binding, str]] = []
-        self._policies: list[tuple[Policy, str]] = []
-        self._operator_policies: list[tuple[Policy, str]] = []
-        self._permissions: list[tuple[Permission, str]] = []
-        self._unreadable: set[BindingEnd] = set()
-        self._skipped: set[BindingEnd] = set()
+        self._read: dict[str, list[_Located]] = {section: [] for section in _SECTIONS}
+        self._skipped_exchanges: dict[str, Exchange] = {}
+        self._skipped_queues: dict[str, Queue] = {}
+        self._skipped_bindings: list[Binding] = []
+        self._reasons: dict[BindingEnd, str] = {}
 
     def add_exchange(self, fields: Fields) -> None:
         """Read an exchange."""
         exchange = read_exchange(fields)
-        end: BindingEnd = ("exchange", exchange.name)
-        if not fields.sound:
-            self._unreadable.add(end)
-        elif exchange.name in PREDECLARED_NAMES:
-            what = f"exchange {exchange.name!r} is predeclared in every vhost"
-            self._report.skip(fields.where, what)
-        elif exchange.name.startswith(RESERVED_PREFIX):
-            self._skip(end, fields.where, f"name {exchange.name!r} is reserved for the broker")
-        elif exchange.type not in EXCHANGE_TYPES:
+        name = exchange.name
+        if exchange.type and exchange.type not in EXCHANGE_TYPES:
             hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
             what = f"exchange type {exchange.type!r} is not supported{hint}"
-            self._skip(end, fields.at("type"), what)
+            self._skip(exchange, fields.at("type"), what, "unknown-exchange-type")
+        elif name in PREDECLARED_NAMES and fields.sound and not self._as_client:
+            what = f"exchange {name!r} is predeclared in every vhost"
+            self._report.skip(fields.where, what, "predeclared-exchange")
+        elif name.startswith(RESERVED_PREFIX) and not self._as_client:
+            what = f"name {name!r} is reserved for the broker"
+            self._skip(exchange, fields.where, what, "reserved-name")
         else:
             self._report_arguments(exchange, fields, ("alternate-exchange",))
-            self._exchanges.append((exchange, fields.where))
+            self._add("exchanges", exchange, fields)
 
     def add_queue(self, fields: Fields) -> None:
         """Read a queue; a type given outside its arguments becomes an argument."""
-        queue_type = fields.text("type", self.default_queue_type)
+        queue_type = fields.text("type", self._default_queue_type)
         queue = read_queue(fields)
         queue_type = queue_type.removeprefix("rabbit_").removesuffix("_queue")
-        if "x-queue-type" not in queue.arguments and queue_type != "classic":
+        if "x-queue-type" not in queue.arguments and queue_type not in {"classic", ""}:
             arguments = {"x-queue-type": queue_type, **queue.arguments}
             queue = msgspec.structs.replace(queue, arguments=arguments)
-        end: BindingEnd = ("queue", queue.name)
-        if not fields.sound:
-            self._unreadable.add(end)
-        elif queue.name.startswith(RESERVED_PREFIX):
-            self._skip(end, fields.where, f"name {queue.name!r} is reserved for the broker")
-        elif queue.queue_type not in QUEUE_TYPES:
+        unknown = OTHER_QUEUE_TYPES if self._as_client else {queue.queue_type} - {*QUEUE_TYPES}
+        if queue.queue_type in unknown:
             hint = did_you_mean(queue.queue_type, QUEUE_TYPES)
             what = f"queue type {queue.queue_type!r} is not supported{hint}"
-            self._skip(end, fields.where, what)
-        elif queue.exclusive:
+            self._skip(queue, fields.where, what, "unknown-queue-type")
+        elif queue.name.startswith(RESERVED_PREFIX) and not self._as_client:
+            what = f"name {queue.name!r} is reserved for the broker"
+            self._skip(queue, fields.where, what, "reserved-name")
+        elif queue.exclusive and not self._as_client:
             what = "an exclusive queue belongs to a channel and cannot be imported"
-            self._skip(end, fields.at("exclusive"), what)
-        elif queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True:
+            self._skip(queue, fields.at("exclusive"), what, "exclusive-queue")
+        elif queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True and not self._as_client:
+            where = f"{fields.where}.arguments.{SINGLE_ACTIVE_CONSUMER}"
             what = "a queue with a single active consumer is not supported"
-            self._skip(end, f"{fields.where}.arguments.{SINGLE_ACTIVE_CONSUMER}", what)
+            self._skip(queue, where, what, "single-active-consumer")
         else:
             self._report_arguments(queue, fields, QUEUE_ARGUMENTS)
-            self._queues.append((queue, fields.where))
+            self._add("queues", queue, fields)
 
     def add_binding(self, fields: Fields) -> None:
         """Read a binding."""
         binding = read_binding(fields)
-        if fields.sound and not binding.source:
-            self._report.skip(fields.where, "bindings of the default exchange are implicit")
-        elif fields.sound:
-            self._bindings.append((binding, fields.where))
+        if fields.sound and not binding.source and not self._as_client:
+            what = "bindings of the default exchange are implicit"
+            self._report.skip(fields.where, what, "default-exchange-binding")
+        elif binding.destination_type in DESTINATION_TYPES:
+            self._add("bindings", binding, fields)
 
     def add_policy(self, fields: Fields, name: str | None = None) -> None:
         """Read a policy; `name` if it is outside the object."""
-        self._add_policy(self._policies, fields, read_policy(fields, name), operator=False)
+        self._add_policy("policies", read_policy(fields, name), fields)
 
     def add_operator_policy(self, fields: Fields, name: str | None = None) -> None:
         """Read an operator policy; `name` if it is outside the object."""
-        policy = read_operator_policy(fields, name)
-        self._add_policy(self._operator_policies, fields, policy, operator=True)
+        self._add_policy("operator_policies", read_operator_policy(fields, name), fields)
 
     def add_permission(self, fields: Fields) -> None:
         """Read a permission."""
-        permission = read_permission(fields)
-        if fields.sound:
-            self._permissions.append((permission, fields.where))
+        self._add("permissions", read_permission(fields), fields)
 
-    def finish(self, existing: frozenset[BindingEnd], compat: Compat) -> Definitions:
+    def finish(self, existing: frozenset[BindingEnd], compat: Compat) -> VhostReading:
         """Return the definitions; everything wrong with them goes to the report.
 
         Bindings may name what is `existing`, although it is not declared here.
         """
-        paths: dict[str, list[str]] = {}
-        bindings = [each for each in self._bindings if not self._is_orphan(*each)]
-        definitions = Definitions(
-            exchanges=self._distinct("exchanges", self._exchanges, paths),
-            queues=self._distinct("queues", self._queues, paths),
-            bindings=self._distinct("bindings", bindings, paths),
-            policies=self._distinct("policies", self._policies, paths),
-            operator_policies=self._distinct("operator_policies", self._operator_policies, paths),
-            permissions=self._distinct("permissions", self._permissions, paths),
+        self._report.vhost = self.vhost
+        self._read["bindings"] = [each for each in self._read["bindings"] if not self._orphan(each)]
+        sound = {
+            section: [each for each in items if each.sound] for section, items in self._read.items()
+        }
+        if not self._as_client:
+            sound = {section: self._distinct(items) for section, items in sound.items()}
+            self._check(sound, existing, compat)
+            if self._report.problems:
+                sound = self._without_problems(sound)
+        skipped = SkippedObjects(
+            tuple(self._skipped_exchanges.values()),
+            tuple(self._skipped_queues.values()),
+            tuple(self._skipped_bindings),
+            self._reasons,
         )
-        self._report.add(
-            find_problems(
-                definitions,
-                compat,
-                locate=lambda section, index: paths[section][index],
-                also_known=self._unreadable | existing,
-            )
-        )
-        return definitions
+        paths = {
+            f"{_SECTIONS[section]} {each.item.name!r}": each.where
+            for section, items in sound.items()
+            for each in items
+            if not isinstance(each.item, Binding | Permission)
+        }
+        return VhostReading(_definitions(sound), skipped, paths)
 
-    def _add_policy(
-        self, policies: list[tuple[Policy, str]], fields: Fields, policy: Policy, *, operator: bool
-    ) -> None:
-        if not fields.sound:
-            return
-        supported = with_supported_keys(policy, fields.where, self._report, operator=operator)
+    def _add(self, section: str, item: Declaration, fields: Fields) -> None:
+        self._read[section].append(_Located(item, fields.where, fields.sound))
+
+    def _add_policy(self, section: str, policy: Policy, fields: Fields) -> None:
+        operator = section == "operator_policies"
+        supported = _with_supported_keys(policy, fields.where, self._report, operator=operator)
         if supported is not None:
-            policies.append((supported, fields.where))
+            self._add(section, supported, fields)
 
-    def _skip(self, end: BindingEnd, where: str, what: str) -> None:
-        self._skipped.add(end)
-        self._report.skip(where, what)
+    def _skip(self, item: Exchange | Queue, where: str, what: str, code: str) -> None:
+        self._keep_skipped(item, what)
+        self._report.skip(where, what, code)
+
+    def _keep_skipped(self, item: Exchange | Queue, why: str) -> None:
+        if not item.name:
+            return
+        if isinstance(item, Exchange):
+            self._skipped_exchanges[item.name] = item
+            self._reasons["exchange", item.name] = why
+        else:
+            self._skipped_queues[item.name] = item
+            self._reasons["queue", item.name] = why
 
     def _report_arguments(
         self, item: Exchange | Queue, fields: Fields, known: Sequence[str]
@@ -175,59 +239,130 @@ class SupportedObjects:
         for name in item.arguments:
             if name not in known:
                 what = f"is an unknown argument and has no effect{did_you_mean(name, known)}"
-                self._report.skip(f"{fields.where}.arguments.{name}", what)
+                self._report.skip(f"{fields.where}.arguments.{name}", what, "unknown-argument")
 
-    def _distinct(
-        self, section: str, located: list[tuple[Item, str]], paths: dict[str, list[str]]
-    ) -> tuple[Item, ...]:
-        """The objects without exact duplicates; conflicting duplicates stay, as a problem.
-
-        `paths` receives the paths of the objects that stay.
-        """
-        first: dict[object, tuple[Item, str]] = {}
-        items: list[Item] = []
-        paths[section] = []
-        for item, where in located:
-            before, at = first.setdefault(_identity(item), (item, where))
-            if at != where and before == item:
-                self._report.skip(where, f"is a duplicate of {at}")
+    def _distinct(self, located: list[_Located]) -> list[_Located]:
+        """The objects without exact duplicates; conflicting duplicates stay, as a problem."""
+        first: dict[object, _Located] = {}
+        distinct: list[_Located] = []
+        for each in located:
+            before = first.setdefault(_identity(each.item), each)
+            if before is not each and before.item == each.item:
+                self._report.skip(each.where, f"is a duplicate of {before.where}", "duplicate")
             else:
-                items.append(item)
-                paths[section].append(where)
-        return tuple(items)
+                distinct.append(each)
+        return distinct
 
-    def _is_orphan(self, binding: Binding, where: str) -> bool:
-        """Whether one end of a binding was left out; if so, reports the binding as left out."""
-        ends: tuple[BindingEnd, ...] = (
-            ("exchange", binding.source),
-            (binding.destination_type, binding.destination),
-        )
-        for kind, name in ends:
-            if (kind, name) in self._skipped:
-                self._report.skip(where, f"the {kind} {name!r} is skipped")
+    def _orphan(self, located: _Located) -> bool:
+        """Whether one end of a binding is skipped; if so, reports the binding as skipped."""
+        binding = located.item
+        assert isinstance(binding, Binding)
+        for kind, name in _ends_of(binding):
+            if (kind, name) in self._reasons:
+                what = f"the {kind} {name!r} is skipped"
+                self._report.skip(located.where, what, "binding-of-skipped")
+                self._skipped_bindings.append(binding)
                 return True
         return False
 
+    def _check(self, sound: _Sections, existing: frozenset[BindingEnd], compat: Compat) -> None:
+        """Report what is wrong with the sound objects, and with the readable rest of the others."""
+        unsound = {
+            section: [each for each in items if not each.sound]
+            for section, items in self._read.items()
+        }
+        known = existing | _declared(self._read)
+        told = {problem.where for problem in self._report.problems}
+        found = find_problems(
+            _definitions(sound), compat, locate=_paths_of(sound), also_known=known
+        )
+        rest = find_problems(
+            _definitions(unsound), compat, locate=_paths_of(unsound), also_known=known, alone=True
+        )
+        for problem in (*found, *(each for each in rest if each.where not in told)):
+            self._report.problem(problem.where, problem.what, problem.code)
 
-def with_supported_keys(
+    def _without_problems(self, sound: _Sections) -> dict[str, list[_Located]]:
+        """The objects without problems; the others are kept like skipped ones."""
+        paths = {each.where: each for items in self._read.values() for each in items}
+        faulty = {
+            path
+            for problem in self._report.problems
+            for path in accumulate(problem.where.split("."), "{}.{}".format)
+            if path in paths
+        }
+        declared = _declared(self._read)
+        for path in sorted(faulty):
+            item = paths[path].item
+            if isinstance(item, Exchange | Queue):
+                self._keep_skipped(item, "it has problems")
+            elif isinstance(item, Binding):
+                self._skipped_bindings.append(msgspec.structs.replace(item, arguments={}))
+                for kind, name in set(_ends_of(item)) - declared:
+                    end = Exchange(name) if kind == "exchange" else Queue(name)
+                    self._keep_skipped(end, "it does not exist")
+        usable = {
+            section: [each for each in items if each.where not in faulty]
+            for section, items in sound.items()
+        }
+        kept = []
+        for each in usable["bindings"]:
+            binding = each.item
+            assert isinstance(binding, Binding)
+            if self._reasons.keys().isdisjoint(_ends_of(binding)):
+                kept.append(each)
+            else:
+                self._skipped_bindings.append(binding)
+        return usable | {"bindings": kept}
+
+
+def _with_supported_keys(
     policy: Policy, where: str, report: Report, *, operator: bool
 ) -> Policy | None:
     """The policy without unsupported keys, which are reported; None if no key is supported."""
     for key in sorted(INERT_POLICY_KEYS & policy.definition.keys()):
-        report.skip(f"{where}.definition.{key}", "has no effect here")
+        path = f"{where}.definition.{key}"
+        report.skip(path, "has no effect here", "policy-key-without-effect")
     unknown = unrecognised_keys(policy, operator=operator)
     for key in unknown:
         what = f"is not supported{did_you_mean(key, policy_keys(operator=operator))}"
-        report.skip(f"{where}.definition.{key}", what)
+        report.skip(f"{where}.definition.{key}", what, "unknown-policy-key")
     kept = {key: value for key, value in policy.definition.items() if key not in unknown}
     if unknown and not kept:
-        report.skip(where, "none of its keys is supported")
+        report.skip(where, "none of its keys is supported", "policy-without-keys")
         return None
     return msgspec.structs.replace(policy, definition=kept)
 
 
-def _identity(item: Exchange | Queue | Binding | Policy | Permission) -> object:
+def _identity(item: Declaration) -> object:
     """What only one object of its kind may have."""
     if isinstance(item, Binding):
         return item.key
     return item.user if isinstance(item, Permission) else item.name
+
+
+def _definitions(located: _Sections) -> Definitions:
+    members: dict[str, Any] = {
+        section: tuple(each.item for each in items) for section, items in located.items()
+    }
+    return Definitions(**members)
+
+
+def _paths_of(located: _Sections) -> Callable[[str, int], str]:
+    return lambda section, index: located[section][index].where
+
+
+def _declared(located: _Sections) -> frozenset[BindingEnd]:
+    """The exchanges and queues among the objects, and those that every vhost has."""
+    ends: set[BindingEnd] = {("exchange", name) for name in PREDECLARED_NAMES}
+    for items in located.values():
+        for each in items:
+            if isinstance(each.item, Exchange):
+                ends.add(("exchange", each.item.name))
+            elif isinstance(each.item, Queue):
+                ends.add(("queue", each.item.name))
+    return frozenset(ends)
+
+
+def _ends_of(binding: Binding) -> tuple[BindingEnd, BindingEnd]:
+    return ("exchange", binding.source), (binding.destination_type, binding.destination)

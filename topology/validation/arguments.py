@@ -168,15 +168,17 @@ def unrecognised_keys(policy: Policy, *, operator: bool) -> list[str]:
     return sorted(policy.definition.keys() - _POLICY_KEYS[operator])
 
 
-def policy_value_errors(policy: Policy, compat: Compat = "4.0") -> list[tuple[str, str]]:
+def policy_value_errors(policy: Policy, compat: Compat = "4.0") -> list[tuple[str, ArgumentError]]:
     """Every unacceptable value of a policy's definition: its key, and RabbitMQ's complaint."""
-    found: list[tuple[str, str]] = []
+    found: list[tuple[str, ArgumentError]] = []
     for key, value in sorted(policy.definition.items()):
         check, name = _POLICY_CHECKS.get(key, (None, ""))
         if key == "delivery-limit" and compat == "3.10":
             check = _at_least_zero
-        if check is not None and check(value) is not None:
-            found.append((key, f"{erlang_term(value)} is not a valid {name}"))
+        error = None if check is None else check(value)
+        if error is not None:
+            reply = f"{erlang_term(value)} is not a valid {name}"
+            found.append((key, ArgumentError(reply, error.words)))
     return found
 
 

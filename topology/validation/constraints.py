@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from topology.values import AmqpValue, amqp_type
+from topology.suggestions import did_you_mean
+from topology.values import AmqpValue, amqp_type, type_in_words
 
 
 class ArgumentError(msgspec.Struct, frozen=True):
@@ -33,9 +34,9 @@ def integer(
 
     def check(value: AmqpValue) -> ArgumentError | None:
         if not isinstance(value, int) or isinstance(value, bool):
-            kind = amqp_type(value)
             return ArgumentError(
-                f'"expected integer, got {kind}"', f"expected an integer, got {kind}"
+                f'"expected integer, got {amqp_type(value)}"',
+                f"expected an integer, got {type_in_words(value)}",
             )
         if least is not None and value < 0:
             words = f"must not be negative, but is {value}"
@@ -68,7 +69,8 @@ def one_of(choices: tuple[str, ...], reason: str) -> Check:
             return _unacceptable(value, "a string")
         if value in choices:
             return None
-        given = f"expected one of {', '.join(choices)}, got {value!r}"
+        hint = did_you_mean(value, choices)
+        given = f"expected one of {', '.join(choices)}, got {value!r}{hint}"
         return ArgumentError(reason.replace("VALUE", value), given)
 
     return check
@@ -83,5 +85,5 @@ def errors_in(
 
 
 def _unacceptable(value: AmqpValue, wanted: str) -> ArgumentError:
-    kind = amqp_type(value)
-    return ArgumentError(f"{{unacceptable_type,{kind}}}", f"expected {wanted}, got {kind}")
+    words = f"expected {wanted}, got {type_in_words(value)}"
+    return ArgumentError(f"{{unacceptable_type,{amqp_type(value)}}}", words)

@@ -43,7 +43,7 @@ from topology.validation.arguments import (
     policy_value_errors,
     unrecognised_keys,
 )
-from topology.values import Compat, Table, amqp_type
+from topology.values import Compat, Table, amqp_type, type_in_words
 
 MAX_HASHES = 10
 """Limit of `#` in one binding key of a topic exchange: more only make matching slow."""
@@ -132,8 +132,8 @@ def binding_errors(binding: Binding, source_type: str | None) -> Iterator[Declar
     if words := too_long(binding.routing_key):
         reply = precondition_failed(f"routing key {words}")
         yield DeclarationError("routing_key", words, reply)
-    if source_type == "headers" and (words := _x_match_complaint(binding.arguments)):
-        yield DeclarationError("arguments.x-match", words, precondition_failed(words))
+    if source_type == "headers":
+        yield from _x_match_errors(binding.arguments)
     if source_type == "topic" and (words := _hashes_complaint(binding.routing_key)):
         yield DeclarationError("routing_key", words, precondition_failed(words))
 
@@ -168,8 +168,8 @@ def policy_errors(
             f"is not a key of {kind}{hint}",
             f"[{terms}] are not recognised policy settings",
         )
-    for key, complaint in policy_value_errors(policy, compat):
-        yield _invalid_policy(f"definition.{key}", complaint, complaint)
+    for key, error in policy_value_errors(policy, compat):
+        yield _invalid_policy(f"definition.{key}", error.words, error.reason)
 
 
 def permission_errors(permission: Permission) -> Iterator[DeclarationError]:
@@ -209,24 +209,30 @@ def _text_errors(
         if not isinstance(value, str):
             kind = amqp_type(value)
             reply = precondition_failed(f"invalid type '{kind}' for arg '{argument}' in {named}")
-            words = f"expected a string, got {kind}"
+            words = f"expected a string, got {type_in_words(value)}"
             yield DeclarationError(f"arguments.{argument}", words, reply)
 
 
-def _x_match_complaint(arguments: Table) -> str | None:
-    """RabbitMQ's complaint about the `x-match` of a headers binding (R-HDR-8)."""
+def _x_match_errors(arguments: Table) -> Iterator[DeclarationError]:
+    """Yield the error if the `x-match` of a headers binding cannot be used (R-HDR-8)."""
     x_match = arguments.get("x-match", X_MATCH[0])
-    if not isinstance(x_match, str):
-        return (
+    if x_match in X_MATCH:
+        return
+    if isinstance(x_match, str):
+        words = (
+            f"must be one of {', '.join(X_MATCH)}, not {x_match!r}{did_you_mean(x_match, X_MATCH)}"
+        )
+        reply = (
+            f"Invalid x-match field value {erlang_term(x_match)};"
+            " expected all, any, all-with-x, or any-with-x"
+        )
+    else:
+        words = f"expected a string, got {type_in_words(x_match)}"
+        reply = (
             f"Invalid x-match field type {amqp_type(x_match)} (value {erlang_term(x_match)});"
             " expected longstr"
         )
-    if x_match in X_MATCH:
-        return None
-    return (
-        f"Invalid x-match field value {erlang_term(x_match)};"
-        " expected all, any, all-with-x, or any-with-x"
-    )
+    yield DeclarationError("arguments.x-match", words, precondition_failed(reply))
 
 
 def _hashes_complaint(binding_key: str) -> str | None:

@@ -24,6 +24,15 @@ from topology.values import Compat
 Locate = Callable[[str, int], str]
 """From a member of `Definitions` and an index to the path that users know it by."""
 
+_CODES = {
+    "exchanges": "invalid-exchange",
+    "queues": "invalid-queue",
+    "bindings": "invalid-binding",
+    "policies": "invalid-policy",
+    "operator_policies": "invalid-policy",
+    "permissions": "invalid-permission",
+}
+
 
 def by_index(member: str, index: int) -> str:
     """`bindings[2]`: the path of an object in the definitions of a single vhost."""
@@ -36,12 +45,14 @@ def find_problems(
     *,
     locate: Locate = by_index,
     also_known: Iterable[tuple[DestinationType, str]] = (),
+    alone: bool = False,
 ) -> Iterator[Problem]:
     """Yield the problems of one vhost, in the order of its members.
 
     Args:
         locate: the path of an object in the problems.
         also_known: exchanges and queues that bindings may name although they are not declared.
+        alone: check each object by itself; do not look for names that are declared twice.
     """
     known = {*also_known, *(("exchange", name) for name in PREDECLARED_NAMES)}
     known |= {("exchange", exchange.name) for exchange in definitions.exchanges}
@@ -53,7 +64,8 @@ def find_problems(
 
     def at(member: str, index: int, errors: Iterable[DeclarationError]) -> Iterator[Problem]:
         where = locate(member, index)
-        return (Problem(f"{where}.{error.member}", error.words) for error in errors)
+        code = _CODES[member]
+        return (Problem(f"{where}.{error.member}", error.words, code) for error in errors)
 
     for index, exchange in enumerate(definitions.exchanges):
         yield from at("exchanges", index, exchange_errors(exchange, ""))
@@ -68,7 +80,8 @@ def find_problems(
         yield from at("operator_policies", index, policy_errors(policy, compat, operator=True))
     for index, permission in enumerate(definitions.permissions):
         yield from at("permissions", index, permission_errors(permission))
-    yield from _repeated(definitions, locate)
+    if not alone:
+        yield from _repeated(definitions, locate)
 
 
 def _unknown_ends(
@@ -81,7 +94,7 @@ def _unknown_ends(
     for member, kind, name in ends:
         if (kind, name) not in known:
             what = f"no {kind} is named {name!r}{hints.hint(kind, name)}"
-            yield Problem(f"{where}.{member}", what)
+            yield Problem(f"{where}.{member}", what, "unknown-name")
 
 
 def _repeated(definitions: Definitions, locate: Locate) -> Iterator[Problem]:
@@ -99,4 +112,4 @@ def _repeated(definitions: Definitions, locate: Locate) -> Iterator[Problem]:
             before = first.setdefault(name, index)
             if items[before][1] != item:
                 what = f"{name!r} is declared differently at {locate(member, before)}"
-                yield Problem(locate(member, index), what)
+                yield Problem(locate(member, index), what, "conflicting-declarations")

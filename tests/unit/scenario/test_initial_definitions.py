@@ -1,8 +1,8 @@
 """The topology of a scenario: declared as a client would, but for what is not supported."""
 
-from streaming.scenario.initial_definitions import read_definitions
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
 from topology.definitions.json_object import Report
+from topology.definitions.load import declarations_of_client
 from topology.errors import Problem
 from topology.values import Table
 
@@ -10,7 +10,7 @@ from topology.values import Table
 def read(document):
     """The declarations, the problems, and what was left out."""
     report = Report()
-    declarations = read_definitions(document, "definitions", report)
+    declarations = declarations_of_client(document, "definitions", report)
     return declarations, report.problems, report.skipped
 
 
@@ -80,21 +80,23 @@ def test_unsupported_items_are_skipped_with_their_bindings():
             "exchange type 'topik' is not supported (did you mean 'topic'?)",
         ),
         Problem("definitions.queues[0]", "queue type 'stream' is not supported"),
-        Problem("definitions.queues[1].colour", "is not a known member"),
         Problem(
             "definitions.queues[1].arguments.x-mesage-ttl",
-            "is not an argument that has an effect (did you mean 'x-message-ttl'?)",
+            "is an unknown argument and has no effect (did you mean 'x-message-ttl'?)",
         ),
-        Problem("definitions.queues[1].arguments.mine", "is not an argument that has an effect"),
-        Problem("definitions.bindings[0]", "the exchange 'later' is skipped"),
-        Problem("definitions.bindings[1]", "the queue 'log' is skipped"),
-        Problem("definitions.bindings[2]", "the exchange 'x' is skipped"),
-        Problem("definitions.shovels", "is not a known member"),
+        Problem(
+            "definitions.queues[1].arguments.mine", "is an unknown argument and has no effect"
+        ),
+        Problem("definitions.queues[1].colour", "is not a known member"),
         Problem("definitions.policies[0].definition.ha-mode", "has no effect here"),
         Problem(
             "definitions.policies[0].definition.max-lenght",
             "is not supported (did you mean 'max-length'?)",
         ),
+        Problem("definitions.shovels", "is not a known member"),
+        Problem("definitions.bindings[0]", "the exchange 'later' is skipped"),
+        Problem("definitions.bindings[1]", "the queue 'log' is skipped"),
+        Problem("definitions.bindings[2]", "the exchange 'x' is skipped"),
     ]
 
 
@@ -146,13 +148,7 @@ def test_an_export_of_a_cluster_may_be_pasted_in():
     assert skipped == [
         Problem("definitions.queues[2].vhost", "a scenario has one vhost, here 'shop'"),
         Problem("definitions.parameters[1].value.odd", "is not a known member"),
-        Problem("definitions.parameters[2]", "a 'shovel' parameter is not supported"),
-        Problem("definitions.global_parameters", "parameters of plugins are not supported"),
-        Problem(
-            "definitions.permissions",
-            "a scenario runs as the operator, who needs no permissions",
-        ),
-        Problem("definitions.users", "a scenario runs as the operator"),
+        Problem("definitions.parameters[2]", "'shovel' parameters are not supported"),
     ]
 
 

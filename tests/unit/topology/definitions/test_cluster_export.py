@@ -10,27 +10,25 @@ from topology.errors import Problem
 
 
 def test_the_export_of_a_whole_cluster_loads_unchanged():
-    assert load_definitions(CLUSTER) == LoadedDefinitions(
-        vhosts={
-            "/": Definitions(permissions=(Permission("admin", ".*", ".*", ".*"),)),
-            "shop": SHOP,
-        },
-        skipped=(
-            Problem("exchanges[2].type", "exchange type 'x-delayed-message' is not supported"),
-            Problem("queues[1]", "queue type 'stream' is not supported"),
-            Problem("queues[2]", "name 'amq.gen-1' is reserved for the broker"),
-            Problem("policies[0].definition.ha-mode", "has no effect here"),
-            Problem("policies[0].definition.novel-key", "is not supported"),
-            Problem("parameters[1]", "'shovel' parameters are not supported"),
-            Problem("parameters[2]", "'vhost-limits' parameters are not supported"),
-            Problem("topic_permissions[0]", "topic permissions are not supported"),
-            Problem(
-                "global_parameters[2]", "global parameter 'mqtt_default_vhosts' is not supported"
-            ),
-            Problem("bindings[3]", "the queue 'amq.gen-1' is skipped"),
-            Problem("bindings[1]", "the queue 'log' is skipped"),
-            Problem("bindings[2]", "the exchange 'later' is skipped"),
-        ),
+    loaded = load_definitions(CLUSTER)
+
+    assert loaded.vhosts == {
+        "/": Definitions(permissions=(Permission("admin", ".*", ".*", ".*"),)),
+        "shop": SHOP,
+    }
+    assert loaded.skipped == (
+        Problem("exchanges[2].type", "exchange type 'x-delayed-message' is not supported"),
+        Problem("queues[1]", "queue type 'stream' is not supported"),
+        Problem("queues[2]", "name 'amq.gen-1' is reserved for the broker"),
+        Problem("policies[0].definition.ha-mode", "has no effect here"),
+        Problem("policies[0].definition.novel-key", "is not supported"),
+        Problem("parameters[1]", "'shovel' parameters are not supported"),
+        Problem("parameters[2]", "'vhost-limits' parameters are not supported"),
+        Problem("topic_permissions[0]", "topic permissions are not supported"),
+        Problem("global_parameters[2]", "global parameter 'mqtt_default_vhosts' is not supported"),
+        Problem("bindings[3]", "the queue 'amq.gen-1' is skipped"),
+        Problem("bindings[1]", "the queue 'log' is skipped"),
+        Problem("bindings[2]", "the exchange 'later' is skipped"),
     )
 
 

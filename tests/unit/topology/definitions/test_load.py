@@ -131,36 +131,34 @@ def test_members_without_effect_are_reported_and_mostly_kept():
         somthing_else=1,
     )
 
-    assert found == LoadedDefinitions(
-        {
-            "/": Definitions(
-                exchanges=(Exchange("x", arguments={"alternate_exchange": "y"}),),
-                queues=(Queue("q", arguments={"x-mesage-ttl": 1}),),
-            )
-        },
-        (
-            Problem("exchanges[0]", "exchange '' is predeclared in every vhost"),
-            Problem("exchanges[1]", "exchange 'amq.topic' is predeclared in every vhost"),
-            Problem("exchanges[2]", "name 'amq.mine' is reserved for the broker"),
-            Problem(
-                "exchanges[3].type",
-                "exchange type 'topci' is not supported (did you mean 'topic'?)",
-            ),
-            Problem(
-                "exchanges[4].arguments.alternate_exchange",
-                "is an unknown argument and has no effect (did you mean 'alternate-exchange'?)",
-            ),
-            Problem("exchanges[4].polcy", "is not a known member"),
-            Problem(
-                "queues[0].arguments.x-mesage-ttl",
-                "is an unknown argument and has no effect (did you mean 'x-message-ttl'?)",
-            ),
-            Problem("queues[1]", "queue type 'quorom' is not supported (did you mean 'quorum'?)"),
-            Problem("bindings[0]", "bindings of the default exchange are implicit"),
-            Problem("policy", "is not a known member (did you mean 'policies'?)"),
-            Problem("somthing_else", "is not a known member"),
-            Problem("bindings[1]", "the exchange 'amq.mine' is skipped"),
+    assert found.vhosts == {
+        "/": Definitions(
+            exchanges=(Exchange("x", arguments={"alternate_exchange": "y"}),),
+            queues=(Queue("q", arguments={"x-mesage-ttl": 1}),),
+        )
+    }
+    assert found.skipped == (
+        Problem("exchanges[0]", "exchange '' is predeclared in every vhost"),
+        Problem("exchanges[1]", "exchange 'amq.topic' is predeclared in every vhost"),
+        Problem("exchanges[2]", "name 'amq.mine' is reserved for the broker"),
+        Problem(
+            "exchanges[3].type",
+            "exchange type 'topci' is not supported (did you mean 'topic'?)",
         ),
+        Problem(
+            "exchanges[4].arguments.alternate_exchange",
+            "is an unknown argument and has no effect (did you mean 'alternate-exchange'?)",
+        ),
+        Problem("exchanges[4].polcy", "is not a known member"),
+        Problem(
+            "queues[0].arguments.x-mesage-ttl",
+            "is an unknown argument and has no effect (did you mean 'x-message-ttl'?)",
+        ),
+        Problem("queues[1]", "queue type 'quorom' is not supported (did you mean 'quorum'?)"),
+        Problem("bindings[0]", "bindings of the default exchange are implicit"),
+        Problem("policy", "is not a known member (did you mean 'policies'?)"),
+        Problem("somthing_else", "is not a known member"),
+        Problem("bindings[1]", "the exchange 'amq.mine' is skipped"),
     )
 
 

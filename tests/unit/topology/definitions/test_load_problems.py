@@ -65,18 +65,26 @@ def test_all_problems_are_listed_with_the_paths_of_the_document():
         Problem("permissions[0].write", "is missing"),
         Problem("permissions[0].read", "is missing"),
         Problem("parameters[0].name", "is missing"),
+        Problem("parameters[0].value.pattern", "is missing"),
+        Problem("parameters[0].value.definition", "is missing"),
         Problem("parameters[1].value.pattern", "is missing"),
         Problem("parameters[1].value.definition", "is missing"),
         Problem("parameters[2].vhost", "no vhost is named 'none'"),
+        Problem("parameters[2].value.pattern", "is missing"),
+        Problem("parameters[2].value.definition", "is missing"),
         Problem("users[0].name", "is missing"),
-        Problem("queues[2].arguments.x-message-ttl", "expected an integer, got longstr"),
+        Problem("queues[2].arguments.x-message-ttl", "expected an integer, got a string"),
         Problem("bindings[2].source", "no exchange is named 'order' (did you mean 'orders'?)"),
         Problem(
             "parameters[3].value.pattern",
             "pattern '(' is not a valid regular expression (missing ): ()",
         ),
-        Problem("parameters[3].value.definition.max-length", "-1 is not a valid maximum length"),
+        Problem("parameters[3].value.definition.max-length", "must not be negative, but is -1"),
         Problem("exchanges[3]", "'orders' is declared differently at exchanges[0]"),
+        Problem(
+            "policies[0].pattern",
+            "pattern '(' is not a valid regular expression (missing ): ()",
+        ),
     )
 
 
