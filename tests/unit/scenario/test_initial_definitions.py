@@ -84,9 +84,7 @@ def test_unsupported_items_are_skipped_with_their_bindings():
             "definitions.queues[1].arguments.x-mesage-ttl",
             "is an unknown argument and has no effect (did you mean 'x-message-ttl'?)",
         ),
-        Problem(
-            "definitions.queues[1].arguments.mine", "is an unknown argument and has no effect"
-        ),
+        Problem("definitions.queues[1].arguments.mine", "is an unknown argument and has no effect"),
         Problem("definitions.queues[1].colour", "is not a known member"),
         Problem("definitions.policies[0].definition.ha-mode", "has no effect here"),
         Problem(
