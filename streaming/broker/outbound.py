@@ -23,7 +23,7 @@ class DeliveryOut(msgspec.Struct, gc=False):
         consumer_id, number: the parts of `delivery_id`.
         requeue_count: how often the copy was requeued before; `redelivered` follows from it.
         failures: of the copy (R-DLV-7).
-        got: by a get, not by a consumer.
+        consumer_number: of the consumer on its channel; 0 for gets.
     """
 
     row: int
@@ -37,7 +37,12 @@ class DeliveryOut(msgspec.Struct, gc=False):
     requeue_count: int
     failures: int
     quorum: bool
-    got: bool
+    consumer_number: int
+
+    @property
+    def got(self) -> bool:
+        """Whether a get received it, not a consumer."""
+        return self.consumer_number == 0
 
     @property
     def delivery_count(self) -> int:

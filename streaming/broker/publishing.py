@@ -67,8 +67,7 @@ class Publishing:
     """Carries out the publishes of one shard.
 
     Attributes:
-        plans: the cached plans of the current user.
-        version: of the vhost for which all plans are valid.
+        plans: the cached plans of the current user; all are of one version of the vhost.
     """
 
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
@@ -76,13 +75,17 @@ class Publishing:
         self._clock = context.clock
         self._queues = queues
         self.plans: dict[Publication, PublishPlan] = {}
-        self.version = -1
+        self._version = context.vhost.version
         self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
         self._routes: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self.act(context.actor)
 
     def refresh(self) -> None:
-        """Invalidate all plans, because the vhost changed."""
-        self.version = self._context.vhost.version
+        """Invalidate all plans if the vhost changed."""
+        version = self._context.vhost.version
+        if version == self._version:
+            return
+        self._version = version
         self._plans_of = {}
         self._routes = {}
         self.act(self._context.actor)

@@ -82,6 +82,9 @@ HANDLERS: Final[dict[type, Handler]] = {
 }
 """The handler of each command; only `Tick` has none, and no answer."""
 
+_SWEEPS: Final = (TimerKind.SWEEP_CLASSIC, TimerKind.SWEEP_QUORUM)
+"""The timers that nearly every expired message needs."""
+
 
 class Batch(NamedTuple):
     """What a batch did.
@@ -127,6 +130,8 @@ class Shard:
         self._publishing = self.state.publishing
         self._dead_lettering = self.state.dead_lettering
         self._outbox = self.state.queues.outbox
+        self._deaths = self._outbox.deaths
+        self._held = self._outbox.held
 
     @property
     def now_ms(self) -> int:
@@ -175,24 +180,21 @@ class Shard:
             self.advance(at_ms)
         if actor is not self._context.actor:
             self._act(actor)
-        publishing = self._publishing
-        if publishing.version != self._vhost.version:
-            publishing.refresh()
-        plan = publishing.plans.get(publication)
+        plan = self._publishing.plans.get(publication)
         if plan is None:
-            plan = publishing.plan(publication)
+            plan = self._publishing.plan(publication)
         if flags or not plan.plain:
-            if publishing.publish(message, plan, flags) is not None:
+            if self._publishing.publish(message, plan, flags) is not None:
                 lifecycle.close_after_error(self.state, actor)
+                self._finish_step()
         else:
             envelope = plan.envelope
             base_ms = clock.publish_base_ms
             for queue in plan.queues:
                 if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
                     self._context.events.add_refused(queue.name, message, envelope)
-        outbox = self._outbox
-        if outbox.deaths or outbox.held:
-            self._dead_lettering.cascade()
+        if self._deaths or self._held:
+            self._dead_lettering.deliver()
 
     def command(self, at_ms: int, command: Command, actor: Actor = CLOCK) -> None:
         """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments."""
@@ -250,16 +252,19 @@ class Shard:
         """Let time pass up to an instant, as a record at that time would."""
         for due_ms, kind, number in self._clock.advance(at_ms):
             self._fire(due_ms, kind, number)
+        self._dead_lettering.refresh()
 
     def _fire(self, due_ms: int, kind: int, number: int) -> None:
         """Let a timer act, unless it is stale."""
         state = self.state
         self._act(CLOCK)
+        if kind in _SWEEPS:
+            queue = state.queues.by_number(number)
+            if queue is not None and queue.timer_ms == due_ms:
+                queue.on_timer()
+            self._finish_step()
+            return
         match kind:
-            case TimerKind.SWEEP_CLASSIC | TimerKind.SWEEP_QUORUM:
-                queue = state.queues.by_number(number)
-                if queue is not None and queue.timer_ms == due_ms:
-                    queue.on_timer()
             case TimerKind.WAKE_QUEUES:
                 state.queues.wake(number)
             case TimerKind.WAKE_CHANNELS:
@@ -277,8 +282,9 @@ class Shard:
         self._finish_step()
 
     def _finish_step(self) -> None:
-        """Deliver the dead letters that the step caused; note the queues that paused."""
+        """Deliver the dead letters of a command or timer; note what it changed."""
         self._dead_lettering.cascade()
+        self._publishing.refresh()
         if self._outbox.unserved:
             self.state.unfinished.add_paused()
 

@@ -262,7 +262,7 @@ class Channel:
             before_batch: exclude the deliveries that consumers got in this batch.
         """
         first, count = self.get_labels.get(label, (0, 0))
-        found: list[Candidate] = [(self.gets, first, count)]
+        found: list[Candidate] = [(self.gets, first, count)] if count else []
         for consumer in reversed(self.consumers.values()):
             if consumer.label == label and consumer.number:
                 end = consumer.next_number_before if before_batch else consumer.next_number

@@ -24,47 +24,56 @@ class DeadLettering:
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._clock = context.clock
-        self._vhost = context.vhost
         self._outcomes = context.events.death_outcomes
-        self._outbox = queues.outbox
         self._deaths = queues.outbox.deaths
+        self._held = queues.outbox.held
         self._planner = DeathPlanner(context, queues)
         self._rerouted: dict[int, DeathPlan] = {}  # index of the death -> its plan
         self.at_least_once = AtLeastOnce(context, queues.outbox, self._planner)
 
+    def refresh(self) -> None:
+        """Follow a change of the vhost or the clock."""
+        self._planner.refresh()
+
     def cascade(self) -> None:
         """Deliver the dead letters that wait, and those they cause."""
+        self._planner.refresh()
+        if self._deaths or self._held:
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Do the same after a step that changed neither the vhost nor the clock."""
         deaths = self._deaths
-        planner = self._planner
-        if planner.version != self._vhost.version or planner.second != self._clock.second:
-            planner.refresh()
-        if len(deaths) == 1 and not self._rerouted:  # as nearly always; `_deliver` does the same
+        descendants: Descendants
+        if deaths:
             queue, copy, reason, index = deaths.popleft()
-            assert queue is not None
-            plans = planner.plans.get(queue)
-            plan = None if plans is None else plans[reason].get(copy.envelope)
-            if plan is None or plan.missing_alternates:
-                plan = planner.plan(queue, copy.envelope, reason)
-            outcome = self._outcomes[index] = plan.outcome
-            targets = plan.targets
-            descendants: Descendants
-            if len(targets) == 1:
-                answer = targets[0].arrive(
-                    copy.message, outcome.envelope, copy.copy_id, self._clock.now_ms, copy.failures
-                )
-                if answer == REFUSED:
-                    self._refuse(copy, plan, index, targets[0].name)
-                if deaths:
-                    self._deliver_counted(_count([(copy.message, 1)]))
-            elif targets:
-                descendants = Counter()
-                self._deliver_limited(copy, plan, index, descendants)
-                self._deliver_counted(descendants)
-        elif deaths:
-            self._deliver()
-        if self._outbox.held:
+            if deaths or queue is None:
+                deaths.appendleft((queue, copy, reason, index))
+                self._deliver_hops()
+            else:  # as nearly always; `_deliver_hops` does the same
+                plan = queue.death_plans[reason].get(copy.envelope)
+                if plan is None or plan.missing_alternates:
+                    plan = self._planner.plan(queue, copy.envelope, reason)
+                outcome = self._outcomes[index] = plan.outcome
+                targets = plan.targets
+                if len(targets) == 1:
+                    envelope, now_ms = outcome.envelope, self._clock.now_ms
+                    target = targets[0]
+                    message = copy.message
+                    if (
+                        target.arrive(message, envelope, copy.copy_id, now_ms, copy.failures)
+                        == REFUSED
+                    ):
+                        self._refuse(copy, plan, index, target.name)
+                    if deaths:
+                        self._deliver_counted(_count([(message, 1)]))
+                elif targets:
+                    descendants = Counter()
+                    self._deliver_limited(copy, plan, index, descendants)
+                    self._deliver_counted(descendants)
+        if self._held:
             descendants = Counter()
-            while self._outbox.held:
+            while self._held:
                 self.at_least_once.deliver(descendants)
                 self._deliver_counted(descendants)
 
@@ -103,14 +112,23 @@ class DeadLettering:
             self._outcomes[index] = plan.outcome
         return copy, plan, index
 
-    def _deliver(self) -> None:
+    def _deliver_hops(self) -> None:
         """Empty the outbox, hop by hop."""
         deaths = self._deaths
         first_hop: list[tuple[Message, int]] = []
         copies = 0
         for _ in range(len(deaths)):
-            copy, plan, index = self._next()
-            count = len(plan.targets)
+            queue, copy, reason, index = deaths.popleft()
+            if queue is None:
+                plan = self._rerouted.pop(index)
+            else:
+                cached = queue.death_plans[reason].get(copy.envelope)
+                if cached is None or cached.missing_alternates:
+                    cached = self._planner.plan(queue, copy.envelope, reason)
+                plan = cached
+                self._outcomes[index] = plan.outcome
+            targets = plan.targets
+            count = len(targets)
             copies += count
             if copies > planning.MAX_DESCENDANTS:  # count from here on
                 descendants = _count(first_hop)
@@ -118,8 +136,13 @@ class DeadLettering:
                 self._deliver_counted(descendants)
                 return
             if count:
-                first_hop.append((copy.message, count))
-                self._deliver_one(copy, plan, index)
+                message = copy.message
+                first_hop.append((message, count))
+                envelope, now_ms = plan.outcome.envelope, self._clock.now_ms
+                for target in targets:
+                    answer = target.arrive(message, envelope, copy.copy_id, now_ms, copy.failures)
+                    if answer == REFUSED:
+                        self._refuse(copy, plan, index, target.name)
         if deaths:
             self._deliver_counted(_count(first_hop))
 

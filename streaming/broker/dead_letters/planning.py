@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.x_death import (
-    REASONS,
     REJECTED,
     envelope_after_death,
     is_cycle,
@@ -16,7 +15,7 @@ from streaming.broker.dead_letters.x_death import (
 )
 from streaming.broker.events import DeathOutcome
 from streaming.broker.message import Envelope, Message
-from streaming.broker.queues.queue import Queue
+from streaming.broker.queues.queue import NO_PLANS, Queue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.vhost_codec import MissingAlternate
 
@@ -84,37 +83,38 @@ class DeathPlan:
 
 
 class DeathPlanner:
-    """Makes and caches the plans of one shard.
+    """Makes the plans of one shard and caches them at their queues, by reason and envelope.
 
-    Attributes:
-        version, second: of the vhost and of the clock, for which the cached plans are valid.
-        plans: the cached plans, by queue, reason and envelope.
+    All cached plans are of one version of the vhost and one second of the clock.
     """
 
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._queues = queues
-        self.plans: dict[Queue, dict[str, dict[Envelope, DeathPlan]]] = {}
-        self.version = -1
-        self.second = -1
+        self._with_plans: list[Queue] = []
+        self._version = context.vhost.version
+        self._second = context.clock.second
 
     def refresh(self) -> None:
-        """Invalidate the cached plans, because the vhost changed or a second passed."""
-        self.version = self._context.vhost.version
-        self.second = self._context.clock.second
-        self.plans = {}
+        """Invalidate the cached plans if the vhost changed or a second passed."""
+        version, second = self._context.vhost.version, self._context.clock.second
+        if version != self._version or second != self._second:
+            self._version, self._second = version, second
+            for queue in self._with_plans:
+                queue.death_plans = NO_PLANS
+            self._with_plans.clear()
 
     def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
-        """What becomes of such a death now; the caller refreshes outdated plans first."""
-        of_queue = self.plans.get(queue)
-        if of_queue is None:
-            of_queue = self.plans[queue] = {each: {} for each in REASONS}
-        plans = of_queue[reason]
-        plan = plans.get(envelope)
+        """What becomes of such a death now; `refresh` was called since the last change."""
+        if queue.death_plans is NO_PLANS:
+            queue.death_plans = {each: {} for each in NO_PLANS}
+            self._with_plans.append(queue)
+        plans = queue.death_plans[reason]
+        plan: DeathPlan | None = plans.get(envelope)
         if plan is None:
             if len(plans) >= MAX_PLANS:
                 plans.clear()
-            plan = plans[envelope] = self.new_plan(queue, envelope, reason, self.second)
+            plan = plans[envelope] = self.new_plan(queue, envelope, reason, self._second)
         if plan.missing_alternates:
             self._context.alternate_warnings.warn(plan.missing_alternates)
         return plan

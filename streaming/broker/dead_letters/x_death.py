@@ -14,7 +14,6 @@ from streaming.broker.message import Death, DeathNote, Envelope
 from topology.values import Timestamp
 
 REJECTED = "rejected"
-REASONS = (REJECTED, "expired", "maxlen", "delivery_limit")
 _MAX_COUNT = 1 << 62
 """A client's count beyond this is not an AMQP integer, or soon would not be."""
 X_DEATH = "x-death"

@@ -20,21 +20,19 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
         return queue
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
     queue.touch()
-    gets = channel.gets
-    first = gets.next_number
+    first = channel.gets.next_number
     label = command.label or ""
-    outbox = shard.queues.outbox
-    count, auto_ack = command.count, command.auto_ack
-    done = 0
-    message_id = command.message
-    while done < count and (
-        queue.get(gets, label, done, auto_ack=auto_ack)
-        if message_id is None
-        else queue.get_message(message_id, gets, label, done, auto_ack=auto_ack)
-    ):
-        done += 1
-        if outbox.deaths or outbox.held:
-            shard.dead_lettering.cascade()
+    gets, auto_ack = channel.gets, command.auto_ack
+    deliver_deaths = shard.dead_lettering.deliver
+    if command.message is None:
+        done = queue.get(command.count, gets, label, auto_ack, deliver_deaths)
+    else:
+        done = 0
+        while done < command.count and queue.get_message(
+            command.message, gets, label, done, auto_ack=auto_ack
+        ):
+            done += 1
+            deliver_deaths()
     if label and done and not command.auto_ack:
         channel.get_labels[label] = (first, done)
     return {"delivered": done}

@@ -47,7 +47,7 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
         else:
             _reject(shard, taken)
         if outbox.deaths or outbox.held:
-            shard.dead_lettering.cascade()
+            shard.dead_lettering.deliver()
     return {"missing": missing} if missing else {}
 
 

@@ -19,8 +19,8 @@ Rule 4: a queue never has both ready copies and a waiting consumer, unless it is
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Final
 
 from streaming.broker.channels.channel import Consumer
 from streaming.broker.channels.registry import ChannelRegistry
@@ -45,6 +45,11 @@ MAX_AT_ONCE = 20_000
 """Copies that one step hands out, purges or deletes; the rest follow later (`unfinished.py`)."""
 
 HELD = PageCodec(Held)
+
+NO_PLANS: Final[dict[str, dict[Envelope, Any]]] = {
+    reason: {} for reason in ("rejected", "expired", "maxlen", "delivery_limit")
+}
+"""The cached plans of a queue without any, by reason of death; it stays empty."""
 
 _make_copy: Final = Copy
 _make_delivery: Final = Delivery
@@ -80,6 +85,7 @@ class Queue(ABC):
         unacked_on: the same by channel number.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
         may_expire: whether a copy in it may expire; always true of quorum queues.
+        death_plans: cached plans by reason and envelope (`dead_letters/planning.py`).
         holds_deaths: whether it dead-letters at least once.
         blocked: whether a quorum queue refuses publishes (R-LEN-15).
         owner: the channel that declared it, if it is exclusive.
@@ -98,6 +104,7 @@ class Queue(ABC):
         "consumer_timeout_ms",
         "consumers",
         "context",
+        "death_plans",
         "declaration",
         "events",
         "expires_ms",
@@ -161,6 +168,7 @@ class Queue(ABC):
         self.held = record.held
         self.held_bytes = record.held_bytes
         self.held_fifo: Fifo[Held] = Fifo(context.store, f"h{number}", record.held_fifo, HELD)
+        self.death_plans = NO_PLANS
         self.blocked = record.blocked
         self.owner = record.owner
         self.may_expire = record.may_expire
@@ -466,20 +474,35 @@ class Queue(ABC):
                 requeue_count,
                 copy.failures,
                 self.quorum,
-                consumer.number == 0,
+                consumer.number,
             )
         )
 
-    def get(self, consumer: Consumer, label: str, label_number: int, *, auto_ack: bool) -> bool:
-        """Hand out the head to a get (R-QUEUE-6); False if the queue is empty."""
-        if self.may_expire:
-            self.before_get()
-        if not self.ready:
-            return False
-        self.deliver(self.take(), consumer, label, label_number, auto_ack)
-        if self.may_expire:
-            self.after_take()
-        return True
+    def get(
+        self,
+        count: int,
+        consumer: Consumer,
+        label: str,
+        auto_ack: bool,  # noqa: FBT001 - as in `deliver`
+        deliver_deaths: Callable[[], None],
+    ) -> int:
+        """Hand out the head, up to `count` times; return how often (R-QUEUE-6).
+
+        Args:
+            deliver_deaths: delivers the dead letters that one get caused, before the next one.
+        """
+        deaths, held = self.outbox.deaths, self.outbox.held
+        for done in range(count):
+            if self.may_expire:
+                self.before_get()
+            if not self.ready:
+                return done
+            self.deliver(self.take(), consumer, label, done, auto_ack)
+            if self.may_expire:
+                self.after_take()
+            if deaths or held:
+                deliver_deaths()
+        return count
 
     def get_message(
         self,
