@@ -105,11 +105,10 @@ class DeadLettering:
     def _next(self) -> tuple[Copy, DeathPlan, int]:
         """Remove the oldest death from the outbox and plan it."""
         queue, copy, reason, index = self._deaths.popleft()
-        plan = self._rerouted.pop(index, None) if self._rerouted else None
-        if plan is None:
-            assert queue is not None
-            plan = self._planner.plan(queue, copy.envelope, reason)
-            self._outcomes[index] = plan.outcome
+        if queue is None:
+            return copy, self._rerouted.pop(index), index
+        plan = self._planner.plan(queue, copy.envelope, reason)
+        self._outcomes[index] = plan.outcome
         return copy, plan, index
 
     def _deliver_hops(self) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from streaming.broker import commands
 from streaming.broker.dead_letters import planning
 from tests.builders import Broker
 
@@ -144,3 +145,18 @@ def test_a_retry_of_many_copies_of_one_message_obeys_the_limit():
     broker.at(1_000)
 
     assert broker.story() == ["m died in first, expired, to nowhere: cascade_limit"]
+
+
+def test_many_messages_rerouted_together_have_the_limit_each():
+    broker = Broker()
+    fan_out(broker, "spare", "s0", "s1")
+    broker.queue("work", alternate_exchange="spare")
+    for number in range(5):
+        broker.publish("", "work", f"m{number}")
+    deliveries = broker.get("work", count=5)
+    broker.story()
+
+    broker.do(commands.Nack(refs=(deliveries[-1].delivery_id,), multiple=True))
+
+    assert [what for *_, what, _ in broker.shard.events.deaths()] == [""] * 5
+    assert (broker.depth("s0"), broker.depth("s1")) == (5, 5)

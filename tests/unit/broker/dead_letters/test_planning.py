@@ -83,6 +83,21 @@ def test_two_equal_messages_share_the_outcome_of_a_refusal():
     ]
 
 
+def test_of_two_messages_that_expire_together_the_second_finds_the_target_full():
+    broker = Broker()
+    broker.queue("full", max_length=1, overflow="reject-publish")
+    dead_letter = {"dead_letter_exchange": "", "dead_letter_routing_key": "full"}
+    broker.queue("a", message_ttl=5, **dead_letter)
+    for body in ("m1", "m2"):
+        broker.publish("", "a", body)
+
+    broker.at(5)
+
+    first, second = [outcome for _, _, _, outcome, _, _ in broker.shard.events.deaths()]
+    assert (first.targets, first.refused, first.outcome) == (("full",), (), "")
+    assert (second.targets, second.refused, second.outcome) == ((), ("full",), "refused")
+
+
 def test_the_outcome_of_a_death_cut_by_the_limit_keeps_the_targets_excluded_as_cycles(monkeypatch):
     monkeypatch.setattr(planning, "MAX_DESCENDANTS", 3)
     broker = a_cycle("x0", "x1", "x2")
