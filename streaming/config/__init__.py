@@ -6,7 +6,7 @@ give the same results for the same records. Importing this package loads neither
 
 from streaming.config.clients import jvm_properties, librdkafka_properties
 from streaming.config.flow import Absolute, FlowSettings, Relative
-from streaming.config.inputs import InputSettings, RecordHeader, RecordKey, TopicMapping
+from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.loading import load_config, parse_config, read_config
@@ -14,6 +14,13 @@ from streaming.config.model import JobConfig
 from streaming.config.outbound import OutboundSettings
 from streaming.config.outcome import outcome_changes, outcome_hash, outcome_settings
 from streaming.config.secrets import Secret, SecretText, reveal
+from streaming.config.selectors import (
+    JsonValue,
+    RecordField,
+    RecordHeader,
+    RecordKey,
+    Template,
+)
 from streaming.config.tables import TablesSettings
 from streaming.config.template import settings_reference, show_config
 from streaming.config.types import InvalidConfigError

@@ -1,122 +1,149 @@
 """`[[inputs]]`: the Kafka topics that the job reads, and how existing topics are mapped.
 
 A topic of the job's own carries its wire format, whose headers say what each record is. For any
-other topic, a `mapping` says to which vhost and exchange its records are published, and with which
-routing key. The job never rewrites the records of such a topic.
+other topic, a `mapping` says how its records become publishes (`selectors`). The job never rewrites
+the records of such a topic.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import attrs
 
 from streaming.config import types
+from streaming.config.selectors import (
+    FORMS,
+    Selector,
+    any_scalar,
+    name_text,
+    selector,
+    selectors,
+    short_text,
+    whole_number,
+)
 from topology.errors import Problem
 
-
-@attrs.frozen
-class RecordKey:
-    """Use the Kafka record's key, or another value; without either a record is quarantined."""
-
-    otherwise: str | None = None
-
-    def toml(self) -> dict[str, object]:
-        """The inline table that it is in `dlx.toml`."""
-        return {"record_key": True} | _fallback(self.otherwise)
+MAX_LONG: Final = (1 << 63) - 1
 
 
-@attrs.frozen
-class RecordHeader:
-    """Use a Kafka header's last value, or another one; without either a record is quarantined."""
-
-    name: str
-    otherwise: str | None = None
-
-    def toml(self) -> dict[str, object]:
-        """The inline table that it is in `dlx.toml`."""
-        return {"header": self.name} | _fallback(self.otherwise)
-
-
-def _fallback(otherwise: str | None) -> dict[str, object]:
-    return {} if otherwise is None else {"otherwise": otherwise}
+def selected(
+    default: str | None,
+    description: str,
+    kind: types.Kind,
+    *,
+    example: str = "",
+    required: bool = False,
+) -> Any:
+    """A setting of a mapping: all of them change what is published."""
+    return types.setting(
+        default, description, kind, outcome=True, example=example, required=required
+    )
 
 
-Selector = str | RecordKey | RecordHeader
-"""Where a record's vhost, exchange or routing key comes from; a string is the value itself."""
-
-_FORMS: Final = '"text", {record_key = true} or {header = "name"}'
-_MEMBERS: Final = ("record_key", "header", "otherwise")
-
-
-def _selector(text_fault: Callable[[str], str | None]) -> types.Kind:
-    """The kind of a selector; `text_fault` says what is wrong with a value, or None."""
-
-    def read(raw: Any) -> Selector:
-        if isinstance(raw, str):
-            return str(types.text(text_fault).read(raw))
-        members = _members(raw)
-        faults = {"header": types.name_fault, "otherwise": text_fault}
-        types.refuse(
-            Problem(name, what)
-            for name, fault in faults.items()
-            if name in members and (what := fault(members[name]))
-        )
-        otherwise = members.get("otherwise")
-        if "header" in members:
-            return RecordHeader(members["header"], otherwise)
-        return RecordKey(otherwise)
-
-    return types.Kind(_FORMS, read)
-
-
-def _members(raw: Any) -> dict[str, Any]:
-    """The inline table of a selector, without unknown keys or values of the wrong type."""
-    if isinstance(raw, RecordKey | RecordHeader):
-        return raw.toml()
-    if not isinstance(raw, dict):
-        raise types.invalid(f"expected {_FORMS}, got {types.kind_of(raw)}")
-    problems = types.unknown_keys(raw, _MEMBERS)
-    problems += [
-        Problem(name, f"expected a string, got {types.kind_of(raw[name])}")
-        for name in ("header", "otherwise")
-        if name in raw and not isinstance(raw[name], str)
-    ]
-    if raw.get("record_key", True) is not True:
-        problems.append(Problem("record_key", "must be true"))
-    if "record_key" in raw and "header" in raw:
-        problems.append(Problem("", "names both record_key and header: use only one of them"))
-    elif "record_key" not in raw and "header" not in raw:
-        problems.append(Problem("", f"expected {_FORMS}"))
-    types.refuse(problems)
-    return raw
+_TEXT: Final = selector(short_text, may_lack=True)
+_OCTET: Final = selector(whole_number(0, 255), literal=int, may_lack=True)
+_SECONDS: Final = selector(whole_number(0, MAX_LONG), literal=int, may_lack=True, is_time=True)
 
 
 @attrs.frozen(kw_only=True)
 class TopicMapping(types.Section):
-    """How the records of a foreign topic become publishes."""
+    """How the records of a foreign topic become publishes.
 
-    exchange: Selector = types.setting(
+    The names of all settings but `exchange`, `routing_key`, `vhost` and `headers` are those of
+    AMQP's basic properties.
+    """
+
+    exchange: Selector = selected(
         "",
-        f'The exchange to publish to: {_FORMS}. Add otherwise = "text" for records that lack '
-        "the key or header; without it, such records are quarantined.",
-        _selector(types.short_string_fault),
-        outcome=True,
+        f"The exchange to publish to: {FORMS}. A text may contain placeholders: {{key}}, "
+        "{header.NAME}, {json.PATH} or {record.FIELD}. A record that lacks the value is "
+        'quarantined, unless the inline table has otherwise = "text".',
+        selector(short_text),
         example='"orders"',
         required=True,
     )
-    routing_key: Selector = types.setting(
+    routing_key: Selector = selected(
         "",
         "The routing key, in the same forms.",
-        _selector(types.short_string_fault),
-        outcome=True,
+        selector(short_text),
         example='{ header = "type", otherwise = "order" }',
     )
-    vhost: Selector = types.setting(
-        "/",
-        "The vhost, in the same forms.",
-        _selector(types.name_fault),
+    vhost: Selector = selected(
+        "/", "The vhost, in the same forms.", selector(name_text), example='"/"'
+    )
+    content_type: Selector | None = selected(
+        None,
+        "This and the following settings are AMQP properties, in the same forms. Not set: the "
+        "message has no such property. With optional = true, a record that lacks the value is "
+        "published without the property.",
+        _TEXT,
+        example='"application/json"',
+    )
+    content_encoding: Selector | None = selected(
+        None,
+        "How the body is encoded, such as gzip.",
+        _TEXT,
+        example='{ header = "content-encoding", optional = true }',
+    )
+    delivery_mode: Selector | None = selected(
+        None, "1: transient, 2: persistent.", _OCTET, example="2"
+    )
+    priority: Selector | None = selected(
+        None,
+        "The priority, from 0 to 255.",
+        _OCTET,
+        example='{ json = "$.priority", otherwise = 0 }',
+    )
+    correlation_id: Selector | None = selected(
+        None,
+        "What relates a reply to its request.",
+        _TEXT,
+        example='{ header = "correlation-id", optional = true }',
+    )
+    reply_to: Selector | None = selected(
+        None,
+        "Where replies are expected.",
+        _TEXT,
+        example='{ header = "reply-to", optional = true }',
+    )
+    expiration: Selector | None = selected(
+        None, "The TTL of the message, in milliseconds.", _TEXT, example='"60000"'
+    )
+    message_id: Selector | None = selected(
+        None,
+        "The id that the publisher gave the message.",
+        _TEXT,
+        example='"{record.topic}/{record.offset}"',
+    )
+    timestamp: Selector | None = selected(
+        None,
+        'Epoch seconds, or a time such as "2026-11-22T14:05:00Z". unit = "ms" says that numbers '
+        'are milliseconds; {record = "timestamp"} is converted by itself.',
+        _SECONDS,
+        example='{ record = "timestamp" }',
+    )
+    type: Selector | None = selected(
+        None,
+        "The kind of message, as the publisher calls it.",
+        _TEXT,
+        example='{ header = "type", optional = true }',
+    )
+    user_id: Selector | None = selected(
+        None, "Must be the user of the input, as in RabbitMQ.", _TEXT, example='"guest"'
+    )
+    app_id: Selector | None = selected(
+        None, "The application that published it.", _TEXT, example='"shop"'
+    )
+    cluster_id: Selector | None = selected(
+        None, "A property of old brokers.", _TEXT, example='"eu-1"'
+    )
+    headers: dict[str, Selector] = types.setting(
+        {},
+        "AMQP headers by name, in the same forms; optional = true leaves one out. A JSON value "
+        "keeps its type. The Kafka headers stay with the message in any case.",
+        selectors(any_scalar),
         outcome=True,
-        example='"/"',
+        example='{ tenant = { header = "tenant-id" } }',
     )
 
 

@@ -8,9 +8,7 @@ from the records. Where and how fast the job runs is not part of it.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Final
-
-import attrs
+from typing import Any, Final
 
 from streaming.config.model import JobConfig
 from streaming.config.types import Section, join_key, settings_of, write_string
@@ -69,4 +67,11 @@ def _settings_below(section: Section, path: str) -> Iterator[tuple[str, object]]
                 named = f"{below}[{write_string(member.topic)}]" if is_input else member_path
                 yield from _settings_below(member, named)
         elif setting.outcome:
-            yield below, attrs.asdict(value) if attrs.has(type(value)) else value
+            yield below, _plain(value)
+
+
+def _plain(value: Any) -> object:
+    """A setting's value as JSON."""
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    return value.toml() if hasattr(value, "toml") else value

@@ -12,6 +12,7 @@ from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings, header_room_bytes
+from streaming.config.selectors import literal_text
 from streaming.config.types import MAX_PARTITIONS, join_index, join_key, name_fault, topic_fault
 from streaming.config.vhosts import UserSettings, VhostSettings
 from streaming.protocol.addressing import alive_topic
@@ -71,8 +72,10 @@ def _members(parts: Parts) -> Iterator[Conflict]:
 def _unknown_names(parts: Parts) -> Iterator[Conflict]:
     for path, each in parts.readable_inputs():
         yield from _unknown(f"{path}.user", "users", each.user, parts.users)
-        if each.mapping is not None and isinstance(each.mapping.vhost, str):
-            yield from _unknown(f"{path}.mapping.vhost", "vhosts", each.mapping.vhost, parts.vhosts)
+        vhost = None if each.mapping is None else each.mapping.vhost
+        name = literal_text(vhost) if isinstance(vhost, str) else None
+        if name is not None:
+            yield from _unknown(f"{path}.mapping.vhost", "vhosts", name, parts.vhosts)
 
 
 def _unknown(path: str, table: str, name: str, known: Iterable[str]) -> Iterator[Conflict]:

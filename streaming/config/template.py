@@ -142,6 +142,8 @@ def _toml(value: Any) -> str:
     if isinstance(plain, int) and not isinstance(plain, bool):
         return types.write_whole(plain)
     if isinstance(plain, dict):
-        members = ", ".join(f"{name} = {_toml(member)}" for name, member in plain.items())
+        members = ", ".join(
+            f"{types.join_key('', name)} = {_toml(member)}" for name, member in plain.items()
+        )
         return f"{{ {members} }}" if members else "{}"
     return str(tomlkit.item(plain).as_string())

@@ -39,7 +39,7 @@ class Intake:
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
         self._settings = settings
-        self._headers = DistinctHeaders(settings.vhosts)
+        self._headers = DistinctHeaders(settings.vhosts, settings.max_header_bytes)
         self._shards: dict[int, _ShardRows] = {}
         self._now_ms = context.now_ms
         self._messages = MessageRows(settings, context)
@@ -163,12 +163,12 @@ class Intake:
                 "headers_too_large",
                 f"the headers have {header_bytes} bytes, more than {settings.max_header_bytes}",
             )
-        if self._headers.codes(row, topic)[0] == MALFORMED:
-            return self._headers.fault(row, topic)
         if size < 0:
             return MalformedRecordError(
                 "null_body", "a publish needs a value; it may be empty, but not null"
             )
+        if self._headers.codes(row, topic)[0] == MALFORMED:
+            return self._headers.fault(row, topic)
         return MalformedRecordError(
             "body_too_large", f"the body has {size} bytes, more than {settings.max_body_bytes}"
         )

@@ -12,8 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.pipeline.intake.command_records import unlisted_vhost
-from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_COLUMNS
-from streaming.pipeline.intake.mapping import mapped_headers
+from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_BYTES, HEADER_COLUMNS
+from streaming.pipeline.intake.mapping import (
+    ForeignHeaders,
+    MappedPublish,
+    MappedRecord,
+    TopicMapper,
+    body_document,
+    publish_of,
+)
 from streaming.pipeline.task.settings import TopicTask
 from streaming.protocol.record_headers import (
     MalformedRecordError,
@@ -22,7 +29,8 @@ from streaming.protocol.record_headers import (
     publish_headers,
 )
 
-Combination = tuple[Any, ...]
+Combination = tuple[Any, ...] | MalformedRecordError
+"""The header values of a record, what its mapping makes of it, or why it makes nothing."""
 
 MALFORMED: Final = -1
 """The code of headers that could not be parsed."""
@@ -64,6 +72,7 @@ class DistinctHeaders:
 
     Args:
         vhosts: the vhosts of the job.
+        max_header_bytes: the most bytes of a record's headers.
 
     Attributes:
         parsed: headers by code.
@@ -71,8 +80,10 @@ class DistinctHeaders:
         vhosts: number of the vhost by code; `vhost_numbers` names the vhosts.
     """
 
-    def __init__(self, vhosts: Collection[str]) -> None:
+    def __init__(self, vhosts: Collection[str], max_header_bytes: int) -> None:
         self._listed = vhosts
+        self._max_header_bytes = max_header_bytes
+        self._mappers: dict[int, TopicMapper] = {}
         self._known: dict[Combination, int] = {}
         self.parsed: list[PublishHeaders] = []
         self.flags = CodeMap()
@@ -109,28 +120,30 @@ class DistinctHeaders:
     def fault(self, row: pa.RecordBatch, topic: TopicTask) -> MalformedRecordError:
         """Return what is wrong with the headers of a record whose code is MALFORMED."""
         [combination] = self._row_combinations(row, topic)
-        fault = self._parse(combination)
+        fault = (
+            combination
+            if isinstance(combination, MalformedRecordError)
+            else self._parse(combination)
+        )
         assert isinstance(fault, MalformedRecordError)
         return fault
 
     def _row_combinations(self, rows: pa.RecordBatch, topic: TopicTask) -> list[Combination]:
         """Return our header values and the foreign headers of each row."""
-        foreign = [
-            None
-            if headers is None
-            else tuple((header["key"], header["value"]) for header in headers)
-            for headers in rows[FOREIGN].to_pylist()
-        ]
+        foreign = _header_tuples(rows[FOREIGN])
         if topic.mapping is not None:
-            keys = rows["key"].to_pylist()
-            return [
-                mapped_headers(topic.mapping, key, headers or ())
-                for key, headers in zip(keys, foreign, strict=True)
-            ]
+            mapper = self._mappers.get(topic.number)
+            if mapper is None:
+                mapper = self._mappers[topic.number] = TopicMapper(
+                    rows["topic"][0].as_py(), topic.mapping, self._listed, self._max_header_bytes
+                )
+            return _mapped(rows, mapper, foreign)
         columns = [rows[name].to_pylist() for name in HEADER_COLUMNS]
         return [(*values, headers) for *values, headers in zip(*columns, foreign, strict=True)]
 
     def _code(self, combination: Combination) -> int:
+        if isinstance(combination, MalformedRecordError):
+            return MALFORMED
         code = self._known.get(combination)
         if code is None:
             parsed = self._parse(combination)
@@ -145,12 +158,55 @@ class DistinctHeaders:
             self._known[combination] = code
         return code
 
-    def _parse(self, combination: Combination) -> PublishHeaders | MalformedRecordError:
+    def _parse(self, combination: tuple[Any, ...]) -> PublishHeaders | MalformedRecordError:
+        if isinstance(combination, MappedPublish):
+            return publish_of(combination)
         *values, foreign = combination
-        if isinstance(foreign, MalformedRecordError):
-            return foreign
         try:
             parsed = publish_headers(values, kafka_headers_table(foreign) if foreign else None)
         except MalformedRecordError as error:
             return error
         return parsed if parsed.vhost in self._listed else unlisted_vhost(parsed.vhost)
+
+
+def _header_tuples(lists: pa.Array) -> list[ForeignHeaders | None]:
+    """Return the headers of each row; None for a row without a list."""
+    keys, values = lists.flatten().flatten()
+    pairs = list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
+    lengths = pc.list_value_length(lists)
+    ends = np.cumsum(pc.fill_null(lengths, 0).to_numpy()).tolist()
+    return [
+        None if length is None else tuple(pairs[end - length : end])
+        for length, end in zip(lengths.to_pylist(), ends, strict=True)
+    ]
+
+
+def _mapped(
+    rows: pa.RecordBatch, mapper: TopicMapper, foreign: list[ForeignHeaders | None]
+) -> list[Combination]:
+    """Return what a mapping makes of each row, or why it makes nothing."""
+    nothing = [None] * rows.num_rows
+    records = map(
+        MappedRecord,
+        rows["key"].to_pylist() if mapper.needs_key else nothing,
+        [headers or () for headers in foreign],
+        map(body_document, rows["value"].to_pylist()) if mapper.needs_body else nothing,
+        *(
+            rows[name].to_pylist() if mapper.needs_place else nothing
+            for name in ("partition", "offset", "at_ms")
+        ),
+    )
+    publish, found = mapper.publish, []
+    known: dict[MappedRecord, Combination] = {}
+    is_alike = not (mapper.needs_body or mapper.needs_place)
+    for record, size in zip(records, rows[HEADER_BYTES].to_pylist(), strict=True):
+        combination = known.get(record) if is_alike else None
+        if combination is None:
+            try:
+                combination = publish(record, size)
+            except MalformedRecordError as fault:
+                combination = fault
+            if is_alike:
+                known[record] = combination
+        found.append(combination)
+    return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,11 +13,14 @@ from streaming.config import (
     InvalidConfigError,
     JobConfig,
     JobSettings,
+    JsonValue,
     KafkaSettings,
+    RecordField,
     RecordHeader,
     RecordKey,
     Relative,
     Secret,
+    Template,
     TopicMapping,
     UserSettings,
     VhostSettings,
@@ -32,7 +36,24 @@ from topology.errors import Problem
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 fallbacks = st.none() | names
-selectors = names | st.builds(RecordKey, fallbacks) | st.builds(RecordHeader, names, fallbacks)
+plain_texts = names.map(lambda name: name.replace("{", "{{").replace("}", "}}"))
+templates = st.lists(
+    plain_texts
+    | st.sampled_from(["{key}", "{header.type}", "{json.$.a['b c'][0]}", "{record.offset}"])
+).map("".join)
+paths = st.sampled_from(["$", "$.a.b", '$["a b"][0]', "$['}{'][-1]"])
+fields = st.sampled_from(["topic", "partition", "offset", "timestamp"])
+units = st.sampled_from(["s", "ms"])
+places = (
+    st.builds(RecordKey, fallbacks)
+    | st.builds(RecordHeader, names, fallbacks)
+    | st.builds(JsonValue, paths, fallbacks)
+    | st.builds(RecordField, fields, fallbacks)
+    | st.builds(Template, templates, fallbacks)
+)
+selectors = plain_texts | templates | places
+lenient = places.map(lambda place: attrs.evolve(place, otherwise=None, optional=True))
+times = st.builds(JsonValue, paths, st.none() | st.integers(0, 9), unit=units)
 vhosts = st.builds(
     VhostSettings,
     definitions=st.none() | names,
@@ -63,10 +84,10 @@ def configs(draw: st.DrawFn) -> JobConfig:
             mapping=TopicMapping(
                 exchange=draw(selectors),
                 routing_key=draw(selectors),
-                vhost=draw(
-                    st.sampled_from(sorted(vhost_settings))
-                    | selectors.filter(lambda s: not isinstance(s, str))
-                ),
+                vhost=draw(st.just("{key}") | places),
+                message_id=draw(st.none() | selectors | lenient),
+                timestamp=draw(st.none() | st.integers(0, 9) | times),
+                headers=draw(st.dictionaries(names, selectors | lenient | st.booleans())),
             ),
         )
         for position in range(draw(st.integers(0, 2)))

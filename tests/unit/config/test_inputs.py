@@ -5,11 +5,15 @@ import pytest
 from streaming.config import (
     InputSettings,
     InvalidConfigError,
+    JsonValue,
+    RecordField,
     RecordHeader,
     RecordKey,
+    Template,
     TopicMapping,
     parse_config,
 )
+from streaming.config.selectors import FORMS
 
 OWN_TOPICS = """
     [[inputs]]
@@ -19,7 +23,15 @@ OWN_TOPICS = """
     source = "commands"
 """
 
-NO_FORM = '.exchange: expected "text", {record_key = true} or {header = "name"}'
+SINGLE = (
+    ": write {{ or }} for a brace, or a placeholder: {key}, {header.NAME}, {json.PATH} or "
+    "{record.FIELD}"
+)
+NO_PATH = (
+    'is not a path to one value: write $ and then .name, ["name"] or [index], such as '
+    "$.items[0].sku"
+)
+NO_FORM = f".exchange: expected {FORMS}"
 
 
 def mapping_of(mapping: str) -> TopicMapping | None:
@@ -48,9 +60,16 @@ def test_a_mapping_needs_only_an_exchange():
         ('{ record_key = true, otherwise = "" }', RecordKey(otherwise="")),
         ('{ header = "type" }', RecordHeader("type")),
         ('{ header = "type", otherwise = "x" }', RecordHeader("type", otherwise="x")),
+        ("{ key = true }", RecordKey()),
+        ('{ json = "$.type" }', JsonValue("$.type")),
+        ("""{ json = '$.a["b c"][0]["}"]' }""", JsonValue('$.a["b c"][0]["}"]')),
+        ('{ record = "offset" }', RecordField("offset")),
+        ('{ template = "o.{key}", otherwise = "x" }', Template("o.{key}", otherwise="x")),
+        ('"order.{header.type}"', "order.{header.type}"),
+        ('"{{a}}"', "{{a}}"),
     ],
 )
-def test_an_exchange_is_a_text_the_record_key_or_a_header(written, selector):
+def test_an_exchange_is_a_text_or_a_part_of_the_record(written, selector):
     assert mapping_of(f"{{ exchange = {written} }}") == TopicMapping(exchange=selector)
 
 
@@ -94,6 +113,72 @@ def test_an_exchange_is_a_text_the_record_key_or_a_header(written, selector):
             [".exchnage: unknown key (did you mean 'exchange'?)"],
         ),
         ("1", [": expected a table, got a whole number"]),
+        (
+            '{ exchange = "order.{headr.type}" }',
+            [
+                ".exchange: {headr.type} is not a placeholder (did you mean 'header'?): write "
+                "{key}, {header.NAME}, {json.PATH} or {record.FIELD}"
+            ],
+        ),
+        (
+            '{ exchange = "{record.ofset}" }',
+            [
+                ".exchange: {record.ofset} is not a placeholder (did you mean 'offset'?): write "
+                "one of {record.topic}, {record.partition}, {record.offset}, {record.timestamp}"
+            ],
+        ),
+        (
+            '{ exchange = "a}", routing_key = { template = "{" } }',
+            [
+                f".exchange: has a single }}{SINGLE}",
+                f".routing_key.template: has a single {{{SINGLE}",
+            ],
+        ),
+        (
+            '{ exchange = { json = "type" }, routing_key = { json = "$.a[*]" } }',
+            [f'.exchange.json: "type" {NO_PATH}', f'.routing_key.json: "$.a[*]" {NO_PATH}'],
+        ),
+        (
+            '{ exchange = "{json.$..a}", routing_key = { record = "time" } }',
+            [
+                f'.exchange: "$..a" {NO_PATH}',
+                '.routing_key.record: must be "topic" or "partition" or "offset" or "timestamp"',
+            ],
+        ),
+        (
+            '{ exchange = { key = true, optional = true }, app_id = { key = true, unit = "s" } }',
+            [
+                '.exchange.optional: every publish needs this value: use otherwise = "text"',
+                ".app_id.unit: is only for the property timestamp",
+            ],
+        ),
+        (
+            '{ exchange = "a", timestamp = { key = true, unit = "min", otherwise = "x" } }',
+            [
+                ".timestamp.otherwise: expected a whole number, got a string",
+                '.timestamp.unit: must be "s" or "ms"',
+            ],
+        ),
+        (
+            '{ exchange = "a", type = { key = true, optional = true, otherwise = "x" } }',
+            [".type.optional: has no effect together with otherwise: use only one of them"],
+        ),
+        (
+            '{ exchange = "a", priority = 256, delivery_mode = "2" }',
+            [
+                ".delivery_mode: expected a whole number, got a string",
+                ".priority: must be from 0 to 255",
+            ],
+        ),
+        (
+            '{ exchange = "a", headers = { "" = "x", "a b" = { jsn = "$" }, c = [1] } }',
+            [
+                '.headers."": the name of this header is empty',
+                ".headers.\"a b\".jsn: unknown key (did you mean 'json'?)",
+                f'.headers."a b": expected {FORMS}',
+                f".headers.c: expected {FORMS}, got an array",
+            ],
+        ),
     ],
 )
 def test_an_invalid_mapping_is_refused(mapping, problems):

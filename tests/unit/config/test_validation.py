@@ -15,6 +15,7 @@ from streaming.config import (
     VhostSettings,
     parse_config,
 )
+from streaming.config.selectors import FORMS
 
 NO_MILLISECONDS = "job.trigger_ms: expected a whole number of milliseconds"
 
@@ -151,7 +152,7 @@ def test_every_problem_is_found_in_one_run():
             " (did you mean 'commands'?)"
         ),
         "inputs[1].mapping.exchange.headr: unknown key (did you mean 'header'?)",
-        'inputs[1].mapping.exchange: expected "text", {record_key = true} or {header = "name"}',
+        f"inputs[1].mapping.exchange: expected {FORMS}",
         "inputs[0].user: there is no [users.alise] (did you mean 'alice'?)",
         "inputs[1].mapping.vhost: there is no [vhosts.shp] (did you mean 'shop'?)",
     ]
