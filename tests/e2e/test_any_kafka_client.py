@@ -108,7 +108,7 @@ def own_headers(record: Any) -> list[tuple[str, bytes]]:
     return [(name, value) for name, value in record.headers if not name.startswith("dlx-")]
 
 
-def test_bodies_and_headers_survive_every_hop_byte_for_byte(client, topics):
+def test_bodies_and_headers_are_equal_byte_for_byte_after_every_hop(client, topics):
     by_key, by_header, literal = topics
     client.command(op="declare_exchange", exchange={"name": "orders", "type": "topic"})
     client.command(op="declare_exchange", exchange={"name": "dead", "type": "fanout"})
@@ -162,7 +162,7 @@ def test_bodies_and_headers_survive_every_hop_byte_for_byte(client, topics):
     )
 
 
-def test_a_record_that_no_mapping_fits_is_quarantined_whole(client, topics):
+def test_a_record_without_a_fitting_mapping_is_quarantined_unchanged(client, topics):
     client.send(topics[0], AVRO, OWN)
 
     client.pipeline.until(lambda: client.pipeline.query("quarantine", "1", "1"))

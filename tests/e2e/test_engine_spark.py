@@ -70,7 +70,7 @@ def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark, compat):
 
 
 @pytest.mark.long
-def test_many_small_batches_and_restarts_change_nothing(pipeline, spark):
+def test_many_small_batches_and_restarts_do_not_change_outcomes(pipeline, spark):
     scenarios = recorded_scenarios()[3::EVERY]
     run = pipeline(scenarios, "4.0")
     chance = random.Random(run.write_log(interleaved=True))
@@ -85,7 +85,7 @@ def test_many_small_batches_and_restarts_change_nothing(pipeline, spark):
 
 
 @pytest.mark.long
-def test_the_command_prints_what_the_core_prints():
+def test_the_command_prints_the_same_as_with_the_core():
     command = [sys.executable, "-m", "streaming.cli", "simulate", "--json", "examples"]
     printed = [
         subprocess.run([*command, *more], cwd=ROOT, check=True, capture_output=True).stdout
@@ -96,7 +96,7 @@ def test_the_command_prints_what_the_core_prints():
     assert printed[1] == printed[0]
 
 
-def test_values_of_every_type_come_back_as_they_were(pipeline, spark):
+def test_values_of_every_type_stay_equal(pipeline, spark):
     headers = {
         "float": 1.0,
         "whole": 2**53 + 1,

@@ -6,7 +6,9 @@ from tests.bench.chaos.run import run_chaos
 
 
 @pytest.mark.long
-def test_a_killed_job_leaves_what_an_undisturbed_one_leaves(embedded_kafka, tmp_path):
+def test_a_killed_job_leaves_the_same_tables_and_records_as_an_undisturbed_one(
+    embedded_kafka, tmp_path
+):
     result = run_chaos(tmp_path, embedded_kafka.bootstrap_servers, messages=6000, kills=4)
 
     assert result.findings == []

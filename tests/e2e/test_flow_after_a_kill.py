@@ -33,7 +33,7 @@ def run(tmp_path: Path, pipeline: Pipeline) -> Iterator[DlxRun]:
 
 
 @pytest.mark.long
-def test_the_gate_is_closed_again_after_a_kill_and_nothing_is_lost(pipeline, run):
+def test_the_gate_is_closed_after_a_kill_and_nothing_is_lost(pipeline, run):
     run.start()
     address = address_of(pipeline.config, "guest")
     with Connection(address, timeout_s=WAIT_S) as connection:

@@ -110,7 +110,7 @@ def load(request: pytest.FixtureRequest, tmp_path: Path, embedded_kafka: Any) ->
     ],
     indirect=True,
 )
-def test_the_high_mark_bounds_what_is_resident_and_nothing_is_lost(load, spark, caplog):
+def test_the_high_mark_bounds_resident_messages_and_nothing_is_lost(load, spark, caplog):
     caplog.set_level(logging.INFO)
     pipeline = load.pipeline
     pipeline.start(spark)

@@ -10,9 +10,7 @@ from streaming.embedded.jvm.jars import resolve_jars
 
 
 @pytest.mark.parametrize("which", ["kafka", "spark"])
-def test_an_empty_cache_is_filled_with_what_the_lock_names_and_then_answers_at_once(
-    which, tmp_path
-):
+def test_an_empty_cache_is_filled_with_the_locked_jars_and_then_used(which, tmp_path):
     cold = resolve_jars(which, tmp_path)
     warm_s = []
     for _ in range(5):

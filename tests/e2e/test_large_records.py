@@ -162,7 +162,7 @@ def test_an_answer_too_large_for_its_topic_is_truncated(pipeline, spark):
     pipeline.declare(op="declare_queue", queue={"name": "next"})
 
 
-def test_a_limit_lowered_meanwhile_is_raised_again_by_the_next_start(pipeline, spark):
+def test_a_lowered_limit_is_raised_by_the_next_start(pipeline, spark):
     pipeline.start(spark)
     pipeline.declare(op="declare_queue", queue={"name": "plain"})
     bodies = [b"small", b"b" * BODY_BYTES, b"small too"]

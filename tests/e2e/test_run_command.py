@@ -71,9 +71,7 @@ class RunCommand:
         return said
 
 
-def test_it_runs_refuses_what_does_not_match_and_resumes(
-    tmp_path, embedded_kafka, capsys, monkeypatch
-):
+def test_dlx_run_refuses_a_mismatch_and_resumes(tmp_path, embedded_kafka, capsys, monkeypatch):
     job = RunCommand(tmp_path, embedded_kafka.bootstrap_servers)
     checkpoint = Path(job.pipeline.config.job.checkpoint_location)
 

@@ -160,7 +160,7 @@ def works_without_the_heartbeat(address: Address, secure: SecureKafka) -> None:
 
 
 @pytest.mark.long
-def test_job_and_clients_log_on_and_the_password_is_nowhere(command, secure, tmp_path):
+def test_job_and_clients_log_on_and_the_password_appears_nowhere(command, secure, tmp_path):
     command.run.start({VARIABLE: PASSWORD})
     with command.connect(PASSWORD) as connection, connection.channel() as channel:
         channel.declare_queue("work")
@@ -178,7 +178,7 @@ def test_job_and_clients_log_on_and_the_password_is_nowhere(command, secure, tmp
 
 
 @pytest.mark.long
-def test_a_wrong_password_is_refused_in_words_that_do_not_repeat_it(command):
+def test_a_wrong_password_is_refused_without_repeating_it(command):
     wrong = "not-" + PASSWORD
     assert command.run.begin({VARIABLE: wrong}).wait(WAIT_S) == 2
     said = command.run.log.read_text()

@@ -39,7 +39,7 @@ def happened(pipeline: Pipeline, kind: str) -> list[tuple[Any, ...]]:
     )
 
 
-def test_deadlines_fire_with_no_traffic_and_clocks_do_no_harm(pipeline, spark):
+def test_deadlines_fire_without_traffic_and_despite_changed_clocks(pipeline, spark):
     pipeline.start(spark)
     for name, arguments in (
         ("patient", {"x-message-ttl": 3_600_000}),

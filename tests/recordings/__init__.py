@@ -29,10 +29,10 @@ FOLDERS = ("golden", "fuzz")
 
 
 def pack(folder: Path, packed: Path = PACKED) -> int:
-    """Pack the scenario documents below a folder; the same documents give the same bytes.
+    """Pack the scenario documents below a folder; equal documents give equal bytes.
 
     Returns:
-        How many there are.
+        The number of documents.
     """
     documents = {
         f"{part}/{path.name}": json.loads(path.read_bytes())
@@ -48,7 +48,7 @@ def unpack(folder: Path, packed: Path = PACKED) -> int:
     """Write each scenario document into its own file below a folder.
 
     Returns:
-        How many there are.
+        The number of documents.
     """
     documents = _documents(packed)
     for name, document in documents.items():

@@ -109,7 +109,7 @@ def test_a_stateful_query_over_kafka_continues_after_a_restart(
     assert ".changelog" in changes  # a batch uploads what it changed, not the store's files
 
 
-def test_spark_knows_every_setting_by_its_name(spark):
+def test_every_setting_has_a_name_that_spark_knows(spark):
     ours = {**streaming_settings(2, local_checkpoints=True), **delta_settings()}
     rocksdb = "spark.sql.streaming.stateStore.rocksdb."  # read by the store, not declared in SQL
     undeclared = {
@@ -139,7 +139,7 @@ def test_the_settings_are_in_force(spark):
     assert found == wanted
 
 
-def test_a_delta_table_is_written_and_asked_by_its_path(spark, tmp_path):
+def test_a_delta_table_is_written_and_queried_by_path(spark, tmp_path):
     table = tmp_path / "table"
 
     spark.range(3).write.format("delta").save(str(table))
@@ -153,7 +153,7 @@ def test_a_second_session_in_one_process_is_refused(spark, tmp_path):
         make_session(SessionConfig(work_dir=tmp_path, log_dir=tmp_path))
 
 
-def test_workers_have_what_they_need_imported_when_they_begin(spark):
+def test_workers_start_with_the_needed_modules_imported(spark):
     def found(batches):
         for _ in batches:
             loaded = "streaming.pipeline.fold.processor" in sys.modules

@@ -83,7 +83,7 @@ def run_program(cwd: Path, packages: Path, then: str) -> tuple[dict[str, Any], s
 
 
 @pytest.mark.long
-def test_a_session_hides_secrets_is_quiet_and_cleans_up_after_itself_or_a_killed_one(tmp_path):
+def test_a_session_hides_secrets_prints_nothing_and_cleans_up_after_killed_ones(tmp_path):
     packages = tmp_path / "a folder elsewhere"
     for package in ("streaming", "topology"):
         shutil.copytree(

@@ -136,21 +136,21 @@ def test_the_page_has_five_questions_in_two_dialects():
 
 
 @pytest.mark.parametrize(("number", "spark_sql", "duckdb_sql"), questions())
-def test_a_question_has_the_same_true_answer_in_both(
+def test_a_question_has_the_same_correct_answer_in_both_dialects(
     in_spark, in_duckdb, number, spark_sql, duckdb_sql
 ):
     assert in_duckdb(duckdb_sql) == ANSWERS[number]
     assert in_spark(spark_sql) == ANSWERS[number]
 
 
-def test_the_question_of_the_readme_has_its_answer(in_duckdb):
+def test_the_question_of_the_readme_has_the_printed_answer(in_duckdb):
     [(dialect, sql)] = SQL.findall(README.read_text("utf-8"))
 
     assert dialect == "DuckDB"
     assert [row[:2] + row[3:] for row in in_duckdb(sql)] == [("billing", "rejected", 2)]
 
 
-def test_a_view_of_a_users_own_session(spark, root):
+def test_a_user_can_create_the_view_in_a_session_of_their_own(spark, root):
     [statement] = re.findall(
         r"^<!-- a view of your own in Spark -->\n```sql\n(.*?)^```$",
         COOKBOOK.read_text("utf-8"),

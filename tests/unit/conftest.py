@@ -1,4 +1,4 @@
-"""Tables that are only looked at, made once for the tests of queries and of commands."""
+"""Read-only tables, made once for the tests of queries and of commands."""
 
 import pytest
 

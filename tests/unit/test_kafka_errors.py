@@ -1,4 +1,4 @@
-"""Why a client of librdkafka gets no answer."""
+"""The reason why a client of librdkafka gets no answer."""
 
 from confluent_kafka import KafkaError
 

@@ -21,7 +21,7 @@ def declared(channel, name):
     return names
 
 
-def test_document_001_what_cannot_be_routed_is_got_from_unrouted_the_rest_from_routed(
+def test_document_001_unroutable_messages_are_in_unrouted_and_the_others_in_routed(
     declared, channel, publisher
 ):
     publisher.publish(declared["my-direct"], "key2", b"test").result(WAIT_S)
@@ -35,7 +35,7 @@ def test_document_001_what_cannot_be_routed_is_got_from_unrouted_the_rest_from_r
     assert channel.get(declared["routed"]) is None
 
 
-def test_document_001_properties_are_carried_through(declared, channel, publisher):
+def test_document_001_properties_are_kept(declared, channel, publisher):
     properties = {"delivery_mode": 2, "message_id": "m"}
     publisher.publish(declared["my-direct"], "key2", b"x", properties, {"h": 1}).result(WAIT_S)
 
@@ -45,7 +45,9 @@ def test_document_001_properties_are_carried_through(declared, channel, publishe
     assert delivery.exchange == declared["my-direct"]
 
 
-def test_document_001_mandatory_and_immediate_carry_through(declared, channel, publisher):
+def test_document_001_mandatory_and_immediate_apply_to_alternate_exchanges(
+    declared, channel, publisher
+):
     by_alternate = publisher.publish(declared["my-direct"], "key2", b"routed", mandatory=True)
     nobody = publisher.publish(declared["my-direct"], "key1", b"nobody", immediate=True)
     assert by_alternate.result(WAIT_S) is None
@@ -59,9 +61,7 @@ def test_document_001_mandatory_and_immediate_carry_through(declared, channel, p
     assert [consumer.next(WAIT_S).body for _ in range(2)] == [b"routed", b"taken"]
 
 
-def test_document_000_an_alternate_exchange_by_policy_and_arguments_overrule_it(
-    channel, publisher, name
-):
+def test_document_000_arguments_override_an_alternate_exchange_by_policy(channel, publisher, name):
     exchange, alternate, other = name("my-direct"), name("my-ae"), name("other")
     unrouted, elsewhere = name("unrouted"), name("elsewhere")
     channel.declare_exchange(exchange, "direct")
@@ -99,7 +99,7 @@ def test_document_000_the_default_exchange_has_no_alternate(channel, publisher, 
     assert channel.get(unrouted) is None
 
 
-def test_document_000_the_chain_goes_on_until_it_ends_or_meets_itself(channel, publisher, name):
+def test_document_000_the_chain_continues_until_it_ends_or_repeats(channel, publisher, name):
     first, second, third, caught = name("first"), name("second"), name("third"), name("caught")
     for exchange, alternate in ((first, second), (second, third), (third, first)):
         channel.declare_exchange(exchange, "direct", arguments={"alternate-exchange": alternate})
@@ -114,9 +114,7 @@ def test_document_000_the_chain_goes_on_until_it_ends_or_meets_itself(channel, p
     assert channel.get(caught).body == b"at the third"
 
 
-def test_document_000_an_alternate_exchange_that_does_not_exist_is_a_warning_only(
-    channel, publisher, name
-):
+def test_document_000_a_missing_alternate_exchange_causes_only_a_warning(channel, publisher, name):
     exchange = name("my-direct")
     channel.declare_exchange(exchange, arguments={"alternate-exchange": name("nothing")})
 

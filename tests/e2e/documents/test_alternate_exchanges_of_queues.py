@@ -16,7 +16,7 @@ def alternate(channel, name):
     return exchange, queue
 
 
-def test_document_003_a_message_acquired_and_then_rejected_goes_there(
+def test_document_003_an_acquired_and_rejected_message_goes_to_the_alternate_exchange(
     channel, publisher, alternate, name
 ):
     exchange, unroutable = alternate
@@ -30,7 +30,7 @@ def test_document_003_a_message_acquired_and_then_rejected_goes_there(
     assert (arrived.body, arrived.x_death) == (b"rejected", [])
 
 
-def test_document_003_unacknowledged_messages_of_a_deleted_queue_go_there(
+def test_document_003_unacknowledged_messages_of_a_deleted_queue_go_to_the_alternate_exchange(
     channel, publisher, alternate, name
 ):
     exchange, unroutable = alternate
@@ -46,7 +46,7 @@ def test_document_003_unacknowledged_messages_of_a_deleted_queue_go_there(
     assert [each.body for each in channel.get_many(unroutable, 9)] == [b"acquired", b"ready"]
 
 
-def test_document_003_no_message_is_rerouted_a_second_time(channel, publisher, alternate, name):
+def test_document_003_a_message_is_rerouted_only_once(channel, publisher, alternate, name):
     exchange, unroutable = alternate
     first, second = name("first"), name("second")
     channel.declare_queue(first, arguments={"x-alternate-exchange": exchange})
@@ -78,7 +78,7 @@ def test_document_003_an_alternate_exchange_without_a_match_fails_over_to_its_ow
     assert get_when_there(channel, unroutable).body == b"fails over"
 
 
-def test_document_003_an_exchange_sends_its_alternate_what_no_binding_matches(
+def test_document_003_an_exchange_sends_unmatched_messages_to_its_alternate(
     channel, publisher, alternate, name
 ):
     exchange, unroutable = alternate

@@ -169,7 +169,7 @@ def test_document_002_if_an_entire_queue_expires_its_messages_are_not_dead_lette
     assert channel.queue_depth(dead_queue) == 0
 
 
-def test_document_002_a_policy_sets_it_and_the_queues_arguments_overrule_it(
+def test_document_002_the_queues_arguments_override_a_dead_letter_exchange_by_policy(
     channel, publisher, dead, name
 ):
     exchange, dead_queue = dead
@@ -192,7 +192,7 @@ def test_document_002_a_policy_sets_it_and_the_queues_arguments_overrule_it(
     channel.clear_policy("DLX")
 
 
-def test_document_002_the_key_foo_is_kept_unless_the_queue_says_bar(channel, publisher, dead, name):
+def test_document_002_the_key_foo_is_kept_unless_the_queue_sets_bar(channel, publisher, dead, name):
     exchange, dead_queue = dead
     source, plain, keyed = name("source"), name("plain"), name("keyed")
     channel.declare_exchange(source, "fanout")
@@ -222,9 +222,7 @@ def test_document_002_the_key_foo_is_kept_unless_the_queue_says_bar(channel, pub
     assert from_plain.headers["x-first-death-exchange"] == source
 
 
-def test_document_002_dead_letters_are_routed_by_all_keys_they_were_published_with(
-    channel, publisher, name
-):
+def test_document_002_dead_letters_are_routed_by_all_their_original_keys(channel, publisher, name):
     exchange, queue = name("direct"), name("work")
     by_key = {key: name(key) for key in ("foo", "copy", "hidden", "other")}
     channel.declare_exchange(exchange, "direct")
@@ -255,7 +253,7 @@ def test_document_002_a_cycle_without_a_rejection_drops_the_message(channel, pub
     assert channel.get(queue) is None
 
 
-def test_document_002_a_cycle_with_a_rejection_goes_on_and_counts(channel, publisher, name):
+def test_document_002_a_cycle_with_a_rejection_continues_and_is_counted(channel, publisher, name):
     work, waiting = name("work"), name("waiting")
     channel.declare_queue(
         work, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": waiting}
@@ -328,7 +326,7 @@ def test_document_002_declaring_needs_read_on_the_queue_and_write_on_the_exchang
         assert clerk.channel().declare_queue(queue, arguments=arguments).queue == queue
 
 
-def test_document_002_permissions_are_verified_when_the_queue_is_declared_and_not_later(
+def test_document_002_permissions_are_verified_only_when_the_queue_is_declared(
     channel, running_job, dead, name
 ):
     exchange, dead_queue = dead

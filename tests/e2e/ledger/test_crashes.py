@@ -103,7 +103,7 @@ def history(sizes):
 
 @settings(max_examples=12)  # each is a dozen lives of a process
 @given(batches, st.lists(st.integers(1, 40), max_size=4))
-def test_a_crash_between_any_two_steps_and_a_replay_end_in_the_same_tables(sizes, crashes):
+def test_a_crash_between_any_two_steps_and_a_replay_give_the_same_tables(sizes, crashes):
     with TemporaryDirectory() as folder:
         undisturbed, disturbed = a_place(Path(folder) / "one"), a_place(Path(folder) / "two")
         for batch_id, tables in history(sizes):
@@ -125,7 +125,7 @@ def test_a_crash_between_any_two_steps_and_a_replay_end_in_the_same_tables(sizes
             assert paths_of(disturbed, name) == paths_of(undisturbed, name)
 
 
-def test_every_single_step_of_a_batch_can_be_the_last(tmp_path):
+def test_a_batch_can_crash_after_any_of_its_steps(tmp_path):
     root = a_place(tmp_path / "undisturbed")
     tables = tables_of(0)
     whole = Steps(0)

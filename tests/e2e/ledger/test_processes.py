@@ -47,7 +47,7 @@ def assert_same(root, expected):
 
 
 @pytest.mark.long
-def test_a_process_killed_at_any_instant_and_started_again_ends_in_the_same_tables(tmp_path):
+def test_a_process_killed_at_any_instant_and_restarted_gives_the_same_tables(tmp_path):
     expected = expected_tables(tmp_path)
     chance = random.Random(4)
     root = a_place(tmp_path / "disturbed")
@@ -69,7 +69,7 @@ def test_a_process_killed_at_any_instant_and_started_again_ends_in_the_same_tabl
 
 
 @pytest.mark.long
-def test_three_drivers_at_once_leave_every_row_once(tmp_path):
+def test_three_concurrent_drivers_write_every_row_once(tmp_path):
     expected = expected_tables(tmp_path)
 
     finish(*[start(tmp_path / "shared") for _ in range(3)])

@@ -73,7 +73,7 @@ def test_spark_finds_rows_by_the_statistics_that_the_driver_wrote(spark, tmp_pat
     assert len(found.inputFiles()) == 1
 
 
-def test_the_driver_goes_on_after_spark_has_optimized_a_table(spark, tmp_path):
+def test_the_driver_continues_after_spark_has_optimized_a_table(spark, tmp_path):
     root = a_place(tmp_path)
     with Ledger(root) as ledger:
         commit_batches(ledger, root, range(3))

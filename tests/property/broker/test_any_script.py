@@ -52,7 +52,7 @@ def of(compat: str, **fields: object) -> ShardConfig:
     return msgspec.structs.replace(CONFIG, compat=compat, **fields)
 
 
-def test_with_tiny_pages_every_kind_of_page_comes_in_several():
+def test_with_tiny_pages_there_are_several_of_every_kind():
     """Else the properties below would see no paging."""
     broker = Broker(cut=True)
     with tiny_pages():
@@ -78,27 +78,27 @@ def test_every_copy_is_in_one_place_and_every_limit_holds_after_every_step(compa
 
 
 @given(script=scripts(), cuts=st.sets(st.integers(0, 70)), away_ms=st.sampled_from([0, 5, 50]))
-def test_the_same_holds_when_each_batch_has_an_instant_of_its_own(script, cuts, away_ms):
+def test_the_invariants_hold_if_each_batch_has_its_own_instant(script, cuts, away_ms):
     """Records after a batch's `now` take effect at `now`; time to live counts from it."""
     with low_limit():
         play(script, of("4.0", clock="wall", away_ms=away_ms), cuts=cuts, watch=Balance())
 
 
 @given(script=scripts())
-def test_the_same_holds_where_users_need_permissions(script):
+def test_the_invariants_hold_if_users_need_permissions(script):
     with low_limit():
         play(script, of("4.0", enforce_permissions=True), watch=Balance())
 
 
 @given(script=scripts(), lane=st.integers(0, 1))
-def test_the_same_holds_on_a_lane(script, lane):
+def test_the_invariants_hold_on_a_lane(script, lane):
     with low_limit():
         play(script, of("4.0", lanes=2, lane=lane), watch=Balance())
 
 
 @COMPAT
 @given(script=scripts(), data=st.data())
-def test_the_events_are_the_same_however_the_log_is_cut(compat, script, data):
+def test_the_events_do_not_depend_on_where_the_log_is_cut(compat, script, data):
     """And however small the pages are, with and without compiled topologies at hand."""
     last = len(script) - 1
     cuts = data.draw(st.sets(st.integers(0, last)) | st.just(set(range(last))), label="cuts")
@@ -116,7 +116,7 @@ def test_the_events_are_the_same_however_the_log_is_cut(compat, script, data):
 
 
 @given(script=scripts())
-def test_when_all_is_deleted_nothing_rests_but_the_topology(script):
+def test_after_deleting_everything_only_the_topology_is_left(script):
     ending = [
         *(commands.CloseChannel(channel=name) for name in (*CHANNELS, "drain")),
         *(commands.DeleteQueue(queue=name) for name in QUEUES),
@@ -133,7 +133,7 @@ def test_when_all_is_deleted_nothing_rests_but_the_topology(script):
 
 
 @given(script=scripts(), cuts=st.sets(st.integers(0, 80)))
-def test_a_batch_reports_what_is_resident(script, cuts):
+def test_a_batch_reports_its_resident_messages(script, cuts):
     with low_limit():
         played = play(script, cuts=cuts)
     shard = Shard(CONFIG, played.store)
@@ -148,7 +148,7 @@ def test_a_batch_reports_what_is_resident(script, cuts):
 
 @COMPAT
 @given(script=scripts())
-def test_no_message_leaves_more_than_its_limit_in_one_event(compat, script):
+def test_the_dead_letters_of_one_event_stay_below_the_limit(compat, script):
     """D11: dead letters born by one step or timer; twice the limit where two ways of dying meet."""
     with low_limit():
         play(script, of(compat), watch=Growth())

@@ -113,7 +113,7 @@ def configs(draw: st.DrawFn) -> JobConfig:
 
 
 @given(configs())
-def test_any_configuration_is_read_again_as_it_was_shown(config: JobConfig):
+def test_any_shown_configuration_is_read_back_unchanged(config: JobConfig):
     again = parse_config(show_config(config))
 
     assert again == config

@@ -74,7 +74,7 @@ def understood_or_malformed(read):
     maybe(short),
     maybe(foreign),
 )
-def test_headers_are_understood_or_malformed_and_nothing_else(values, channel, others):
+def test_headers_are_either_understood_or_malformed(values, channel, others):
     understood = understood_or_malformed(
         lambda: publish_headers((None, *values, channel), kafka_headers_table(others or ()))
     )
@@ -83,7 +83,7 @@ def test_headers_are_understood_or_malformed_and_nothing_else(values, channel, o
 
 
 @given(ops.map(str.encode), maybe(short), maybe(commands))
-def test_a_command_is_understood_or_malformed_and_read_again_is_the_same(op, vhost, value):
+def test_a_command_is_either_malformed_or_read_deterministically(op, vhost, value):
     record = understood_or_malformed(lambda: command_record(op, vhost, value))
 
     assert record is None or command_record(b"", vhost, record.value) == record
@@ -139,7 +139,7 @@ WITH_FOREIGN = {
 @example(rows=[WITH_FOREIGN, WITH_FOREIGN], compat="4.0")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=records, compat=st.sampled_from(["4.0", "3.10"]))
-def test_no_record_stops_the_stream_and_each_has_its_row(place, rows, compat):
+def test_no_record_stops_the_stream_and_each_has_a_row(place, rows, compat):
     first = next(OFFSETS)
     settings_ = task(place, compat)
     context = BatchContext(QUERY, first, 0, START_MS)

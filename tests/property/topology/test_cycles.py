@@ -81,7 +81,7 @@ def returns_over_its_alternate(vhost, arguments, queue, key):
 
 
 @given(topologies())
-def test_there_is_an_automatic_cycle_exactly_if_some_message_returns_to_where_it_died(definitions):
+def test_an_automatic_cycle_is_found_exactly_if_a_message_returns_to_its_queue(definitions):
     vhost, arguments = Vhost.from_definitions(definitions), arguments_of(definitions)
 
     cycles = automatic_cycles(vhost)
@@ -92,7 +92,7 @@ def test_there_is_an_automatic_cycle_exactly_if_some_message_returns_to_where_it
 
 
 @given(topologies())
-def test_there_is_an_alternate_cycle_exactly_if_a_rejected_message_may_return(definitions):
+def test_an_alternate_cycle_is_found_exactly_if_a_rejected_message_can_return(definitions):
     vhost, arguments = Vhost.from_definitions(definitions), arguments_of(definitions)
 
     cycles = alternate_cycles(vhost)
@@ -109,7 +109,7 @@ def test_there_is_an_alternate_cycle_exactly_if_a_rejected_message_may_return(de
 
 
 @given(topologies())
-def test_an_automatic_cycle_has_every_queue_once_and_each_lets_messages_expire(definitions):
+def test_an_automatic_cycle_lists_every_queue_once_and_each_has_automatic_deaths(definitions):
     arguments = arguments_of(definitions)
 
     for cycle in automatic_cycles(Vhost.from_definitions(definitions)):

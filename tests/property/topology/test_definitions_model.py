@@ -88,7 +88,7 @@ def read_or_refused(read, document):
 
 
 @given(st.dictionaries(names, sound_definitions(), min_size=1, max_size=3))
-def test_sound_definitions_come_back_from_their_own_export(vhosts):
+def test_valid_definitions_equal_their_loaded_export(vhosts):
     for definitions in vhosts.values():
         assert list(find_problems(definitions)) == []
 
@@ -127,7 +127,7 @@ objects = st.one_of(st.dictionaries(fields, plausible, max_size=6), json_values(
     json_values(),
     st.dictionaries(members, st.one_of(st.lists(objects, max_size=3), json_values()), max_size=5),
 ))  # fmt: skip
-def test_any_document_loads_or_every_problem_has_a_path_and_words(document):
+def test_any_document_loads_or_has_problems_with_paths_and_texts(document):
     loaded = read_or_refused(load_definitions, document)
 
     vhosts = loaded.vhosts if loaded else {}

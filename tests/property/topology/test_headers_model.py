@@ -58,7 +58,7 @@ def by_the_index(matcher, headers):
     st.one_of(st.none(), tables),
     st.data(),
 )
-def test_the_index_finds_what_the_rule_says_before_and_after_removals(compat, bound, headers, data):
+def test_the_index_agrees_with_the_rule_before_and_after_removals(compat, bound, headers, data):
     matcher = HeadersMatcher(compat)
     for binding in bound:
         matcher.add(binding)

@@ -83,7 +83,7 @@ def topologies(draw: st.DrawFn) -> Definitions:
 
 
 @given(topologies(), st.sampled_from(("4.0", "3.10")))
-def test_any_topology_can_be_linted_and_drawn_and_always_alike(definitions, compat):
+def test_any_topology_can_be_linted_and_drawn_deterministically(definitions, compat):
     first, again = (
         (lint(definitions, compat), mermaid(draw(definitions, compat)), dot(draw(definitions)))
         for _ in range(2)
@@ -95,7 +95,7 @@ def test_any_topology_can_be_linted_and_drawn_and_always_alike(definitions, comp
 
 
 @given(topologies())
-def test_dead_letters_with_a_key_of_their_own_are_called_lost_exactly_if_they_reach_nothing(
+def test_dead_letters_with_their_own_key_are_reported_lost_exactly_if_they_reach_no_queue(
     definitions,
 ):
     vhost = Vhost.from_definitions(definitions)
@@ -114,7 +114,7 @@ def test_dead_letters_with_a_key_of_their_own_are_called_lost_exactly_if_they_re
 
 
 @given(topologies())
-def test_every_step_of_a_cycle_is_a_way_that_messages_may_take(definitions):
+def test_every_step_of_a_cycle_is_possible(definitions):
     vhost = Vhost.from_definitions(definitions)
     settings = vhost.all_settings()
 

@@ -19,5 +19,5 @@ patterns = st.lists(st.one_of(alternatives, simple), min_size=1, max_size=3).map
 
 
 @given(patterns, st.text("ab.|]()", max_size=6))
-def test_a_pattern_finds_what_pythons_engine_finds(pattern, name):
+def test_a_pattern_matches_like_pythons_engine(pattern, name):
     assert Pattern(pattern).search(name) is (re.search(pattern, name) is not None)

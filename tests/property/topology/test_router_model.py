@@ -139,7 +139,7 @@ TestRouter = RouterMachine.TestCase
 
 
 @given(st.permutations([Binding("amq.topic", "q", "queue", key) for key in "abcde"]))
-def test_the_order_of_declaration_leaves_no_trace(bindings):
+def test_the_order_of_declaration_does_not_matter(bindings):
     router = Router()
     router.declare_queue("q")
     for binding in bindings:

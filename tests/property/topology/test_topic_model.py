@@ -50,7 +50,7 @@ def by_the_trie(matcher, keys):
     st.lists(routing_keys, min_size=1, max_size=3),
     st.data(),
 )
-def test_the_trie_finds_what_the_rule_says_before_and_after_removals(bound, keys, data):
+def test_the_trie_agrees_with_the_rule_before_and_after_removals(bound, keys, data):
     matcher = TopicMatcher()
     for binding in bound:
         matcher.add(binding)

@@ -12,7 +12,7 @@ tables = st.dictionaries(texts, amqp_values(), max_size=3)
 
 
 @given(tables)
-def test_a_table_comes_back_from_json_text_with_its_types(table):
+def test_a_table_read_from_its_json_text_has_the_same_types(table):
     text = json.dumps(table_to_json(table))
 
     assert table_key(table_from_json(json.loads(text))) == table_key(table)
@@ -21,7 +21,7 @@ def test_a_table_comes_back_from_json_text_with_its_types(table):
 @given(st.one_of(json_values(), st.fixed_dictionaries({"$bytes": json_values()}),
                  st.fixed_dictionaries({"$timestamp": json_values()}),
                  st.fixed_dictionaries({"$decimal": json_values()})))  # fmt: skip
-def test_any_json_is_a_value_or_refused_in_words(document):
+def test_any_json_is_a_value_or_refused_with_a_reason(document):
     try:
         value, complaint = from_json(document), "$"
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What `dlx bench chaos` calls a failure."""
+"""The findings of `dlx bench chaos`."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.bench.commands import chaos
 
 
 class NoKafka:
-    """Stands where the command starts one; nobody connects."""
+    """A place for the Kafka that the command starts; nothing connects to it."""
 
     bootstrap_servers = "127.0.0.1:1"
 

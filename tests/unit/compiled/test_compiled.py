@@ -1,4 +1,4 @@
-"""The compiled core: built from the very sources, equal to the plain one, never used when stale."""
+"""The compiled core has the outcomes of the plain one, and is never used when outdated."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The lower bound of what may still be in queues."""
+"""The lowest offset of any message that may still be in a queue."""
 
 import pytest
 

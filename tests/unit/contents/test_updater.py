@@ -1,4 +1,4 @@
-"""`queue_contents` is what the broker has in its queues."""
+"""`queue_contents` equals the contents of the broker's queues."""
 
 import shutil
 from pathlib import Path
@@ -32,14 +32,14 @@ COLUMNS = """
 
 
 def stored(root):
-    """The rows of the table, as the oracle has them."""
+    """The rows of the table, in the oracle's form."""
     tables = Tables(str(root))
     tables.view("queue_contents")
     return tables.rows(f"SELECT {COLUMNS} FROM queue_contents ORDER BY lane, copy_id")
 
 
 def read_through(root):
-    """What a query sees, however far the table is behind."""
+    """The rows that a query returns, even if the table is outdated."""
     tables = Tables(str(root))
     return tables.rows(f"SELECT {COLUMNS} FROM ({prepare_contents(tables)}) ORDER BY lane, copy_id")
 
@@ -175,7 +175,7 @@ def test_an_update_that_fails_before_its_commit_is_repeated(three_orders, monkey
 
 def test_the_second_of_two_concurrent_updates_is_abandoned(three_orders, monkeypatch):
     broker, recording = three_orders
-    commit = contents._commit  # noqa: SLF001 - the instant at which both are under way
+    commit = contents._commit  # noqa: SLF001 - the moment at which both run
     overtaken: list[ContentsUpdater] = []
 
     def late(*arguments):

@@ -1,4 +1,4 @@
-"""The demo's story on a broker in memory: its topology declared, its orders published."""
+"""The demo's topology and orders on a broker in memory."""
 
 from streaming.demo.order_process import TOPOLOGY, Order
 from streaming.protocol.command_json import parse_command
@@ -6,7 +6,7 @@ from tests.builders import Broker
 
 
 def staged(**config) -> Broker:
-    """A broker with the topology of the story."""
+    """A broker with the demo's topology."""
     broker = Broker(**config)
     for document in TOPOLOGY:
         assert broker.refusal(parse_command(document)) is None
@@ -14,7 +14,7 @@ def staged(**config) -> Broker:
 
 
 def send(broker: Broker, message: Order, **more) -> None:
-    """Publish a message of the story."""
+    """Publish one of the demo's messages."""
     broker.publish(
         message.exchange,
         message.routing_key,

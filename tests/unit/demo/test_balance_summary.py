@@ -1,4 +1,4 @@
-"""The balance in the demo's words, on tables that a broker in memory left."""
+"""The demo's summary of the balance, on tables of a broker in memory."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.unit.queries.recording import Recording
 
 @pytest.fixture
 def tables(tmp_path):
-    """Tables of a little story: an order acked, one rejected, one unacked; a quote expired."""
+    """Tables with an acked, a rejected and an unacked order, and an expired quote."""
     broker = staged(clock="event")
     recording = Recording(tmp_path, broker)
     recording.commit()
@@ -31,7 +31,7 @@ def tables(tmp_path):
 
 
 def words(drawn):
-    """The lines as (what, how many)."""
+    """The lines as (label, number)."""
     lines = list(balance_summary(drawn))
     assert len({len(line) for line in lines}) == 1, "the numbers stand below each other"
     return [tuple(line.rsplit(maxsplit=1)) for line in lines]

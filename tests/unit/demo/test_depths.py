@@ -1,4 +1,4 @@
-"""Depths followed event by event."""
+"""Queue depths, updated by every event."""
 
 from streaming.demo.depths import CopyEvent, Depth, Depths
 

@@ -1,4 +1,4 @@
-"""The story: what it declares can be declared, and its messages fare as it says."""
+"""The demo's order process: its topology is valid, and its messages take the documented ways."""
 
 from streaming.demo.order_process import (
     DASHBOARD_LENGTH,

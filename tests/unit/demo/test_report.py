@@ -1,4 +1,4 @@
-"""The report at the end, on tables that a broker in memory left."""
+"""The demo's final report, on tables of a broker in memory."""
 
 import shlex
 import subprocess
@@ -30,7 +30,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def directory(tmp_path):
-    """A demo's directory after an order was rejected and came back; a quote in a hurry expired."""
+    """A demo's directory with an order that was rejected and retried, and an expired quote."""
     broker = staged(clock="event")
     recording = Recording(tmp_path / "tables", broker)
     send(broker, order(16))

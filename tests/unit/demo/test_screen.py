@@ -1,4 +1,4 @@
-"""What is shown while the demo runs."""
+"""The screen of the running demo."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The shop against librdkafka's own mock of a cluster: what it writes, and what replies do."""
+"""The shop against librdkafka's mock cluster: its records, and the effects of replies."""
 
 import json
 import time
@@ -16,7 +16,7 @@ TIMEOUT_S = 20.0
 
 @pytest.fixture
 def cluster():
-    """A producer that holds a mock cluster with the three topics."""
+    """A producer with a mock cluster that has the three topics."""
     holder = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "", "log_level": 0})
     for topic in ("publishes", "commands", "outbound"):
         holder.produce(topic, b"")
@@ -61,7 +61,7 @@ def written(addresses, topic):
 
 
 def ops(addresses):
-    """How many commands of each kind the shop wrote."""
+    """The number of commands of each kind that the shop wrote."""
     records = written(addresses, "commands")
     return Counter(json.loads(record.value() or b"{}")["op"] for record in records)
 

@@ -1,4 +1,4 @@
-"""When the demo ends, with a job and a traffic that only play their parts."""
+"""The end of the demo, with stand-ins for the job and the traffic."""
 
 import io
 from types import SimpleNamespace

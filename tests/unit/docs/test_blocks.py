@@ -1,4 +1,4 @@
-"""Every code block of the README and of docs/ is checked; those that need no job, here."""
+"""Every code block of the README and of docs/ is checked; here, those that need no job."""
 
 import json
 import re
@@ -157,7 +157,7 @@ def test_the_wire_page_names_every_op_property_header_and_cause():
 
 
 def causes_of_quarantine():
-    """The causes that the code gives."""
+    """The causes in the code."""
     found = {"lost_in_kafka", "lost_topic"}
     for folder in ("protocol", "pipeline"):
         for file in (ROOT / "streaming" / folder).rglob("*.py"):

@@ -1,4 +1,4 @@
-"""`dlx docs` itself: what it runs, and where it refuses."""
+"""`dlx docs`: the programs that it runs, and its refusals."""
 
 import sys
 
@@ -12,7 +12,7 @@ ACTIONS = ("serve", "generate", "record", "measure")
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The programs that are started; each ends as `calls.status` says."""
+    """The programs that are started; each exits with `calls.status`."""
 
     class Calls(list[tuple[str, ...]]):
         status = 0

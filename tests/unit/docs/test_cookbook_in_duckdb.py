@@ -26,7 +26,7 @@ QUESTIONS = [
 def in_duckdb():
     """The tables and the view, as the page registers them."""
     with shop.sessions() as shell, chdir(shell.folder):
-        exec("".join(block.text for block in PYTHON), {})  # noqa: S102 (the page's own)
+        exec("".join(block.text for block in PYTHON), {})  # noqa: S102 - the code of the page
         yield duckdb
         duckdb.sql("DROP VIEW queued_messages")
         for name in TABLES:

@@ -1,4 +1,4 @@
-"""What is generated is as it would be generated now; `./dlx docs --generate` renews it."""
+"""Generated documentation is current; `./dlx docs --generate` renews it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Links lead somewhere: between pages, into pages, and in the built site."""
+"""No link is broken: between pages, within pages, and in the built site."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What code and tests refer to is defined in docs/: rules, decisions, sections, documents."""
+"""Rules, decisions, sections and documents that code and tests name are defined in docs/."""
 
 import re
 

@@ -35,7 +35,7 @@ def test_a_program_is_recorded_in_a_terminal(tmp_path):
 def test_a_picture_is_svg_with_the_lines_and_nothing_from_the_network():
     svg = picture([f"{RED}dead{PLAIN} letters"], "example")
 
-    assert ET.fromstring(svg).tag.endswith("svg")  # noqa: S314 (our own)
+    assert ET.fromstring(svg).tag.endswith("svg")  # noqa: S314 - made by this test
     assert "dead" in svg
     assert "@font-face" not in svg
 

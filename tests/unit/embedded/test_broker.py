@@ -1,4 +1,4 @@
-"""What the broker is told, what its files say, and where it listens."""
+"""The broker's properties, files and ports."""
 
 import os
 import socket

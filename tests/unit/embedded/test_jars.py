@@ -119,7 +119,7 @@ def test_partial_files_of_a_killed_download_are_removed(tmp_path):
 
 
 class Screen(io.StringIO):
-    """A terminal of which one can wait that something is shown."""
+    """A terminal on which a test can wait for a text."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Rows of the ledger's tables, small and plain."""
+"""Small rows of the ledger's tables."""
 
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ def a_batch_row(batch_id: int, *, query_id=QUERY, now_ms=None, **detail) -> Batc
 def publish(
     root: Place, name: str, table: pa.Table, *, partition=0, first=0, storage=None
 ) -> DataFile:
-    """Write rows as a data file; their ids name it."""
+    """Write rows as a data file named after their ids."""
     written = write_data_file(
         storage or root.below(name).storage(),
         TABLES[name],

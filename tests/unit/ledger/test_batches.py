@@ -1,4 +1,4 @@
-"""One row of kind batch for every batch that happened, found fast."""
+"""Every committed batch has one row of kind batch, which is found fast."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A message is found where it was put, or where it was moved to; never another in its place."""
+"""Bodies are found in their original or compacted file, and never mistaken for others."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def root(tmp_path):
 
 
 def store(root, *tables):
-    """Commit each table as a batch of its own; returns the paths of their files."""
+    """Commit each table as its own batch; returns the paths of their files."""
     writer = TableWriter(root, "messages")
     paths = []
     for table in tables:
@@ -35,7 +35,7 @@ def store(root, *tables):
 
 
 def joined(root):
-    """Join all files of the message store and remove the old ones."""
+    """Compact all files of the message store and remove the old ones."""
     place = root.below("messages")
     files = small_files(TABLES["messages"], ActiveFiles(load_table(place)))
     done = compact(place, TABLES["messages"], files)
@@ -154,7 +154,7 @@ def test_a_reader_with_a_loaded_table_notices_a_later_compaction(root):
     joined(root)
     reader = BodyReader(root, cache_bytes=0)
     first = reader.read(places(files, [(0, 1, 0, 1)])).to_pylist()
-    reader._groups.close()  # noqa: SLF001 - forget the open file, as after many others
+    reader._groups.close()  # noqa: SLF001 - close the file, as after many others
     files += store(root, messages(range(6, 9), batch_id=2))
     joined(root)
 
@@ -206,7 +206,7 @@ messages_asked = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_s
 
 @pytest.fixture(scope="module")
 def two_stores(tmp_path_factory):
-    """The same messages, once as written and once joined: three partitions of five messages."""
+    """Three partitions of five messages, as written or compacted."""
     stores = []
     for name in ("plain", "joined"):
         root = a_place(tmp_path_factory.mktemp(name))

@@ -1,4 +1,4 @@
-"""Columns as a batch collects them become the table that row-wise building would give."""
+"""Columns collected by a batch give the same table as rows."""
 
 import datetime as dt
 

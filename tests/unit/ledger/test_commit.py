@@ -1,4 +1,4 @@
-"""A batch is in a table once, whoever commits it and however often."""
+"""A batch is in a table once, even if it is committed repeatedly or by several drivers."""
 
 import json
 import threading

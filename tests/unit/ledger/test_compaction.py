@@ -1,4 +1,4 @@
-"""Compaction changes how rows are stored and nothing else, whoever writes at the same time."""
+"""Compaction only changes how rows are stored, even with concurrent writers."""
 
 import threading
 
@@ -149,7 +149,7 @@ def test_rows_without_a_later_column_are_compacted_with_null(root):
 
 
 def a_rewrite(root, name, group):
-    """The rows of a group in one file; what another engine would commit, or we would."""
+    """Commit the rows of a group as one file, like another engine or like dlx."""
     folder = local(root, "events").root
     pq.write_table(
         pa.concat_tables([pq.read_table(folder / file.path) for file in group]), folder / name

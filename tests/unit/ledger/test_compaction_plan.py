@@ -1,4 +1,4 @@
-"""Which files are joined: neighbours that are worth it, and no row too often."""
+"""The choice of files to compact: adjacent small ones, and no row too often."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A data file holds exactly the rows its name stands for, however often it is written."""
+"""A data file has exactly the rows of its batch and task, however often it is written."""
 
 import os
 import pickle
@@ -43,7 +43,7 @@ def test_the_description_of_a_data_file_has_what_the_driver_needs(tmp_path):
             "offset": ColumnRange(10, 13, 0),
         },
     )
-    assert pickle.loads(pickle.dumps(written)) == written  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(written)) == written  # noqa: S301 - pickled by this test
     assert msgspec.json.decode(msgspec.json.encode(written), type=DataFile) == written
 
 
@@ -84,7 +84,7 @@ def test_writing_the_same_rows_again_keeps_the_file(tmp_path):
 
     assert first == second
     assert (file.stat().st_ino, file.read_bytes()) == (before.st_ino, content)
-    assert file.stat().st_mtime >= before.st_mtime  # young again, for those who clean up by age
+    assert file.stat().st_mtime >= before.st_mtime  # its age restarts, for clean-ups by age
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -161,7 +161,7 @@ class VanishingStorage(LocalStorage):
 
 
 class VacuumedStorage(LocalStorage):
-    """Another driver's vacuum takes away the first file, before or after it is verified."""
+    """Another driver's vacuum deletes the first file, before or after it is verified."""
 
     at: str | None
 

@@ -1,4 +1,4 @@
-"""The fingerprint stands for the rows: for nothing less, and for nothing else."""
+"""The fingerprint depends on all rows and on nothing else."""
 
 import pyarrow as pa
 from hypothesis import given

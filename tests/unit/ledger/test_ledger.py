@@ -1,4 +1,4 @@
-"""Four tables, one batch, committed in order."""
+"""A batch is committed to four tables in order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A file appears whole or not at all, and is never replaced, wherever tables are kept."""
+"""A file appears completely or not at all, and is never replaced, in any storage."""
 
 import pickle
 
@@ -129,4 +129,4 @@ def test_the_repr_of_a_location_has_no_secrets():
     place = Place("s3://bucket/tables", {"AWS_SECRET_ACCESS_KEY": "password"})
 
     assert "password" not in repr(place)
-    assert pickle.loads(pickle.dumps(place)) == place  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(place)) == place  # noqa: S301 - pickled by this test

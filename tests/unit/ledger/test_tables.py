@@ -1,4 +1,4 @@
-"""The Delta tables have the columns and properties that a stream of small commits needs."""
+"""The Delta tables have the columns and properties for a stream of small commits."""
 
 import json
 import os

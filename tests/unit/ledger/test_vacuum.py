@@ -1,4 +1,4 @@
-"""What is removed was of no use to anybody; everything else stays."""
+"""Vacuum removes only files that no table, batch or queue needs."""
 
 import os
 
@@ -157,7 +157,7 @@ def test_a_file_is_removed_once_its_resident_messages_are_in_another(root):
 
 
 def with_a_row_lost(root):
-    """Three files joined into one, and of the joined file the row of offset 7 gone."""
+    """Three files compacted into one that lacks the row of offset 7."""
     paths = [
         commit(root, "messages", messages(range(5 * batch, 5 * batch + 5), batch_id=batch))
         for batch in range(3)

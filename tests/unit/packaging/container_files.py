@@ -1,4 +1,4 @@
-"""What Dockerfile, docker-compose.yml and .dockerignore say, read for the tests that judge it."""
+"""Readers of Dockerfile, docker-compose.yml and .dockerignore."""
 
 import fnmatch
 import re
@@ -21,7 +21,7 @@ def pinned(image):
 
 
 def instructions():
-    """The Dockerfile's, as (keyword, rest) with continued lines joined."""
+    """The instructions of the Dockerfile as (keyword, rest), with continued lines joined."""
     text = (CHECKOUT / "Dockerfile").read_text("utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
@@ -29,7 +29,7 @@ def instructions():
 
 
 def copies():
-    """What the image has from the checkout: (path in the checkout, path in the image)."""
+    """The files copied into the image: (path in the checkout, path in the image)."""
     for keyword, rest in instructions():
         if keyword == "COPY":
             *sources, target = rest.split()
@@ -47,7 +47,7 @@ def in_checkout(path):
 
 
 def is_sent_to_the_builder(path):
-    """Whether .dockerignore lets a path through: the last pattern that fits decides."""
+    """Whether .dockerignore admits a path; the last matching pattern decides."""
     sent = True
     for line in (CHECKOUT / ".dockerignore").read_text("utf-8").splitlines():
         pattern = line.removeprefix("!").removeprefix("**/")
@@ -60,7 +60,7 @@ def is_sent_to_the_builder(path):
 
 
 def mounts(service):
-    """Path in the container -> (what is mounted there, whether it is read-only)."""
+    """The mounts of a container by path: (source, whether it is read-only)."""
     parts = [each.split(":") for each in service.get("volumes", [])]
     return {target: (source, mode == ["ro"]) for source, target, *mode in parts}
 

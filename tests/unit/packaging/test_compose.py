@@ -1,4 +1,4 @@
-"""docker-compose.yml uses only what the project has.
+"""docker-compose.yml agrees with the project.
 
 These tests compare its Kafka settings with the embedded broker's, its commands with the command
 line, and its paths with each other. If Compose is installed, it must accept the file too.
@@ -36,7 +36,7 @@ KAFKA = SERVICES["kafka"]
 OURS = {name: each for name, each in SERVICES.items() if "build" in each}
 CONFIG = CHECKOUT / "docker" / "dlx.toml"
 KAFKA_PROGRAMS = {"/opt/kafka/bin/kafka-broker-api-versions.sh"}
-"""Of the distribution that the official image is made of."""
+"""The Kafka distribution of the official image."""
 
 
 def kafka_properties():

@@ -29,7 +29,7 @@ DECLARED_WITHOUT_AN_IMPORT = {
 
 
 def name_of(requirement):
-    """The package that a requirement names, in one spelling."""
+    """The normalised package name of a requirement."""
     (name,) = re.findall(r"^[\w.-]+", requirement)
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -60,7 +60,7 @@ def imported_modules(*folders):
 
 @cache
 def imported_packages(*folders):
-    """The packages that these modules belong to."""
+    """The packages of these modules."""
     packages = packages_distributions()
     return {
         name_of(packages[module][0]) if module in packages else f"no package has {module}"

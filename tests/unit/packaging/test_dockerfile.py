@@ -1,4 +1,4 @@
-"""The Dockerfile uses what the checkout has, pinned by hash; its program does not run as root."""
+"""The Dockerfile uses files of the checkout and pinned images, and does not run as root."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""How often `queue_contents` is updated off the path of the batches, and that it catches up."""
+"""`queue_contents` is updated at intervals, apart from the batches, and catches up."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ HALF_AN_HOUR_MS = 1_800_000
 
 
 class Counted:
-    """Counts the updates that `ContentsUpdater` is asked for; the first ones may fail."""
+    """Counts the updates of `ContentsUpdater`; the first ones may fail."""
 
     def __init__(self, monkeypatch, failures=0):
         self.asked = 0
@@ -72,7 +72,7 @@ def a_recording(root):
 
 
 def applied(root):
-    """The last batch that queue_contents knows of."""
+    """The last batch in queue_contents."""
     tables = Tables(str(root))
     try:
         [one] = progress(tables)

@@ -62,7 +62,7 @@ def test_blobs_are_merged_by_the_running_maximum_of_their_timestamps():
 
 
 def obvious_order(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """(partition, offset, time) in the order of D4, written to be obvious."""
+    """(partition, offset, time) in the order of D4, computed in the most obvious way."""
     ranked = []
     for partition, offset, at_ms in rows:
         before = [t for p, o, t in rows if p == partition and o <= offset]

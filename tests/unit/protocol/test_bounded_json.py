@@ -1,4 +1,4 @@
-"""JSON from outside: how deep it may be nested does not depend on who reads it."""
+"""The allowed depth of foreign JSON does not depend on its reader."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_text_that_is_no_json_is_refused(text):
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH, 500, 900])
 def test_reading_a_command_twice_gives_the_same(levels):
-    """Deep in other calls, Python cannot read what it could read outside of them."""
+    """In deeply nested calls, Python cannot read documents that it can read elsewhere."""
     value = b'{"op":"import_definitions","definitions":{"x":' + nested(levels) + b"}}"
 
     def read(calls: int) -> str:

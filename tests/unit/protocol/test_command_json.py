@@ -1,4 +1,4 @@
-"""Commands with an inner structure of their own, read from JSON; others are in test_steps."""
+"""Commands with nested members, read from JSON; test_steps.py has the others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Definitions inside an import command: as they are, or packed; what is wrong is named."""
+"""Definitions inside an import command: plain, packed, or refused with the reason."""
 
 import base64
 import gzip
@@ -89,7 +89,7 @@ WHOLE = gzip.compress(b"{}", mtime=0)  # test names are the same in every proces
     ],
 )
 def test_a_document_that_cannot_be_unpacked_is_a_malformed_record(value, what):
-    """Whatever it holds: a clear cause in `quarantine`, and nothing else happens."""
+    """It is quarantined with a clear cause, without any other effect."""
     document = {"op": "import_definitions", "definitions_gzip": value}
 
     with pytest.raises(MalformedRecordError) as refused:

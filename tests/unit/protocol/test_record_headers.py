@@ -129,7 +129,7 @@ def test_a_repeated_foreign_header_has_its_last_value():
 
 @pytest.mark.parametrize("step", [b"1", b"{}", b'{"op":"publish","a":1,"b":2}'])
 def test_the_cause_of_a_command_with_many_faults_is_short(step):
-    """A column of a file holds 2 GiB: what is said of a record stays small, whatever it holds."""
+    """A column of a file holds at most 2 GiB, so the cause of any record is short."""
     value = b'{"op":"check","steps":[' + b",".join([step] * 100_000) + b"]}"
 
     with pytest.raises(MalformedRecordError) as caught:

@@ -1,4 +1,4 @@
-"""The files in the checkpoint's folder: formats that stay, and errors for damaged ones."""
+"""The files of a checkpoint: stable formats, and errors for damaged ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""One job at a time has a checkpoint."""
+"""Only one job at a time can use a checkpoint."""
 
 import subprocess
 import sys

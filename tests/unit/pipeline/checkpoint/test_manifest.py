@@ -1,4 +1,4 @@
-"""The numbers in the manifest are given once and never change."""
+"""The numbers in the manifest are assigned once and never change."""
 
 from streaming.pipeline.checkpoint.manifest import (
     Manifest,

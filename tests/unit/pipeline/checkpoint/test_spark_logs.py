@@ -1,4 +1,4 @@
-"""Spark's own files in a checkpoint, read and changed."""
+"""Reading and changing Spark's files in a checkpoint."""
 
 import json
 import os

@@ -24,7 +24,7 @@ def opened(
 
 
 def has_run(path: Path, batch: int) -> None:
-    """What Spark writes: its query's id, the plan of a batch, and its end."""
+    """Write Spark's files: the query's id, the plan of a batch, and its end."""
     (path / "metadata").write_text(json.dumps({"id": OWN}))
     for folder in ("offsets", "commits"):
         (path / folder).mkdir()
@@ -89,7 +89,7 @@ def test_a_table_restored_to_an_older_state_is_refused(tmp_path):
     checkpoint.written.add(2, ("messages", "events"))
     checkpoint.written.add(4, ("events",))
     opened(tmp_path, (OWN,), 4, messages=2)
-    opened(tmp_path, (OWN,), 5, messages=5)  # killed before it was written down
+    opened(tmp_path, (OWN,), 5, messages=5)  # killed before it was recorded
 
     with pytest.raises(CheckpointError, match=r"table events is 3, but .* has written batch 4"):
         opened(tmp_path, (OWN,), 3, messages=2)

@@ -1,4 +1,4 @@
-"""The job's time when the wall clock is set back or forward, and when a batch runs again."""
+"""The job's time when the wall clock is set back or forward, and when a batch is repeated."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 
 
 class Clocks:
-    """The wall's clock and the monotonic one, moved by hand."""
+    """The wall clock and the monotonic clock, set by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall_ms, self.passed_ms = START_MS, 0
@@ -38,7 +38,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
 
 
 def a_clock(folder: Path, last_ms: int = 0, planned: int | None = None) -> JobClock:
-    """A job's clock at its start; Spark may have planned a batch by then."""
+    """A job's clock at its start, with or without a batch that Spark has planned."""
     if planned is not None:
         (folder / "offsets").mkdir(exist_ok=True)
         metadata = json.dumps({"batchTimestampMs": START_MS})

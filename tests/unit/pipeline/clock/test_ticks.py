@@ -15,7 +15,7 @@ from streaming.pipeline.record_sender import SendError
 
 
 class FakeSender:
-    """Counts what is written; the first flushes fail."""
+    """Counts the written records; the first flushes fail."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures

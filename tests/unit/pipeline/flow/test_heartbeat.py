@@ -1,4 +1,4 @@
-"""A failing heartbeat is logged once, for all topics together."""
+"""A failing heartbeat is logged once for all topics."""
 
 import logging
 

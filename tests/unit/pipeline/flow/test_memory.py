@@ -269,7 +269,7 @@ def test_a_mark_above_half_of_the_memory_causes_a_hint(fraction, is_advised):
     ("heap", "installed_bytes", "limit_bytes"),
     [
         ("2g", 64 * GIGABYTE, int(0.4 * 64 * GIGABYTE)),  # the fraction
-        ("2g", 4 * GIGABYTE, int(3.5 * GIGABYTE)),  # what idle processes may use
+        ("2g", 4 * GIGABYTE, int(3.5 * GIGABYTE)),  # the memory of idle processes
         ("2048m", 4 * GIGABYTE, int(3.5 * GIGABYTE)),
         ("2g", 2 * GIGABYTE, int(1.8 * GIGABYTE)),  # nearly the whole machine
     ],

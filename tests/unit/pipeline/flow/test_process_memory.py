@@ -19,7 +19,7 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 
 class Limits:
-    """Remembers the limits that were set."""
+    """Records the limits that are set."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -36,7 +36,7 @@ def limits() -> Limits:
 def flow(limits: Limits, detail: dict[str, Any] | None = None) -> FlowControl:
     stats: Any = SimpleNamespace(resident_bytes=0, mean_bytes=10.0)
     control = FlowControl(CONFIG, MARKS, detail or {}, stats)
-    control._limits = limits  # type: ignore[assignment]  # noqa: SLF001 - a query's, otherwise
+    control._limits = limits  # type: ignore[assignment]  # noqa: SLF001 - in a job, those of a query
     return control
 
 

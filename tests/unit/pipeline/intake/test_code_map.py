@@ -1,4 +1,4 @@
-"""Numbers by code, for columns of codes."""
+"""The map from codes to numbers, for columns of codes."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the terminal shows when Spark fails."""
+"""The terminal's output when Spark fails."""
 
 import io
 import logging

@@ -1,4 +1,4 @@
-"""What is left out of outbound records that are too large, and in which order (D11)."""
+"""The parts that outbound records omit if they are too large, and their order (D11)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The rows of `events` say the same as the broker's events read one by one."""
+"""The rows of `events` equal the broker's events read one by one."""
 
 from streaming.broker.events import Kind
 from streaming.pipeline.rows.events import KIND_NAMES, event_table
@@ -7,7 +7,7 @@ from tests.bench.core import Broker
 
 
 def test_every_event_has_its_own_actor_kind_queue_and_instant() -> None:
-    # A publish's dead letter or delivery belongs to whom it was handed, not to who published.
+    # The actor of a delivery or dead letter is its consumer, not the publisher.
     broker = Broker()
     depths = workload.Depths()
     broker.command(*workload.declarations(depths))

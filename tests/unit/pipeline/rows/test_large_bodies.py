@@ -1,4 +1,4 @@
-"""Bodies that do not fit into memory, or into one column, together."""
+"""Bodies that together exceed memory or the size of one column."""
 
 import os
 from contextlib import closing
@@ -186,7 +186,7 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
     ]
     tables = [pq.read_table(tmp_path / "quarantine" / file.path) for file in files]
     assert [n for table in tables for n in table["offset"].to_pylist()] == list(range(150))
-    assert run() == files  # a batch that is run again finds them
+    assert run() == files  # a repeated batch finds them
 
 
 def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):

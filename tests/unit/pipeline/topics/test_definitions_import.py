@@ -1,4 +1,4 @@
-"""The import commands that a job writes before everything else, and Kafka's limits."""
+"""The import commands that a job writes first, and Kafka's size limits."""
 
 import random
 

@@ -21,7 +21,7 @@ SOCKET = 104_857_600
 
 
 class FakeAdmin:
-    """Knows the settings of topics and of broker 1; what it may not tell or change is refused."""
+    """Has the settings of topics and of broker 1; can refuse to show or change them."""
 
     def __init__(self, topics: dict[str, int], socket: int = SOCKET, *, may_alter: bool = True):
         self.settings = {name: {"max.message.bytes": most} for name, most in topics.items()}

@@ -1,4 +1,4 @@
-"""Which inputs are trimmed, also when Kafka does not describe them at once."""
+"""The choice of inputs to trim, even if Kafka cannot describe them at first."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ COMMITTED = {"dlx.publishes": {"0": 100}, "dlx.commands": {"0": 100}}
 
 
 class FakeAdmin:
-    """Describes topics, or fails to at first; remembers what is deleted."""
+    """Describes topics, possibly only after a failure, and records deletions."""
 
     def __init__(self, retentions: dict[str, str], failures: int) -> None:
         self.retentions = retentions
