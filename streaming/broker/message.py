@@ -82,7 +82,8 @@ class DeathNote(NamedTuple):
 class Envelope:
     """Everything that routing and dead-lettering look at. Immutable; compared by identity.
 
-    It is not a msgspec struct, because pages store each envelope once (`encoding.py`).
+    A plain class, because pages store each envelope once (`encoding.py`): msgspec would encode a
+    struct or a dataclass in place.
 
     Attributes:
         exchange: the exchange last published (or dead-lettered) to.
