@@ -35,6 +35,7 @@ from streaming.pipeline.housekeeping import Housekeeping, retention
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings
 from streaming.pipeline.observe.failures import SparkLostError, wait_for_end
+from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.query import build_query
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats
@@ -170,6 +171,8 @@ class Job:
         )
         closing.callback(self._ticks.stop)
         closing.callback(trigger.stop)
+        faults = FaultWarnings()
+        closing.callback(faults.log_rest)
         batch = MicroBatch(
             checkpoint=checkpoint,
             ledger=ledger,
@@ -182,6 +185,7 @@ class Job:
             ticks=self._ticks,
             housekeeping=housekeeping,
             warnings=BrokerWarnings(),
+            faults=faults,
             on_batch=self._batch_done,
         )
         first_rows = flow.first_rows(spark, importing=is_importing)

@@ -21,6 +21,7 @@ from streaming.pipeline.clock.trigger import Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings
+from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.shard_stats import ShardStats
 from streaming.pipeline.task.context import set_batch_time
@@ -47,6 +48,7 @@ class MicroBatch:
     ticks: Ticks
     housekeeping: Housekeeping
     warnings: BrokerWarnings
+    faults: FaultWarnings
     on_batch: Callable[[BatchDone], None]
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
@@ -72,12 +74,14 @@ class MicroBatch:
             "gate": msgspec.to_builtins(self.flow.state),
             "lowest_resident": self.housekeeping.lowest_detail(),
             **reports.truncated_detail(),
+            **reports.fault_totals(),
             **totals(files),
         }
         committed = self.ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         self.loss.committed()
         self.checkpoint.written.add(batch_id, committed.tables)
         self.warnings.log(reports.shards)
+        self.faults.log(reports.faults())
         self.flow.apply()
         self.ticks.batch_done(reports.shards)
         self.housekeeping.batch_done(is_full=self.flow.state.cause == "above")

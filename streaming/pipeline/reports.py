@@ -1,8 +1,8 @@
 """What a batch's tasks report to the driver: files written, and the result of each shard."""
 
 import logging
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -33,6 +33,53 @@ class TruncatedRecord(msgspec.Struct, frozen=True):
     message: tuple[int, int, int] | None = None
 
 
+FaultKind = Literal["quarantined", "unroutable", "returned", "publish_errors"]
+
+FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
+
+MAX_FAULT_CAUSES = 50
+"""The most causes of one kind that a task distinguishes; a client may invent any number."""
+
+OTHER_CAUSES = "other causes"
+
+
+class FaultCount(msgspec.Struct, frozen=True):
+    """Publishes of a batch that did not reach a queue, or were not understood, for one cause.
+
+    Attributes:
+        place: the Kafka topic of quarantined records; else the vhost.
+        cause: of quarantined records; the exchange; or the text of the channel error.
+        example: the first one, for people.
+    """
+
+    kind: FaultKind
+    place: str
+    cause: str
+    count: int
+    example: str
+
+
+class FaultCounter:
+    """Counts faults by kind, place and cause."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[FaultKind, str, str], int] = {}
+        self._examples: dict[tuple[FaultKind, str, str], str] = {}
+
+    def add(self, kind: FaultKind, place: str, cause: str, example: Callable[[], str]) -> None:
+        """Count one; `example` describes it if it is the first."""
+        key = (kind, place, cause)
+        if key not in self._counts and len(self._counts) >= MAX_FAULT_CAUSES:
+            key = (kind, place, OTHER_CAUSES)
+        if key not in self._examples:
+            self._examples[key] = example()
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def counts(self) -> list[FaultCount]:
+        """Return what was counted, in the order of the first of each cause."""
+        return [FaultCount(*key, n, self._examples[key]) for key, n in self._counts.items()]
+
+
 class IntakeReport(msgspec.Struct, frozen=True):
     """The report of one task of the first stage.
 
@@ -42,6 +89,7 @@ class IntakeReport(msgspec.Struct, frozen=True):
 
     files: list[DataFile]
     seconds: dict[str, float]
+    faults: list[FaultCount] = []
 
 
 class ShardReport(msgspec.Struct, frozen=True):
@@ -53,6 +101,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         seconds: time spent unpacking, folding, writing rows, sending records, saving state.
         truncated: outbound records that were too large for their topic.
         warnings: details of the batch's WARNING events; a shard reports a limited number.
+        faults: publishes that no queue took, or that were refused.
     """
 
     shard: int
@@ -75,6 +124,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     seconds: dict[str, float]
     truncated: list[TruncatedRecord]
     warnings: list[dict[str, Any]] = []
+    faults: list[FaultCount] = []
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -82,6 +132,7 @@ class BatchDone(msgspec.Struct, frozen=True):
 
     Attributes:
         seconds: duration of each part; for parallel tasks, that of the slowest.
+        faults: how many publishes did not reach a queue or were not understood, by kind.
     """
 
     batch_id: int
@@ -90,6 +141,7 @@ class BatchDone(msgspec.Struct, frozen=True):
     records: int
     events: int
     seconds: dict[str, float]
+    faults: dict[str, int] = {}
 
 
 class Reports(NamedTuple):
@@ -98,6 +150,18 @@ class Reports(NamedTuple):
     files: list[DataFile]
     intake: list[IntakeReport]
     shards: list[ShardReport]
+
+    def faults(self) -> list[FaultCount]:
+        """Return the faults that all tasks counted."""
+        faults = [fault for task in self.intake for fault in task.faults]
+        return faults + [fault for shard in self.shards for fault in shard.faults]
+
+    def fault_totals(self) -> dict[str, int]:
+        """Return the number of faults of each kind, zero included."""
+        totals: dict[str, int] = dict.fromkeys(FAULT_KINDS, 0)
+        for fault in self.faults():
+            totals[fault.kind] += fault.count
+        return totals
 
     def truncated_detail(self) -> dict[str, Any]:
         """Log truncated outbound records, and return what the batch row says about them."""
@@ -133,7 +197,15 @@ class Reports(NamedTuple):
                 slowest[name] = round(max(duration, slowest.get(name, 0.0)), 4)
         records = sum(report.records for report in self.shards)
         events = sum(report.events for report in self.shards)
-        return BatchDone(batch_id, now_ms, self.shards, records, events, {**seconds, **slowest})
+        return BatchDone(
+            batch_id,
+            now_ms,
+            self.shards,
+            records,
+            events,
+            {**seconds, **slowest},
+            self.fault_totals(),
+        )
 
 
 _encoder = msgspec.msgpack.Encoder()

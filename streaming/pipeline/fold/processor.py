@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,13 @@ from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_
 from streaming.pipeline.fold.state_store import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.outbound.records import STORED
-from streaming.pipeline.reports import ShardReport, encode_report
+from streaming.pipeline.reports import (
+    FaultCount,
+    FaultCounter,
+    FaultKind,
+    ShardReport,
+    encode_report,
+)
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_tables
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
@@ -44,6 +51,13 @@ STATE_BYTES_PER_COPY = 64
 
 MAX_WARNINGS = 100
 """The most warnings that a shard reports per batch; the table `events` has all of them."""
+
+FAULTS: dict[int, FaultKind] = {
+    Kind.UNROUTABLE: "unroutable",
+    Kind.RETURNED: "returned",
+    Kind.PUBLISH_ERROR: "publish_errors",
+}
+"""The events that are faults of a publish."""
 
 _FOLDED = (
     *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),
@@ -128,6 +142,7 @@ class BrokerProcessor(StatefulProcessor):
             seconds=seconds,
             truncated=writer.truncated,
             warnings=warnings_of(batch.events),
+            faults=faults_of(batch.events, config.vhost),
         )
 
     def _write(
@@ -173,6 +188,30 @@ def fold(config: ShardConfig, store: SparkStateStore, records: Records) -> Batch
             document = read_json(commands[row].as_py())
             shard.command(at_ms, parse_command(document), actors[actor])
     return shard.finish()
+
+
+def faults_of(events: Events, vhost: str) -> list[FaultCount]:
+    """Return the publishes that no queue took, or that were refused."""
+    counter = FaultCounter()
+    kinds = events.kinds
+    for row, (message, envelope) in events.messages.items():
+        kind = FAULTS.get(kinds[row])
+        if kind is None:
+            continue
+        exchange, key = (
+            ("", "") if envelope is None else (envelope.exchange, envelope.routing_keys[0])
+        )
+        cause = events.details[row]["text"] if kind == "publish_errors" else exchange
+        counter.add(
+            kind,
+            vhost,
+            cause,
+            partial(
+                "message {}/{}/{} with the routing key {!r}".format,
+                *(message.topic_number, message.partition, message.offset, key),
+            ),
+        )
+    return counter.counts()
 
 
 def warnings_of(events: Events) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.intake.command_records import CommandRow, read_commands
 from streaming.pipeline.intake.header_columns import HEADER_BYTES, with_header_columns
 from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctHeaders
+from streaming.pipeline.reports import FaultCount
 from streaming.pipeline.rows.messages import MessageRows
 from streaming.pipeline.rows.quarantine import QuarantineRows
 from streaming.pipeline.shard_block import pack, record_table
@@ -64,6 +65,10 @@ class Intake:
     def close(self) -> list[DataFile]:
         """Write the remaining rows; return the descriptions of all files written."""
         return [*self._messages.close(), *self._quarantine.close()]
+
+    def faults(self) -> list[FaultCount]:
+        """Return the quarantined records by topic and cause."""
+        return self._quarantine.faults.counts()
 
     def blobs(self) -> list[tuple[int, bytes]]:
         """Return (grouping key, blob) of each shard that has records."""

@@ -46,7 +46,7 @@ def run_intake(
             "understand": understanding + packed - read,
             "write": time.perf_counter() - packed,
         }
-        rows.append((FILES_KEY, encode_report(IntakeReport(files, seconds))))
+        rows.append((FILES_KEY, encode_report(IntakeReport(files, seconds, intake.faults()))))
     if rows:
         keys, blobs = zip(*rows, strict=True)
         yield pa.record_batch(

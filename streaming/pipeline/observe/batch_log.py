@@ -6,14 +6,14 @@ from collections import Counter
 from typing import Literal
 
 from streaming.pipeline.flow.batch_size import GateState
-from streaming.pipeline.reports import BatchDone
+from streaming.pipeline.reports import FAULT_KINDS, BatchDone
 from streaming.pipeline.shard_stats import ShardStats
 
 
 def batch_line(
     done: BatchDone, stats: ShardStats, gate: GateState, clock: Literal["wall", "event"]
 ) -> str:
-    """Return JSON with rows, durations, resident messages, deaths by reason, lag and gate.
+    """Return JSON with rows, durations, resident messages, deaths by reason, faults, lag and gate.
 
     `lag_ms` is how far the job's time is behind the wall clock. With `clock = event`, that is the
     time of the batch's slowest shard; null if the batch had no shard.
@@ -36,6 +36,7 @@ def batch_line(
             "resident_bytes": stats.resident_bytes,
             "process_bytes": gate.process_bytes,
             "dead_letters": dict(sorted(deaths.items())),
+            **{kind: done.faults.get(kind, 0) for kind in FAULT_KINDS},
             "lag_ms": None if at_ms is None else max(0, time.time_ns() // 1_000_000 - at_ms),
             "gate": "open" if gate.open else "closed",
             "gate_cause": gate.cause,

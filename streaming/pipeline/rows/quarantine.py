@@ -1,11 +1,14 @@
 """Rows of `quarantine`: records that could not be understood, complete."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.data_file import DataFile
+from streaming.pipeline.reports import FaultCounter
 from streaming.pipeline.rows.amqp_columns import instants
 from streaming.pipeline.rows.rolling_files import RollingFiles
 from streaming.pipeline.task.context import BatchContext
@@ -19,16 +22,29 @@ Faults = list[tuple[int, MalformedRecordError]]
 
 
 class QuarantineRows:
-    """Collects and writes the malformed records of one task."""
+    """Collects and writes the malformed records of one task.
+
+    Attributes:
+        faults: the records by topic and cause.
+    """
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
         self._context = context
         self._files = RollingFiles(_SPEC, settings, context)
+        self.faults = FaultCounter()
 
     def add(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask, faults: Faults) -> None:
         """Add the faulty ones among some rows."""
         bad = rows.take(pa.array([index for index, _fault in faults], pa.int64()))
         count = bad.num_rows
+        partitions, offsets = bad["partition"].to_pylist(), bad["offset"].to_pylist()
+        for (_index, fault), partition, offset in zip(faults, partitions, offsets, strict=True):
+            self.faults.add(
+                "quarantined",
+                topic_name,
+                fault.cause,
+                partial("partition {}, offset {}: {}".format, partition, offset, fault.detail),
+            )
         columns = {
             "query_id": Constant(self._context.query_id),
             "batch_id": Constant(self._context.batch_id),

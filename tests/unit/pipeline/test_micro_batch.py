@@ -25,6 +25,7 @@ from streaming.pipeline.fold import processor
 from streaming.pipeline.intake import stage
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings
+from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.shard_stats import ShardStats
@@ -143,6 +144,7 @@ class Job:
             ticks=nothing,
             housekeeping=nothing,
             warnings=BrokerWarnings(),
+            faults=FaultWarnings(),
             on_batch=self.done.append,
         )
 
@@ -210,6 +212,31 @@ def test_a_missing_alternate_exchange_is_logged(job, caplog):
     for batch_id in (1, 2):
         job.run(batch_id, publish(b"body", exchange=b"orders", routing_key=b"nowhere"))
 
-    assert caplog.messages == [
-        "vhost '/': alternate exchange 'unrouted' of exchange 'orders' does not exist"
-    ]
+    found = [record.message for record in caplog.records if "broker_warnings" in record.name]
+    assert found == ["vhost '/': alternate exchange 'unrouted' of exchange 'orders' does not exist"]
+
+
+FAULTS = (
+    (b"{", [("dlx-op", b"get")]),
+    publish(b"lost", routing_key=b"nowhere"),
+    publish(b"back", routing_key=b"nowhere", flags=b"mandatory"),
+    publish(b"back", routing_key=b"nowhere", flags=b"mandatory"),
+    publish(b"refused", exchange=b"nosuch"),
+)
+
+
+def test_faults_are_counted_and_logged_when_they_begin(job, caplog):
+    caplog.set_level(logging.WARNING)
+
+    job.run(0, *FAULTS)
+    first = caplog.messages
+    job.run(1, *FAULTS)
+    job.run(2, DECLARE)
+
+    counts = {"quarantined": 1, "unroutable": 1, "returned": 2, "publish_errors": 1}
+    assert [done.faults for done in job.done] == [counts, counts, dict.fromkeys(counts, 0)]
+    detail = job.ledger.last_batch(QUERY).detail
+    assert {kind: detail[kind] for kind in counts} == dict.fromkeys(counts, 0)
+    assert len(first) == len(counts)
+    assert first == caplog.messages
+    assert ["topic log" in line and "(bad_json)" in line for line in first].count(True) == 1

@@ -1,0 +1,118 @@
+"""Warnings of records that go to quarantine, and of publishes that no queue takes.
+
+The first batch with such a fault is logged at once, with its place, cause, number and example.
+While it lasts, the log has one line per interval with the number since the last one.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+
+from streaming.pipeline.reports import OTHER_CAUSES, FaultCount, FaultKind
+
+REPEAT_S = 600
+"""A fault that lasts is logged again after this time, with the number since."""
+
+MAX_LINES = 20
+"""The most faults that are logged per batch."""
+
+MAX_EXAMPLE = 300
+"""The most characters of an example; the table has everything."""
+
+logger = logging.getLogger(__name__)
+
+_Key = tuple[FaultKind, str, str]
+
+
+class FaultWarnings:
+    """Logs the faults of batches: when they begin, and then once per interval."""
+
+    def __init__(self) -> None:
+        self._logged_s: dict[_Key, float] = {}
+        self._pending: dict[_Key, FaultCount] = {}
+
+    def log(self, faults: Iterable[FaultCount]) -> None:
+        """Count the faults of a batch, and log those that are due."""
+        for fault in faults:
+            key = (fault.kind, fault.place, fault.cause)
+            before = self._pending.get(key)
+            count = fault.count + (0 if before is None else before.count)
+            example = fault.example if before is None else before.example
+            self._pending[key] = FaultCount(*key, count, example)
+        now_s = time.monotonic()
+        self._log_due(now_s)
+        self._logged_s = {
+            key: at_s
+            for key, at_s in self._logged_s.items()
+            if key in self._pending or now_s - at_s < REPEAT_S
+        }
+
+    def log_rest(self) -> None:
+        """Log what was counted since the last lines; the job stops."""
+        self._log_due(float("inf"))
+
+    def _log_due(self, now_s: float) -> None:
+        due = [
+            fault
+            for key, fault in self._pending.items()
+            if key not in self._logged_s or now_s - self._logged_s[key] >= REPEAT_S
+        ]
+        for fault in due[:MAX_LINES]:
+            key = (fault.kind, fault.place, fault.cause)
+            logger.warning("%s", fault_line(fault, is_more=key in self._logged_s))
+        if len(due) > MAX_LINES:
+            rest = due[MAX_LINES:]
+            logger.warning(
+                "%d more faults with %d other causes are in the tables quarantine and events",
+                sum(fault.count for fault in rest),
+                len(rest),
+            )
+        for fault in due:
+            key = (fault.kind, fault.place, fault.cause)
+            del self._pending[key]
+            self._logged_s[key] = now_s
+
+
+def fault_line(fault: FaultCount, *, is_more: bool = False) -> str:
+    """Return a fault as a line of the log.
+
+    Args:
+        is_more: the fault was logged before, and this is the number since.
+    """
+    number = f"{fault.count:,} more" if is_more else f"{fault.count:,}"
+    one = fault.count == 1
+    records, publishes = ("record", "publish") if one else ("records", "publishes")
+    was = "was" if one else "were"
+    example = " ".join(fault.example.split())
+    if len(example) > MAX_EXAMPLE:
+        example = f"{example[:MAX_EXAMPLE]} ..."
+    cause = fault.cause
+    to = f"to {_exchange(cause)} in vhost {fault.place!r}"
+    match fault.kind:
+        case "quarantined":
+            return (
+                f"{number} {records} of topic {fault.place} {was} quarantined ({cause}). First: "
+                f"{example}. Look at them with `dlx quarantine list`, or in the table quarantine"
+            )
+        case "unroutable":
+            return (
+                f"{number} {publishes} {to} reached no queue and {was} dropped. First: {example}. "
+                "They are in the table events (kind unroutable); bind a queue, set an alternate "
+                "exchange, or publish with mandatory"
+            )
+        case "returned":
+            return (
+                f"{number} {publishes} {to} reached no queue and {was} returned to the publisher. "
+                f"First: {example}. They are in the table events (kind returned)"
+            )
+        case _:
+            return (
+                f"{number} {publishes} in vhost {fault.place!r} {was} refused: {cause}. First: "
+                f"{example}. They are in the table events (kind publish_error)"
+            )
+
+
+def _exchange(name: str) -> str:
+    if name == OTHER_CAUSES:
+        return "other exchanges"
+    return f"exchange {name!r}" if name else "the default exchange"
