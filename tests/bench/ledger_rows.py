@@ -1,8 +1,8 @@
-"""What a row costs: building, fingerprinting and writing a table, looking a body up.
+"""The cost of a row: building, fingerprinting and writing a table, and looking up a body.
 
     python -m tests.bench.ledger_rows [--rows 100000] [--body-bytes 200]
 
-Microseconds of CPU time a row, the best of several runs: what else the machine does matters little.
+It prints microseconds of CPU time per row, the best of several runs.
 """
 
 import argparse
@@ -32,7 +32,7 @@ QUERY = "bench"
 
 
 def cost(rows: int, work: Callable[[], object]) -> float:
-    """Microseconds of CPU a row."""
+    """Microseconds of CPU time per row."""
     best = float("inf")
     for _ in range(RUNS):
         started = time.process_time()
@@ -92,7 +92,7 @@ def places_of(file: DataFile, rows: Ints) -> Places:
 
 
 def measure_writing(root: Place, name: str, rows: int, bodies: pa.Array) -> DataFile:
-    """Say what a table's rows cost to write; the last file written."""
+    """Print the cost of writing a table's rows; return the last file."""
     schema = TABLES[name].schema
     columns = columns_of(name, rows, bodies)
     table = build_table(schema, columns, rows)
@@ -116,7 +116,7 @@ def measure_writing(root: Place, name: str, rows: int, bodies: pa.Array) -> Data
 
 
 def measure_lookups(root: Place, file: DataFile, label: str) -> None:
-    """Say what looking up bodies of a file costs."""
+    """Print the cost of looking up bodies of a file."""
     chance = np.random.default_rng(2)
     for which, asked in (
         ("every row in order", np.arange(file.rows)),
@@ -127,7 +127,7 @@ def measure_lookups(root: Place, file: DataFile, label: str) -> None:
 
 
 def measure_joining(root: Place, rows: int) -> None:
-    """Join all files of the message store, and remove the old ones."""
+    """Compact all files of the message store, and remove the old ones."""
     place, spec = root.below("messages"), TABLES["messages"]
     files = small_files(spec, ActiveFiles(load_table(place)))
     started = time.process_time()

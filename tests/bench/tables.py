@@ -1,4 +1,4 @@
-"""How long the commands take that query the tables, and how long `queue_contents` takes to keep.
+"""Measures the commands that query the tables, and updates of `queue_contents`.
 
     python -m tests.bench.tables [--messages 240000] [--resident 1000000] [--update 50000]
 

@@ -1,4 +1,4 @@
-"""Any Kafka client is a client: kafka-python and the wire page, nothing of ours, from end to end.
+"""Any Kafka client works as a client: kafka-python alone, following the documented wire format.
 
 Topics that exist already (Avro, Protobuf, JSON, text) are mapped by configuration alone. Each
 message dies once, so every header has come through two queues.
@@ -36,7 +36,7 @@ TEXT = "Käse; 3 Stück".encode("latin-1")
 
 
 class Sent(NamedTuple):
-    """A record as it was sent, and the routing key it stands for."""
+    """A sent record, and the routing key of its message."""
 
     topic: str
     body: bytes

@@ -16,7 +16,7 @@ NOWHERE = f"{LOOPBACK}:1"
 
 
 def run_script(name, *arguments):
-    """Exit status and lines on stdout of a script of the image."""
+    """Run a script of the image; return its exit status and the lines of stdout."""
     finished = subprocess.run(
         [sys.executable, str(CHECKOUT / "docker" / name), *map(str, arguments)],
         env={"PYTHONPATH": str(CHECKOUT), "HOME": str(Path.home())},

@@ -1,4 +1,4 @@
-"""dlx demo as a user runs it: a real Kafka, Spark and Delta; interrupted, continued, finished."""
+"""`dlx demo` on real Kafka, Spark and Delta: interrupted, continued, finished."""
 
 import re
 import signal
@@ -18,11 +18,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 MARK = "DLX_TEST_DEMO"
 PATIENCE_S = 240
 STAYS_S = 2
-"""How long a test watches that a process does not end."""
+"""How long a test verifies that a process does not end."""
 
 
 class Demo:
-    """`dlx demo` in a process of its own, on one directory.
+    """`dlx demo` as a process on one directory.
 
     Every process that it starts inherits an environment variable, by which leftovers are found.
     """
@@ -52,7 +52,7 @@ class Demo:
         return found
 
     def end(self) -> None:
-        """End what a failed test left."""
+        """End the processes that a failed test left."""
         for process in psutil.process_iter():
             try:
                 if process.environ().get(MARK) == self.mark:
@@ -69,7 +69,7 @@ def demo(tmp_path):
 
 
 def numbers(said):
-    """The balance sheet: what -> how many."""
+    """The numbers of the balance summary by label."""
     sheet = said[said.index("\nBalance\n") : said.index("\nWhere everything is\n")]
     rows = re.findall(r"^ +(\S.*?)  +([\d,]+)$", sheet, re.MULTILINE)
     return {what: int(count.replace(",", "")) for what, count in rows}

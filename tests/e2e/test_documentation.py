@@ -1,6 +1,6 @@
 """The sessions and Python programs of the README and of docs/, page by page against one job.
 
-`./dlx docs --record` runs this with DLX_RENEW_DOCS=1: then the pages get what was printed.
+`./dlx docs --record` runs this with DLX_RENEW_DOCS=1, which writes the output into the pages.
 """
 
 import os
@@ -40,12 +40,12 @@ PRINTED = {
     ),
     "README.md": ("rejected\n",),
 }
-"""What the programs of a page print, one after the other."""
+"""The output of a page's programs, in order."""
 
 
 @pytest.fixture(scope="module")
 def folder(running_job):
-    """The folder of the job, as the pages have it: dlx.toml, tables, and the examples beside it."""
+    """The folder of the job, as on the pages: dlx.toml, tables and examples."""
     home = running_job.root
     (home / "dlx.toml").write_text(show_config(running_job.config))
     shutil.copytree(ROOT / "examples", home.parent / "examples", dirs_exist_ok=True)
@@ -77,7 +77,7 @@ def test_a_block_does_what_the_page_shows(block, folder, shell, running_job):
 
 
 def run_python(program, folder):
-    """What a program prints, run as a user would; it may wait longer for the job."""
+    """Run a program like a user, but with longer timeouts; return its output."""
     patient = program.replace(
         "Connection.from_config(", "Connection.from_config(timeout_s=120, file="
     )
@@ -102,7 +102,7 @@ def forget_queues(running_job):
 
 
 def current(block):
-    """A block where it stands now: blocks above it may have been renewed."""
+    """The block at its current position; renewed blocks above it may have moved it."""
     return next(
         each
         for each in all_blocks()

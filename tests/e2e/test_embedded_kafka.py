@@ -1,4 +1,4 @@
-"""The embedded Kafka as a user meets it: real jars, a real JVM, real crashes."""
+"""The embedded Kafka with real jars, a real JVM and real crashes."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ BIG = b"x" * (9 * 1024 * 1024)
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """A broker of the test's own, for it to end; not started."""
+    """A broker that only this test uses and stops; not started."""
     kafka = EmbeddedKafka(tmp_path / "kafka")
     yield kafka
     kafka.stop()
@@ -38,7 +38,7 @@ def make_topic(kafka: EmbeddedKafka, name: str) -> None:
 
 
 def write(kafka: EmbeddedKafka, topic: str, *bodies: bytes) -> None:
-    """Write bodies, one transaction for all."""
+    """Write bodies in one transaction."""
     producer = Producer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -75,7 +75,7 @@ def read(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
 
 
 def runs(process_id: int) -> bool:
-    """Whether a process lives; a zombie does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

@@ -20,11 +20,11 @@ from tests.recordings import recorded_scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = 14
-"""One recording of so many is in the sample that is always played: about 40 of them."""
+"""The sample that is always played has one of this many recordings: about 40."""
 
 
 def differing(scenarios, outcomes, compat):
-    """The scenarios that ended otherwise than on the core: with both outcomes."""
+    """The scenarios whose outcome differs from the core's, with both outcomes."""
     pairs = zip(scenarios, outcomes, strict=True)
     on_core = [(scenario.id, outcome, play(scenario, compat)) for scenario, outcome in pairs]
     return [each for each in on_core if each[1] != each[2]]
@@ -32,7 +32,7 @@ def differing(scenarios, outcomes, compat):
 
 @pytest.fixture
 def pipeline(tmp_path, embedded_kafka):
-    """A function that makes a run of its own: topics, checkpoint, tables."""
+    """A function that starts a separate run with its own topics, checkpoint and tables."""
 
     def make(scenarios, compat):
         name = f"simulate-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""Flow control after the job was killed with a closed gate: it is closed again at once."""
+"""After a job was killed with a closed gate, the restarted job closes it at once."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -22,7 +22,7 @@ QUIET_S = 2.0
 
 
 class Load:
-    """So many bytes of bodies against a mark."""
+    """A number of bytes of bodies, and a smaller high mark."""
 
     def __init__(self, root: Path, servers: str, mark_bytes: int, half_bytes: int) -> None:
         self.mark_bytes = mark_bytes
@@ -38,7 +38,7 @@ class Load:
         return sum(self.counts.values())
 
     def watch(self) -> bool:
-        """Take in what the batches said so far; True for use in a condition."""
+        """Collect the figures of the batches so far; True, for use in a condition."""
         job = self.pipeline.job
         assert job is not None
         self.most_bytes = max(self.most_bytes, job.shards.resident_bytes)
@@ -71,14 +71,14 @@ class Load:
         self.pipeline.until(lambda: self.watch() and not job.gate_state.open)
 
     def stays_closed(self) -> None:
-        """Nothing is read while it is closed, whatever waits."""
+        """While the gate is closed, no waiting publishes are read."""
         before = self.read()
         until = time.monotonic() + QUIET_S
         self.pipeline.until(lambda: self.watch() and time.monotonic() > until)
-        assert self.read() <= before + 20_000  # a batch may have been on its way
+        assert self.read() <= before + 20_000  # a batch may have been running
 
     def drain(self) -> None:
-        """A consumer takes everything, and what waits in Kafka after it."""
+        """A consumer drains the queue, then the publishes that wait in Kafka."""
         self.pipeline.command(
             op="consume", queue="work", channel="w", auto_ack=True, **{"as": "drain"}
         )
@@ -89,7 +89,7 @@ class Load:
 
 
 def batch_details(pipeline: Pipeline) -> list[tuple[str]]:
-    """What the batch rows say, batch by batch."""
+    """The figures of the batch rows, batch by batch."""
     return pipeline.query(
         "events", "max(detail) filter (where kind = 'batch')", "batch_id", "batch_id"
     )
@@ -140,7 +140,7 @@ def test_the_high_mark_bounds_resident_messages_and_nothing_is_lost(load, spark,
     assert load.gates[-1]
     gates = [json.loads(text)["gate"] for (text,) in batch_details(pipeline)]
     for before, after in pairwise(gates):
-        if after["open"] != before["open"]:  # never inside the band
+        if after["open"] != before["open"]:  # never between the marks
             resident, marks = after["resident_bytes"], pipeline.job.marks
             assert resident < marks.low_bytes if after["open"] else resident > marks.high_bytes
     notices = pipeline.outbound(2, "flow")

@@ -25,12 +25,12 @@ COMMAND_BYTES = 4_000_000
 BODY_BYTES = 60_000
 CC = [f"{number:02}-{'k' * 200}" for number in range(60)]
 HOPS = 110
-"""Each adds the CC keys to x-death: more than an outbound record may have."""
+"""Each death adds the CC keys to x-death, which then exceeds the limit of outbound records."""
 
 
 @pytest.fixture
 def pipeline(tmp_path: Path, embedded_kafka: Any) -> Iterator[Pipeline]:
-    """A job whose outbound topic was made by somebody else, for small records."""
+    """A job whose outbound topic was created by another program, for small records."""
     servers = embedded_kafka.bootstrap_servers
     pipeline = Pipeline(
         tmp_path,
@@ -76,7 +76,7 @@ def limit(pipeline: Pipeline, change: int | None = None) -> int:
 
 
 def long_chain() -> dict[str, Any]:
-    """Queues in each of which a message dies at once, one after the other, and `last`."""
+    """A chain of queues in which a message dies at once, ending in `last`."""
     names = [f"hop-{number}" for number in range(HOPS)]
     targets = [*names[1:], "last"]
     queues = [
@@ -136,7 +136,7 @@ def test_a_delivery_with_a_history_too_long_for_its_topic_is_truncated(pipeline,
 
 
 def cut_records(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What the batch rows say about truncated records."""
+    """The numbers of truncated records in the batch rows."""
     rows = pipeline.query(
         "events", "detail", "batch_id", "detail, kind, batch_id having kind='batch'"
     )

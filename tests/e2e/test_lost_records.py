@@ -19,7 +19,7 @@ ROWS = 'partition, "offset", end_offset, cause, detail'
 
 
 class Foreign:
-    """A job on a foreign topic, and the means to damage that topic."""
+    """A job on a foreign topic, and methods that damage that topic."""
 
     def __init__(self, root: Path, servers: str, topic: str, **settings: Any) -> None:
         mapping = TopicMapping(exchange="", routing_key="work")
@@ -52,7 +52,7 @@ class Foreign:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
-                return False  # the old one is not quite deleted yet
+                return False  # the old topic is not deleted completely yet
             return True
 
         wait_until(is_made)
@@ -84,7 +84,7 @@ def test_a_gap_is_refused_by_range_and_accepted_on_request(foreign, spark):
     pipeline.until(lambda: pipeline.query("quarantine", "1", "1"))
     pipeline.stop()
     foreign.write(b"there 6")
-    pipeline.start(spark)  # nothing is asked a second time
+    pipeline.start(spark)  # the acceptance is not repeated
     pipeline.until(lambda: pipeline.resident() == 4)
 
     detail = f"lost in Kafka, accepted with --accept-loss: topic {foreign.topic!r}, partition 0: "

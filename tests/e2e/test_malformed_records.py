@@ -1,4 +1,4 @@
-"""Malformed records of every kind, one to one with good ones: all are found, nothing is lost."""
+"""Malformed records of every kind among as many good ones: all are found, nothing is lost."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ MOST_BODY_BYTES, MOST_HEADER_BYTES = 4_000, 2_000
 
 
 class Bad(NamedTuple):
-    """A malformed record and what `quarantine` calls it."""
+    """A malformed record, and its cause in `quarantine`."""
 
     cause: str
     value: bytes | None
@@ -69,7 +69,7 @@ KINDS = [
     command("bad_command", json.dumps({"op": "renew", "channel": "c" * 256}).encode()),
     command("bad_command", b'{"op": "declare_queue", "queue": {"name": "q", "arguments": 1}}'),
     command("not_utf8", b"{}", b"\xff"),
-    # about as deep as Python can read: where it arrives, perhaps, but not in the fold
+    # about as deep as Python can read: perhaps in the first stage, but not in the fold
     *(
         command(
             "bad_json",

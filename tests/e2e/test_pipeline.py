@@ -1,4 +1,4 @@
-"""The job on real Kafka, Spark and Delta: what goes in comes out and is in the tables."""
+"""The job on real Kafka, Spark and Delta: its outbound records and tables."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ def test_a_job_without_any_event_starts_again(pipeline, spark):
 
 
 def publishes(pipeline: Pipeline) -> int:
-    """How many publishes the batches so far have read."""
+    """The number of publishes that the batches have read."""
     return sum(report.publishes for batch in pipeline.batches for report in batch.reports)
 
 

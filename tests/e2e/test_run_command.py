@@ -1,4 +1,4 @@
-"""`dlx run` as an operator uses it: it runs, stops cleanly, and explains what it refuses."""
+"""`dlx run` runs, stops cleanly, and explains its refusals."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ class RunCommand:
         self.text = self.run.file.read_text()
 
     def start(self, reads: int) -> None:
-        """Start it, publish one message, and wait until it has read so many."""
+        """Start the job, publish one message, and wait until it has read a number of messages."""
         before = len(self.run.batches())
 
         def read(what: str) -> int:
@@ -37,7 +37,7 @@ class RunCommand:
 
         self.run.start()
         records = read("records")
-        assert records  # it says that it runs when a batch has shown it
+        assert records  # it reports a running job after its first batch
         self.pipeline.command(op="declare_queue", queue={"name": "work"})
         self.pipeline.producer.flush()
         self.run.until(lambda: read("records") > records)
@@ -46,7 +46,7 @@ class RunCommand:
         self.run.until(lambda: read("publishes") >= reads)
 
     def stop(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group, as a terminal and `timeout` do; it ends well."""
+        """Send a signal to the process group, like a terminal; the job must end with success."""
         self.run.stop(number, group=True)
         assert self.last_words().endswith("stopped; run the same command to resume")
 
@@ -55,7 +55,7 @@ class RunCommand:
         return str(self.run.log.read_text().splitlines()[-1])
 
     def refusal(self, capsys: Any, monkeypatch: Any, *changes: tuple[str, str]) -> str:
-        """What it says when it does not start, with texts of the file replaced."""
+        """The output of a refused start, with some texts of the file replaced."""
         text = self.text
         for old, new in changes:
             assert old in text
@@ -118,7 +118,7 @@ def test_dlx_run_refuses_a_mismatch_and_resumes(tmp_path, embedded_kafka, capsys
     assert 'job.compat: was "4.0", now "3.10"' in unfinished
 
     try:
-        job.start(2)  # the batch whose end was lost runs again
+        job.start(2)  # the batch whose end was lost is repeated
         job.stop(signal.SIGINT)
     finally:
         job.run.kill()

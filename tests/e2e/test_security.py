@@ -1,6 +1,6 @@
-"""A Kafka that asks for TLS and a password: job and clients log on, and the secret stays secret.
+"""A Kafka with TLS and passwords: job and clients log on, and the secrets appear nowhere.
 
-It has ACLs as well, which the job and most clients are above, and one client is not.
+It also has ACLs. The job and most clients are superusers; one client is not.
 """
 
 import time
@@ -39,14 +39,14 @@ from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S
 
-PASSWORD = "hunter2-is-not-the-word"  # noqa: S105 (of a broker that lives for a minute)
+PASSWORD = "hunter2-is-not-the-word"  # noqa: S105 - of a broker that runs for a minute
 VARIABLE = "DLX_TEST_PASSWORD"
 TENANT = "tenant"
 BODY = b"over a private line"
 
 
 class SecureKafka:
-    """A broker with a listener SASL_SSL, and the settings of who may use it."""
+    """A broker with a SASL_SSL listener, and the settings of its users."""
 
     def __init__(self, root: Path) -> None:
         authority = trustme.CA()
@@ -94,7 +94,7 @@ class SecureKafka:
         )
 
     def allow(self, topic: str, *operations: AclOperation) -> None:
-        """Let the tenant do so with a topic."""
+        """Allow the tenant an operation on a topic."""
         what = ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{TENANT}", "*"
         rules = [AclBinding(*what, each, AclPermissionType.ALLOW) for each in operations]
         admin = AdminClient({"bootstrap.servers": self.plain})
@@ -122,7 +122,7 @@ class Command:
         return Connection.from_config(self.run.file, environ=environ, timeout_s=timeout_s)
 
     def tenant(self) -> Address:
-        """Where a client is that logs on as somebody for whom ACLs count."""
+        """The configuration of a client whose user is subject to ACLs."""
         address = address_of(self.config, environ={VARIABLE: PASSWORD})
         kafka = {**address.kafka, "sasl.username": TENANT}
         return msgspec.structs.replace(address, kafka=kafka)
@@ -136,7 +136,7 @@ def command(tmp_path: Path, secure: SecureKafka) -> Iterator[Command]:
 
 
 def contents(root: Path) -> Iterator[tuple[str, bytes]]:
-    """Everything a job has written, by file; what tables hold as their rows."""
+    """All files of a job with their contents; for tables, their rows."""
     for path in sorted(root.rglob("*")):
         if path.is_file():
             yield str(path), path.read_bytes()
@@ -146,14 +146,14 @@ def contents(root: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def works_without_the_heartbeat(address: Address, secure: SecureKafka) -> None:
-    """Its topic is hidden by an ACL at first; then it may be seen, and still not be read."""
+    """An ACL first hides the topic from the tenant, then shows it without allowing to read it."""
     for topic in (address.publishes, address.commands):
         secure.allow(topic, AclOperation.DESCRIBE, AclOperation.WRITE)
     secure.allow(address.outbound, AclOperation.DESCRIBE, AclOperation.READ)
     with Connection(address, timeout_s=WAIT_S) as hidden:
         secure.allow(address.alive, AclOperation.DESCRIBE)
         with Connection(address, timeout_s=WAIT_S) as seen:
-            time.sleep(SILENT_S + 1)  # longer than a heartbeat that was read may be silent
+            time.sleep(SILENT_S + 1)  # longer than the pause allowed between heartbeats
             for connection in (hidden, seen):
                 assert connection.outage == ""
                 connection.publisher().publish("", "work", BODY).result(WAIT_S)

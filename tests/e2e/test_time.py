@@ -1,4 +1,4 @@
-"""Time with `clock = wall`: deadlines with no traffic, wrong clocks, an outage (D4)."""
+"""Time with `clock = wall`: deadlines without traffic, wrong clocks, an outage (D4)."""
 
 import time
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def test_deadlines_fire_without_traffic_and_despite_changed_clocks(pipeline, spa
     time.sleep(QUIET_S)  # the batch of the last message ends
     batches = len(pipeline.batches)
     time.sleep(QUIET_S)
-    assert len(pipeline.batches) == batches  # an idle job runs none
+    assert len(pipeline.batches) == batches  # an idle job runs no batches
 
 
 def test_after_an_outage_no_message_of_the_backlog_has_expired(pipeline, spark):
@@ -119,7 +119,7 @@ def test_a_clock_set_back_by_an_hour_delays_no_deadline(pipeline, spark, monkeyp
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() - HOUR_NS)
     one_expires(1)
     pipeline.stop()
-    pipeline.start(spark)  # and one that starts with the wrong clock knows the time, too
+    pipeline.start(spark)  # a job that starts with the wrong clock knows the time, too
     one_expires(2)
     monkeypatch.setattr(time, "time_ns", real_ns)
     one_expires(3)

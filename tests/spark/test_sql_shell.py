@@ -1,4 +1,4 @@
-"""`dlx sql` as a user meets it: a program of its own, with Spark's shell inside."""
+"""`dlx sql` as a program, with Spark's shell inside."""
 
 import os
 import subprocess

@@ -8,7 +8,7 @@ from tests.fixtures.waiting import WAIT_S
 
 @pytest.fixture
 def declared(channel, name):
-    """Both documents' example: my-direct with the alternate my-ae, queues routed and unrouted."""
+    """The example of both documents: my-direct with the alternate my-ae, and two queues."""
     names = {word: name(word) for word in ("my-direct", "my-ae", "routed", "unrouted")}
     channel.declare_exchange(
         names["my-direct"], "direct", arguments={"alternate-exchange": names["my-ae"]}

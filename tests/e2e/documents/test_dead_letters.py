@@ -37,7 +37,7 @@ def until_depth(channel, queue, depth):
 
 
 class CountingConsumer:
-    """Counts deliveries by their text, as the article's does; its latch ends `start_consuming`."""
+    """Counts deliveries by their text, like the article's; its latch ends `start_consuming`."""
 
     def __init__(self, channel, stats):
         self.channel = channel
@@ -73,11 +73,11 @@ def test_document_004_should_move_message_to_dlx_because_of_rejecting(
 
 @pytest.fixture
 def expired_message(queues_of_004, channel, publisher):
-    """A message that expired in Consumer_1 before that queue had a consumer; nobody counted it."""
+    """A message that expired in Consumer_1 before that queue had a consumer."""
     message = "Test_300_ms"
     stats: dict[str, int] = {}
     publisher.publish(EXCHANGE, DIRECT_EXC_KEY, message, {"expiration": "300"}).result(WAIT_S)
-    time.sleep(0.55)  # the article's: the message expires before anybody consumes
+    time.sleep(0.55)  # from the article: the message expires before it is consumed
     channel.consume(CONSUMER_QUEUE_1, CountingConsumer(channel, stats), auto_ack=True)
     channel.start_consuming(1)
     assert stats.get(message) is None
@@ -161,7 +161,7 @@ def test_document_002_if_an_entire_queue_expires_its_messages_are_not_dead_lette
     publisher.publish("", queue, b"gone").result(WAIT_S)
 
     def is_gone():
-        """Asking for its depth would use the queue, and keep it; a publish does not."""
+        """Asking for the depth would count as a use of the queue; a publish does not."""
         returned = publisher.publish("", queue, b"there?", mandatory=True)
         return isinstance(returned.exception(WAIT_S), UnroutableError)
 

@@ -1,4 +1,4 @@
-"""Whatever of a batch is interrupted, and however often: the replay ends in the same tables."""
+"""A batch interrupted at any point, any number of times: its replay gives the same tables."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from tests.unit.ledger.builders import (
 )
 
 
-class Crash(Exception):  # noqa: N818 - it is no error, it is the end
+class Crash(Exception):  # noqa: N818 - it stands for a crash
     """The process ends here."""
 
 
@@ -77,7 +77,7 @@ class CrashingWriter(TableWriter):
 
 
 def attempt(root: Place, batch: dict[str, pa.Table], row: BatchRow, steps: Steps) -> None:
-    """One life of a process: the tasks publish, the driver commits."""
+    """One run of a process: the tasks publish, the driver commits."""
     with Ledger(root) as ledger:
         for name in LEDGER:
             ledger.writers[name] = CrashingWriter(root, name, steps)
@@ -101,7 +101,7 @@ def history(sizes):
         first += 3
 
 
-@settings(max_examples=12)  # each is a dozen lives of a process
+@settings(max_examples=12)  # each has a dozen runs of a process
 @given(batches, st.lists(st.integers(1, 40), max_size=4))
 def test_a_crash_between_any_two_steps_and_a_replay_give_the_same_tables(sizes, crashes):
     with TemporaryDirectory() as folder:

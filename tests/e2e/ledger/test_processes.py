@@ -1,4 +1,4 @@
-"""Processes that are killed, and processes that do the same work at once, leave the same tables."""
+"""Killed processes, and processes that repeat each other's work, leave the same tables."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""Anybody can read the tables: DuckDB from the files, and any Arrow consumer through deltalake."""
+"""DuckDB reads the tables from their files, and any Arrow consumer through deltalake."""
 
 import duckdb
 import pytest

@@ -1,8 +1,8 @@
-"""Delta's own engine reads the tables, and may keep house in them beside the driver."""
+"""Delta's own engine can read and maintain the tables while the driver writes them."""
 
 import pytest
 from delta.tables import DeltaTable
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from streaming.ledger.read.snapshot_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES

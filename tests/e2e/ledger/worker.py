@@ -1,4 +1,4 @@
-"""A process that writes batches to a ledger until there are enough, whatever happened before.
+"""A process that writes batches to a ledger until it has BATCHES, also after a crash.
 
 `python -m tests.e2e.ledger.worker FOLDER BATCHES`; it says `ready`, does its work, with upkeep
 at a pace that makes everything happen at once, and says `done`.

@@ -1,4 +1,4 @@
-"""The balance: what the events say of every copy, against what the queues say they hold."""
+"""The balance: compares the events of every copy with the contents of the queues."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ARROWS = {
     Kind.DELETED: ({READY, UNACKED, HELD}, GONE),
     Kind.REROUTED: ({READY, UNACKED, HELD}, GONE),
 }
-"""Event -> where a copy must have been, and where it is then."""
+"""The place of a copy before and after each kind of event."""
 
 
 class Balance(Watch):
-    """Follows every copy through the events of one batch after another."""
+    """Tracks every copy through the events of consecutive batches."""
 
     def __init__(self) -> None:
         self.place: dict[int, str] = {}
@@ -40,7 +40,7 @@ class Balance(Watch):
         limits_hold(shard)
 
     def after_batch(self, events: list[Event]) -> None:
-        """See `Watch`. Follow the events that were not seen yet."""
+        """See `Watch`. Process the new events."""
         for event in events:
             if event.seq <= self._seen:
                 continue
@@ -66,7 +66,7 @@ class Balance(Watch):
         self.place[copy_id] = to
 
     def close(self, shard: Shard) -> None:
-        """Compare with what the queues hold; queues that are gone hold nothing."""
+        """Compare with the contents of the queues; deleted queues have none."""
         counted: Counter[tuple[str, str]] = Counter()
         weighed: Counter[tuple[str, str]] = Counter()
         for copy_id, place in self.place.items():

@@ -30,7 +30,7 @@ overflows = st.sampled_from(["drop-head", "reject-publish", "reject-publish-dlx"
 
 @st.composite
 def tables(draw: st.DrawFn, /, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
-    """Tables with at most two of these members: a queue with every limit holds nothing."""
+    """Tables with at most two of these members: a queue with every limit would stay empty."""
     names = draw(st.lists(st.sampled_from(sorted(members)), max_size=2, unique=True))
     return {name.replace("_", "-"): draw(members[name]) for name in names}
 

@@ -1,4 +1,4 @@
-"""Playing a script on a shard, in one batch or in many, and what to compare afterwards."""
+"""Plays a script on a shard, in one batch or in many, and returns comparable results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.property.broker.scripts import Publish, Step
 START_MS = 1_600_000_000_000
 CONFIG = ShardConfig(consumer_timeout_ms=60, dead_letter_retry_ms=25)
 LIMIT = 60
-"""Descendants of a message in an instant, in these tests."""
+"""The limit of dead letters of one message in one instant, in these tests."""
 
 
 @contextmanager
 def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
-    """Pages of two copies, groups of two records: every path of the paging is taken."""
+    """Pages of two copies and groups of two records, so that every path of the paging is used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "PAGE_COPIES", page_copies)
         patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
@@ -61,21 +61,21 @@ def small_portions() -> Iterator[None]:
 
 
 class Watch:
-    """Somebody who looks on while a script is played."""
+    """An observer of a played script."""
 
     def after_step(self, shard: Shard, events: list[Event]) -> None:
-        """A step is done; these are the events of the batch so far."""
+        """Called after a step with the events of the batch so far."""
 
     def after_batch(self, events: list[Event]) -> None:
-        """A batch is finished; these are its events."""
+        """Called after a batch with its events."""
 
 
 class Played:
-    """What came of a script.
+    """The results of a script.
 
     Attributes:
-        events, outbound: everything that happened and was said, in comparable form.
-        store: what rests at the end.
+        events, outbound: all events and outbound records, in comparable form.
+        store: the state at the end.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def play(
     Args:
         cuts: indices of the steps after which a batch ends.
         cache: shared by all batches; without one each batch has its own.
-        watch: looks on.
+        watch: observes the script.
     """
     played = Played()
     shard = Shard(config, played.store, now_ms=START_MS, cache=cache)

@@ -1,4 +1,4 @@
-"""Random topologies and scripts: every command and publish, sensible or not."""
+"""Random topologies and scripts with every command and publish, valid or not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Publish(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """After so much time, something happens."""
+    """A pause, and the action after it."""
 
     after_ms: int
     action: Publish | Command
@@ -237,7 +237,7 @@ def topologies(draw: st.DrawFn) -> list[Step]:
 
 @st.composite
 def scripts(draw: st.DrawFn, most: int = 60) -> list[Step]:
-    """A topology, what happens on it, and at the end everything is taken out of every queue."""
+    """A topology and a script that ends by emptying every queue."""
     script = draw(topologies())
     script += [draw(steps) for _ in range(draw(st.integers(0, most)))]  # lists() would be short
     script.append(Step(10, commands.Tick()))

@@ -1,4 +1,4 @@
-"""Whatever is declared and done: no crash, no copy lost or doubled, limits kept, growth bounded."""
+"""Any script: no crash, no copy lost or duplicated, limits kept, growth bounded."""
 
 from collections import Counter
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ from tests.property.broker.scripts import Step, scripts
 
 
 class Growth(Watch):
-    """How many dead letters a message leaves in an instant; queues and channels have timers."""
+    """The number of dead letters of a message in an instant; queues and channels have timers."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -53,7 +53,7 @@ def of(compat: str, **fields: object) -> ShardConfig:
 
 
 def test_with_tiny_pages_there_are_several_of_every_kind():
-    """Else the properties below would see no paging."""
+    """Otherwise, the properties below would not test paging."""
     broker = Broker(cut=True)
     with tiny_pages():
         broker.queue("q")
@@ -99,7 +99,7 @@ def test_the_invariants_hold_on_a_lane(script, lane):
 @COMPAT
 @given(script=scripts(), data=st.data())
 def test_the_events_do_not_depend_on_where_the_log_is_cut(compat, script, data):
-    """And however small the pages are, with and without compiled topologies at hand."""
+    """Nor on the size of pages and the cache of compiled topologies."""
     last = len(script) - 1
     cuts = data.draw(st.sets(st.integers(0, last)) | st.just(set(range(last))), label="cuts")
     cache = VhostCache() if data.draw(st.booleans(), label="cached") else None
@@ -149,6 +149,6 @@ def test_a_batch_reports_its_resident_messages(script, cuts):
 @COMPAT
 @given(script=scripts())
 def test_the_dead_letters_of_one_event_stay_below_the_limit(compat, script):
-    """D11: dead letters born by one step or timer; twice the limit where two ways of dying meet."""
+    """D11: dead letters caused by one step or timer; up to twice the limit if two causes meet."""
     with low_limit():
         play(script, of(compat), watch=Growth())

@@ -1,4 +1,4 @@
-"""A classic queue against a model that is written to be obvious: a sorted list."""
+"""A classic queue against the obvious model, a sorted list."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.property.broker.playing import tiny_pages
 
 
 class Model:
-    """What a classic queue holds: (minus priority, arrival, body), the head first."""
+    """The contents of a classic queue: (minus priority, arrival, body), head first."""
 
     def __init__(self, top: int, max_length: int | None) -> None:
         self.top = top
@@ -47,7 +47,7 @@ class Model:
         self._put(self.unacked.pop(body))
 
     def requeue_all(self) -> None:
-        """Everything returns to its place first; then the head is dropped (R-LEN-4)."""
+        """All copies return to their places before the head is dropped (R-LEN-4)."""
         self.returned |= self.unacked.keys()
         self.ready = sorted([*self.ready, *self.unacked.values()])
         self.unacked = {}

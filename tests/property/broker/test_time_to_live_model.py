@@ -13,7 +13,7 @@ NEVER = 10**9
 
 
 class Model:
-    """What a queue holds: (place, deadline, body), the head first; and who expired, in order."""
+    """The contents of a queue as (place, deadline, body), head first, and the expired bodies."""
 
     def __init__(self, queue_life_ms: int | None, *, quorum: bool) -> None:
         self.queue_life_ms = queue_life_ms

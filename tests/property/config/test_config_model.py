@@ -1,4 +1,4 @@
-"""Any configuration survives being shown and read; no document at all breaks the reader."""
+"""Any shown configuration is read back unchanged, and no document crashes the reader."""
 
 from collections.abc import Mapping
 
@@ -123,7 +123,7 @@ def test_any_shown_configuration_is_read_back_unchanged(config: JobConfig):
 
 
 def every_setting() -> list[tuple[str, ...]]:
-    """The path of each setting, `[]` standing for an array; the same for those of a mapping."""
+    """The path of each setting, with `[]` for an array and for a mapping."""
     paths: list[tuple[str, ...]] = []
     for table, setting in settings_of(JobConfig).items():
         paths.append((table,))
@@ -157,7 +157,7 @@ values = st.recursive(
 
 
 def read(document: Mapping[str, object]) -> JobConfig | tuple[Problem, ...]:
-    """The configuration, or what is wrong with it."""
+    """The configuration, or its problems."""
     try:
         return config_from(document)
     except InvalidConfigError as error:
@@ -165,7 +165,7 @@ def read(document: Mapping[str, object]) -> JobConfig | tuple[Problem, ...]:
 
 
 def holds(found: JobConfig | tuple[Problem, ...]) -> bool:
-    """A configuration is read again as it is shown; problems are there, told once, and in words."""
+    """A configuration is read back unchanged; problems have a text and are reported once."""
     if isinstance(found, JobConfig):
         return parse_config(show_config(found)) == found
     return (

@@ -1,4 +1,4 @@
-"""Kafka records of every kind: sensible ones, near misses, and noise."""
+"""Kafka records of every kind: valid, almost valid, and random bytes."""
 
 import json
 
@@ -157,13 +157,13 @@ HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 
 def headers_of(row):
-    """All headers of a record, its own last; one of ours may be there twice."""
+    """All headers of a record, foreign ones last; a header of dlx may be repeated."""
     ours = [(name, row[name]) for name in INBOUND if row.get(name) is not None]
     return [*ours[:1], *ours, *(row.get("foreign") or [])] or None
 
 
 def arrow_batch(rows, topic, first_offset):
-    """The records as the first stage's input columns (streaming/pipeline/sources.py)."""
+    """The records as the input columns of the first stage."""
     count = len(rows)
     headers = [
         None if one is None else [{"key": key, "value": value} for key, value in one]

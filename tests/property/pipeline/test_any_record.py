@@ -1,4 +1,4 @@
-"""Whatever a Kafka record holds, it is processed, refused with an event, or quarantined (D11)."""
+"""Any Kafka record is processed, refused with an event, or quarantined (D11)."""
 
 from collections import Counter
 from contextlib import closing
@@ -57,7 +57,7 @@ WORKER = Actor(None, "worker")
 
 
 def understood_or_malformed(read):
-    """What was read, or None if it is malformed, with a cause and a detail."""
+    """The parsed record; None if it is malformed, with a cause and a detail."""
     try:
         understood = read()
     except MalformedRecordError as malformed:
@@ -168,10 +168,10 @@ def test_no_record_stops_the_stream_and_each_has_a_row(place, rows, compat):
 
 
 def deliveries(settings_, context, taken):
-    """The rest of the batch, as the stateful stage does it, but for sending to Kafka.
+    """The rest of the batch as in the stateful stage, without sending to Kafka.
 
     Returns:
-        Offset -> value and headers of what is delivered.
+        Value and headers of each delivery, by offset.
     """
     config = settings_.shards[1]
     store = prepared(config)

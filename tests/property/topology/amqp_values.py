@@ -21,7 +21,7 @@ json_scalars = st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.floats
 
 
 def amqp_values(depth=3):
-    """Values nested up to `depth` levels; no table that JSON would mistake for a value."""
+    """Values nested up to `depth` levels, without tables that are ambiguous in JSON."""
     values = scalars
     for _ in range(depth):
         tables = st.dictionaries(texts, values, max_size=3)

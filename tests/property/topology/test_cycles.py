@@ -1,4 +1,4 @@
-"""Cycles, against a search that tries every journey."""
+"""Cycles, against a search that tries every path."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ KEYS = ("k", "l", "a", "b")
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Definitions:
-    """Direct exchanges only, so that every key is known and every journey can be tried."""
+    """Direct exchanges only, so that every key is known and every path can be tried."""
     queues = []
     for name in NAMES:
         arguments: Table = {}
@@ -44,7 +44,7 @@ def arguments_of(definitions):
 
 
 def comes_back(vhost, arguments, queue, key, died_in=()):
-    """Whether a message that always expires may reach a queue it has died in."""
+    """Whether a message that always expires can return to a queue in which it died."""
     if queue in died_in:
         return True
     its = arguments[queue]
@@ -56,7 +56,7 @@ def comes_back(vhost, arguments, queue, key, died_in=()):
 
 
 def returns_over_its_alternate(vhost, arguments, queue, key):
-    """Whether a message may return to a queue that sent it to its alternate exchange."""
+    """Whether a message can return to a queue that sent it to its alternate exchange."""
     if (
         "x-dead-letter-exchange" in arguments[queue]
         or "x-alternate-exchange" not in arguments[queue]

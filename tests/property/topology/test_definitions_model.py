@@ -1,4 +1,4 @@
-"""Definitions documents: sound ones round-trip, broken ones never crash."""
+"""Definitions documents: valid ones round-trip, others never cause a crash."""
 
 import json
 import string
@@ -77,7 +77,7 @@ def sound_definitions(draw):
 
 
 def read_or_refused(read, document):
-    """What is read; None if it is refused, with a path and words for every problem."""
+    """The definitions; None if they are refused, with a path and a text for every problem."""
     try:
         return read(document)
     except InvalidTopologyError as error:

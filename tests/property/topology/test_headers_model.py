@@ -1,4 +1,4 @@
-"""The headers exchange against its rule, written to be obvious."""
+"""The headers exchange against an obvious implementation of its rule."""
 
 from hypothesis import given
 from hypothesis import strategies as st

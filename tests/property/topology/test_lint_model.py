@@ -1,4 +1,4 @@
-"""Lint and pictures on any topology: never a crash, and what lint says of dead letters is so."""
+"""Lint and diagrams of any topology: no crash, and correct findings about dead letters."""
 
 from itertools import pairwise
 from typing import Any
@@ -53,7 +53,7 @@ policies = st.lists(
 
 
 def named(drawn) -> tuple[Policy, ...]:
-    """Policies with names of their own."""
+    """Policies with distinct names."""
     return tuple(Policy(f"p{number}", *each) for number, each in enumerate(drawn))
 
 
@@ -135,7 +135,7 @@ def test_every_step_of_a_cycle_is_possible(definitions):
 
 
 def reachable(vhost, exchange, key):
-    """The queues that some message reaches; no binding here looks at headers.
+    """The queues that a message can reach; these topologies have no headers exchange.
 
     With an unknown key, each exchange on the way may see another one: a check that does not know
     the key may follow any binding and any alternate exchange.

@@ -1,4 +1,4 @@
-"""Patterns with guards against Python's own engine, on patterns that both understand."""
+"""Guarded patterns against Python's own engine, on patterns that both support."""
 
 import re
 

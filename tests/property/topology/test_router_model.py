@@ -1,4 +1,4 @@
-"""The router after any changes against the walk, written to be obvious."""
+"""The router after any changes, against an obvious implementation of routing."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,7 +108,7 @@ class RouterMachine(RuleBasedStateMachine):
         assert set(self.router.queues) == self.queues
 
     def by_the_book(self, exchange, routing_keys, headers):
-        """Route as docs/semantics.md section 23 writes it."""
+        """Route as in docs/semantics.md, section 23."""
         if not exchange:
             return self.queues & set(routing_keys)
         work, seen, result = [exchange], {exchange}, set()

@@ -1,4 +1,4 @@
-"""The topic trie against the AMQP rule, written to be obvious."""
+"""The topic trie against an obvious implementation of the AMQP rule."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Values go to JSON and back unchanged."""
+"""Values survive conversion to JSON and back."""
 
 import json
 

@@ -7,7 +7,7 @@ from streaming.queries.duckdb_tables import Tables
 
 @pytest.fixture
 def shop(shop_root):
-    """Tables that are only looked at."""
+    """Read-only tables of the shop."""
     tables = Tables(shop_root)
     yield tables
     tables.close()

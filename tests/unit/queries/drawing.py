@@ -1,4 +1,4 @@
-"""Tables with rows taken out or repeated, and what the balance finds."""
+"""Tables with removed or repeated rows, and the findings of the balance."""
 
 from pathlib import Path
 

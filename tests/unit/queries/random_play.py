@@ -1,4 +1,4 @@
-"""Anything that can happen to a message, at random, on one broker."""
+"""Random steps on one broker that cause every kind of event."""
 
 import random
 from collections.abc import Callable
@@ -84,14 +84,14 @@ class RandomPlay:
             broker.bind("amq.fanout", name)
 
     def steps(self, count: int) -> None:
-        """So many steps."""
+        """Do a number of random steps."""
         actions = [action for action, _weight in self._steps]
         weights = [weight for _action, weight in self._steps]
         for action in self.chance.choices(actions, weights, k=count):
             action()
 
     def publish(self) -> None:
-        """To one queue, some, or none; to an exchange that is not there; or wrongly."""
+        """Publish to one queue, several, none, a missing exchange, or with a refused property."""
         chance = self.chance
         name = chance.choice([*QUEUES])
         exchange, key = chance.choice(
@@ -114,7 +114,7 @@ class RandomPlay:
         )
 
     def get(self) -> None:
-        """Get a few; some are acked by that."""
+        """Get a few messages, some with automatic ack."""
         self.labels += 1
         self.broker.get(
             self.chance.choice([*QUEUES]),
@@ -136,7 +136,7 @@ class RandomPlay:
         )
 
     def settle(self) -> None:
-        """Settle something in some way; often it is not unacked."""
+        """Settle a delivery in a random way; often it is already settled."""
         chance = self.chance
         said = [*self.broker.outbound[-60:], *self.broker.shard.outbound]
         given = [out for out in said if isinstance(out, DeliveryOut) and out.delivery_id]
@@ -165,7 +165,7 @@ class RandomPlay:
         self.broker.at(self.time_ms)
 
     def close(self) -> None:
-        """Close a channel, or requeue all it has."""
+        """Close a channel, or requeue all its deliveries."""
         channel = self.chance.choice(CHANNELS)
         if self.chance.random() < 0.5:
             self.broker.close_channel(channel)
@@ -177,7 +177,7 @@ class RandomPlay:
         self.broker.do(commands.Purge(queue=self.chance.choice([*QUEUES])))
 
     def delete(self) -> None:
-        """Delete a queue, and declare it or another one again."""
+        """Delete a queue, and declare it or another one."""
         self.broker.do(commands.DeleteQueue(queue=self.chance.choice([*QUEUES])))
         self.declare(self.chance.choice([*QUEUES]))
         self.broker.do(commands.DeclareQueue(queue=Queue("")))

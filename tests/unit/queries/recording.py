@@ -1,4 +1,4 @@
-"""The tables that a broker leaves: what a `tests.builders.Broker` did, written as the job does."""
+"""The tables of a `tests.builders.Broker`, written like the job writes them."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,7 +29,7 @@ UNSEEN = Envelope("", ("",))
 
 
 class Recording:
-    """Tables below a folder, and the brokers that write to them, one a shard.
+    """Tables below a folder, and the brokers that write to them, one per shard.
 
     Args:
         brokers: if they are several, their messages must not have the same offsets: see `apart`.
@@ -64,7 +64,7 @@ class Recording:
         return self.batch_id
 
     def close(self) -> None:
-        """Give the tables' handles back."""
+        """Close the tables."""
         self._ledger.close()
 
     def _messages(self, shard: int, broker: Broker, events: Events) -> Iterator[DataFile]:
@@ -74,7 +74,7 @@ class Recording:
         if not offsets:
             return
         seen = dict(_arrivals(events))
-        for row, offset in enumerate(offsets):  # where the bodies are that this batch needs itself
+        for row, offset in enumerate(offsets):  # the places of the bodies that this batch needs
             if offset in seen:
                 seen[offset][0].body_file = body_file_number(self.batch_id, shard + 1, 0)
                 seen[offset][0].body_row = row
@@ -134,13 +134,13 @@ class Recording:
 
 
 def apart(broker: Broker, first_offset: int) -> Broker:
-    """Let the messages of a broker that has none yet begin at an offset."""
+    """Let the messages of a new broker start at an offset."""
     broker.bodies.extend([""] * first_offset)
     return broker
 
 
 def _arrivals(events: Events) -> Iterator[tuple[int, tuple[Message, Envelope, str, int]]]:
-    """Offset -> what was published, of the messages that events tell of; the first event counts."""
+    """The publication of each message in the events, by offset; from its first event."""
     known: set[int] = set()
     for row, event in enumerate(events.rows()):
         if event.copy is not None:

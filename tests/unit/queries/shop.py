@@ -1,4 +1,4 @@
-"""A small shop, whose tables the tests of queries and commands look at.
+"""A small shop with tables for the tests of queries and commands.
 
 batch 0   order 0: rejected by billing      -> dead letters, read from there
           order 1: acked by billing

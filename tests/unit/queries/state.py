@@ -1,4 +1,4 @@
-"""What is in a broker's queues, from its own state: the oracle for `queue_contents`."""
+"""The contents of a broker's queues, from its own state: the oracle for `queue_contents`."""
 
 import copy
 from typing import Any
@@ -10,7 +10,7 @@ from tests.builders import Broker
 
 
 def contents_of(broker: Broker) -> list[dict[str, Any]]:
-    """Every ready and unacked copy, in order of copy, with the columns that the state knows."""
+    """Every ready and unacked copy, sorted, with the columns that the state has."""
     store = copy.deepcopy(broker.store)
     shard = Shard(broker.config, store)
     found: list[dict[str, Any]] = []
@@ -39,12 +39,12 @@ def contents_of(broker: Broker) -> list[dict[str, Any]]:
     for name in sorted(shard.vhost.queues):
         for one in shard.state.queues.named(name).order.take_all():
             add(one, name, "ready", None, None)
-    open_channels = shard.state.channels._numbers()  # noqa: SLF001 - nobody else lists them
+    open_channels = shard.state.channels._numbers()  # noqa: SLF001 - there is no public list
     for (_user, _name), number in sorted(open_channels.items(), key=str):
         channel = shard.state.channels.by_number(number)
         for consumer in channel.consumers.values():
             for page in list(consumer.pages):
-                for delivery in consumer._page(page).values():  # noqa: SLF001 - all there are
+                for delivery in consumer._page(page).values():  # noqa: SLF001 - there is no public list
                     if delivery.queue_number == NO_QUEUE:
                         continue
                     queue = shard.state.queues.by_number(delivery.queue_number)

@@ -1,4 +1,4 @@
-"""The balance closes, and what is removed from the ledger is found and named."""
+"""The balance closes, and finds every row removed from the ledger."""
 
 import shutil
 from typing import Any
@@ -17,7 +17,7 @@ from tests.unit.queries.shop import a_shop
 
 @pytest.fixture
 def copy_of_shop(shop_root, tmp_path):
-    """A copy of the shop's tables, to be damaged."""
+    """A copy of the shop's tables for damaging."""
     root = tmp_path / "copy"
     shutil.copytree(shop_root, root)
     return root
@@ -185,7 +185,7 @@ def test_a_missing_row_without_traces_is_identified_by_its_neighbours(copy_of_sh
 
 
 def test_a_missing_last_event_of_a_shard_is_found(tmp_path):
-    recording = a_shop(tmp_path)  # without queue_contents, which would know
+    recording = a_shop(tmp_path)  # without queue_contents, which would reveal it
     last = 27
     assert remove(tmp_path, "events", lambda row: row["seq"] == last) == 1
 
@@ -256,7 +256,7 @@ def test_findings_are_counted_for_their_queue(copy_of_shop):
 
 
 def test_rows_of_an_uncommitted_batch_are_ignored(shop_root, tmp_path):
-    """Messages are committed first: a balance drawn in between must not miss their events."""
+    """Messages are committed first; a balance between the commits must not miss their events."""
     recording = a_shop(tmp_path)
     events = recording.brokers[0]
     events.publish("", "box", "order 9")

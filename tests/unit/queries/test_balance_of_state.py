@@ -1,4 +1,4 @@
-"""The balance against what the broker kept, before anything happened, and beside contents."""
+"""The balance compared with the broker's state, with an empty ledger, and with contents."""
 
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
@@ -8,7 +8,7 @@ from tests.unit.queries.recording import Recording
 
 
 def test_the_brokers_count_of_copies_is_compared_with_the_events(tmp_path):
-    """Even where a removed row leaves no trace: no totals, no contents, and it was the last one."""
+    """Even a removed last row is found, without totals and contents."""
     broker = Broker()
     recording = Recording(tmp_path, broker, with_totals=False)
     broker.queue("work")

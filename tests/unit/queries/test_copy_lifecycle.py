@@ -1,4 +1,4 @@
-"""The sums of possible lives."""
+"""Valid and invalid lifecycles of copies, as sums of events."""
 
 import duckdb
 import pytest
@@ -12,7 +12,7 @@ BACK = ("requeued", None, False)
 
 
 def life(*events):
-    """The sum of events, each a kind, a reason, and whether it is the copy's birth."""
+    """The sum of events: kind, reason, and whether the copy starts with it."""
     connection = duckdb.connect()
     connection.execute("CREATE TABLE event (kind VARCHAR, reason VARCHAR, seq INT, copy_id INT)")
     for seq, (kind, reason, birth) in enumerate(events):

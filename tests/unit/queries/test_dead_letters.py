@@ -1,4 +1,4 @@
-"""Looking through the dead letters."""
+"""Queries for dead letters."""
 
 from datetime import UTC, datetime
 

@@ -13,7 +13,7 @@ from streaming.queries.duckdb_tables import QueryError, Tables, iso, quoted, tex
 
 @pytest.fixture
 def orders(tmp_path):
-    """A table of two files; the second has a column more."""
+    """A table of two files; the second has an additional column."""
     write_deltalake(tmp_path / "orders", pa.table({"id": [1, 2]}))
     more = pa.table({"id": [3], "note": ["late"]})
     write_deltalake(tmp_path / "orders", more, mode="append", schema_mode="merge")
@@ -82,7 +82,7 @@ def test_a_snapshot_stays_at_its_version(orders, tmp_path):
 
 
 def test_deltalake_reads_tables_that_duckdb_cannot(shop_root, tmp_path):
-    """A table with deletion vectors; here with the feature, and none deleted."""
+    """A table with the deletion vectors feature, without deleted rows."""
     root = tmp_path / "tables"
     shutil.copytree(shop_root, root)
     for name in ("events", "dead_letters"):

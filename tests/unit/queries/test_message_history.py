@@ -1,4 +1,4 @@
-"""The whole life of a message."""
+"""The complete history of a message."""
 
 import pytest
 

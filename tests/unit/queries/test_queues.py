@@ -1,4 +1,4 @@
-"""What is in the queues, at the last batch."""
+"""The contents of queues at the last batch."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_peek_shows_the_head_with_bodies(shop):
 
 
 def test_peek_obeys_its_limit_and_the_queues_order(tmp_path):
-    """A returned message stands where it stood."""
+    """A requeued message keeps its position."""
     broker = Broker()
     recording = Recording(tmp_path, broker)
     broker.queue("work")

@@ -1,4 +1,4 @@
-"""Stories of a few steps."""
+"""Stories of short scenarios."""
 
 import json
 
@@ -7,7 +7,7 @@ from streaming.scenario.story import tell
 
 
 def story(*steps, compat="4.0", end_ms=1000, **definitions):
-    """The story of steps, 10 ms apart unless they say when, below the list of queues."""
+    """The story of steps, 10 ms apart by default, without the list of queues."""
     timed = [{"at_ms": 10 * index, **step} for index, step in enumerate(steps)]
     document = {"id": "s", "definitions": definitions, "steps": timed, "end_ms": end_ms}
     lines = [line.text for line in tell(parse_scenario(json.dumps(document), "s"), compat)]

@@ -23,7 +23,7 @@ STEPS = (Step(0, "sleep", Sleep()), Step(20, "get", Sleep()))
 
 
 def scenario(outcomes=None, expect=None):
-    """A scenario that says so much about its outcome."""
+    """A scenario with these members about its outcome."""
     return Scenario("s", "", Definitions(), STEPS, 30, outcomes or {}, expect)
 
 
@@ -42,7 +42,7 @@ def changed(path, value):
 
 
 def recorded(*lines):
-    """A difference from the record, alone."""
+    """A single difference from the recording."""
     return [Difference("recorded", *lines)]
 
 

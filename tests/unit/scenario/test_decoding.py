@@ -1,4 +1,4 @@
-"""What Python takes for JSON and a broker would not give back."""
+"""Text that Python accepts as JSON and a broker would change."""
 
 import pytest
 

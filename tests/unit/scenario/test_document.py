@@ -20,7 +20,7 @@ MINIMAL = {"steps": [], "end_ms": 0}
 
 
 def problems_of(document):
-    """Path and complaint of everything wrong with a file."""
+    """Path and text of every problem of a file."""
     text = document if isinstance(document, str | bytes) else json.dumps(document)
     file = parse_file(text, "file")
     return [(problem.where, problem.what) for problem in file.problems]

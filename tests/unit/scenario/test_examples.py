@@ -1,4 +1,4 @@
-"""The shipped examples do what their titles say."""
+"""The shipped examples match their titles."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the author of a scenario expects in the queues."""
+"""Expected contents of queues in a scenario."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The topology of a scenario: declared as a client would, but for what is not supported."""
+"""The topology of a scenario: declared like by a client, without unsupported items."""
 
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
 from topology.definitions.json_object import Report
@@ -8,7 +8,7 @@ from topology.values import Table
 
 
 def read(document):
-    """The declarations, the problems, and what was left out."""
+    """The declarations, the problems, and the skipped items."""
     report = Report()
     declarations = declarations_of_client(document, "definitions", report)
     return declarations, report.problems, report.skipped

@@ -34,7 +34,7 @@ def expecting(messages):
 
 
 def is_readable(document):
-    """Whether the reader takes a scenario."""
+    """Whether the reader accepts a scenario."""
     return not parse_file(json.dumps(document), "scenario").problems
 
 

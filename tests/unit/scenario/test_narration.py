@@ -1,4 +1,4 @@
-"""What the story tells of each thing that can happen to a message."""
+"""The story's text for every kind of event."""
 
 import pytest
 

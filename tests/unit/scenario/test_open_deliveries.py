@@ -1,4 +1,4 @@
-"""Which refs a settlement misses, as the recorder says it."""
+"""The refs that a settlement misses, in the recorder's words."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ CANCEL = {"op": "cancel", "as": "k"}
 
 
 def missed_after(*steps: dict[str, Any], settle: dict[str, Any] | None = None) -> object:
-    """What acking `k/0` and `k/1`, one of an auto-delete queue each, misses after these steps."""
+    """The missing refs of an ack of `k/0` and `k/1` of two auto-delete queues, after some steps."""
     consume: dict[str, Any] = {"op": "consume", "as": "k", "channel": "c"}
     document = {
         "id": "s",

@@ -1,4 +1,4 @@
-"""Outcomes, where the recordings do not show them."""
+"""Outcomes that the recordings do not cover."""
 
 import json
 
@@ -12,7 +12,7 @@ QUEUE = {"queues": [{"name": "q"}]}
 
 
 def outcome_of(*steps, definitions=QUEUE, end_ms=1000, compat="4.0"):
-    """The outcome of steps, 10 ms apart unless they say when."""
+    """The outcome of steps, 10 ms apart by default."""
     timed = [{"at_ms": 10 * index, **step} for index, step in enumerate(steps)]
     document = {"definitions": definitions, "steps": timed, "end_ms": end_ms}
     return play(parse_scenario(json.dumps(document), "scenario"), compat)

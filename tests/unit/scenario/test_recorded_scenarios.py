@@ -10,11 +10,11 @@ from streaming.scenario.play import play
 from tests.recordings import PACKED, pack, recorded_scenarios, unpack
 
 PARTS = {"golden/": 193, "fuzz/fuzz-": 230, "fuzz/limits-": 71, "fuzz/rings-": 73}
-"""How a recording's name starts -> how many there are."""
+"""The number of recordings by the prefix of their names."""
 
 
 def differences(scenario, compat):
-    """How a scenario's play differs from its record, error texts included."""
+    """The differences between a played scenario and its recording, including error texts."""
     recorded = scenario.outcomes[VERSIONS[compat]]
     outcome = play(scenario, compat)
     found = compare(recorded, outcome)

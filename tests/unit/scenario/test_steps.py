@@ -18,7 +18,7 @@ def read(*steps):
 
 
 def problems_of(**step):
-    """What is wrong with one step at 0 ms: path inside it, and what."""
+    """The problems of one step at 0 ms: path inside it, and text."""
     _, problems = read({"at_ms": 0, **step})
     return [(problem.where.removeprefix("steps[0]."), problem.what) for problem in problems]
 

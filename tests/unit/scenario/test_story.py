@@ -1,4 +1,4 @@
-"""The story from end to end: its frame, its steps, what is left."""
+"""The whole story: topology, steps, and final messages."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The forms that problems take."""
+"""The errors and their texts."""
 
 import pickle
 
@@ -24,8 +24,8 @@ def test_an_invalid_topology_lists_one_problem_per_line():
 
 
 def test_errors_survive_pickling():
-    invalid = pickle.loads(pickle.dumps(InvalidTopologyError(PROBLEMS)))  # noqa: S301 - our bytes
-    pattern = pickle.loads(  # noqa: S301 - our bytes
+    invalid = pickle.loads(pickle.dumps(InvalidTopologyError(PROBLEMS)))  # noqa: S301 - pickled by this test
+    pattern = pickle.loads(  # noqa: S301 - pickled by this test
         pickle.dumps(UnsupportedPatternError("(", "is open"))
     )
 

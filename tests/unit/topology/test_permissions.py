@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""The permissions that each operation needs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which policy applies to a queue or exchange."""
+"""The policy that applies to a queue or exchange."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is in force for a queue: arguments, policy and operator policy put together."""
+"""The effective settings of a queue from arguments, policy and operator policy."""
 
 import pytest
 

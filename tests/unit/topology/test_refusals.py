@@ -1,4 +1,4 @@
-"""Refusals that need no look at arguments."""
+"""Refusals that do not depend on arguments."""
 
 from topology.refusals import (
     Refusal,

@@ -1,10 +1,10 @@
-"""Topologies for the tests of lint: pieces put together."""
+"""Topologies for the tests of lint."""
 
 from topology.declarations import Binding, Definitions, Exchange, Queue
 
 
 def a_topology(*items, **more):
-    """Definitions of whatever is given; exchanges and queues are usually bound to something."""
+    """Definitions with the given objects; exchanges and queues are bound by default."""
     return Definitions(
         exchanges=tuple(item for item in items if isinstance(item, Exchange)),
         queues=tuple(item for item in items if isinstance(item, Queue)),
@@ -14,7 +14,7 @@ def a_topology(*items, **more):
 
 
 def a_queue(name, **arguments):
-    """A queue; `ttl_ms=1` stands for x-message-ttl, `dlx` and `key` for where dead letters go."""
+    """A queue; `ttl_ms=1` stands for x-message-ttl, `dlx` and `key` for its dead-letter target."""
     names = {
         "ttl_ms": "x-message-ttl",
         "dlx": "x-dead-letter-exchange",

@@ -1,4 +1,4 @@
-"""Rings of automatic deaths."""
+"""Cycles of automatic deaths."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from topology.vhost import Vhost
 
 
 def dying(name, dlx, key=None, **arguments):
-    """A queue whose messages expire, with where they go then."""
+    """A queue whose messages expire, with its dead-letter target."""
     where: Table = {"x-dead-letter-exchange": dlx}
     if key is not None:
         where["x-dead-letter-routing-key"] = key
@@ -130,7 +130,7 @@ def test_a_path_that_meets_another_queue_twice_is_only_that_queues_cycle():
     ]
     queues = [dying("a", "back", "first"), dying("b", "by key"), dying("c", "back", "second")]
 
-    # From a to b to c to b to a: but at the second b the journey is over.
+    # The path a, b, c, b, a ends at the second b.
     assert laps(queues, exchanges, bindings) == ["b -(expired)-> c -(expired)-> b"]
 
 

@@ -1,4 +1,4 @@
-"""Topologies as pictures."""
+"""Diagrams of topologies."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What RabbitMQ accepts and is probably a mistake."""
+"""Lint: declarations that RabbitMQ accepts and that are probably mistakes."""
 
 import pytest
 

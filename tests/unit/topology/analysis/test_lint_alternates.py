@@ -18,7 +18,7 @@ from topology.vhost import Vhost
 
 
 def said(topology):
-    """What lint says of queues, by queue."""
+    """The findings about queues, by queue."""
     return {problem.where: problem.what for problem in lint(topology)}
 
 

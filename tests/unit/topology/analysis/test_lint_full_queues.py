@@ -1,4 +1,4 @@
-"""What lint says of dead-letter targets that refuse, and of settings without effect."""
+"""Lint of dead-letter targets that refuse, and of settings without effect."""
 
 from tests.unit.topology.analysis.lint_topologies import (
     BURIED,

@@ -1,4 +1,4 @@
-"""Policies that do nothing, or compete."""
+"""Lint of policies without effect and of competing policies."""
 
 from topology.analysis.lint import lint
 from topology.declarations import Definitions, Exchange, Policy, Queue

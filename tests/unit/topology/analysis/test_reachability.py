@@ -1,4 +1,4 @@
-"""Possible destinations, when a message is known in part."""
+"""The possible destinations of a partly known message."""
 
 from topology.analysis.reachability import Reach
 from topology.declarations import Binding, Definitions, Exchange, Queue

@@ -1,4 +1,4 @@
-"""The export of a cluster, as a real one writes it, and what there is of it here."""
+"""The export of a real cluster, and the definitions loaded from it."""
 
 from typing import Any
 

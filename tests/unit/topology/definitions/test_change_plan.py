@@ -1,4 +1,4 @@
-"""What an import would do, object by object."""
+"""The changes of an import, object by object."""
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.definitions.change_plan import Change, plan_import

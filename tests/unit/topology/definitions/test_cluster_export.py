@@ -1,4 +1,4 @@
-"""Definitions documents of whole clusters and single vhosts, in and out."""
+"""Loading and writing definitions documents of whole clusters and single vhosts."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What definitions documents may look like."""
+"""Valid forms of definitions documents."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_null_sections_are_empty():
 
 
 def test_exclusive_queues_and_their_bindings_are_skipped():
-    """Nobody would own them: every later use would be refused with 405."""
+    """No channel would own them: every later use would be refused with 405."""
     found = loaded(
         queues=[{"name": "mine", "exclusive": True}, {"name": "q"}],
         bindings=[{"source": "amq.topic", "destination": name} for name in ("mine", "q")],

@@ -1,4 +1,4 @@
-"""Definitions documents that cannot be used."""
+"""Definitions documents with problems."""
 
 import pytest
 

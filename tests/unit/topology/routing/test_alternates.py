@@ -80,7 +80,7 @@ def test_a_missing_alternate_is_named_until_it_exists():
 
 
 def test_an_alternate_can_be_set_and_removed():
-    """R-AE-5: the value in force is the caller's business."""
+    """R-AE-5: the caller decides which value is effective."""
     router = a_router([("x", "direct")], ["q"])
     router.declare_exchange(Exchange("ae", "fanout"))
     router.bind(Binding("ae", "q"))

@@ -1,4 +1,4 @@
-"""How a message reached its queues, step by step."""
+"""The explained route of a message to its queues."""
 
 from tests.unit.topology.routing.routers import a_router, reached
 from topology.declarations import Binding

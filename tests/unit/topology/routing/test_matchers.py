@@ -205,7 +205,7 @@ def test_a_void_value_matches_any_value():
 def test_pairs_that_begin_with_x_are_compared_only_with_all_with_x_or_any_with_x(
     x_match, without, with_x
 ):
-    """R-HDR-5; `x-match` itself never counts."""
+    """R-HDR-5; `x-match` itself is never compared."""
     matcher = matcher_of("headers", asking("q", x_k=1, x_match=x_match))
 
     assert queues(matcher, "", headers={"x-match": x_match}) == without

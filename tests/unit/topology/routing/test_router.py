@@ -1,4 +1,4 @@
-"""The walk over exchanges, and what changes do to it."""
+"""Routing over exchanges, also after changes of the topology."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Declaring again what exists."""
+"""Redeclaring existing objects."""
 
 from typing import Any
 
