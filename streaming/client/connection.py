@@ -39,8 +39,8 @@ class Connection:
         kafka: further librdkafka properties, such as
             `{"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", ...}`.
         timeout_s: how long to wait for Kafka and for the job, in seconds.
-        on_outage: called with a text when Kafka or the job goes down, and when the job is back. It
-            runs on the thread that noticed it and must not wait.
+        on_outage: called with a text when Kafka or the job goes down, and when the job answers
+            again. It runs on the thread that noticed it and must not wait.
 
     Attributes:
         address: where the connection writes and reads.
@@ -196,6 +196,17 @@ class Connection:
         """Send a command of the wire format without waiting; see `request`."""
         self._link.check_open()
         self._link.commands.send(command, channel)
+
+    def require_job(self) -> None:
+        """Check by its heartbeat that a job is running, before anything is sent to it.
+
+        Takes up to four seconds if none is.
+
+        Raises:
+            NoJobError: no job is heard, or its heartbeat cannot be read.
+        """
+        self._link.check_open()
+        self._link.require_job()
 
     def close(self) -> None:
         """Close the channels, wait for Kafka to accept what is queued, and stop.

@@ -22,6 +22,10 @@ class NoAnswerError(ClientError):
     """The job did not answer in time although Kafka works; the command may still take effect."""
 
 
+class NoJobError(ClientError):
+    """No job is heard, and one was required; nothing was sent."""
+
+
 class ConnectionClosedError(ClientError):
     """The connection is closed."""
 

@@ -239,7 +239,7 @@ class Publisher:
             return
         for pending in self._confirms.sent_before(now_s - timeout_s):
             error = (
-                link.commands.no_answer("a publish", timeout_s)
+                link.commands.no_answer("a publish", timeout_s, topic=self._topic)
                 if pending.is_stored
                 else link.commands.kafka_error(f"not within {timeout_s:g} s")
             )

@@ -164,13 +164,31 @@ class CommandClient:
         )
 
     def no_answer(
-        self, what: str, wait_s: float, consequence: str = "It may still take effect."
+        self, what: str, wait_s: float, consequence: str = "", topic: str = ""
     ) -> NoAnswerError:
-        """Return the error for a record that Kafka has and the job did not answer."""
+        """Return the error for a record that Kafka has and the job did not answer.
+
+        Args:
+            consequence: by default, that the record takes effect later.
+            topic: where the record went; by default the topic of commands.
+        """
+        topic = topic or self._address.commands
+        absence = self._liveness.absence()
+        if absence:
+            consequence = consequence or "It takes effect when the job starts (`dlx run`)."
+            return NoAnswerError(
+                f"{absence} on {self._address.alive}: {what} was sent to {topic} and has no answer "
+                f"after {wait_s:g} s. {consequence}"
+            )
+        doubt = (
+            "although it is alive: does it"
+            if self._liveness.is_running
+            else ("although Kafka has it: is `dlx run` running, does it")
+        )
         return NoAnswerError(
-            f"the job did not answer {what} within {wait_s:g} s, although Kafka has it: is "
-            f"`dlx run` running, does it read {self._address.commands}, and does it serve the "
-            f"vhost {self._address.vhost!r}? A busy job may need a longer timeout. {consequence}"
+            f"the job did not answer {what} within {wait_s:g} s, {doubt} read {topic}, and does it "
+            f"serve the vhost {self._address.vhost!r}? A busy job may need a longer timeout. "
+            f"{consequence or 'It may still take effect.'}"
         )
 
     def _send(

@@ -67,10 +67,11 @@ class Dispatch:
 
     def receive(self, record: Inbound) -> None:
         """Hand over a record of the outbound topic."""
-        self._outages.end()
-        if record.kind == "flow":
+        if record.kind == "flow":  # like a heartbeat, it is not an answer
+            self._outages.job_is_alive()
             self._notice(record)
             return
+        self._outages.end()
         receiver = self._receivers.get(record.channel)
         if receiver is not None:
             receiver.receive(record)

@@ -8,15 +8,16 @@ from collections.abc import Callable
 from streaming.client._transport.command_client import CommandClient
 from streaming.client._transport.dispatch import Dispatch
 from streaming.client._transport.flow import FLOW_STOPPED, Flow
-from streaming.client._transport.liveness import Liveness
+from streaming.client._transport.liveness import SILENT_S, Liveness
 from streaming.client._transport.outages import Outages
 from streaming.client._transport.reader import Reader
 from streaming.client._transport.sender import Sender
 from streaming.client.address import Address
-from streaming.client.errors import ConnectionClosedError, NoAnswerError
+from streaming.client.errors import ConnectionClosedError, NoAnswerError, NoJobError
 
 DEFAULT_TIMEOUT_S = 4.5
 """Callers learn of an outage within 5 s, the time to report it included."""
+CHECK_EVERY_S = 0.05
 COMMAND_TIMEOUT_MS = 300_000
 """How long a command waits for Kafka. Callers wait for `timeout_s`; a settlement, for which nobody
 waits, must survive an outage. A publish that Kafka does not accept in time is given up."""
@@ -51,6 +52,7 @@ class Link:
         self.sender = self.new_sender()
         patient_sender = self.new_sender(**{"message.timeout.ms": COMMAND_TIMEOUT_MS})
         self.commands = CommandClient(address, patient_sender, timeout_s, self.liveness)
+        self.outages.probe = self._probe
         self.dispatch = Dispatch(self.commands, self.flow, self.outages)
         self._lock = threading.Lock()
         self._names = 0
@@ -86,6 +88,29 @@ class Link:
         """Raise ConnectionClosedError after `close`."""
         if self._closed:
             raise ConnectionClosedError("the connection is closed")
+
+    def require_job(self) -> None:
+        """Wait until a job is heard: at once if one runs, otherwise for at most `SILENT_S`.
+
+        Raises:
+            NoJobError: none is heard, or nobody can tell.
+        """
+        deadline_s = time.monotonic() + SILENT_S
+        while not self.liveness.is_running:
+            if not self.liveness.can_hear:
+                raise NoJobError(
+                    f"whether a job is running cannot be told: the topic {self.address.alive} of "
+                    "its heartbeat does not exist or may not be read. Nothing was sent"
+                )
+            if time.monotonic() > deadline_s:
+                raise NoJobError(
+                    f"{self.liveness.absence()} on {self.address.alive}: nothing was sent. Start "
+                    "the job with `dlx run`"
+                )
+            time.sleep(CHECK_EVERY_S)
+
+    def _probe(self) -> None:
+        self.commands.request_async({"op": "renew"}, self.new_name("probe"), lambda _answer: None)
 
     @property
     def silence_s(self) -> float:

@@ -1,4 +1,8 @@
-"""Outages of Kafka and of the job: reported once when they begin and once when they end."""
+"""Outages of Kafka and of the job: reported once when they begin and once when they end.
+
+A heartbeat shows that a job has started again, but it answers only after it has caught up. So a
+heartbeat that follows silence sends a probe, and the outage ends with the first answer.
+"""
 
 import logging
 from collections.abc import Callable
@@ -20,11 +24,19 @@ class Outages:
     Attributes:
         cause: what is down; empty if there is no outage.
         text: describes the present outage; empty if there is none.
+        probe: sends a command whose answer is a record of the outbound topic; must not wait.
     """
 
-    def __init__(self, bootstrap: str, on_outage: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        on_outage: Callable[[str], None] | None,
+        probe: Callable[[], None] = lambda: None,
+    ) -> None:
         self._kafka = f"Kafka at {bootstrap}"
         self._on_outage = on_outage
+        self.probe = probe
+        self._probing = False
         self.cause: Cause = ""
         self.text = ""
 
@@ -39,6 +51,7 @@ class Outages:
 
     def job_is_silent(self) -> None:
         """Note that the job writes nothing although Kafka answers."""
+        self._probing = False
         self._begin(
             "the job",
             f"the job is silent although {self._kafka} answers: is `dlx run` running? Kafka keeps "
@@ -51,15 +64,18 @@ class Outages:
             self._begin("answers", text)
 
     def job_is_alive(self) -> None:
-        """Note a heartbeat of the job."""
-        if self.cause != "answers":
-            self.end()
+        """Note a heartbeat of the job; after silence, probe whether it answers too."""
+        if self.cause in {"Kafka", "the job"} and not self._probing:
+            self._probing = True
+            self.text = "the job is alive again and has not answered yet"
+            self.probe()
 
     def end(self) -> None:
         """Note that the job has answered or delivered something."""
+        self._probing = False
         if self.cause:
             self.cause = self.text = ""
-            self._report("the job is back")
+            self._report("the job answers again")
 
     def _begin(self, cause: Cause, text: str) -> None:
         if cause != self.cause:

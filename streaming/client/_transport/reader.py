@@ -110,6 +110,7 @@ class Reader:
                 places.append(place)
             if address.alive in topics and self._find_last_heartbeat(deadline_s):
                 places.append(self._alive)
+                self._liveness.can_hear = True
             else:
                 self.heartbeat_known.set()
             self._consumer.assign(places)
@@ -182,7 +183,8 @@ class Reader:
         headers: Any = record.headers()
         read = inbound(record.value(), headers)
         if is_heartbeat:
-            self._liveness.heartbeat()
+            _kind, at_ms = record.timestamp()
+            self._liveness.heartbeat(time.monotonic(), at_ms, int(time.time() * 1000))
             self._guarded(lambda: self._dispatch.heartbeat(read))
             self.heartbeat_known.set()
             return

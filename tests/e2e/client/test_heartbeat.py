@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streaming.client import Connection
+from streaming.client import Connection, NoJobError
 from streaming.client.address import address_of
 from tests.fixtures.dlx_process import DlxProcess
 from tests.fixtures.dlx_run import DlxRun
@@ -21,7 +21,7 @@ from tests.fixtures.waiting import WAIT_S, wait_until
 
 HOUR_MS = 3_600_000
 SILENT = "the job is silent although Kafka at "
-HEARD = "the job is back"
+HEARD = "the job answers again"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def what_get_says(run: DlxRun) -> list[str]:
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (5, "")
     return ended.stderr.splitlines()
 
 
@@ -85,11 +85,18 @@ def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, r
             assert connection.outage.startswith(SILENT)
             shell.until(shell.err, SILENT)
             [words] = what_get_says(run)
-            assert words.startswith("the job did not answer the command get within 6 s")
+            assert words.startswith("no job has been heard since ")
+            assert address.alive in words
+            assert address.commands in words
+
+            with pytest.raises(NoJobError, match="nothing was sent"):
+                connection.require_job()
 
             run.start()
             assert troubles.get(timeout=WAIT_S) == HEARD
             assert connection.outage == ""
+            connection.require_job()
+            assert channel.queue_depth("library") == 0  # the job really answers
             shell.until(shell.err, SILENT, HEARD)
         finally:
             shell.process.kill()
