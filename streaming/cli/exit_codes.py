@@ -10,3 +10,12 @@ EXIT_FINDINGS: Final = 1
 
 EXIT_INVALID: Final = 2
 """The input or the usage is wrong: stderr says where, what, and what to do."""
+
+EXIT_UNROUTED: Final = 3
+"""`publish`: the broker confirmed every message, and no queue took one of them."""
+
+EXIT_NO_JOB: Final = 4
+"""No job is heard or answers, and nothing was changed: trying again makes no duplicate."""
+
+EXIT_NO_ANSWER: Final = 5
+"""What was sent has no answer: it takes effect when a job reads it. Trying again repeats it."""

@@ -41,13 +41,18 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "completion": "completion:completion",
     },
     "Talk to a running job": {
+        "messages": "job.messages:app",
         "publish": "job.publish:publish",
         "get": "job.deliveries:get",
         "consume": "job.deliveries:consume",
         "ack": "job.deliveries:ack",
         "reject": "job.deliveries:reject",
         "definitions": "job.definitions:app",
+        "exchanges": "job.declare:exchanges_app",
+        "bind": "job.declare:bind",
+        "unbind": "job.declare:unbind",
         "policies": "job.policies:app",
+        "permissions": "job.permissions:app",
     },
     "Query the tables": {
         "queues": "tables.queues:app",

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from streaming.cli.exit_codes import EXIT_NO_ANSWER, EXIT_NO_JOB
+from streaming.cli.output import printable
+from streaming.cli.refusals import explained
 from streaming.user_folders import CONFIG_NAME, last_demo
 
 if TYPE_CHECKING:
@@ -135,6 +138,13 @@ Timeout = Annotated[
         help="How long to wait for Kafka and the job.",
     ),
 ]
+RequireJob = Annotated[
+    bool,
+    typer.Option(
+        "--require-job",
+        help="Send nothing if no job is heard; otherwise Kafka keeps the command until one starts.",
+    ),
+]
 Lease = Annotated[
     float,
     typer.Option(
@@ -189,18 +199,37 @@ def _log_outages(*, enabled: bool) -> None:
 
 
 @contextmanager
-def connect(config: Path | None, user: str, vhost: str, timeout_s: float) -> Iterator["Connection"]:
+def connect(
+    config: Path | None, user: str, vhost: str, timeout_s: float, *, require_job: bool = False
+) -> Iterator["Connection"]:
     """Connect to the job of a configuration, for one command.
 
+    Args:
+        require_job: see `RequireJob`.
+
     Raises:
-        DlxError: the configuration is invalid, or Kafka or the job is down.
+        DlxError: the configuration is invalid, Kafka is down, or the broker refuses the command.
+        typer.Exit: no job answers; stderr says so.
     """
-    from streaming.client import Connection
+    from streaming.client import BrokerError, Connection, NoAnswerError, NoJobError
 
     file = find_config(config)
     _log_outages(enabled=False)
-    with Connection.from_config(file, user=user, vhost=vhost, timeout_s=timeout_s) as connection:
-        yield connection
+    try:
+        with Connection.from_config(file, user=user, vhost=vhost, timeout_s=timeout_s) as opened:
+            if require_job:
+                opened.require_job()
+            try:
+                yield opened
+            except BrokerError as error:
+                raise explained(opened, error) from error
+    except NoJobError as error:
+        print(printable(f"{error}, or choose another job with --config ({file})"), file=sys.stderr)
+        raise typer.Exit(EXIT_NO_JOB) from None
+    except NoAnswerError as error:
+        remedy = f"The configuration is {file} (--config); --timeout waits longer"
+        print(printable(f"{error} {remedy}"), file=sys.stderr)
+        raise typer.Exit(EXIT_NO_ANSWER if error.takes_effect else EXIT_NO_JOB) from None
 
 
 @contextmanager

@@ -19,7 +19,15 @@ class KafkaUnreachableError(ClientError):
 
 
 class NoAnswerError(ClientError):
-    """The job did not answer in time although Kafka works; the command may still take effect."""
+    """The job did not answer in time although Kafka works.
+
+    Attributes:
+        takes_effect: whether what was sent changes something once a job reads it.
+    """
+
+    def __init__(self, text: str, *, takes_effect: bool = True) -> None:
+        super().__init__(text)
+        self.takes_effect = takes_effect
 
 
 class NoJobError(ClientError):

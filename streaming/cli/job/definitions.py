@@ -40,12 +40,13 @@ def export(
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Print the topology as a definitions document that RabbitMQ can import."""
     document: dict[str, Any] = {}
     job = options.find_config(config)
     for name in [vhost] if vhost is not None else _vhosts_of(job):
-        for section, objects in _live(job, user, name, timeout).items():
+        for section, objects in _live(job, user, name, timeout, require_job=require_job).items():
             document.setdefault(section, []).extend(objects)
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     return EXIT_OK
@@ -59,6 +60,7 @@ def import_(
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Declare the objects of a file: for each vhost all of them, or none.
 
@@ -67,7 +69,7 @@ def import_(
     skipped: dict[str, None] = {}
     job = options.find_config(config)
     for name, part in _parts(file, vhost, job).items():
-        with options.connect(job, user, name, timeout) as connection:
+        with options.connect(job, user, name, timeout, require_job=require_job) as connection:
             imported = connection.channel().import_definitions(part)
         skipped |= dict.fromkeys(imported.skipped)
         print(f"vhost {name!r}: {imported.objects} objects imported")
@@ -85,6 +87,7 @@ def plan(
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Show what `import` would do to each object of a file, without changing anything.
 
@@ -100,7 +103,9 @@ def plan(
     conflicts = 0
     job = options.find_config(config)
     for name, part in _parts(file, vhost, job).items():
-        exported = load_definitions(_live(job, user, name, timeout), default_vhost=name)
+        exported = load_definitions(
+            _live(job, user, name, timeout, require_job=require_job), default_vhost=name
+        )
         live = exported.vhosts[name]
         existing: list[BindingEnd] = [
             *(("exchange", each.name) for each in live.exchanges),
@@ -122,8 +127,10 @@ def _print_change(vhost: str, change: "Change", *, as_json: bool) -> None:
     print(f"{_MARKS[change.effect]} {vhost} {change.kind} {quoted}{detail}")
 
 
-def _live(config: Path, user: str, vhost: str, timeout_s: float) -> dict[str, Any]:
-    with options.connect(config, user, vhost, timeout_s) as connection:
+def _live(
+    config: Path, user: str, vhost: str, timeout_s: float, *, require_job: bool
+) -> dict[str, Any]:
+    with options.connect(config, user, vhost, timeout_s, require_job=require_job) as connection:
         return connection.channel().export_definitions()
 
 

@@ -1,6 +1,7 @@
 """`dlx get`, `dlx consume`, `dlx ack` and `dlx reject`: read messages from a running job."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -17,14 +18,22 @@ from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import ConfigFile
 from streaming.cli.output import AsJson, preview, print_json, print_rows, printable
+from topology.errors import DlxError
+from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from streaming.client import Connection, Delivery
+
+DEFAULT_PREFETCH = 10
+_DELIVERY_ID = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}|.+/[0-9]{1,18}", re.DOTALL)
 
 MAX_VARIABLE_BYTES = 100_000
 """Maximum size of an environment variable; Linux accepts 128 KiB with its name."""
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
+AutoAck = Annotated[
+    bool, typer.Option("--auto-ack", help="Acknowledge at once; nothing is left to settle.")
+]
 DeliveryIds = Annotated[
     list[str], typer.Argument(metavar="DELIVERY...", help="Delivery ids, as `dlx get` shows them.")
 ]
@@ -37,9 +46,16 @@ def get(
     queue: QueueName,
     *,
     count: Annotated[int, typer.Option("--count", min=1, help="The most messages to get.")] = 1,
-    auto_ack: Annotated[
-        bool, typer.Option("--auto-ack", help="Acknowledge at once; nothing is left to settle.")
-    ] = False,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message",
+            metavar="ID",
+            help="Get this message, wherever it is in the queue; the id is one of those that `dlx "
+            "queues peek` and `dlx dead-letters list` show.",
+        ),
+    ] = None,
+    auto_ack: AutoAck = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
     as_json: AsJson = False,
@@ -47,6 +63,7 @@ def get(
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Get messages from the head of a queue.
 
@@ -54,19 +71,25 @@ def get(
 
     Exit status: 1 if the queue is empty.
     """
-    with options.connect(config, user, vhost, timeout) as connection:
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
         _check_queue(connection, queue)
         with options.shared_channel(connection, channel, lease) as opened:
-            deliveries = opened.get_many(queue, count, auto_ack=auto_ack)
+            deliveries = opened.get_many(queue, count, auto_ack=auto_ack, message=message)
+    print_deliveries(deliveries, as_json=as_json)
+    if not deliveries:
+        nothing = "is empty" if message is None else f"has no ready copy of message {message}"
+        print(f"queue {queue!r} {nothing}", file=sys.stderr)
+    return EXIT_OK if deliveries else EXIT_FINDINGS
+
+
+def print_deliveries(deliveries: "list[Delivery]", *, as_json: bool) -> None:
+    """Print what a get returned, as rows or as JSON."""
     if as_json:
         for delivery in deliveries:
             print_json(_document(delivery))
     elif deliveries:
         titles = ("DELIVERY", "KEY", "COUNT", "DEATHS", "BODY")
         print_rows(titles, (_row(delivery) for delivery in deliveries))
-    else:
-        print(f"queue {queue!r} is empty", file=sys.stderr)
-    return EXIT_OK if deliveries else EXIT_FINDINGS
 
 
 def _check_queue(connection: "Connection", queue: str) -> None:
@@ -89,14 +112,17 @@ def ack(
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Acknowledge messages that `dlx get` returned.
 
     Exit status: 1 if one is no longer unacked on the channel.
     """
+    _check_ids(deliveries)
     command = {"op": "ack", "refs": deliveries, "multiple": multiple}
-    with options.connect(config, user, vhost, timeout) as connection:
-        return _report(deliveries, connection.request(command, channel))
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        _check_channel(connection, channel)
+        return _report(deliveries, channel, connection.request(command, channel))
 
 
 def reject(
@@ -111,20 +137,48 @@ def reject(
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Dead-letter or requeue messages that `dlx get` returned.
 
     Exit status: 1 if one is no longer unacked on the channel.
     """
+    _check_ids(deliveries)
     command = {"op": "nack", "refs": deliveries, "requeue": requeue, "multiple": multiple}
-    with options.connect(config, user, vhost, timeout) as connection:
-        return _report(deliveries, connection.request(command, channel))
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        _check_channel(connection, channel)
+        return _report(deliveries, channel, connection.request(command, channel))
 
 
-def _report(deliveries: list[str], answer: dict[str, Any]) -> int:
+def _check_ids(deliveries: list[str]) -> None:
+    for delivery in deliveries:
+        if not _DELIVERY_ID.fullmatch(delivery):
+            what = f"expected a delivery id, such as 1.0.0, as `dlx get` shows it: got {delivery!r}"
+            raise typer.BadParameter(what, param_hint="DELIVERY")
+
+
+def _check_channel(connection: "Connection", channel: str) -> None:
+    """Refuse a channel that is not open; nothing can be unacked there.
+
+    Raises:
+        DlxError: it is not open.
+    """
+    if not connection.request({"op": "renew"}, channel)["open"]:
+        hint = did_you_mean(channel, [options.DEFAULT_CHANNEL])
+        raise DlxError(
+            f"--channel: channel {channel!r} is not open{hint}: its name is misspelt, or its lease "
+            "has ended and its messages are in their queues again"
+        )
+
+
+def _report(deliveries: list[str], channel: str, answer: dict[str, Any]) -> int:
     missing = answer.get("missing", [])
     for delivery in missing:
-        print(f"{printable(delivery)}: no longer unacked on this channel", file=sys.stderr)
+        print(
+            f"{printable(delivery)}: no longer unacked on channel {channel!r}; it was settled "
+            "before, requeued when a lease ended, or got on another channel",
+            file=sys.stderr,
+        )
     print(f"{len(deliveries) - len(missing)} settled")
     return EXIT_FINDINGS if missing else EXIT_OK
 
@@ -136,10 +190,13 @@ def consume(
         typer.Argument(
             metavar="[-- COMMAND...]",
             help="Receives each body on stdin; exit status 0 acks, any other rejects. Without it, "
-            "bodies are printed, one per line, and acked.",
+            "bodies are printed, one per line.",
         ),
     ] = None,
     *,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="Without a command: ack what is printed.")
+    ] = False,
     count: Annotated[
         int | None, typer.Option("--count", min=1, help="Stop after this many messages.")
     ] = None,
@@ -148,42 +205,65 @@ def consume(
         bool, typer.Option("--requeue", help="Requeue what the command fails on.")
     ] = False,
     prefetch: Annotated[
-        int, typer.Option("--prefetch", min=1, help="The most unacked messages.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--prefetch",
+            min=1,
+            help=f"The most unacked messages. Default: {DEFAULT_PREFETCH}; no limit if nothing is "
+            "settled.",
+        ),
+    ] = None,
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
-    """Pipe the messages of a queue to a command, until Ctrl-C.
+    """Pipe the messages of a queue to a command, or print them, until Ctrl-C.
 
     The command receives each body on stdin, and its exit status settles the message. Its
     environment has DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS
     (JSON, unless longer than 100 kB). SIGTERM works like Ctrl-C: unsettled messages are requeued.
 
+    Without a command, messages are printed and return to the queue at the end, as redelivered;
+    --ack removes them instead.
+
     Exit status: 1 if a message was rejected.
     """
-    acked = rejected = 0
+    if command and ack:
+        raise typer.BadParameter("omit it: the command's exit status settles", param_hint="--ack")
+    if requeue and not command:
+        raise typer.BadParameter("needs a command", param_hint="--requeue")
+    settles = bool(command) or ack
+    limit = prefetch or (DEFAULT_PREFETCH if settles else 0)
+    if count is not None:
+        limit = min(limit or count, count)
+    done = {"acked": 0, "rejected": 0, "printed": 0}
     with (
-        options.connect(config, user, vhost, timeout) as connection,
+        options.connect(config, user, vhost, timeout, require_job=require_job) as connection,
         connection.channel() as channel,
     ):
-        limit = prefetch if count is None else min(prefetch, count)
         consumer = channel.consume(queue, prefetch=limit, timeout_s=idle)
         with suppress(KeyboardInterrupt), _sigterm_interrupts(), options.logged_outages():
             for delivery in consumer:
-                if handle(delivery, command):
+                is_handled = handle(delivery, command)
+                if not settles:
+                    done["printed"] += is_handled
+                elif is_handled:
                     delivery.ack()
-                    acked += 1
+                    done["acked"] += 1
                 else:
                     delivery.reject(requeue=requeue)
-                    rejected += 1
-                if count is not None and acked + rejected >= count:
+                    done["rejected"] += 1
+                if count is not None and sum(done.values()) >= count:
                     break
         consumer.cancel()
         channel.sync()
-    print(f"{acked} acked, {rejected} rejected", file=sys.stderr)
-    return EXIT_FINDINGS if rejected else EXIT_OK
+    if settles:
+        print(f"{done['acked']} acked, {done['rejected']} rejected", file=sys.stderr)
+    else:
+        print(f"{done['printed']} printed and left in the queue; --ack removes", file=sys.stderr)
+    return EXIT_FINDINGS if done["rejected"] else EXIT_OK
 
 
 @contextmanager
@@ -201,8 +281,8 @@ def handle(delivery: "Delivery", command: list[str] | None) -> bool:
     if "body" in delivery.truncated:
         origin = "/".join(map(str, delivery.origin or ()))
         print(
-            f"message {origin} is too large for its topic and came without its body: rejected; "
-            f"`dlx dead-letters show {origin}` shows all of it",
+            f"message {origin} is too large for its topic and came without its body, so that it is "
+            f"not handled; `dlx dead-letters show {origin}` shows all of it",
             file=sys.stderr,
         )
         return False

@@ -1,5 +1,6 @@
 """`dlx policies`: sets and clears policies of a running job."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -8,6 +9,9 @@ import typer
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import ConfigFile
+from streaming.cli.refusals import live_definitions
+from topology.errors import DlxError
+from topology.suggestions import did_you_mean
 
 app = typer.Typer(
     name="policies",
@@ -17,6 +21,17 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+class ApplyTo(StrEnum):
+    """What a policy may apply to."""
+
+    ALL = "all"
+    QUEUES = "queues"
+    EXCHANGES = "exchanges"
+    CLASSIC_QUEUES = "classic_queues"
+    QUORUM_QUEUES = "quorum_queues"
+
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Operator = Annotated[bool, typer.Option("--operator", help="An operator policy.")]
@@ -34,27 +49,25 @@ def set_(
         int, typer.Option("--priority", help="The matching policy with the highest one applies.")
     ] = 0,
     apply_to: Annotated[
-        str | None,
-        typer.Option(
-            "--apply-to",
-            help="all, queues, exchanges, classic_queues or quorum_queues. Default: all; queues "
-            "for operator policies.",
-        ),
+        ApplyTo | None,
+        typer.Option("--apply-to", help="Default: all; queues for operator policies."),
     ] = None,
     operator: Operator = False,
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Create or replace a policy; it takes effect at once."""
-    with options.connect(config, user, vhost, timeout) as connection:
+    keys = _definition(definition, operator=operator)
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
         connection.channel().set_policy(
             name,
             pattern,
-            _definition(definition),
+            keys,
             priority=priority,
-            apply_to=apply_to or ("queues" if operator else "all"),
+            apply_to=(apply_to or (ApplyTo.QUEUES if operator else ApplyTo.ALL)).value,
             operator=operator,
         )
     print(f"policy {name!r} is set in vhost {vhost!r}")
@@ -70,20 +83,43 @@ def clear(
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Remove a policy; its settings stop applying at once."""
-    with options.connect(config, user, vhost, timeout) as connection:
+    kind = "operator policy" if operator else "policy"
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        document = live_definitions(connection)
+        names = [
+            each["name"] for each in document.get("parameters" if operator else "policies", ())
+        ]
+        if document and name not in names:
+            raise DlxError(
+                f"404 NOT_FOUND - no {kind} {name!r} in vhost {vhost!r}"
+                f"{did_you_mean(name, names) or ': `dlx policies list` shows what there is'}"
+            )
         connection.channel().clear_policy(name, operator=operator)
-    print(f"policy {name!r} is removed from vhost {vhost!r}")
+    print(f"{kind} {name!r} is removed from vhost {vhost!r}")
     return EXIT_OK
 
 
-def _definition(text: str) -> dict[str, Any]:
+def _definition(text: str, *, operator: bool) -> dict[str, Any]:
+    """Read a policy's definition.
+
+    Raises:
+        typer.BadParameter: it is not a JSON object, or RabbitMQ does not know one of its keys.
+    """
+    from topology.validation.arguments import policy_keys
     from topology.values import table_from_json
 
+    where = "DEFINITION"
     try:
-        return table_from_json(msgspec.json.decode(text))
+        definition = table_from_json(msgspec.json.decode(text))
     except (msgspec.DecodeError, ValueError) as error:
-        raise typer.BadParameter(
-            f"is not a JSON object: {error}", param_hint="DEFINITION"
-        ) from None
+        example = """such as '{"message-ttl": 60000}'"""
+        what = f"is not a JSON object, {example}: {error}"
+        raise typer.BadParameter(what, param_hint=where) from None
+    known = policy_keys(operator=operator)
+    unknown = [f"{key!r}{did_you_mean(key, known)}" for key in definition if key not in known]
+    if unknown:
+        raise typer.BadParameter(f"unknown keys: {', '.join(unknown)}", param_hint=where)
+    return definition

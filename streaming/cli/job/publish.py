@@ -1,16 +1,19 @@
 """`dlx publish`: publishes messages to a running job."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streaming.cli import options
-from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import ConfigFile
 from streaming.cli.output import printable
+from streaming.cli.refusals import live_names, missing_name
 from streaming.cli.topology import parse_headers
+
+if TYPE_CHECKING:
+    from streaming.client import Connection
 
 
 def publish(
@@ -43,47 +46,77 @@ def publish(
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
 ) -> int:
     """Publish a message and wait for the broker's confirm.
 
-    While flow control stops publishers, the command says so and gives up after --timeout.
+    Messages are published as mandatory, so that the broker says which of them no queue took. While
+    flow control stops publishers, the command says so and gives up after --timeout.
 
-    Exit status: 0 if every message is confirmed, 1 if one is returned, refused, unconfirmed or not
-    sent.
+    Exit status: 0 if every message is confirmed and routed, 1 if one is refused, unconfirmed or not
+    sent, 3 if all are confirmed but no queue took one of them (1 with --mandatory).
     """
-    from streaming.client import ClientError, FlowStoppedError, NoAnswerError
+    from streaming.cli.job.publish_outcome import PublishOutcome
+    from streaming.client import FlowStoppedError, NoAnswerError
 
     if lines and body is not None:
         raise typer.BadParameter("reads stdin: omit BODY", param_hint="--lines")
-    bodies: Iterable[bytes]
-    if lines:
-        bodies = _stdin_lines()
-    else:
-        bodies = [sys.stdin.buffer.read() if body is None else body.encode()]
     amqp_properties = parse_properties(properties or [])
     headers = parse_headers(header) if header else None
-    failures = unsent = 0
-    with options.connect(config, user, vhost, timeout) as connection:
+    if not exchange and not routing_key and not (headers or {}).keys() & {"CC", "BCC"}:
+        what = "the default exchange needs the name of a queue; or choose another with --exchange"
+        raise typer.BadParameter(what, param_hint="--routing-key")
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
         publisher = connection.publisher(blocked_timeout_s=timeout)
+        outcome = PublishOutcome(mandatory=mandatory)
         confirms = []
         try:
-            for one in bodies:
-                confirm = publisher.publish(
-                    exchange, routing_key, one, amqp_properties, headers, mandatory=mandatory
+            for one in _bodies(body, lines=lines):
+                confirms.append(  # noqa: PERF401 (kept if one fails)
+                    publisher.publish(
+                        exchange, routing_key, one, amqp_properties, headers, mandatory=True
+                    )
                 )
-                confirms.append(confirm)
         except (FlowStoppedError, NoAnswerError) as error:
-            unsent = 1
             place = f"line {len(confirms) + 1} and all that follow: " if lines else ""
-            print(printable(f"{place}{error}"), file=sys.stderr)
+            outcome.failed(error, place)
         for confirm in confirms:
-            try:
-                confirm.result()
-            except ClientError as error:
-                failures += 1
-                print(printable(str(error)), file=sys.stderr)
-    print(f"{len(confirms) - failures} confirmed")
-    return EXIT_FINDINGS if failures or unsent else EXIT_OK
+            outcome.add(confirm)
+        outcome.raise_refusal()
+        for text in outcome.problems():
+            print(printable(text), file=sys.stderr)
+        if outcome.unrouted:
+            print(printable(_not_routed(connection, exchange, routing_key)), file=sys.stderr)
+    print(outcome)
+    return outcome.exit_code
+
+
+def _not_routed(connection: "Connection", exchange: str, routing_key: str) -> str:
+    """Say why no queue took a message, and what to do."""
+    if exchange:
+        return (
+            f"no queue took it: exchange {exchange!r} has no binding that matches routing key "
+            f"{routing_key!r}; `dlx bindings list` shows the bindings, `dlx bind` adds one"
+        )
+    hint = missing_name(live_names(connection), "queue", routing_key)
+    return (
+        "no queue took it: the default exchange routes to the queue that the key names, and there "
+        f"is no queue {routing_key!r}{hint}"
+    )
+
+
+def _bodies(body: str | None, *, lines: bool) -> Iterator[bytes]:
+    """Yield the bodies to publish; a terminal is told that it is read."""
+    if body is not None:
+        yield body.encode()
+        return
+    if sys.stdin.isatty():
+        what = "one message per line" if lines else "the body"
+        print(f"reading {what} from stdin; end it with Ctrl-D", file=sys.stderr)
+    if lines:
+        yield from _stdin_lines()
+    else:
+        yield sys.stdin.buffer.read()
 
 
 def _stdin_lines() -> Iterator[bytes]:

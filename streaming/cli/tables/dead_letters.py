@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job.dead_letters import get as get_dead_letter
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
 from streaming.cli.output import AsJson, compact, print_found, print_in_colour, print_json, readable
 from topology.suggestions import did_you_mean
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="dead-letters",
-    help="List dead letters, and show the history of a message.",
+    help="List dead letters, show the history of a message, and get it.",
     epilog="Examples:\n\ndlx dead-letters list --queue work --reason rejected --since 2h\n\n"
     "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
-    "dlx dead-letters show 1/0/42",
+    "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -147,6 +148,9 @@ def parse_since(text: str, now: datetime) -> datetime:
             param_hint="--since",
         ) from None
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
+
+
+app.command("get")(get_dead_letter)
 
 
 @app.command()

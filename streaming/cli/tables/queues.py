@@ -1,12 +1,12 @@
-"""`dlx queues`: what the queues hold, from the tables; and purge, on the running job."""
+"""`dlx queues`: what the queues hold, from the tables."""
 
 from operator import attrgetter
 from typing import Annotated, Literal
 
 import typer
 
-from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job import declare
 from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
@@ -17,8 +17,9 @@ from streaming.cli.output import AsJson, preview, print_found
 
 app = typer.Typer(
     name="queues",
-    help="Show and purge queues.",
+    help="Show, declare, delete and purge queues.",
     epilog="Examples:\n\ndlx queues list\n\ndlx queues peek work --count 3\n\n"
+    "dlx queues declare work --type quorum --argument x-message-ttl=60000\n\n"
     "dlx queues purge work",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -85,19 +86,6 @@ def peek(
     return EXIT_OK
 
 
-@app.command()
-def purge(
-    queue: QueueName,
-    *,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-) -> int:
-    """Remove all ready messages from a queue of a running job, without dead-lettering them."""
-    with options.connect(config, user, vhost, timeout) as connection:
-        purged = connection.channel().purge_queue(queue)
-        lanes = connection.address.lanes
-    others = "" if lanes == 1 else f" in lane 0 of {lanes}, and all in the other lanes"
-    print(f"{purged} messages purged from queue {queue!r}{others}")
-    return EXIT_OK
+app.command("declare")(declare.declare_queue)
+app.command("delete")(declare.delete_queue)
+app.command("purge")(declare.purge_queue)

@@ -29,6 +29,7 @@ class _Request(NamedTuple):
 
     reply_id: str
     op: str
+    is_question: bool  # it changes nothing
     answer: Future[Answer]
     stored: threading.Event  # set once Kafka has the command
 
@@ -164,32 +165,45 @@ class CommandClient:
         )
 
     def no_answer(
-        self, what: str, wait_s: float, consequence: str = "", topic: str = ""
+        self,
+        what: str,
+        wait_s: float,
+        consequence: str = "",
+        *,
+        topic: str = "",
+        takes_effect: bool = True,
     ) -> NoAnswerError:
         """Return the error for a record that Kafka has and the job did not answer.
 
         Args:
-            consequence: by default, that the record takes effect later.
+            consequence: by default, whether it takes effect later.
             topic: where the record went; by default the topic of commands.
         """
         topic = topic or self._address.commands
         absence = self._liveness.absence()
         if absence:
-            consequence = consequence or "It takes effect when the job starts (`dlx run`)."
-            return NoAnswerError(
+            text = (
                 f"{absence} on {self._address.alive}: {what} was sent to {topic} and has no answer "
-                f"after {wait_s:g} s. {consequence}"
+                f"after {wait_s:g} s."
             )
-        doubt = (
-            "although it is alive: does it"
-            if self._liveness.is_running
-            else ("although Kafka has it: is `dlx run` running, does it")
-        )
-        return NoAnswerError(
-            f"the job did not answer {what} within {wait_s:g} s, {doubt} read {topic}, and does it "
-            f"serve the vhost {self._address.vhost!r}? A busy job may need a longer timeout. "
-            f"{consequence or 'It may still take effect.'}"
-        )
+            later = "It takes effect when the job starts (`dlx run`)."
+        else:
+            doubt = "Kafka has it: is `dlx run` running, does it"
+            if self._liveness.is_running:
+                doubt = "it is alive: does it"
+            text = (
+                f"the job did not answer {what} within {wait_s:g} s, although {doubt} read "
+                f"{topic}, and does it serve the vhost {self._address.vhost!r}? A busy job may "
+                "need a longer timeout."
+            )
+            later = "It may still take effect."
+        if not takes_effect:
+            later = (
+                "Nothing was changed; start the job with `dlx run`."
+                if absence
+                else ("Nothing was changed.")
+            )
+        return NoAnswerError(f"{text} {consequence or later}", takes_effect=takes_effect)
 
     def _send(
         self,
@@ -205,7 +219,8 @@ class CommandClient:
         except InvalidTopologyError as error:
             raise ClientError(f"the command {document['op']} cannot be sent: {error}") from error
         record = command_record(document, self._address.vhost, channel)
-        request = _Request(reply_id, document["op"], Future(), threading.Event())
+        is_question = _is_question(document)
+        request = _Request(reply_id, document["op"], is_question, Future(), threading.Event())
         with self._lock:
             self._requests[reply_id] = request
 
@@ -235,11 +250,22 @@ class CommandClient:
         is_check = request.op == "check"
         if request.stored.is_set():
             if not is_check:
-                return self.no_answer(f"the command {request.op}", wait_s)
+                what = f"the command {request.op}"
+                return self.no_answer(what, wait_s, takes_effect=not request.is_question)
             aborted = "The transaction is aborted: none of it takes effect."
-            return self.no_answer("the check of a transaction", wait_s, aborted)
+            what = "the check of a transaction"
+            return self.no_answer(what, wait_s, aborted, takes_effect=False)
         consequence = "the transaction is aborted" if is_check else "it may take effect later"
         return self.kafka_error(f"not within {wait_s:g} s; {consequence}")
+
+
+def _is_question(document: Mapping[str, Any]) -> bool:
+    """Whether a command changes nothing but the leases and names of channels."""
+    return (
+        document["op"] in {"check", "depth", "export_definitions", "open_channel", "renew"}
+        or bool(document.get("passive"))
+        or document.get("count") == 0
+    )
 
 
 def _finish(

@@ -62,7 +62,7 @@ def what_get_says(run: DlxRun) -> list[str]:
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout) == (5, "")
+    assert (ended.returncode, ended.stdout) == (4, "")
     return ended.stderr.splitlines()
 
 

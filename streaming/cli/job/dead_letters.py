@@ -1,0 +1,110 @@
+"""`dlx dead-letters get`: get one dead letter from wherever it is now."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from streaming.cli import options
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.job.deliveries import AutoAck, print_deliveries
+from streaming.cli.options import ConfigFile
+from streaming.cli.output import AsJson
+from topology.errors import DlxError
+
+if TYPE_CHECKING:
+    from streaming.queries.message_history import MessageHistory
+
+
+class Place(NamedTuple):
+    """A queue that has a copy of a message, and whether the copy is ready or unacked."""
+
+    vhost: str
+    queue: str
+    state: str
+
+
+def get(
+    message: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="topic number/partition/offset as `list` prints it, or the property message_id.",
+        ),
+    ],
+    *,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", metavar="NAME", help="If several queues have a copy of it."),
+    ] = None,
+    auto_ack: AutoAck = False,
+    channel: options.ChannelName = options.DEFAULT_CHANNEL,
+    lease: options.Lease = options.DEFAULT_LEASE_S,
+    as_json: AsJson = False,
+    tables: options.TablesLocation = None,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.VhostFilter = None,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Get a dead letter, wherever it is in its queue; the messages around it stay.
+
+    The tables say which queue has it; a running job delivers it. Settle it with `dlx ack` (remove
+    it) or `dlx reject` (--requeue puts it back to its place).
+
+    Exit status: 1 if no queue has it ready.
+    """
+    file = options.find_config(config)
+    with options.open_tables(tables, file) as opened:
+        from streaming.queries.message_history import history_of
+
+        history = history_of(opened, message)
+    place = _ready_place(history, queue, vhost)
+    with options.connect(file, user, place.vhost, timeout, require_job=require_job) as connection:
+        # A queue that is missing closes the channel that asks: not the one of other deliveries.
+        connection.channel().declare_queue(place.queue, passive=True)
+        with options.shared_channel(connection, channel, lease) as shared:
+            deliveries = shared.get_many(
+                place.queue, 1, auto_ack=auto_ack, message=history.message_id
+            )
+    print_deliveries(deliveries, as_json=as_json)
+    if not deliveries:
+        print(
+            f"message {history.message_id} has just left queue {place.queue!r}: "
+            f"`dlx dead-letters show {history.message_id}` shows where it went",
+            file=sys.stderr,
+        )
+    return EXIT_OK if deliveries else EXIT_FINDINGS
+
+
+def _ready_place(history: "MessageHistory", queue: str | None, vhost: str | None) -> Place:
+    """Return the one queue that has the message ready.
+
+    Raises:
+        DlxError: no queue has it, it is unacked, or several have it.
+    """
+    of_copy = {event["copy_id"]: event for event in history.events if event["copy_id"] is not None}
+    places = {
+        Place(of_copy[copy]["vhost"], of_copy[copy]["queue"], state)
+        for copy, state in history.now.items()
+    }
+    message = f"message {history.message_id}"
+    if queue is not None:
+        elsewhere = ", ".join(sorted({repr(place.queue) for place in places}))
+        places = {place for place in places if place.queue == queue}
+        if not places and elsewhere:
+            raise DlxError(f"--queue: {message} is not in queue {queue!r}, but in {elsewhere}")
+    if vhost is not None:
+        places = {place for place in places if place.vhost == vhost}
+    ready = sorted(place for place in places if place.state == "ready")
+    if len(ready) == 1:
+        return ready[0]
+    if ready:
+        names = ", ".join(f"{place.queue!r} of vhost {place.vhost!r}" for place in ready)
+        raise DlxError(f"{message} is in several queues: {names}; choose one with --queue")
+    show = f"`dlx dead-letters show {history.message_id}` shows its history"
+    if places:
+        [place, *_] = sorted(places)
+        raise DlxError(f"{message} is {place.state} in queue {place.queue!r}, so not ready; {show}")
+    raise DlxError(f"no queue has {message} any more; {show}")

@@ -1,0 +1,297 @@
+"""Declare and delete queues and exchanges, bind and unbind them, and purge queues."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from streaming.cli import options
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job.arguments import Arguments, parse_arguments
+from streaming.cli.options import ConfigFile
+from streaming.cli.refusals import live_definitions
+from topology.errors import DlxError
+
+exchanges_app = typer.Typer(
+    name="exchanges",
+    help="Declare and delete exchanges of a running job.",
+    epilog="Examples:\n\ndlx exchanges declare orders --type topic\n\n"
+    "dlx exchanges declare in --argument alternate-exchange=unrouted\n\n"
+    "dlx exchanges delete orders --if-unused",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class QueueType(StrEnum):
+    """The types of queues."""
+
+    CLASSIC = "classic"
+    QUORUM = "quorum"
+
+
+class ExchangeType(StrEnum):
+    """The types of exchanges."""
+
+    DIRECT = "direct"
+    FANOUT = "fanout"
+    TOPIC = "topic"
+    HEADERS = "headers"
+
+
+class DestinationType(StrEnum):
+    """What a binding leads to."""
+
+    QUEUE = "queue"
+    EXCHANGE = "exchange"
+
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
+ExchangeName = Annotated[str, typer.Argument(metavar="EXCHANGE")]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The exchange that messages leave.")]
+Destination = Annotated[
+    str, typer.Argument(metavar="DESTINATION", help="The queue or exchange that they reach.")
+]
+BindingKey = Annotated[
+    str, typer.Option("--routing-key", "-k", metavar="KEY", help="The binding key.")
+]
+ToType = Annotated[
+    DestinationType, typer.Option("--destination-type", help="What DESTINATION names.")
+]
+Transient = Annotated[bool, typer.Option("--transient", help="Not durable; kept all the same.")]
+AutoDelete = Annotated[
+    bool, typer.Option("--auto-delete", help="Delete it when its last user is gone.")
+]
+IfUnused = Annotated[bool, typer.Option("--if-unused", help="Refuse to delete it while in use.")]
+
+
+def declare_queue(
+    queue: QueueName,
+    *,
+    queue_type: Annotated[
+        QueueType | None, typer.Option("--type", help="Default: classic.")
+    ] = None,
+    transient: Transient = False,
+    auto_delete: AutoDelete = False,
+    argument: Arguments = None,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Declare a queue; one that exists must have the same properties.
+
+    RabbitMQ's arguments have their JSON types: `--argument x-message-ttl=60000` is a number.
+    """
+    from topology.validation.arguments import QUEUE_ARGUMENTS
+
+    _check_name(queue, "QUEUE")
+    arguments: dict[str, Any] = {}
+    if queue_type is not None:
+        arguments["x-queue-type"] = queue_type.value
+    arguments |= parse_arguments(argument, QUEUE_ARGUMENTS)
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        declared = connection.channel().declare_queue(
+            queue, durable=not transient, auto_delete=auto_delete, arguments=arguments
+        )
+    print(
+        f"queue {queue!r} is declared in vhost {vhost!r}: {declared.ready} ready, "
+        f"{declared.consumers} consumers"
+    )
+    return EXIT_OK
+
+
+def delete_queue(
+    queue: QueueName,
+    *,
+    if_unused: IfUnused = False,
+    if_empty: Annotated[
+        bool, typer.Option("--if-empty", help="Refuse to delete it while messages are ready.")
+    ] = False,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Delete a queue with its messages, without dead-lettering them."""
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        channel = connection.channel()
+        channel.declare_queue(queue, passive=True)
+        deleted = channel.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
+    print(f"queue {queue!r} is deleted from vhost {vhost!r}, with {deleted} ready messages")
+    return EXIT_OK
+
+
+def purge_queue(
+    queue: QueueName,
+    *,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Remove all ready messages from a queue of a running job, without dead-lettering them."""
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        purged = connection.channel().purge_queue(queue)
+        lanes = connection.address.lanes
+    others = "" if lanes == 1 else f" in lane 0 of {lanes}, and all in the other lanes"
+    print(f"{purged} messages purged from queue {queue!r}{others}")
+    return EXIT_OK
+
+
+@exchanges_app.command("declare")
+def declare_exchange(
+    exchange: ExchangeName,
+    *,
+    exchange_type: Annotated[ExchangeType, typer.Option("--type")] = ExchangeType.DIRECT,
+    transient: Transient = False,
+    auto_delete: AutoDelete = False,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Publishers may not use it; bindings may.")
+    ] = False,
+    argument: Arguments = None,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Declare an exchange; one that exists must have the same properties."""
+    _check_name(exchange, "EXCHANGE")
+    arguments = parse_arguments(argument, ("alternate-exchange",))
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        connection.channel().declare_exchange(
+            exchange,
+            exchange_type.value,
+            durable=not transient,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+        )
+    print(f"exchange {exchange!r} of type {exchange_type} is declared in vhost {vhost!r}")
+    return EXIT_OK
+
+
+@exchanges_app.command("delete")
+def delete_exchange(
+    exchange: ExchangeName,
+    *,
+    if_unused: IfUnused = False,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Delete an exchange and all bindings from and to it."""
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        channel = connection.channel()
+        channel.declare_exchange(exchange, passive=True)
+        channel.delete_exchange(exchange, if_unused=if_unused)
+    print(f"exchange {exchange!r} is deleted from vhost {vhost!r}")
+    return EXIT_OK
+
+
+def bind(
+    source: Source,
+    destination: Destination,
+    *,
+    routing_key: BindingKey = "",
+    destination_type: ToType = DestinationType.QUEUE,
+    argument: Arguments = None,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Bind a queue, or another exchange, to an exchange.
+
+    A headers exchange matches on --argument: `-a x-match=all -a kind=order`.
+    """
+    arguments = parse_arguments(argument, ("x-match",))
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        channel = connection.channel()
+        if destination_type == DestinationType.QUEUE:
+            channel.bind_queue(destination, source, routing_key, arguments)
+        else:
+            channel.bind_exchange(destination, source, routing_key, arguments)
+    print(f"{destination_type} {destination!r} is bound to {source!r} with key {routing_key!r}")
+    return EXIT_OK
+
+
+def unbind(
+    source: Source,
+    destination: Destination,
+    *,
+    routing_key: BindingKey = "",
+    destination_type: ToType = DestinationType.QUEUE,
+    argument: Arguments = None,
+    config: ConfigFile = None,
+    user: options.User = options.DEFAULT_USER,
+    vhost: options.Vhost = options.DEFAULT_VHOST,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    require_job: options.RequireJob = False,
+) -> int:
+    """Remove the binding with this key and these arguments."""
+    arguments = parse_arguments(argument)
+    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+        channel = connection.channel()
+        channel.declare_exchange(source, passive=True)
+        if destination_type == DestinationType.QUEUE:
+            channel.declare_queue(destination, passive=True)
+        else:
+            channel.declare_exchange(destination, passive=True)
+        _check_binding(
+            live_definitions(connection),
+            source,
+            destination,
+            destination_type,
+            routing_key,
+            arguments,
+        )
+        if destination_type == DestinationType.QUEUE:
+            channel.unbind_queue(destination, source, routing_key, arguments)
+        else:
+            channel.unbind_exchange(destination, source, routing_key, arguments)
+    print(f"{destination_type} {destination!r} is unbound from {source!r} with key {routing_key!r}")
+    return EXIT_OK
+
+
+def _check_binding(
+    document: dict[str, Any],
+    source: str,
+    destination: str,
+    destination_type: DestinationType,
+    routing_key: str,
+    arguments: dict[str, Any],
+) -> None:
+    """Refuse a binding that does not exist; a user who may not see the bindings is not refused."""
+    from topology.values import table_to_json
+
+    if not document:
+        return
+    ends = (source, destination, destination_type.value)
+    between = [
+        (each["routing_key"], each["arguments"])
+        for each in document.get("bindings", ())
+        if (each["source"], each["destination"], each["destination_type"]) == ends
+    ]
+    if (routing_key, table_to_json(arguments)) in between:
+        return
+    those = ", ".join(
+        repr(key) + (f" and arguments {table}" if table else "") for key, table in between
+    )
+    raise DlxError(
+        f"404 NOT_FOUND - {destination_type} {destination!r} is not bound to {source!r} with key "
+        f"{routing_key!r}{f' and arguments {arguments}' if arguments else ''}: "
+        + (f"the keys between them are {those}" if between else "nothing is bound between them")
+    )
+
+
+def _check_name(name: str, where: str) -> None:
+    if not name:
+        raise typer.BadParameter("must not be empty", param_hint=where)
