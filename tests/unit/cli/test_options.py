@@ -8,7 +8,7 @@ from streaming.user_folders import demo_folder, last_demo, remember_demo
 
 JOB_COMMANDS = (
     ("get", "q"),
-    ("publish", "x"),
+    ("publish", "x", "-k", "work"),
     ("consume", "q"),
     ("ack", "1.0.0"),
     ("reject", "1.0.0"),
