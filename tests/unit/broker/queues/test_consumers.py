@@ -1,5 +1,7 @@
 """Deliveries to consumers: round robin, prefetch, direct delivery, and their channel."""
 
+from collections import deque
+
 import pytest
 
 from streaming.broker import commands
@@ -261,6 +263,33 @@ def test_settling_many_deliveries_serves_a_waiting_consumer_once_per_turn(cut):
         *("a/0 m0", "a/1 m1", "g/0 got"),
         *("a/2 m2", "b/0 m3", "a/3 m4", "b/1 m5"),
     ]
+
+
+class CountedLine(deque[tuple[int, int]]):
+    """A line of waiting consumers that counts how often it is searched."""
+
+    searches = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.searches += 1
+        return super().__contains__(key)
+
+
+def test_a_settlement_does_not_search_the_line_of_waiting_consumers():
+    """R-QUEUE-2; `b` has room all the time, `a` and `c` rejoin the line."""
+    broker = Broker()
+    broker.queue("q")
+    for label, prefetch in (("a", 1), ("b", 2), ("c", 1)):
+        broker.consume("q", label, prefetch=prefetch)
+        broker.publish("", "q", f"m{label}")
+    broker.publish("", "q", "m")
+    queue = broker.shard.state.queues.named("q")
+    line = queue.waiting = CountedLine(queue.waiting)
+
+    broker.ack("a/0", "b/0")
+    broker.reject("c/0", requeue=True)
+
+    assert (queue.waiting is line, len(line), line.searches) == (True, 2, 0)
 
 
 @CUT
