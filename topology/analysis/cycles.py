@@ -14,14 +14,31 @@ exchange. Its edges lead wherever a message may go next. If neither the node nor
 depends on the key, the key is left out: one node then stands for all keys, and the graph of
 thousands of queues around one fanout exchange stays small. Per-message expirations are ignored:
 they are removed at the first death (R-DLX-11), so they drive no cycle.
+
+The search has two passes. The first leaves keys unknown where a binding has wildcards: it is
+linear, and if it finds nothing there is nothing. Otherwise the second pass follows sample keys from
+where clients publish (see `key_patterns`), and finds what is really travelled. CC and BCC keys are
+ignored: a message that has some may also go where its own key does not lead.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
 
+from topology.analysis.key_patterns import (
+    MAX_SAMPLES,
+    TooManyPatternsError,
+    Wild,
+    closed_under_intersection,
+    is_literal,
+    literal,
+    pattern_of,
+    sample_keys,
+    word_beside,
+)
 from topology.analysis.reachability import Key, Reach
 from topology.policies import QueueSettings
 from topology.vhost import Vhost
@@ -39,6 +56,9 @@ MAX_CYCLES = 100
 """More than anybody reads at once; in a dense graph each costs a search of the whole graph."""
 
 MAX_STEPS_SHOWN = 8
+
+_MAX_NODES = 20_000
+"""Nodes of the second pass at its beginning; with more, the first pass must do."""
 
 
 class DeadLetterCycle(msgspec.Struct, frozen=True):
@@ -131,8 +151,10 @@ def _find_cycles(
     """
     settings = vhost.all_settings()
     exits = {name: exit_of(each) for name, each in settings.items()}
-    graph = _Graph(vhost, {name: each for name, each in exits.items() if each is not None})
-    edges = _without_dead_ends(graph.edges_from(starts))
+    graph = _Graph(vhost, {name: [each] for name, each in exits.items() if each is not None})
+    edges = _without_dead_ends(graph.edges_from(graph.arrivals(starts)))
+    with suppress(TooManyPatternsError):
+        edges = edges and _without_dead_ends(graph.edges_from(_arrivals_by_sample(vhost, edges)))
     covered: set[str] = set()
     cycles: dict[tuple[str, ...], DeadLetterCycle] = {}
     wanted = set(starts)
@@ -152,21 +174,79 @@ def _find_cycles(
     return [cycles[queues] for queues in sorted(cycles)]
 
 
-class _Graph:
-    """Where messages may go, given the exit of every queue that has one."""
+def _arrivals_by_sample(vhost: Vhost, edges: Edges) -> list[Node]:
+    """The nodes of queues that messages reach whose keys stand for all that may go in cycles.
 
-    def __init__(self, vhost: Vhost, exits: Mapping[str, Exit]) -> None:
+    Args:
+        edges: what may be in a cycle; other bindings need not be told apart.
+
+    Raises:
+        TooManyPatternsError: there are too many keys to try.
+    """
+    router, settings = vhost.router, vhost.all_settings()
+    exits = {name: _all_exits(each) for name, each in settings.items()}
+    graph = _Graph(vhost, exits)
+    relevant = graph.leading_to({(kind, name) for kind, name, _ in edges})
+    exchanges = [name for kind, name in relevant if kind == "exchange" and name]
+    patterns = {
+        pattern_of(binding, router.exchanges[name].type)
+        for name in exchanges
+        for binding in router.bindings.from_exchange(name)
+        if router.alternate_of(name) is not None
+        or (binding.destination_type, binding.destination) in relevant
+    }
+    if ("exchange", "") in relevant:
+        patterns |= {literal(name) for kind, name in relevant if kind == "queue"}
+    literals = set(filter(is_literal, patterns))
+    closed = literals | closed_under_intersection(patterns - literals)
+    words = {word for pattern in closed for word in pattern if not isinstance(word, Wild)}
+    word, longest = word_beside(words), max(map(len, closed), default=0) + 1
+    keys: set[str] = set()
+    for pattern in closed:
+        samples = list(sample_keys(pattern, word, longest))
+        if len(samples) == MAX_SAMPLES:
+            raise TooManyPatternsError
+        keys.update(samples)
+    published = [name for name in exchanges if not router.exchanges[name].internal]
+    if len(keys) * len(published) > _MAX_NODES:
+        raise TooManyPatternsError
+    starts = [
+        graph.node("exchange", name, key) for name in sorted(published) for key in sorted(keys)
+    ]
+    starts += [
+        graph.node("queue", name, name) for kind, name in sorted(relevant) if kind == "queue"
+    ]
+    return [node for node in graph.edges_from(starts) if node[0] == "queue"]
+
+
+def _all_exits(settings: QueueSettings) -> list[Exit]:
+    """Every way out of a queue, by whatever cause."""
+    exits: list[Exit] = []
+    if settings.dead_letter_exchange is not None:
+        exits.append((settings.dead_letter_exchange, settings.dead_letter_routing_key))
+    if settings.alternate_exchange is not None:
+        exits.append((settings.alternate_exchange, None))
+    return exits
+
+
+class _Graph:
+    """Where messages may go, given the exits of every queue that has some."""
+
+    def __init__(self, vhost: Vhost, exits: Mapping[str, Sequence[Exit]]) -> None:
         self._vhost = vhost
         self._reach = Reach(vhost)
         self._exits = exits
         self._keyed = self._keyed_places()
 
-    def edges_from(self, queues: Iterable[str]) -> Edges:
-        """All edges behind these queues, for every way in which each may get a message."""
-        work: list[Node] = []
+    def arrivals(self, queues: Iterable[str]) -> Iterator[Node]:
+        """The nodes for every way in which a client may bring a message to these queues."""
         for queue in sorted(queues):
-            work.append(self._node("queue", queue, queue))  # published to the default exchange
-            work.extend(self._node("queue", queue, key) for key in self._reach.arrival_keys(queue))
+            yield self.node("queue", queue, queue)  # published to the default exchange
+            yield from (self.node("queue", queue, key) for key in self._reach.arrival_keys(queue))
+
+    def edges_from(self, nodes: Iterable[Node]) -> Edges:
+        """All edges behind these nodes."""
+        work = list(nodes)
         edges: Edges = {}
         for node in work:
             if node not in edges:
@@ -174,22 +254,35 @@ class _Graph:
                 work.extend(edges[node])
         return edges
 
+    def leading_to(self, places: Collection[Place]) -> set[Place]:
+        """These places, and all from which messages may come to them."""
+        origins: dict[Place, list[Place]] = {}
+        for exchange in self._vhost.router.exchanges:
+            for end in self._reach.hops(exchange, None) if exchange else ():
+                origins.setdefault(end, []).append(("exchange", exchange))
+        for queue, exits in self._exits.items():
+            for exchange, _key in exits:
+                origins.setdefault(("exchange", exchange), []).append(("queue", queue))
+            origins.setdefault(("queue", queue), [])
+        return _reached(places, origins)
+
     def _after(self, node: Node) -> Sequence[Node]:
         kind, name, key = node
         if kind == "exchange":
             if not name:
-                return (self._node("queue", key, key),) if key in self._vhost.queues else ()
-            return [self._node(*end, key) for end in self._reach.hops(name, key)]
-        if name not in self._exits:
-            return ()
-        exchange, new_key = self._exits[name]
-        key = key if new_key is None else new_key
-        if not exchange and key is None:
-            # Back to the queue it was published to by name (R-DLX-3), which has a node of its own.
-            return ()
-        return (self._node("exchange", exchange, key),)
+                return (self.node("queue", key, key),) if key in self._vhost.queues else ()
+            return [self.node(*end, key) for end in self._reach.hops(name, key)]
+        following = []
+        for exchange, new_key in self._exits.get(name, ()):
+            next_key = key if new_key is None else new_key
+            # Without a key, a message returns to the queue it was published to by name (R-DLX-3),
+            # which has a node of its own.
+            if exchange or next_key is not None:
+                following.append(self.node("exchange", exchange, next_key))
+        return following
 
-    def _node(self, kind: Literal["queue", "exchange"], name: str, key: Key) -> Node:
+    def node(self, kind: Literal["queue", "exchange"], name: str, key: Key) -> Node:
+        """The node of a message at a place; without its key if nothing depends on that."""
         return kind, name, key if (kind, name) in self._keyed else None
 
     def _keyed_places(self) -> set[Place]:
@@ -201,15 +294,22 @@ class _Graph:
                 keyed.append(("exchange", exchange))
             for end in self._reach.hops(exchange, None) if exchange else ():
                 origins.setdefault(end, []).append(("exchange", exchange))
-        for queue, (exchange, new_key) in self._exits.items():
-            if new_key is None:
-                origins.setdefault(("exchange", exchange), []).append(("queue", queue))
-        found = set(keyed)
-        for place in keyed:
-            new = [origin for origin in origins.get(place, ()) if origin not in found]
-            keyed.extend(new)
-            found.update(new)
-        return found
+        for queue, exits in self._exits.items():
+            for exchange, new_key in exits:
+                if new_key is None:
+                    origins.setdefault(("exchange", exchange), []).append(("queue", queue))
+        return _reached(keyed, origins)
+
+
+def _reached(places: Iterable[Place], edges: Mapping[Place, Collection[Place]]) -> set[Place]:
+    """These places, and all that are reached from them."""
+    work = list(places)
+    found = set(work)
+    for place in work:
+        new = [each for each in edges.get(place, ()) if each not in found]
+        work.extend(new)
+        found.update(new)
+    return found
 
 
 def _without_dead_ends(edges: Edges) -> Edges:

@@ -7,6 +7,7 @@ does not exist, or a policy that matches nothing. Each rule below finds one such
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from topology.analysis.arrivals import Arrivals
 from topology.analysis.cycles import alternate_cycles, automatic_cycles
 from topology.analysis.reachability import Key, Reach
 from topology.declarations import (
@@ -17,6 +18,7 @@ from topology.declarations import (
     Policy,
     Queue,
 )
+from topology.definitions.skipped_objects import NOTHING_SKIPPED, SkippedObjects
 from topology.errors import Problem
 from topology.policies import PolicyTable, QueueSettings
 from topology.suggestions import did_you_mean
@@ -41,25 +43,39 @@ class _Exit(NamedTuple):
 
 
 class _Subject(NamedTuple):
+    """The vhost with stand-ins for what is skipped; `supported` is without them."""
+
     vhost: Vhost
+    supported: Vhost
     settings: dict[str, QueueSettings]
     exits: list[_Exit]
     reach: Reach
 
 
-def lint(definitions: Definitions, compat: Compat = "4.0") -> tuple[Problem, ...]:
+def lint(
+    definitions: Definitions,
+    compat: Compat = "4.0",
+    skipped: SkippedObjects = NOTHING_SKIPPED,
+) -> tuple[Problem, ...]:
     """Find everything in one vhost that is probably a mistake, ordered by rule, then by name.
 
     The `where` of each problem names an object: `queue 'work'`.
 
     Args:
         definitions: valid ones: `find_problems` finds nothing in them.
+        skipped: what belongs to the vhost beside them. Messages may pass through it, so nothing
+            that leads there is called lost; it has no problems itself.
     """
-    vhost = Vhost.from_definitions(definitions, compat)
-    settings = dict(sorted(vhost.all_settings().items()))
+    supported = Vhost.from_definitions(definitions, compat)
+    whole = supported
+    if skipped.reasons:
+        whole = Vhost.from_definitions(skipped.beside(definitions, follow=True), compat)
+    settings = dict(sorted(whole.all_settings().items()))
     exits = [each for queue in settings for each in _exits_of(queue, settings[queue])]
-    subject = _Subject(vhost, settings, exits, Reach(vhost))
-    return tuple(problem for rule in _RULES for problem in rule(subject))
+    subject = _Subject(whole, supported, settings, exits, Reach(whole))
+    ignored = {f"{kind} {name!r}" for kind, name in skipped.reasons}
+    found = (problem for rule in _RULES for problem in rule(subject))
+    return tuple(problem for problem in found if problem.where not in ignored)
 
 
 def _exits_of(queue: str, settings: QueueSettings) -> Iterator[_Exit]:
@@ -80,32 +96,38 @@ def _lost_on_exit(subject: _Subject) -> Iterator[Problem]:
                 f"has dead-letter routing key {settings.dead_letter_routing_key!r} but no "
                 "dead-letter exchange"
             )
-            yield Problem(f"queue {queue!r}", what)
+            yield Problem(f"queue {queue!r}", what, "routing-key-without-exchange")
+    arrivals = Arrivals(subject.vhost)
     exchanges, reach = subject.vhost.router.exchanges, subject.reach
     for queue, by_death, messages, exchange, key in subject.exits:
         where = f"queue {queue!r}"
         via = "dead-letter exchange" if by_death else "alternate exchange"
+        unrouted = "unrouted-dead-letters" if by_death else "unrouted-rejections"
         if exchange not in exchanges:
             hint = did_you_mean(exchange, exchanges)
             what = f"its {via} {exchange!r} does not exist{hint}: {messages} are lost"
-            yield Problem(where, what)
+            yield Problem(where, what, f"missing-{via.replace(' ', '-')}")
         elif not reach.from_exchange(exchange, None):
             what = f"nothing is bound to its {via} {exchange!r}: {messages} are lost"
-            yield Problem(where, what)
+            yield Problem(where, what, f"unbound-{via.replace(' ', '-')}")
         elif key is not None:
             if not reach.from_exchange(exchange, key):
-                yield Problem(where, _no_route(f"its {messages}", exchange, key))
-        elif exchange:
-            for arrival_key in reach.arrival_keys(queue):
-                if arrival_key is not None and not reach.from_exchange(exchange, arrival_key):
-                    whose = f"{messages} that arrived"
-                    yield Problem(where, _no_route(whose, exchange, arrival_key))
+                whose = f"its {messages} with routing key {key!r}"
+                yield Problem(where, _no_route(whose, exchange), unrouted)
+        else:
+            for with_key, keys in arrivals.of(queue):
+                lost = next(
+                    (each for each in keys if not reach.from_exchange(exchange, each)), None
+                )
+                if lost is not None:
+                    whose = f"{messages} that arrived {with_key} {lost!r}"
+                    yield Problem(where, _no_route(whose, exchange), unrouted)
 
 
-def _no_route(whose: str, exchange: str, key: str) -> str:
+def _no_route(whose: str, exchange: str) -> str:
     if not exchange:
-        return f"{whose} with routing key {key!r} are lost: no queue has that name"
-    return f"{whose} with routing key {key!r} are lost: exchange {exchange!r} has no binding for it"
+        return f"{whose} are lost: no queue has that name"
+    return f"{whose} are lost: exchange {exchange!r} has no binding for it"
 
 
 def _lost_alternates(subject: _Subject) -> Iterator[Problem]:
@@ -117,18 +139,22 @@ def _lost_alternates(subject: _Subject) -> Iterator[Problem]:
             continue
         where = f"exchange {exchange!r}"
         if alternate == exchange:
-            yield Problem(where, "is its own alternate exchange, which has no effect")
+            what = "is its own alternate exchange, which has no effect"
+            yield Problem(where, what, "useless-alternate-exchange")
             continue
         if alternate not in router.exchanges:
             hint = did_you_mean(alternate, router.exchanges)
             what = f"its alternate exchange {alternate!r} does not exist{hint}"
+            code = "missing-alternate-exchange"
         elif not alternate:
             what = "its alternate exchange is the default exchange, which takes nothing"
+            code = "useless-alternate-exchange"
         elif not subject.reach.from_exchange(alternate, None):
             what = f"nothing is bound to its alternate exchange {alternate!r}"
+            code = "unbound-alternate-exchange"
         else:
             continue
-        yield Problem(where, f"{what}: unrouted messages are lost")
+        yield Problem(where, f"{what}: unrouted messages are lost", code)
 
 
 def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
@@ -139,7 +165,7 @@ def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
     for exchange in sorted(router.exchanges.keys() - PREDECLARED_NAMES - reported):
         if not subject.reach.from_exchange(exchange, None):
             what = "leads to no queue: messages published to it are lost"
-            yield Problem(f"exchange {exchange!r}", what)
+            yield Problem(f"exchange {exchange!r}", what, "idle-exchange")
 
 
 def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:
@@ -158,20 +184,20 @@ def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:
             "is unreachable: no binding, dead letter or alternate exchange leads to it, only a "
             "publish to the default exchange with its name"
         )
-        yield Problem(f"queue {queue!r}", what)
+        yield Problem(f"queue {queue!r}", what, "unreachable-queue")
 
 
 def _cycles(subject: _Subject) -> Iterator[Problem]:
     """Cycles on which messages are dropped (R-CYC-3) or discarded (R-QPID-5)."""
-    for cycle in automatic_cycles(subject.vhost):
+    for cycle in automatic_cycles(subject.supported):
         what = f"automatic dead-letter cycle: {cycle}; messages that return unrejected are dropped"
-        yield Problem(f"queue {cycle.queues[0]!r}", what)
-    for cycle in alternate_cycles(subject.vhost):
+        yield Problem(f"queue {cycle.queues[0]!r}", what, "dead-letter-cycle")
+    for cycle in alternate_cycles(subject.supported):
         what = (
             f"alternate exchange cycle: {cycle}; a message that is rejected again is discarded, "
             "unless x-reroute-once is false"
         )
-        yield Problem(f"queue {cycle.queues[0]!r}", what)
+        yield Problem(f"queue {cycle.queues[0]!r}", what, "alternate-exchange-cycle")
 
 
 def _refusing_targets(subject: _Subject) -> Iterator[Problem]:
@@ -191,7 +217,7 @@ def _refusing_targets(subject: _Subject) -> Iterator[Problem]:
                 f"its {messages} that find {targets[0]!r}{others} full are refused there "
                 "(reject-publish) and lost"
             )
-            yield Problem(f"queue {queue!r}", what)
+            yield Problem(f"queue {queue!r}", what, "refusing-target")
 
 
 def _settings_without_effect(subject: _Subject) -> Iterator[Problem]:
@@ -207,9 +233,10 @@ def _settings_without_effect(subject: _Subject) -> Iterator[Problem]:
                 "dead-letter-strategy at-least-once needs a dead-letter exchange and overflow "
                 "reject-publish: dead letters are sent at most once"
             )
-            yield Problem(where, what)
+            yield Problem(where, what, "setting-without-effect")
         if wanted.get("x-overflow") == "reject-publish-dlx" and settings.queue_type == "quorum":
-            yield Problem(where, "overflow reject-publish-dlx acts as drop-head on a quorum queue")
+            what = "overflow reject-publish-dlx acts as drop-head on a quorum queue"
+            yield Problem(where, what, "setting-without-effect")
 
 
 def _policies(subject: _Subject) -> Iterator[Problem]:
@@ -234,9 +261,10 @@ def _policies_of_kind(vhost: Vhost, *, operator: bool) -> Iterator[Problem]:
             continue
         if not matched[policy.name]:
             what = f"matches nothing: pattern {policy.pattern!r}, apply-to {policy.apply_to}"
-            yield Problem(where, what)
+            yield Problem(where, what, "policy-matches-nothing")
         elif policy.name not in in_force:
-            yield Problem(where, "never applies: other policies outrank it wherever it matches")
+            what = "never applies: other policies outrank it wherever it matches"
+            yield Problem(where, what, "policy-never-applies")
     yield from _ties(kind, policies, matched)
 
 
@@ -257,7 +285,7 @@ def _ties(kind: str, policies: list[Policy], matched: dict[str, list[str]]) -> I
                 f"has the same priority ({highest}) as {others} on {name}: which one applies is "
                 "undefined"
             )
-            yield Problem(f"{kind} {names[0]!r}", what)
+            yield Problem(f"{kind} {names[0]!r}", what, "policy-tie")
 
 
 def _objects(vhost: Vhost) -> dict[str, Queue | Exchange]:

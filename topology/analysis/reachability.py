@@ -5,6 +5,7 @@ actual message reaches, and never omits one. Keys are `str`, or None if unknown.
 ignored.
 """
 
+from topology.analysis.key_patterns import is_literal, pattern_of
 from topology.declarations import Binding, BindingEnd
 from topology.vhost import Vhost
 
@@ -111,7 +112,5 @@ class Reach:
         return (("exchange", alternate),)
 
     def _key_of(self, binding: Binding) -> Key:
-        kind = self._router.exchanges[binding.source].type
-        wild = {"*", "#"} & set(binding.routing_key.split("."))
-        literal = kind == "direct" or (kind == "topic" and not wild)
-        return binding.routing_key if literal else None
+        pattern = pattern_of(binding, self._router.exchanges[binding.source].type)
+        return binding.routing_key if is_literal(pattern) else None

@@ -14,7 +14,7 @@ import msgspec
 
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.json_object import Fields, Report
-from topology.definitions.skipped_objects import SkippedObjects
+from topology.definitions.skipped_objects import NOTHING_SKIPPED, SkippedObjects
 from topology.definitions.supported_objects import SupportedObjects
 from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
@@ -73,7 +73,7 @@ class LoadedDefinitions(msgspec.Struct, frozen=True):
 
     def skipped_in(self, vhost: str) -> SkippedObjects:
         """What is skipped in one vhost."""
-        return self.skipped_objects.get(vhost, _NOTHING_SKIPPED)
+        return self.skipped_objects.get(vhost, NOTHING_SKIPPED)
 
 
 class Examined(NamedTuple):
@@ -319,6 +319,3 @@ def _decode(text: bytes | str, report: Report) -> object:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         report.problem("document", f"is not JSON: {error}", "not-json")
         return {}
-
-
-_NOTHING_SKIPPED = SkippedObjects()

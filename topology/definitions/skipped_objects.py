@@ -66,3 +66,6 @@ class SkippedObjects(msgspec.Struct, frozen=True):
             queues=(*definitions.queues, *queues.values()),
             bindings=(*definitions.bindings, *bindings),
         )
+
+
+NOTHING_SKIPPED = SkippedObjects()

@@ -116,8 +116,16 @@ def test_a_dead_letter_routing_key_without_a_queue_is_found():
     )
 
 
-def test_the_default_exchange_without_a_key_sends_dead_letters_back_and_is_clean():
-    assert lint(a_topology(ORDERS, WORK, a_queue("work", dlx=""))) == ()
+def test_the_default_exchange_without_a_key_returns_only_what_was_published_by_name():
+    by_name = Binding("orders", "work", routing_key="work")
+
+    assert lint(a_topology(ORDERS, by_name, a_queue("work", dlx=""))) == ()
+    assert lint(a_topology(ORDERS, WORK, a_queue("work", dlx=""))) == (
+        Problem(
+            "queue 'work'",
+            "dead letters that arrived with routing key 'new' are lost: no queue has that name",
+        ),
+    )
 
 
 def test_a_dead_letter_routing_key_without_an_exchange_is_found():
