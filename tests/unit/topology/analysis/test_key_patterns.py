@@ -5,6 +5,7 @@ import pytest
 from topology.analysis.key_patterns import (
     ANY_KEY,
     TooManyPatternsError,
+    Wild,
     closed_under_intersection,
     common_keys,
     is_literal,
@@ -23,7 +24,7 @@ def a_pattern(text):
 def common(one, other):
     """The keys in common, written as binding keys."""
     return {
-        ".".join(getattr(word, "value", word) for word in pattern)
+        ".".join(word.value if isinstance(word, Wild) else word for word in pattern)
         for pattern in common_keys(a_pattern(one), a_pattern(other))
     }
 
