@@ -6,6 +6,8 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 _POLL_S = 0.5
+_POLL_EVERY = 256
+"""Records between two looks at what Kafka has accepted."""
 
 
 class SendError(Exception):
@@ -22,6 +24,7 @@ class RecordSender:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._producer = Producer({**properties, "log_level": 0})
         self._failures: list[str] = []
+        self._unpolled = 0
 
     def send(
         self,
@@ -42,14 +45,7 @@ class RecordSender:
         Raises:
             SendError: Kafka refused this record, or an earlier one without `on_result`.
         """
-
-        def delivered(error: Any, _message: Any) -> None:
-            reason = None if error is None else str(error.str())
-            if on_result is not None:
-                on_result(reason)
-            elif reason is not None:
-                self._failures.append(reason)
-
+        delivered = self._delivered if on_result is None else _reporting(on_result)
         waited_s = 0.0
         while True:
             try:
@@ -63,8 +59,11 @@ class RecordSender:
             except KafkaException as error:
                 raise SendError(error.args[0].str()) from error
             break
-        self._producer.poll(0)
-        self._raise_failure()
+        self._unpolled += 1
+        if on_result is not None or self._unpolled >= _POLL_EVERY:
+            self._unpolled = 0
+            self._producer.poll(0)
+            self._raise_failure()
 
     def flush(self, timeout_s: float) -> None:
         """Wait until Kafka has every record that was sent.
@@ -82,8 +81,19 @@ class RecordSender:
         self._producer.purge()
         self._failures.clear()
 
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failures.append(str(error.str()))
+
     def _raise_failure(self) -> None:
         if self._failures:
             first = self._failures[0]
             self._failures.clear()
             raise SendError(first)
+
+
+def _reporting(on_result: Callable[[str | None], None]) -> Callable[[Any, Any], None]:
+    def delivered(error: Any, _message: Any) -> None:
+        on_result(None if error is None else str(error.str()))
+
+    return delivered

@@ -12,7 +12,7 @@ from streaming.broker import commands
 from streaming.broker.commands import CheckedPublish, Command, Settlement
 from streaming.protocol.command_fields import CommandFields
 from streaming.protocol.definitions_packing import read_definitions
-from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.declarations import Binding, Exchange, Policy, Queue, too_long
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
     read_binding,
@@ -121,10 +121,26 @@ _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
 }
 _read_checked_publish = _reader(CheckedPublish)
 
+_settlements = msgspec.json.Decoder(commands.Ack | commands.Reject | commands.Nack)
+
 READERS: dict[str, Reader] = {
     str(kind.__struct_config__.tag): _reader(kind) for kind in Command.__subclasses__()
 }
 """The reader of each command, by its op."""
+
+
+def read_settlement(value: bytes) -> Settlement | None:
+    """Read the JSON of an ack, reject or nack, the most frequent commands, in one step.
+
+    Returns:
+        What `read_command` would; None if it is another command or malformed.
+    """
+    try:
+        settlement = _settlements.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    channel = settlement.channel
+    return None if channel is not None and too_long(channel) else settlement
 
 
 def read_command(

@@ -24,7 +24,7 @@ from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Publication
 from streaming.broker.outbound import DeliveryOut
 from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.bounded_json import read_json
-from streaming.protocol.command_json import read_command
+from streaming.protocol.command_json import read_command, read_settlement
 from topology.declarations import MAX_NAME_BYTES
 from topology.definitions.json_object import MAX_PROBLEMS, Report
 from topology.errors import InvalidTopologyError
@@ -208,9 +208,12 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     if value is None:
         raise MalformedRecordError("null_body", "a command needs a JSON object as its value")
     vhost_name = text(VHOST, vhost, DEFAULT_VHOST)
-    document = json_object("value", bytes(value))
     named = text(OP, op, "")
     complete = bytes(value)
+    settlement = read_settlement(complete)
+    if settlement is not None and named in {"", settlement.__struct_config__.tag}:
+        return CommandRecord(vhost_name, settlement, settlement.channel or "", complete)
+    document = json_object("value", complete)
     if named and "op" not in document:
         document["op"] = named
         complete = msgspec.json.encode(document)

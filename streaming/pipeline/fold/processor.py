@@ -42,7 +42,7 @@ from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task.context import BatchContext, batch_context, paused_gc
 from streaming.pipeline.task.settings import TaskSettings
 from streaming.protocol.bounded_json import read_json
-from streaming.protocol.command_json import parse_command
+from streaming.protocol.command_json import parse_command, read_settlement
 
 OUTPUT = "shard int, report binary"
 
@@ -185,8 +185,9 @@ def fold(config: ShardConfig, store: SparkStateStore, records: Records) -> Batch
             message = Message(topic, partition, offset, file, place, size)
             publish(at_ms, message, publications[code], flags, actors[actor])
         else:
-            document = read_json(commands[row].as_py())
-            shard.command(at_ms, parse_command(document), actors[actor])
+            value = commands[row].as_py()
+            command = read_settlement(value) or parse_command(read_json(value))
+            shard.command(at_ms, command, actors[actor])
     return shard.finish()
 
 

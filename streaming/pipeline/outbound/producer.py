@@ -61,8 +61,7 @@ class OutboundWriter:
                 continue
             if record.truncated is not None:
                 self.truncated.append(record.truncated)
-            key = out.actor.channel.encode()
-            sender.send(topic, record.value, key=key, headers=list(record.headers))
+            sender.send(topic, record.value, key=out.actor.channel.encode(), headers=record.headers)
             sent += 1
         sender.flush(FLUSH_TIMEOUT_S)
         return sent

@@ -10,10 +10,15 @@ other record's value is a JSON object. A record that is too large for its topic 
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from streaming.broker.config import ShardConfig
-from streaming.broker.message import Message
+from streaming.broker.dead_letters.x_death import headers_of
+from streaming.broker.message import Envelope, Message
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -25,8 +30,15 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
-from streaming.pipeline.outbound.truncation import Header, MessageParts, fit_answer, fit_message
+from streaming.pipeline.outbound.truncation import (
+    HEADER_BYTES,
+    Header,
+    MessageParts,
+    fit_answer,
+    fit_message,
+)
 from streaming.pipeline.reports import TruncatedRecord
+from streaming.pipeline.rows.amqp_columns import table_bytes
 from streaming.pipeline.rows.body_lookup import body_places
 from streaming.pipeline.rows.chunks import MAX_BODY_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.task.context import BatchContext
@@ -45,12 +57,21 @@ KINDS: dict[type[Outbound], str] = {
 STORED = ("body", "kafka_headers")
 """The columns of `messages` that a delivery takes from there."""
 
+_OTHER_BYTES = 4_096
+"""More than all parts of a delivery or confirm together whose length is not counted below."""
+
+
+_MayBeLarge = DeliveryOut | ReturnOut | PublishErrorOut | CancelOut | AnswerOut
+
 
 class _Stored(NamedTuple):
-    """What the table `messages` has of a message."""
+    """What the table `messages` has of a message; `foreign` are the headers that are not ours."""
 
     body: bytes
-    kafka_headers: list[dict[str, Any]] | None
+    foreign: list[Header]
+
+
+_NOT_STORED: Final = _Stored(b"", [])
 
 
 class OutboundRecord(NamedTuple):
@@ -61,14 +82,41 @@ class OutboundRecord(NamedTuple):
     truncated: TruncatedRecord | None
 
 
+class _NamedTexts(dict[str, Header]):
+    """The header of one name for each text, encoded once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def __missing__(self, text: str) -> Header:
+        header = self[text] = (self._name, text.encode())
+        return header
+
+
 class OutboundRecords:
-    """Makes the outbound records of one shard's batch."""
+    """Makes the outbound records of one shard's batch.
+
+    Deliveries and confirms are many, so what they share is encoded once for all of them.
+    """
 
     def __init__(self, settings: TaskSettings, config: ShardConfig, context: BatchContext) -> None:
         self._record_bytes = settings.outbound.record_bytes
         self._config = config
         self._max_header_bytes = settings.max_header_bytes
         self._query_id = context.query_id
+        place: list[Header] = [
+            (wire.VHOST, config.vhost.encode()),
+            (wire.LANE, str(config.lane).encode()),
+        ]
+        self._first_headers: dict[type[Outbound], list[Header]] = {
+            kind: [(wire.KIND, name.encode()), *place] for kind, name in KINDS.items()
+        }
+        self._channels = _NamedTexts(wire.CHANNEL)
+        self._exchanges = _NamedTexts(wire.EXCHANGE)
+        self._routing_keys = _NamedTexts(wire.ROUTING_KEY)
+        self._queues = _NamedTexts(wire.QUEUE)
+        self._tables: dict[Envelope, tuple[list[Header], int]] = {}
 
     def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
         """Yield the records of a batch, in order.
@@ -83,8 +131,17 @@ class OutboundRecords:
         for start, end in chunks((sizes, MAX_BODY_BYTES), (headers, MAX_TEXT_BYTES)):
             stored = self._stored([one for one in messages[start:end] if one is not None], bodies)
             for index in range(start, end):
-                out = batch.outbound[index]
-                yield out, self._record(out, stored, batch.first_outbound + index, first_event)
+                out, message = batch.outbound[index], messages[index]
+                seq = batch.first_outbound + index
+                arrived = _NOT_STORED if message is None else stored[id(message)]
+                if isinstance(out, DeliveryOut):
+                    record = self._delivery(out, arrived, seq)
+                    record = record or self._record(out, arrived, seq, first_event)
+                elif isinstance(out, ConfirmOut):
+                    record = self._confirm(out, seq)
+                else:
+                    record = self._record(out, arrived, seq, first_event)
+                yield out, record
 
     def _stored(self, messages: list[Message], bodies: BodyReader) -> dict[int, _Stored]:
         """Return what the table has of each message, by the message's identity."""
@@ -92,26 +149,96 @@ class OutboundRecords:
         if not distinct:
             return {}
         found = bodies.read(body_places(list(distinct.values()), self._query_id))
-        columns = (found[name].to_pylist() for name in STORED)
-        return {key: _Stored(*one) for key, *one in zip(distinct, *columns, strict=True)}
+        body, kafka_headers = (found[name] for name in STORED)
+        foreign = _foreign_headers(kafka_headers)
+        values = body.to_pylist()
+        return {key: _Stored(*one) for key, *one in zip(distinct, values, foreign, strict=True)}
+
+    def _delivery(self, out: DeliveryOut, arrived: _Stored, seq: int) -> OutboundRecord | None:
+        """Return the record of a delivery; None if it may be too large for its topic."""
+        envelope = out.copy.envelope
+        count = out.delivery_count
+        if out.quorum and (count or self._config.compat == "3.10"):
+            tables, size = self._encoded_tables(
+                envelope, wire.delivered_headers(out, self._config.compat)
+            )
+        else:
+            known = self._tables.get(envelope)
+            if known is None:
+                known = self._tables[envelope] = self._encoded_tables(
+                    envelope, headers_of(envelope)
+                )
+            tables, size = known
+        body, foreign = arrived
+        for name, value in foreign:
+            size += 4 * len(name) + len(value or b"") + HEADER_BYTES
+        ref = out.ref.encode()
+        if size + len(body) + len(ref) + _OTHER_BYTES > self._record_bytes:
+            return None
+        headers = [
+            *foreign,
+            *self._first_headers[DeliveryOut],
+            (wire.SEQ, b"%d" % seq),
+            self._channels[out.actor.channel],
+            self._exchanges[envelope.exchange],
+            self._routing_keys[envelope.routing_keys[0]],
+            self._queues[out.queue],
+            (wire.REF, ref),
+            (wire.DELIVERY_ID, out.delivery_id.encode()),
+            _REDELIVERED if count else _FIRST_DELIVERY,
+            (wire.COPY_ID, b"%d" % out.copy.copy_id),
+        ]
+        if count:
+            headers.append((wire.DELIVERY_COUNT, b"%d" % count))
+        headers += tables
+        return OutboundRecord(body, headers, None)
+
+    def _encoded_tables(
+        self, envelope: Envelope, table: dict[str, Any] | None
+    ) -> tuple[list[Header], int]:
+        """Return the headers with properties and headers table, and their bytes."""
+        properties = _properties(envelope)
+        headers: list[Header] = []
+        size = 0
+        if properties:
+            text = table_bytes(properties)
+            size += len(text)
+            headers.append((wire.PROPERTIES, text))
+        if table is not None:
+            text = table_bytes(table)
+            size += len(text)
+            headers.append((wire.HEADERS, text))
+        return headers, size
+
+    def _confirm(self, out: ConfirmOut, seq: int) -> OutboundRecord:
+        message = out.message
+        value = b'{"ack":%s,"topic_number":%d,"partition":%d,"offset":%d}' % (
+            b"true" if out.ack else b"false",
+            message.topic_number,
+            message.partition,
+            message.offset,
+        )
+        headers = [
+            *self._first_headers[ConfirmOut],
+            (wire.SEQ, b"%d" % seq),
+            self._channels[out.actor.channel],
+        ]
+        return OutboundRecord(value, headers, None)
 
     def _record(
-        self, out: Outbound, stored: dict[int, _Stored], seq: int, first_event: int
+        self, out: _MayBeLarge, arrived: _Stored, seq: int, first_event: int
     ) -> OutboundRecord:
-        """Return the record, truncated if its topic would not accept it."""
-        kind = KINDS[type(out)]
+        """Return a record, truncated if its topic would not accept it."""
         config = self._config
         key = out.actor.channel.encode()
         common: list[Header] = [
-            (wire.KIND, kind.encode()),
-            (wire.VHOST, config.vhost.encode()),
-            (wire.LANE, str(config.lane).encode()),
-            (wire.SEQ, str(seq).encode()),
-            (wire.CHANNEL, key),
+            *self._first_headers[type(out)],
+            (wire.SEQ, b"%d" % seq),
+            self._channels[out.actor.channel],
         ]
         place: tuple[int, int, int] | None = None
         if isinstance(out, DeliveryOut | ReturnOut):
-            parts = self._message_parts(out, stored, common)
+            parts = self._message_parts(out, arrived, common)
             place = (parts.message.topic_number, parts.message.partition, parts.message.offset)
             fitted = fit_message(parts, key, self._record_bytes)
         else:
@@ -122,7 +249,7 @@ class OutboundRecords:
                 vhost=config.vhost,
                 lane=config.lane,
                 seq=seq,
-                kind=kind,
+                kind=KINDS[type(out)],
                 channel=out.actor.channel,
                 bytes=fitted.size,
                 left_out=fitted.left_out,
@@ -131,7 +258,7 @@ class OutboundRecords:
         return OutboundRecord(fitted.value, fitted.headers, truncated)
 
     def _message_parts(
-        self, out: DeliveryOut | ReturnOut, stored: dict[int, _Stored], common: list[Header]
+        self, out: DeliveryOut | ReturnOut, arrived: _Stored, common: list[Header]
     ) -> MessageParts:
         if isinstance(out, DeliveryOut):
             message, envelope = out.copy.message, out.copy.envelope
@@ -142,22 +269,36 @@ class OutboundRecords:
             more = [(wire.REPLY_CODE, str(out.code).encode()), (wire.REPLY_TEXT, out.text.encode())]
             origin = _origin(message).values()
             more += [(name, b"%d" % value) for name, value in zip(wire.PLACE, origin, strict=True)]
-        properties = dict(envelope.properties)
-        if envelope.expiration is not None:
-            properties["expiration"] = envelope.expiration
         required: list[Header] = [
             *common,
             (wire.EXCHANGE, envelope.exchange.encode()),
             (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
             *more,
         ]
-        arrived = stored[id(message)]
-        foreign = [  # records of mapped topics may have headers that are named like ours
-            (header["key"], header["value"])
-            for header in arrived.kafka_headers or ()
-            if not header["key"].startswith(wire.OURS)
-        ]
-        return MessageParts(message, arrived.body, required, properties, headers, foreign)
+        properties = _properties(envelope)
+        return MessageParts(message, arrived.body, required, properties, headers, arrived.foreign)
+
+
+def _properties(envelope: Envelope) -> dict[str, Any]:
+    if envelope.expiration is None:
+        return envelope.properties
+    return {**envelope.properties, "expiration": envelope.expiration}
+
+
+def _foreign_headers(lists: pa.ChunkedArray) -> list[list[Header]]:
+    """Return the headers of each message; without those that are named like ours.
+
+    Records of mapped topics may have such headers.
+    """
+    if lists.null_count == len(lists):
+        return [[]] * len(lists)
+    keys, values = lists.combine_chunks().flatten().flatten()
+    pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
+    return [
+        [header for header in islice(pairs, length) if not header[0].startswith(wire.OURS)]
+        for length in lengths
+    ]
 
 
 def _message(out: Outbound) -> Message | None:
@@ -171,13 +312,17 @@ def _message(out: Outbound) -> Message | None:
             return None
 
 
+_FIRST_DELIVERY: Final[Header] = (wire.REDELIVERED, b"false")
+_REDELIVERED: Final[Header] = (wire.REDELIVERED, b"true")
+
+
 def _delivery_headers(out: DeliveryOut) -> list[Header]:
     count = out.delivery_count
     headers: list[Header] = [
         (wire.QUEUE, out.queue.encode()),
         (wire.REF, out.ref.encode()),
         (wire.DELIVERY_ID, out.delivery_id.encode()),
-        (wire.REDELIVERED, b"true" if count else b"false"),
+        _REDELIVERED if count else _FIRST_DELIVERY,
         (wire.COPY_ID, str(out.copy.copy_id).encode()),
     ]
     if count:
@@ -185,13 +330,9 @@ def _delivery_headers(out: DeliveryOut) -> list[Header]:
     return headers
 
 
-def _document(
-    out: ConfirmOut | PublishErrorOut | CancelOut | AnswerOut, first_event: int
-) -> dict[str, Any]:
+def _document(out: PublishErrorOut | CancelOut | AnswerOut, first_event: int) -> dict[str, Any]:
     """Return the value of a record without a body."""
     match out:
-        case ConfirmOut():
-            return {"ack": out.ack, **_origin(out.message)}
         case PublishErrorOut():
             error = {"code": out.refusal.code, "text": out.refusal.text}
             return {"error": error, **_origin(out.message)}

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from streaming.broker.dead_letters.x_death import X_DEATH
 from streaming.broker.message import Message
-from streaming.pipeline.rows.amqp_columns import headers_json
+from streaming.pipeline.rows.amqp_columns import table_bytes
 from streaming.protocol import record_headers as wire
 from topology.values import to_json
 
@@ -32,7 +32,7 @@ LeftOut = dict[str, int]
 
 _RECORD_BYTES = 256
 """Estimated bytes of a record without key, value and headers; includes `dlx-left-out`."""
-_HEADER_BYTES = 10
+HEADER_BYTES = 10
 """Bytes of a header without name and value: two lengths."""
 _MAX_ERROR_CHARACTERS = 1_000
 _MAX_REPLY_ID_CHARACTERS = 255
@@ -58,10 +58,9 @@ class MessageParts(NamedTuple):
         """Return the headers of the record."""
         found = [*self.kafka_headers, *self.required]
         if self.properties:
-            found.append((wire.PROPERTIES, json_bytes(self.properties)))
-        text = headers_json(self.headers)
-        if text is not None:
-            found.append((wire.HEADERS, text.encode()))
+            found.append((wire.PROPERTIES, table_bytes(self.properties)))
+        if self.headers is not None:
+            found.append((wire.HEADERS, table_bytes(self.headers)))
         return found
 
 
@@ -79,7 +78,7 @@ def record_size(key: bytes, value: bytes, headers: list[Header]) -> int:
     size = _RECORD_BYTES + len(key) + len(value)
     for name, text in headers:
         characters = len(name) if name.isascii() else len(name.encode())
-        size += _HEADER_BYTES + characters + len(text or b"")
+        size += HEADER_BYTES + characters + len(text or b"")
     return size
 
 

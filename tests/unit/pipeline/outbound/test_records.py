@@ -1,0 +1,135 @@
+"""Deliveries and confirms: what their records hold, however they are made."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Actor
+from streaming.broker.message import NEVER, NO_COPY, Copy, Death, DeathNote, Envelope, Message
+from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound
+from streaming.pipeline.outbound.records import OutboundRecord, OutboundRecords
+from topology.values import Timestamp
+
+ACTOR = Actor("guest", "c0")
+FOREIGN = [("traceparent", b"00-1"), ("dlx-odd", b"mapped"), ("traceparent", b"00-2"), ("n", None)]
+DEATH = Death(1, "expired", "work", 1_700_000_000, "orders", ("key",))
+NOTE = DeathNote("expired", "work", "orders")
+
+
+class Stored:
+    """The bodies and headers of the messages, in the order of their offsets."""
+
+    def __init__(self, foreign: list[list[tuple[str, bytes | None]] | None]) -> None:
+        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        rows = [
+            None if one is None else [{"key": key, "value": value} for key, value in one]
+            for one in foreign
+        ]
+        bodies = pa.array([b"body %d" % number for number in range(len(rows))], pa.binary())
+        self._table = pa.table({"body": bodies, "kafka_headers": pa.array(rows, kind)})
+
+    def read(self, places: Any) -> pa.Table:
+        return self._table.take(pa.array(places.offsets))
+
+
+def records_of(
+    outs: list[Outbound], stored: Stored, room: int, **config: Any
+) -> list[OutboundRecord]:
+    settings: Any = SimpleNamespace(outbound=SimpleNamespace(record_bytes=room), max_header_bytes=0)
+    batch: Any = SimpleNamespace(
+        outbound=outs, events=SimpleNamespace(first_seq=0), first_outbound=7
+    )
+    bodies: Any = stored
+    context: Any = SimpleNamespace(query_id="q")
+    records = OutboundRecords(settings, ShardConfig(**config), context)
+    return [record for _out, record in records.of(batch, bodies)]
+
+
+def a_delivery(offset: int, envelope: Envelope, **changed: Any) -> DeliveryOut:
+    copy = Copy(40 + offset, Message(1, 0, offset, 3, offset, 6), envelope, 0, NEVER, NO_COPY)
+    fields = {
+        "row": 0,
+        "actor": ACTOR,
+        "label": "worker",
+        "label_number": offset,
+        "consumer_id": "1.2",
+        "number": offset,
+        "queue": "work",
+        "copy": copy,
+        "requeue_count": 0,
+        "failures": 0,
+        "quorum": False,
+        "consumer_number": 2,
+    }
+    return DeliveryOut(**{**fields, **changed})
+
+
+ENVELOPES = [
+    Envelope("", ("work",)),
+    Envelope("orders", ("key",), (), {"message_id": "é1", "priority": 3}, {"n": 1, "t": None}),
+    Envelope(
+        "orders", ("key",), (), {"timestamp": 5}, {"when": Timestamp(9), "raw": b"\x00"}, "60"
+    ),
+    Envelope("dlx", ("k",), deaths=(DEATH,), first_death=NOTE, last_death=NOTE),
+]
+DELIVERIES = [
+    a_delivery(0, ENVELOPES[0]),
+    a_delivery(1, ENVELOPES[1]),
+    a_delivery(2, ENVELOPES[2]),
+    a_delivery(3, ENVELOPES[3], consumer_id=""),
+    a_delivery(4, ENVELOPES[1], requeue_count=2),
+    a_delivery(5, ENVELOPES[1], quorum=True, failures=1),
+    a_delivery(6, ENVELOPES[1], quorum=True, consumer_number=0, label=""),
+]
+
+
+@pytest.mark.parametrize("compat", ["3.10", "4.0"])
+@pytest.mark.parametrize("foreign", [None, FOREIGN])
+def test_a_delivery_near_the_limit_has_the_same_record_as_one_far_below(compat, foreign):
+    stored = Stored([foreign] * len(DELIVERIES))
+
+    near = records_of([*DELIVERIES], stored, 4_000, compat=compat)
+
+    assert near == records_of([*DELIVERIES], stored, 1_000_000, compat=compat)
+    assert not any(record.truncated for record in near)
+
+
+def test_the_headers_of_a_delivery_describe_it():
+    stored = Stored([FOREIGN] * len(DELIVERIES))
+
+    record = records_of([*DELIVERIES], stored, 1_000_000, lane=3)[4]
+
+    assert record.value == b"body 4"
+    assert record.headers[:3] == [FOREIGN[0], FOREIGN[2], FOREIGN[3]]
+    named = dict(record.headers[3:])
+    assert json.loads(named.pop("dlx-properties") or b"") == {"message_id": "é1", "priority": 3}
+    assert json.loads(named.pop("dlx-headers") or b"") == {"n": 1, "t": None}
+    assert named == {
+        "dlx-kind": b"delivery",
+        "dlx-vhost": b"/",
+        "dlx-lane": b"3",
+        "dlx-seq": b"11",
+        "dlx-channel": b"c0",
+        "dlx-exchange": b"orders",
+        "dlx-routing-key": b"key",
+        "dlx-queue": b"work",
+        "dlx-ref": b"worker/4",
+        "dlx-delivery-id": b"1.2.4",
+        "dlx-redelivered": b"true",
+        "dlx-copy-id": b"44",
+        "dlx-delivery-count": b"2",
+    }
+
+
+@pytest.mark.parametrize("ack", [True, False])
+def test_a_confirm_names_the_record_of_the_publish(ack):
+    out = ConfirmOut(0, ACTOR, Message(1, 2, 3, 0, 0, 0), ack)
+
+    [record] = records_of([out], Stored([]), 1_000_000)
+
+    assert json.loads(record.value) == {"ack": ack, "topic_number": 1, "partition": 2, "offset": 3}
+    assert dict(record.headers)["dlx-kind"] == b"confirm"
