@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Final
 
@@ -86,24 +86,6 @@ def print_rows(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
             for cell, width, right in zip(row, widths, numeric, strict=True)
         ]
         print("  ".join(aligned).rstrip())
-
-
-def print_found(
-    rows: Sequence[object],
-    titles: Sequence[str],
-    cells: Callable[[Any], Sequence[object]],
-    *,
-    as_json: bool,
-    nothing: str = "",
-) -> None:
-    """Print what a query found: as JSON, as rows under titles, or `nothing`."""
-    if as_json:
-        for row in rows:
-            print_json(row)
-    elif rows:
-        print_rows(titles, map(cells, rows))
-    else:
-        print(nothing)
 
 
 def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:

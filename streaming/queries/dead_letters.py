@@ -7,7 +7,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
-from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, one_line, quoted, text
 from streaming.queries.message_attributes import ENCODED, MessageId, plain_attributes, present
 
 NAME: Final = "dead_letters"
@@ -18,16 +18,20 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
 
     Attributes:
         since: only deaths at or after this instant.
+        until: only deaths before this instant.
         where: a condition in DuckDB's SQL on the columns of `dead_letters`.
-        limit: how many of the latest to list; None: all.
+        limit: how many to list; None: all.
+        order: the column to sort by, and whether the largest comes first; None: the latest first.
     """
 
     vhost: str | None = None
     queue: str | None = None
     reason: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
     where: str | None = None
     limit: int | None = 50
+    order: tuple[str, bool] | None = None
 
 
 def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
@@ -36,6 +40,30 @@ def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
     Raises:
         QueryError: there is no such table, or `where` is not a valid condition.
     """
+    conditions, parameters = _conditions(tables, wanted)
+    limit = "" if wanted.limit is None else f"LIMIT {wanted.limit}"
+    order = ""
+    if wanted.order is not None:
+        column, reverse = wanted.order
+        order = f"{quoted(column)} {'DESC' if reverse else 'ASC'} NULLS LAST, "
+    sql = f"""
+        SELECT * REPLACE ({ENCODED})
+        FROM {NAME} WHERE {conditions}
+        ORDER BY {order}"at" DESC, vhost, lane, seq DESC {limit}
+    """
+    return [plain_row(row) for row in _asked(tables, wanted, sql, parameters)]
+
+
+def count_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> int:
+    """Count the dead letters that a filter matches, whatever its limit."""
+    conditions, parameters = _conditions(tables, wanted)
+    sql = f"SELECT count(*) AS found FROM {NAME} WHERE {conditions}"
+    [row] = _asked(tables, wanted, sql, parameters)
+    return int(row["found"])
+
+
+def _conditions(tables: Tables, wanted: DeadLetterFilter) -> tuple[str, list[object]]:
+    """Create the view, and return the condition of a filter with its parameters."""
     above = {} if wanted.since is None else {"at": wanted.since}
     tables.view(NAME, files=tables.files(NAME, above, inclusive=True))
     conditions = ["true"]
@@ -45,24 +73,25 @@ def list_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> list[Row]:
         if value is not None:
             conditions.append(f"{column} = ?")
             parameters.append(value)
-    if wanted.since is not None:
-        conditions.append(f'"at" >= CAST({text(wanted.since.isoformat())} AS TIMESTAMPTZ)')
+    for operator, instant in ((">=", wanted.since), ("<", wanted.until)):
+        if instant is not None:
+            moment = f"CAST({text(instant.isoformat())} AS TIMESTAMPTZ)"
+            conditions.append(f'"at" {operator} {moment}')
     if wanted.where is not None:
         check_condition(tables, wanted.where)
         conditions.append(f"(\n{wanted.where}\n)")
-    limit = "" if wanted.limit is None else f"LIMIT {wanted.limit}"
-    sql = f"""
-        SELECT * REPLACE ({ENCODED})
-        FROM {NAME} WHERE {" AND ".join(conditions)}
-        ORDER BY "at" DESC, vhost, lane, seq DESC {limit}
-    """
+    return " AND ".join(conditions), parameters
+
+
+def _asked(
+    tables: Tables, wanted: DeadLetterFilter, sql: str, parameters: list[object]
+) -> list[Row]:
     try:
-        found = tables.rows(sql, parameters)
+        return tables.rows(sql, parameters)
     except (duckdb.DataError, duckdb.ProgrammingError) as error:
         if wanted.where is None:
             raise
         raise _bad_condition(wanted.where, error) from None
-    return [plain_row(row) for row in found]
 
 
 def check_condition(tables: Tables, where: str) -> None:
@@ -87,11 +116,10 @@ def check_condition(tables: Tables, where: str) -> None:
 
 
 def _bad_condition(where: str, error: Exception) -> QueryError:
-    said = re.sub(r"LINE \d+: ", lambda found: " " * len(found[0]), str(error)).strip()
     hint = ""
     if isinstance(error, duckdb.ParserException) and re.search(r'(?<![\w"])at(?![\w"])', where):
-        hint = '\nat is a reserved word of DuckDB: write the column in double quotes, "at"'
-    return QueryError(f"--where {where!r}: {said}{hint}")
+        hint = '; at is a reserved word of DuckDB: write the column in double quotes, "at"'
+    return QueryError(f"--where {where!r}: {one_line(error)}{hint}")
 
 
 def queues_of_deaths(tables: Tables) -> list[str]:

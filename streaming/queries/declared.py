@@ -6,12 +6,12 @@ Each event that declares something holds the whole declaration. Tables that were
 events did say only the name and type of a queue or exchange; the rest then has its defaults.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.duckdb_tables import Tables
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
@@ -22,7 +22,6 @@ from topology.definitions.objects import (
     read_policy,
     read_queue,
 )
-from topology.suggestions import did_you_mean
 from topology.vhost import Vhost
 
 _EVENTS: Final = """
@@ -136,18 +135,3 @@ def declared(tables: Tables) -> dict[str, Declared]:
     for vhost, detail in tables.values(_EVENTS):
         found[vhost].apply(msgspec.json.decode(detail))
     return dict(sorted(found.items()))
-
-
-def check_name(kind: str, name: str, known: Iterable[str], place: str = "") -> None:
-    """Refuse a name that nothing has.
-
-    Args:
-        kind: what it names, such as `queue`.
-        place: where, such as ` in vhost '/'`.
-
-    Raises:
-        QueryError: it is none of the known names; the text says which is most similar.
-    """
-    names = sorted(known)
-    if name not in names:
-        raise QueryError(f"there is no {kind} {name!r}{place}{did_you_mean(name, names)}")

@@ -49,6 +49,12 @@ class QueryError(DlxError):
     """A query cannot be answered: a table is missing, or the query has a mistake."""
 
 
+def one_line(error: Exception) -> str:
+    """What DuckDB says about a mistake, without the picture of its place."""
+    said = re.split(r"\n+LINE \d+:", str(error))[0]
+    return " ".join(said.split()).replace("! Candidate", ". Candidate")
+
+
 class Tables:
     """The tables in one folder. Each is loaded on first use and then stays at that version.
 

@@ -26,6 +26,8 @@ QUESTIONS: Final = ("dlx dead-letters", "dlx balance", "dlx queues list", "dlx t
 _VOLATILE: Final = re.compile(
     r"""
     \d{4}-\d\d-\d\dT[\d:.]+Z        # an instant
+    | (?:\d{4}-\d\d-\d\d\ )?\b\d\d:\d\d:\d\d\b  # an instant of a listing
+    | \b\d+[smhd]\ ago\b
     | \b\d+\.\d+\.\d+\b             # a delivery id
     | \b\d+/\d+/\d+\b               # a message id
     | \bpublisher-[0-9a-f]+-\d+\b   # a publisher's channel
@@ -84,7 +86,7 @@ class Sessions:
         finished = subprocess.run(
             ["bash", "-c", script],
             cwd=self.folder,
-            env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            env=os.environ | {"COLUMNS": "100", "DLX_TZ": "UTC", "NO_COLOR": "1", "TERM": "dumb"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

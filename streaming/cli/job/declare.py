@@ -14,8 +14,8 @@ from topology.errors import DlxError
 
 exchanges_app = typer.Typer(
     name="exchanges",
-    help="Declare and delete exchanges of a running job.",
-    epilog="Examples:\n\ndlx exchanges declare orders --type topic\n\n"
+    help="List, declare and delete exchanges.",
+    epilog="Examples:\n\ndlx exchanges list\n\ndlx exchanges declare orders --type topic\n\n"
     "dlx exchanges declare in --argument alternate-exchange=unrouted\n\n"
     "dlx exchanges delete orders --if-unused",
     no_args_is_help=True,

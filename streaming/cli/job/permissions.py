@@ -14,8 +14,8 @@ from topology.suggestions import did_you_mean
 
 app = typer.Typer(
     name="permissions",
-    help="Set and clear permissions of a running job.",
-    epilog="Examples:\n\ndlx permissions set clerk '^$' '^orders$' '.*'\n\n"
+    help="List, set and clear permissions.",
+    epilog="Examples:\n\ndlx permissions list\n\ndlx permissions set clerk '^$' '^orders$' '.*'\n\n"
     "dlx permissions clear clerk",
     no_args_is_help=True,
     rich_markup_mode=None,

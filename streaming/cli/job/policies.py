@@ -15,8 +15,8 @@ from topology.suggestions import did_you_mean
 
 app = typer.Typer(
     name="policies",
-    help="Set and clear policies of a running job.",
-    epilog="Examples:\n\ndlx policies set DLX '^work' '{\"dead-letter-exchange\": \"dlx\"}' "
+    help="List, set and clear policies.",
+    epilog="Examples:\n\ndlx policies list\n\ndlx policies set DLX '^work' '{\"dead-letter-exchange\": \"dlx\"}' "
     "--apply-to queues\n\ndlx policies clear DLX",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -23,12 +23,15 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 import typer
 
-from streaming.cli.listing.times import relative, short_times, zone_name
+from streaming.cli.listing.times import is_near, relative, short_times, zone_name
 from streaming.cli.listing.view import View
 from streaming.cli.output import compact, print_json, printable
 from topology.suggestions import did_you_mean
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
+
+WIDE_ONLY: Final = 9
+"""The rank of columns that only `--wide` shows."""
 
 MIN_FREE: Final = 16
 """Free text is not cut below this many characters."""
@@ -109,21 +112,31 @@ def print_listing(
     view: View,
     *,
     nothing: str = "",
-    left_out: str = "",
+    limit: int = 0,
+    total: int = 0,
+    what: str = "rows",
+    remedy: str = "--limit 0",
     notes: Sequence[str] = (),
 ) -> None:
     """Print rows as the options ask.
 
     Args:
-        nothing: what to say if there are no rows; on stderr for JSON and CSV.
-        left_out: says how many rows there are in all, if these are only some.
+        nothing: what a table says if there are no rows; JSON and CSV are just empty.
+        limit: print only this many rows, the first ones after sorting; 0: all.
+        total: how many rows there are in all, if `rows` may be only some of them.
+        what: the noun of the rows, for saying how many were left out.
+        remedy: the options that list all.
         notes: what else to say below a table.
     """
     listing.check(view)
     if view.sort is not None:
         rows = _sorted(listing, rows, view.sort)
+    total = max(total, len(rows))
+    rows = rows[:limit] if limit else rows
     width = screen_width()
-    said = [*([nothing] if nothing and not rows else []), *([left_out] if left_out else [])]
+    said = []
+    if 0 < len(rows) < total:
+        said = [f"{len(rows):,} of {total:,} {what}; {remedy} for all"]
     if view.output == "json":
         for row in rows:
             print_json(_chosen(listing, row, view))
@@ -131,9 +144,8 @@ def print_listing(
         _print_csv(listing, rows, view)
     elif not rows:
         print(printable(nothing))
-        said = []
     else:
-        said += _print_table(listing, rows, view, width, [*notes])
+        said = _print_table(listing, rows, view, width, [*notes, *said])
     for line in said:
         print(printable(line), file=sys.stderr)
 
@@ -150,7 +162,7 @@ def print_record(listing: Listing, row: Row, view: View) -> None:
     length = max(len(column.name) for column in columns)
     for column in columns:
         text = _text(listing, column, row.get(column.name))
-        if column.kind in {"age", "instant"} and text != "-":
+        if column.kind in {"age", "instant"} and text != "-" and is_near(text, now):
             text = f"{text} ({relative(text, now)})"
         print(f"{column.name.ljust(length)}  {text}".rstrip())
 
@@ -226,15 +238,17 @@ def _print_table(
         return notes
     same: list[str] = []
     if view.columns is None:
+        columns = [one for one in columns if one.rank < WIDE_ONLY]
         columns, same = _without_constants(columns, texts, len(rows))
-    drawn, dropped = _fit(columns, texts, width, may_drop=view.columns is None)
+    drawn = _fit(columns, texts, width, may_drop=view.columns is None)
     _print_lines(drawn, rows)
-    shown = [one.column for one in drawn]
+    shown = {one.column.name for one in drawn}
+    dropped = [one.name for one in columns if one.name not in shown]
     if same:
         notes.insert(0, f"In every row: {', '.join(same)}.")
     if dropped:
         notes.append(f"No room for {', '.join(dropped)}: --wide shows all columns.")
-    if any(column.kind == "instant" for column in shown):
+    if any(one.kind == "instant" and {*texts[one.name]} != {"-"} for one in listing.shown(view)):
         notes.append(f"Times are {zone_name()}.")
     for note in notes:
         print("\n".join(textwrap.wrap(printable(note), width, break_long_words=False)))
@@ -296,12 +310,8 @@ def _is_number(text: str) -> bool:
 
 def _fit(
     columns: list[Column], texts: Mapping[str, list[str]], width: int, *, may_drop: bool
-) -> tuple[list[_Drawn], list[str]]:
-    """Fit columns into a width.
-
-    Returns:
-        The columns to print, and the names of those left out.
-    """
+) -> list[_Drawn]:
+    """Fit columns into a width: those to print."""
 
     def draw(*, short: bool) -> list[_Drawn]:
         return [_Drawn(one, (short and one.short) or one.name, texts[one.name]) for one in columns]
@@ -315,7 +325,6 @@ def _fit(
         )
 
     drawn = draw(short=False)
-    dropped: list[str] = []
     if least(drawn) > width:
         drawn = draw(short=True)
     while may_drop and least(drawn) > width:
@@ -323,7 +332,6 @@ def _fit(
         if worst.column.rank == 0:
             break
         drawn.remove(worst)
-        dropped.insert(0, worst.column.name)
     free = [one for one in drawn if one.column.kind == "free"]
     room = width - _GAP * (len(drawn) - 1) - sum(one.width for one in drawn)
     for one in sorted(free, key=lambda one: -one.width):
@@ -331,7 +339,7 @@ def _fit(
             before = one.width
             one.cut(max(before + room, MIN_FREE, _width(one.title)))
             room += before - one.width
-    return drawn, dropped
+    return drawn
 
 
 def _print_lines(drawn: Sequence[_Drawn], rows: Sequence[Row]) -> None:

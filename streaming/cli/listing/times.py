@@ -162,13 +162,18 @@ def short_times(texts: list[str | None], now: datetime) -> list[str]:
     return ["-" if instant is None else instant.strftime(form) for instant in instants]
 
 
+def is_near(text: str, now: datetime) -> bool:
+    """Whether an instant is near enough to be written as a distance."""
+    return abs(now - read_iso(text)) <= _RECENT
+
+
 def relative(text: str | None, now: datetime) -> str:
     """`3m ago`, `in 2h`; the day if it is more than two weeks away."""
     if text is None:
         return "-"
     instant = read_iso(text)
     distance = abs(now - instant)
-    if distance > _RECENT:
+    if not is_near(text, now):
         return f"{instant.astimezone(zone()):%Y-%m-%d}"
     seconds = int(distance.total_seconds())
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):

@@ -1,22 +1,43 @@
 """`dlx balance`: accounts for every copy of every message."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.listing.table import Column, Listing, Row, print_listing
+from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
-from streaming.cli.output import AsJson, print_json, print_rows
-from topology.suggestions import did_you_mean
+from streaming.cli.output import print_json
 
 if TYPE_CHECKING:
-    from streaming.queries.audit.balance import Balance
+    from streaming.queries.audit.balance import Balance, QueueBalance
 
 _MAX_FINDINGS: Final = 20
 
 
+def _listing(endings: tuple[str, ...]) -> Listing:
+    return Listing(
+        (
+            Column("vhost", 2),
+            Column("queue", 0),
+            Column("published", 1),
+            Column("dead_lettered", 1),
+            Column("ready", 2),
+            Column("unacked", 2),
+            Column("held", 3),
+            *(Column(name, 3) for name in endings),
+            Column("refused", 4),
+            Column("unexplained", 1),
+        )
+    )
+
+
+@listing
 def balance(
     *,
     vhost: VhostFilter = None,
-    as_json: AsJson = False,
+    view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -28,11 +49,20 @@ def balance(
 
     Exit status: 0 if nothing is unexplained, 1 if something is, 2 if the tables cannot be read.
     """
+    from streaming.queries.audit.balance import ENDINGS
     from streaming.queries.audit.balance import balance as compute
+    from streaming.queries.known_names import require_known
 
+    columns = _listing(ENDINGS)
+    columns.check(view)
     with open_tables(tables, config) as opened:
+        if vhost is not None:
+            require_known(opened, "vhost", vhost)
         result = compute(opened)
-    if as_json:
+    queues = [_row(each, ENDINGS) for each in result.queues if vhost in {None, each.vhost}]
+    if view.output == "csv" or (view.output == "json" and view.columns is not None):
+        print_listing(columns, queues, view)
+    elif view.output == "json":
         print_json(
             {
                 "batch_id": result.batch_id,
@@ -45,34 +75,18 @@ def balance(
             }
         )
     else:
-        _print(result, vhost)
+        if queues:
+            print_listing(columns, queues, view)
+        _print_totals(result, vhost)
     return EXIT_FINDINGS if result.unexplained else EXIT_OK
 
 
-def _print(result: "Balance", vhost: str | None) -> None:
-    from streaming.queries.audit.balance import ENDINGS
+def _row(queue: "QueueBalance", endings: tuple[str, ...]) -> Row:
+    row: dict[str, Any] = msgspec.to_builtins(queue)
+    return {**dict.fromkeys(endings, 0), **row, **row.pop("endings")}
 
-    queues = [row for row in result.queues if vhost in {None, row.vhost}]
-    endings = [name for name in ENDINGS if any(row.endings.get(name) for row in queues)]
-    titles = ["VHOST", "QUEUE", "PUBLISHED", "DEAD-LETTERED", "READY", "UNACKED", "HELD"]
-    titles += [name.upper().replace("_", " ") for name in endings]
-    if queues:
-        print_rows(
-            [*titles, "UNEXPLAINED"],
-            [
-                [
-                    *(row.vhost, row.queue, row.published, row.dead_lettered),
-                    *(row.ready, row.unacked, row.held),
-                    *(row.endings.get(name, 0) for name in endings),
-                    row.unexplained,
-                ]
-                for row in queues
-            ],
-        )
-    for row in queues:
-        if row.refused:
-            place = f"queue {row.queue!r} in vhost {row.vhost!r}"
-            print(f"{place} was full and refused {row.refused} messages")
+
+def _print_totals(result: "Balance", vhost: str | None) -> None:
     for total in result.vhosts:
         if vhost in {None, total.vhost}:
             print(
@@ -80,9 +94,6 @@ def _print(result: "Balance", vhost: str | None) -> None:
                 f"unroutable, {total.returned} returned, {total.publish_errors} refused with an "
                 "error"
             )
-    known = [total.vhost for total in result.vhosts if total.vhost is not None]
-    if vhost is not None and vhost not in known:
-        print(f"the tables have no vhost {vhost!r}{did_you_mean(vhost, known)}")
     if result.quarantined:
         print(f"{result.quarantined} records are in quarantine")
     for finding in result.findings[:_MAX_FINDINGS]:

@@ -1,16 +1,17 @@
 """`dlx dead-letters`: lists dead letters and shows the history of one message."""
 
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.dead_letters import get as get_dead_letter
+from streaming.cli.listing.table import Column, Listing, print_listing
+from streaming.cli.listing.times import Since, Until, range_said, time_range
+from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
-from streaming.cli.output import AsJson, compact, print_found, print_in_colour, print_json, readable
+from streaming.cli.output import AsJson, compact, preview, print_in_colour, print_json, readable
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,9 +31,31 @@ Line = tuple[str, str]
 """A text and its tone; `output.COLOURS` lists the tones."""
 
 _REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "orphaned")
-_TITLES: Final = ("AT", "MESSAGE", "VHOST", "QUEUE", "REASON", "COUNT", "KEY", "WENT TO", "BYTES")
-_AGO: Final = re.compile(r"(?P<count>[0-9]{1,9})(?P<unit>[smhd])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+DEAD_LETTERS: Final = Listing(
+    (
+        Column("at", 0, kind="instant"),
+        Column("message_id", 0, "message"),
+        Column("vhost", 2),
+        Column("queue", 1),
+        Column("reason", 1),
+        Column("count", 4),
+        Column("routing_key", 3, "key"),
+        Column("went_to", 2),
+        Column("body_bytes", 6, "bytes"),
+    ),
+    more=(
+        *("targets", "outcome", "exchange", "routing_keys", "dead_letter_exchange"),
+        *("dead_letter_routing_key", "x_death", "first_death", "last_death", "properties"),
+        *("headers", "kafka_headers", "origin", "body", "query_id", "batch_id", "lane", "seq"),
+        *("copy_id", "parent_copy_id"),
+    ),
+    cells={"body": preview},
+)
+_STORED: Final = (
+    *("at", "vhost", "queue", "reason", "count", "routing_key", "body_bytes", "exchange"),
+    *("outcome", "dead_letter_exchange", "dead_letter_routing_key", "message_id"),
+)
+"""The columns by which the tables sort before the limit applies."""
 _LOSSES: Final = {
     "no_exchange": "the dead-letter exchange does not exist or is not set",
     "no_route": "no queue is bound for it",
@@ -65,6 +88,7 @@ _TONES: Final = {
 
 
 @app.command("list")
+@listing
 def list_(
     *,
     queue: Annotated[
@@ -78,12 +102,8 @@ def list_(
             help="rejected, expired, maxlen, delivery_limit, or orphaned (queue alternates).",
         ),
     ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="TIME", help="A time ago (30s, 15m, 2h, 7d), or an instant."
-        ),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     where: Annotated[
         str | None,
         typer.Option("--where", metavar="SQL", help="A DuckDB condition on the columns."),
@@ -92,15 +112,16 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="List only this many, the latest; 0: all.")
     ] = 50,
-    as_json: AsJson = False,
+    view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
     """List dead letters, latest first.
 
-    One line is one death of one message. MESSAGE is what `dlx dead-letters show` takes.
+    One line is one death of one message. `dlx dead-letters show` takes a MESSAGE_ID.
     """
-    instant = None if since is None else parse_since(since, datetime.now(UTC))
+    DEAD_LETTERS.check(view)
+    begin, end = time_range(since, until)
     if reason is not None and reason not in _REASONS:
         raise typer.BadParameter(
             f"unknown reason {reason!r}{did_you_mean(reason, _REASONS)}: expected "
@@ -109,45 +130,42 @@ def list_(
         )
     from streaming.queries.dead_letters import (
         DeadLetterFilter,
+        count_dead_letters,
         list_dead_letters,
         queues_of_deaths,
     )
+    from streaming.queries.known_names import check_name, known_names, require_known
 
-    wanted = DeadLetterFilter(vhost, queue, reason, instant, where, limit or None)
+    order, count = None, limit or None
+    if view.sort is not None:
+        column = DEAD_LETTERS.column(view.sort[0], "--sort").name
+        order = (column, view.sort[1]) if column in _STORED else None
+        count = None if order is None else count
+    wanted = DeadLetterFilter(vhost, queue, reason, begin, end, where, count, order)
     with open_tables(tables, config) as opened:
         rows = list_dead_letters(opened, wanted)
-        queues = [] if rows or queue is None else queues_of_deaths(opened)
-    nothing = "no dead letters"
-    if queue is not None and queue not in queues:
-        nothing += f": nothing died in queue {queue!r}{did_you_mean(queue, queues)}"
-    print_found(rows, _TITLES, _cells, as_json=as_json, nothing=nothing)
+        total = count_dead_letters(opened, wanted) if len(rows) == limit else len(rows)
+        if not rows and vhost is not None:
+            require_known(opened, "vhost", vhost)
+        if not rows and queue is not None:
+            known = {*known_names(opened, "queue", vhost), *queues_of_deaths(opened)}
+            place = "" if vhost is None else f" in vhost {vhost!r}"
+            check_name("queue", queue, sorted(known), place)
+    for row in rows:
+        row["went_to"] = ", ".join(row["targets"] or []) or f"nowhere: {row['outcome']}"
+    in_queue = "" if queue is None else f" in queue {queue!r}"
+    period = range_said(begin, end)
+    print_listing(
+        DEAD_LETTERS,
+        rows,
+        view,
+        nothing=f"no dead letters{in_queue}{period}",
+        limit=limit,
+        total=total,
+        what=f"dead letters{period}",
+        notes=[f"Dead letters{period}."] if period and total <= (limit or total) else [],
+    )
     return EXIT_OK
-
-
-def _cells(row: dict[str, Any]) -> list[object]:
-    columns = ("at", "message_id", "vhost", "queue", "reason", "count", "routing_key")
-    went_to = ", ".join(row["targets"] or []) or f"nowhere: {row['outcome']}"
-    return [*(row[name] for name in columns), went_to, row["body_bytes"]]
-
-
-def parse_since(text: str, now: datetime) -> datetime:
-    """Return the instant of `15m` (ago) or `2026-03-01T12:00:00Z`; without an offset it is UTC.
-
-    Raises:
-        typer.BadParameter: the text is neither.
-    """
-    ago = _AGO.fullmatch(text)
-    try:
-        if ago is not None:
-            return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
-        instant = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"expected a time ago (30s, 15m, 2h, 7d) or an instant (2026-03-01T12:00:00Z), got "
-            f"{text!r}",
-            param_hint="--since",
-        ) from None
-    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 
 
 app.command("get")(get_dead_letter)

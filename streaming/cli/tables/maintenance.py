@@ -1,12 +1,14 @@
 """`dlx tables`: the state of the Delta tables, and the recreation of queue_contents."""
 
-from operator import attrgetter
+from typing import Final
 
+import msgspec
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.listing.table import Column, Listing, print_listing
+from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at, open_tables
-from streaming.cli.output import AsJson, print_found
 
 app = typer.Typer(
     name="tables",
@@ -17,18 +19,29 @@ app = typer.Typer(
 )
 
 
+_TABLES: Final = Listing(
+    (
+        Column("name", 0, "table"),
+        Column("version", 4),
+        Column("files", 2),
+        Column("rows", 1),
+        Column("bytes", 1),
+        Column("last_batch", 1),
+        Column("behind", 3),
+    )
+)
+
+
 @app.command()
-def info(
-    *, as_json: AsJson = False, tables: TablesLocation = None, config: ConfigFile = None
-) -> int:
+@listing
+def info(*, view: View, tables: TablesLocation = None, config: ConfigFile = None) -> int:
     """Show size, files and last batch of each table."""
     from streaming.queries.table_info import describe
 
+    _TABLES.check(view)
     with open_tables(tables, config) as opened:
-        found = describe(opened)
-    titles = ("TABLE", "VERSION", "FILES", "ROWS", "BYTES", "LAST BATCH", "BEHIND")
-    cells = attrgetter("name", "version", "files", "rows", "bytes", "last_batch", "behind")
-    print_found(found, titles, cells, as_json=as_json)
+        found = [msgspec.to_builtins(each) for each in describe(opened)]
+    print_listing(_TABLES, found, view)
     return EXIT_OK
 
 

@@ -1,24 +1,30 @@
 """`dlx queues`: what the queues hold, from the tables."""
 
-from operator import attrgetter
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import declare
+from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, Row, print_listing
+from streaming.cli.listing.view import View, listing, record
 from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
     VhostFilter,
     open_tables,
 )
-from streaming.cli.output import AsJson, preview, print_found
+from streaming.cli.output import preview
+from streaming.cli.tables.nouns import ARGUMENTS, VHOST, in_vhost, named, print_records
+
+if TYPE_CHECKING:
+    from streaming.queries.duckdb_tables import Tables
 
 app = typer.Typer(
     name="queues",
     help="Show, declare, delete and purge queues.",
-    epilog="Examples:\n\ndlx queues list\n\ndlx queues peek work --count 3\n\n"
+    epilog="Examples:\n\ndlx queues list --sort messages:desc\n\ndlx queues show work\n\n"
+    "dlx queues peek work --count 3\n\n"
     "dlx queues declare work --type quorum --argument x-message-ttl=60000\n\n"
     "dlx queues purge work",
     no_args_is_help=True,
@@ -27,42 +33,105 @@ app = typer.Typer(
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
+QUEUES: Final = Listing(
+    (
+        Column("name", 0),
+        VHOST,
+        Column("type", 4),
+        Column("messages", 3),
+        Column("messages_ready", 1, "ready"),
+        Column("messages_unacknowledged", 1, "unacked"),
+        Column("consumers", 3),
+        Column("policy", 2),
+        Column("dead_letter_exchange", 2, "dlx"),
+        Column("dead_letter_routing_key", 4, "dlx-key"),
+        Column("oldest_at", 5, "oldest", "age"),
+        Column("message_bytes", 6, "bytes"),
+        Column("operator_policy", 5),
+        Column("effective_settings", WIDE_ONLY, kind="free"),
+        Column("durable", WIDE_ONLY),
+        Column("auto_delete", WIDE_ONLY),
+        Column("exclusive", WIDE_ONLY),
+        ARGUMENTS._replace(rank=WIDE_ONLY),
+    ),
+    cells={"dead_letter_exchange": lambda name: "(default)" if name == "" else name},
+)
+_CONTENTS: Final = Listing(
+    (
+        Column("message_id", 0, "message"),
+        Column("enqueued_at", 3, "enqueued", "instant"),
+        Column("expires_at", 4, "expires", "age"),
+        Column("returns", 4),
+        Column("routing_key", 2, "key"),
+        Column("body_bytes", 5, "bytes"),
+        Column("body", 1, kind="free"),
+    ),
+    more=(
+        *("properties", "headers", "state", "vhost", "queue", "exchange", "user", "channel"),
+        *("query_id", "batch_id", "lane", "copy_id", "parent_copy_id", "position"),
+    ),
+    cells={"body": preview},
+)
+
+
+def _rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.topology import queue_rows
+
+    return queue_rows(tables)
+
 
 @app.command("list")
+@listing
 def list_(
     *,
     vhost: VhostFilter = None,
-    sort: Annotated[
-        Literal["name", "ready", "unacked", "bytes"],
-        typer.Option("--sort", help="Sort by name, or by a number, largest first."),
-    ] = "name",
-    as_json: AsJson = False,
+    view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
-    """List all queues and what they hold after the last batch."""
-    from streaming.queries.queues import list_queues
+    """List all queues: what they hold after the last batch, and the policy that applies.
 
+    It reads the tables, so it also answers while no job runs.
+    """
+    QUEUES.check(view)
     with open_tables(tables, config) as opened:
-        queues = list_queues(opened, vhost)
-    if sort != "name":
-        queues.sort(key=lambda queue: getattr(queue, sort), reverse=True)
-    titles = ("VHOST", "QUEUE", "TYPE", "READY", "UNACKED", "BYTES", "OLDEST")
-    cells = attrgetter("vhost", "queue", "type", "ready", "unacked", "bytes", "oldest_at")
-    print_found(queues, titles, cells, as_json=as_json, nothing="no queues")
+        found = in_vhost(opened, _rows(opened), vhost)
+    place = "" if vhost is None else f" in vhost {vhost!r}"
+    print_listing(QUEUES, found, view, nothing=f"no queues{place}")
     return EXIT_OK
 
 
 @app.command()
+@record
+def show(
+    queue: QueueName,
+    *,
+    vhost: VhostFilter = None,
+    view: View,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
+) -> int:
+    """Show one queue: contents, policies, and the settings that result."""
+    QUEUES.check(view)
+    with open_tables(tables, config) as opened:
+        found = named(opened, _rows(opened), "queue", queue, vhost)
+    print_records(QUEUES, found, view)
+    return EXIT_OK
+
+
+@app.command()
+@listing
 def peek(
     queue: QueueName,
     *,
-    count: Annotated[int, typer.Option("--count", min=1, help="The most messages to show.")] = 10,
+    count: Annotated[
+        int, typer.Option("--count", "--limit", min=1, help="The most messages to show.")
+    ] = 10,
     unacked: Annotated[
         bool, typer.Option("--unacked", help="Show unacked messages instead of ready ones.")
     ] = False,
     vhost: VhostFilter = None,
-    as_json: AsJson = False,
+    view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -70,18 +139,26 @@ def peek(
 
     The order is that of the queue, except that priorities are ignored.
     """
+    from streaming.queries.known_names import require_known
+    from streaming.queries.queues import list_queues
     from streaming.queries.queues import peek as peek_at
 
+    _CONTENTS.check(view)
     with open_tables(tables, config) as opened:
+        if vhost is not None:
+            require_known(opened, "vhost", vhost)
         rows = peek_at(opened, queue, vhost=vhost, limit=count, unacked=unacked)
-    titles = ("MESSAGE", "ENQUEUED", "EXPIRES", "RETURNS", "KEY", "BYTES", "BODY")
-    columns = ("message_id", "enqueued_at", "expires_at", "returns", "routing_key", "body_bytes")
-    print_found(
+        depths = list_queues(opened, vhost) if len(rows) == count else []
+    state = "unacked" if unacked else "ready"
+    total = sum(getattr(one, state) for one in depths if one.queue == queue)
+    print_listing(
+        _CONTENTS,
         rows,
-        titles,
-        lambda row: (*(row[name] for name in columns), preview(row["body"])),
-        as_json=as_json,
-        nothing=f"no message is {'unacked' if unacked else 'ready'} in queue {queue!r}",
+        view,
+        nothing=f"no message is {state} in queue {queue!r}",
+        total=total,
+        what=f"{state} messages",
+        remedy=f"--count {total}",
     )
     return EXIT_OK
 

@@ -23,6 +23,9 @@ def user_folders(tmp_path_factory, monkeypatch):
 def dlx(monkeypatch, capsys):
     """A function that runs a command and returns (exit status, stdout, stderr)."""
 
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("DLX_TZ", "UTC")
+
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["dlx", *map(str, arguments)])
         with pytest.raises(SystemExit) as exit_:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli.output import print_json, print_rows
+from streaming.cli.output import print_json
 from tests.unit.queries.shop import a_shop
 
 FULL = Path("/dev/full")
@@ -30,14 +30,6 @@ def peek_in_ascii(tmp_path):
         ).stdout
 
     return run
-
-
-def test_no_cell_of_a_table_breaks_its_line_or_commands_the_terminal(capsys):
-    print_rows(("QUEUE", "READY"), [("\x1b[31mred\nline", 1), ("b\u0085", 2)])
-
-    assert capsys.readouterr().out == (
-        "QUEUE              READY\n\\x1b[31mred\\nline      1\nb\\x85                  2\n"
-    )
 
 
 def test_an_error_shows_what_was_given_without_obeying_it(dlx, tmp_path):

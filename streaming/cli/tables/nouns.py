@@ -1,0 +1,345 @@
+"""`dlx exchanges|bindings|policies|permissions|channels|consumers|connections list` and `show`.
+
+They read the tables, so they also answer while no job runs: the topology comes from the events of
+declarations, channels and consumers from the events of channels. `queues` has its own file.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job.declare import exchanges_app as exchanges
+from streaming.cli.job.permissions import app as permissions
+from streaming.cli.job.policies import app as policies
+from streaming.cli.listing.table import (
+    WIDE_ONLY,
+    Column,
+    Listing,
+    Row,
+    print_listing,
+    print_record,
+)
+from streaming.cli.listing.view import View, listing, record
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+
+if TYPE_CHECKING:
+    from streaming.queries.duckdb_tables import Tables
+
+VHOST: Final = Column("vhost", 2)
+ARGUMENTS: Final = Column("arguments", 7, kind="free")
+_SOURCE: Final = "It reads the tables, so it also answers while no job runs."
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+
+
+def _app(name: str, what: str, examples: str) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=what,
+        epilog=f"Examples:\n\n{examples}",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+
+
+bindings = _app("bindings", "Show bindings.", "dlx bindings list\n\ndlx bindings show orders")
+channels = _app(
+    "channels", "Show open channels.", "dlx channels list --sort name\n\ndlx channels show clerk"
+)
+consumers = _app(
+    "consumers", "Show consumers.", "dlx consumers list\n\ndlx consumers show worker-1"
+)
+connections = _app(
+    "connections",
+    "Show which users have open channels.",
+    "dlx connections list\n\ndlx connections show anna",
+)
+
+
+def add_list_and_show(
+    app: typer.Typer,
+    noun: str,
+    columns: Listing,
+    rows: Callable[["Tables"], list[Row]],
+    *,
+    keys: tuple[str, ...] = ("name",),
+    plural: str = "",
+    about: str = "",
+) -> None:
+    """Add the commands `list` and `show NAME` to the app of a noun.
+
+    Args:
+        keys: the columns that hold the name; if they are several, `show` prints a table.
+    """
+    plural = plural or f"{noun}s"
+
+    @listing
+    def list_(
+        *,
+        vhost: VhostFilter = None,
+        view: View,
+        tables: TablesLocation = None,
+        config: ConfigFile = None,
+    ) -> int:
+        columns.check(view)
+        with open_tables(tables, config) as opened:
+            found = in_vhost(opened, rows(opened), vhost)
+        place = "" if vhost is None else f" in vhost {vhost!r}"
+        print_listing(columns, found, view, nothing=f"no {plural}{place}")
+        return EXIT_OK
+
+    def show(
+        name: Name,
+        *,
+        vhost: VhostFilter = None,
+        view: View,
+        tables: TablesLocation = None,
+        config: ConfigFile = None,
+    ) -> int:
+        columns.check(view)
+        with open_tables(tables, config) as opened:
+            found = named(opened, rows(opened), noun, name, vhost, keys)
+        if len(keys) > 1:
+            print_listing(columns, found, view, nothing=f"{name!r} has no {plural}")
+        else:
+            print_records(columns, found, view)
+        return EXIT_OK
+
+    app.command("list", help=f"List the {plural}.\n\n{about}{_SOURCE}")(list_)
+    what = f"Show the {plural} of an exchange or queue." if len(keys) > 1 else f"Show one {noun}."
+    app.command("show", help=what)((listing if len(keys) > 1 else record)(show))
+
+
+def print_records(columns: Listing, found: list[Row], view: View) -> None:
+    """Print what `show` found: more than one if several vhosts or users have the name."""
+    if view.output != "table":
+        print_listing(columns, found, view)
+        return
+    for number, row in enumerate(found):
+        if number:
+            print()
+        print_record(columns, row, view)
+
+
+def in_vhost(tables: "Tables", rows: list[Row], vhost: str | None) -> list[Row]:
+    """The rows of a vhost, or all.
+
+    Raises:
+        QueryError: the tables do not know that vhost.
+    """
+    from streaming.queries.known_names import require_known
+
+    if vhost is None:
+        return rows
+    require_known(tables, "vhost", vhost)
+    return [row for row in rows if row["vhost"] == vhost]
+
+
+def named(
+    tables: "Tables",
+    rows: list[Row],
+    noun: str,
+    name: str,
+    vhost: str | None,
+    keys: tuple[str, ...] = ("name",),
+) -> list[Row]:
+    """The rows of a name, of one vhost or of all.
+
+    Raises:
+        QueryError: nothing has that name; the text says which name is most similar.
+    """
+    from streaming.queries.known_names import check_name, known_names
+
+    rows = in_vhost(tables, rows, vhost)
+    found = [row for row in rows if name in {row[key] for key in keys}]
+    if not found:
+        known = [row[key] or "" for row in rows for key in keys]
+        place = "" if vhost is None else f" in vhost {vhost!r}"
+        if len(keys) > 1:
+            noun = "exchange or queue"
+            known += known_names(tables, "exchange", vhost) + known_names(tables, "queue", vhost)
+        check_name(noun, name, known, place)
+    return found
+
+
+def _exchange_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.declared import declared
+    from streaming.queries.topology import exchange_rows
+
+    return exchange_rows(declared(tables))
+
+
+def _binding_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.declared import declared
+    from streaming.queries.topology import binding_rows
+
+    return binding_rows(declared(tables))
+
+
+def _policy_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.declared import declared
+    from streaming.queries.topology import policy_rows
+
+    return policy_rows(declared(tables))
+
+
+def _permission_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.declared import declared
+    from streaming.queries.topology import permission_rows
+
+    return permission_rows(declared(tables))
+
+
+def _channel_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.clients import list_channels
+
+    return list_channels(tables)
+
+
+def _consumer_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.clients import list_consumers
+
+    return list_consumers(tables)
+
+
+def _connection_rows(tables: "Tables") -> list[Row]:
+    from streaming.queries.clients import list_connections
+
+    return list_connections(tables)
+
+
+_DEFAULT_EXCHANGE: Final[Mapping[str, Any]] = {
+    "name": lambda name: name or "(default)",
+    "source_name": lambda name: name or "(default)",
+}
+
+add_list_and_show(
+    exchanges,
+    "exchange",
+    Listing(
+        (
+            Column("name", 0),
+            VHOST,
+            Column("type", 1),
+            Column("bindings", 3),
+            Column("alternate_exchange", 4, "alternate"),
+            Column("policy", 4),
+            Column("durable", 6),
+            Column("auto_delete", 6),
+            Column("internal", 6),
+            ARGUMENTS,
+        ),
+        cells=_DEFAULT_EXCHANGE,
+    ),
+    _exchange_rows,
+)
+add_list_and_show(
+    bindings,
+    "binding",
+    Listing(
+        (
+            Column("source_name", 0, "source"),
+            Column("source_kind", WIDE_ONLY),
+            Column("destination_name", 0, "destination"),
+            Column("destination_kind", 2, "kind"),
+            Column("routing_key", 1, "key"),
+            ARGUMENTS,
+            VHOST,
+        ),
+        cells=_DEFAULT_EXCHANGE,
+    ),
+    _binding_rows,
+    keys=("source_name", "destination_name"),
+    about="The bindings that the default exchange implies are left out. ",
+)
+add_list_and_show(
+    policies,
+    "policy",
+    Listing(
+        (
+            VHOST,
+            Column("name", 0),
+            Column("pattern", 1),
+            Column("apply-to", 3),
+            Column("definition", 2, kind="free"),
+            Column("priority", 3),
+            Column("operator", 3),
+            Column("applies", 4),
+        )
+    ),
+    _policy_rows,
+    plural="policies",
+    about="Operator policies are among them. APPLIES counts the queues and exchanges that a "
+    "policy governs: of several that match, the one with the highest priority. ",
+)
+add_list_and_show(
+    permissions,
+    "user",
+    Listing(
+        (
+            Column("user", 0),
+            VHOST,
+            Column("configure", 1),
+            Column("write", 1),
+            Column("read", 1),
+        )
+    ),
+    _permission_rows,
+    keys=("user",),
+    plural="permissions",
+)
+add_list_and_show(
+    channels,
+    "channel",
+    Listing(
+        (
+            Column("name", 0),
+            VHOST,
+            Column("user", 1),
+            Column("consumer_count", 2, "consumers"),
+            Column("messages_unacknowledged", 2, "unacked"),
+            Column("lease_ms", 5),
+            Column("opened_at", 4, "opened", "age"),
+        )
+    ),
+    _channel_rows,
+)
+add_list_and_show(
+    consumers,
+    "consumer",
+    Listing(
+        (
+            Column("queue_name", 0, "queue"),
+            VHOST,
+            Column("channel", 2),
+            Column("consumer_tag", 0, "consumer"),
+            Column("ack_required", 4, "ack"),
+            Column("prefetch_count", 3, "prefetch"),
+            Column("user", 2),
+            Column("started_at", 4, "started", "age"),
+        )
+    ),
+    _consumer_rows,
+    keys=("consumer_tag",),
+)
+add_list_and_show(
+    connections,
+    "user with an open channel",
+    Listing(
+        (
+            Column("user", 0),
+            VHOST,
+            Column("channels", 1),
+            Column("consumers", 2),
+            Column("messages_unacknowledged", 2, "unacked"),
+            Column("opened_at", 4, "opened", "age"),
+        )
+    ),
+    _connection_rows,
+    keys=("user",),
+    plural="connections",
+    about="A connection is a user of a vhost with open channels: clients talk to Kafka, and the "
+    "job does not see their connections. ",
+)

@@ -1,0 +1,150 @@
+"""Who uses the broker: channels, consumers and connections, from the events of channels.
+
+Kafka has the real connections, and the job does not know them: a connection is a user of a vhost
+with at least one open channel.
+"""
+
+from typing import Any, Final
+
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.duckdb_tables import Row, Tables, iso
+
+_TOLD: Final = """
+    CREATE OR REPLACE TEMP TABLE told AS
+    SELECT vhost, {'at': "at", 'seq': seq} AS place, "at",
+           detail ->> '$.what' AS what,
+           CASE WHEN what IN ('channel_closed', 'consumer_cancelled') THEN detail ->> '$.user'
+               ELSE "user" END AS "user",
+           coalesce(detail ->> '$.name', channel) AS channel,
+           queue, detail ->> '$.consumer' AS consumer,
+           CAST(detail ->> '$.prefetch' AS BIGINT) AS prefetch,
+           coalesce(CAST(detail ->> '$.auto_ack' AS BOOLEAN), false) AS auto_ack,
+           CAST(detail ->> '$.lease_ms' AS BIGINT) AS lease_ms
+    FROM events
+    WHERE kind = 'channel' AND query_id =
+        (SELECT arg_max(query_id, {'at': "at", 'batch_id': batch_id}) FROM events
+         WHERE kind = 'batch')
+"""
+_CONSUMERS: Final = """
+    SELECT vhost, "user", channel, consumer, max_by(queue, place) AS queue,
+           max_by(prefetch, place) AS prefetch, max_by(auto_ack, place) AS auto_ack,
+           max("at") AS started_at
+    FROM told WHERE what IN ('consumer_started', 'consumer_cancelled')
+    GROUP BY vhost, "user", channel, consumer
+    HAVING max_by(what, place) = 'consumer_started'
+"""
+_CHANNELS: Final = """
+    SELECT vhost, "user", channel,
+           max_by(lease_ms, place) FILTER (WHERE what = 'channel_opened') AS lease_ms,
+           max("at") FILTER (WHERE what = 'channel_opened') AS opened_at
+    FROM told WHERE what <> 'consumer_cancelled'
+    GROUP BY vhost, "user", channel
+    HAVING max_by(what, place) <> 'channel_closed'
+"""
+
+
+def list_consumers(tables: Tables) -> list[Row]:
+    """List the consumers, with RabbitMQ's names of columns."""
+    _prepare(tables)
+    return [
+        {
+            "queue_name": row["queue"],
+            "vhost": row["vhost"],
+            "user": row["user"],
+            "channel": row["channel"],
+            "consumer_tag": row["consumer"],
+            "ack_required": not row["auto_ack"],
+            "prefetch_count": row["prefetch"],
+            "started_at": iso(row["started_at"]),
+        }
+        for row in tables.rows(f"{_CONSUMERS} ORDER BY vhost, queue, channel, consumer")
+    ]
+
+
+def consumer_counts(tables: Tables) -> dict[tuple[str, str], int]:
+    """How many consumers a queue has, by vhost and queue."""
+    _prepare(tables)
+    sql = f"SELECT vhost, queue, count(*) FROM ({_CONSUMERS}) GROUP BY ALL"
+    return {(vhost, queue): count for vhost, queue, count in tables.values(sql)}
+
+
+def list_channels(tables: Tables) -> list[Row]:
+    """List the open channels: those that were opened, consume, or hold messages."""
+    contents = prepare_contents(tables)
+    tables.connection.execute(
+        'CREATE OR REPLACE TEMP TABLE holders AS SELECT vhost, "user", channel, count(*) AS held '
+        f"FROM ({contents}) WHERE state = 'unacked' GROUP BY ALL"
+    )
+    _prepare(tables)
+    found = tables.rows(
+        f"""
+        WITH consuming AS (
+            SELECT vhost, "user", channel, count(*) AS consumers FROM ({_CONSUMERS}) GROUP BY ALL)
+        SELECT places.*, coalesce(consumers, 0) AS consumers, coalesce(held, 0) AS held,
+               lease_ms, opened_at
+        FROM (SELECT vhost, "user", channel FROM ({_CHANNELS})
+              UNION SELECT vhost, "user", channel FROM holders) AS places
+        LEFT JOIN ({_CHANNELS}) AS opened ON {_same("opened")}
+        LEFT JOIN consuming ON {_same("consuming")}
+        LEFT JOIN holders ON {_same("holders")}
+        ORDER BY vhost, "user", channel
+        """
+    )
+    return [
+        {
+            "name": row["channel"],
+            "vhost": row["vhost"],
+            "user": row["user"],
+            "consumer_count": row["consumers"],
+            "messages_unacknowledged": row["held"],
+            "lease_ms": row["lease_ms"],
+            "opened_at": iso(row["opened_at"]),
+        }
+        for row in found
+    ]
+
+
+def list_connections(tables: Tables) -> list[Row]:
+    """List the users that have open channels, by vhost."""
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for channel in list_channels(tables):
+        row = found.setdefault(
+            (channel["vhost"], channel["user"]),
+            {
+                "user": channel["user"],
+                "vhost": channel["vhost"],
+                "channels": 0,
+                "consumers": 0,
+                "messages_unacknowledged": 0,
+                "opened_at": channel["opened_at"],
+            },
+        )
+        row["channels"] += 1
+        row["consumers"] += channel["consumer_count"]
+        row["messages_unacknowledged"] += channel["messages_unacknowledged"]
+        row["opened_at"] = min(filter(None, (row["opened_at"], channel["opened_at"])), default=None)
+    return list(found.values())
+
+
+def known_channels(tables: Tables) -> list[str]:
+    """The names of all channels that were ever open."""
+    _prepare(tables)
+    sql = "SELECT DISTINCT channel FROM told WHERE channel IS NOT NULL ORDER BY ALL"
+    return [name for (name,) in tables.values(sql)]
+
+
+def _prepare(tables: Tables) -> None:
+    tables.view("events", columns=_COLUMNS)
+    tables.connection.execute(_TOLD)
+
+
+_COLUMNS: Final = (
+    *("query_id", "batch_id", "vhost", "seq", "at", "kind", "queue", "user", "channel", "detail"),
+)
+
+
+def _same(table: str) -> str:
+    return " AND ".join(
+        f"places.{name} IS NOT DISTINCT FROM {table}.{name}"
+        for name in ("vhost", '"user"', "channel")
+    )
