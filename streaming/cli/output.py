@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Final
 
@@ -66,40 +66,6 @@ def preview(value: object) -> str:
 def compact(value: Mapping[str, Any]) -> str:
     """Return a table as one line of JSON."""
     return msgspec.json.encode(value).decode()
-
-
-def print_rows(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under titles: drawn in a terminal, as plain columns elsewhere. None is a dash."""
-    cells = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
-    numeric = [
-        bool(cells)
-        and all(row[column].lstrip("-").isdigit() or row[column] == "-" for row in cells)
-        for column in range(len(titles))
-    ]
-    if sys.stdout.isatty():
-        _draw(titles, cells, numeric)
-        return
-    widths = [max(len(row[column]) for row in (titles, *cells)) for column in range(len(titles))]
-    for row in (titles, *cells):
-        aligned = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        print("  ".join(aligned).rstrip())
-
-
-def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for title, right in zip(titles, numeric, strict=True):
-        table.add_column(title, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def print_json(value: object) -> None:

@@ -7,9 +7,9 @@ import typer
 
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.job.deliveries import AutoAck, print_deliveries
+from streaming.cli.job.deliveries import DELIVERIES, AutoAck, print_deliveries
+from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile
-from streaming.cli.output import AsJson
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Place(NamedTuple):
     state: str
 
 
+@listing
 def get(
     message: Annotated[
         str,
@@ -40,7 +41,7 @@ def get(
     auto_ack: AutoAck = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
-    as_json: AsJson = False,
+    view: View,
     tables: options.TablesLocation = None,
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
@@ -55,6 +56,7 @@ def get(
 
     Exit status: 1 if no queue has it ready.
     """
+    DELIVERIES.check(view)
     file = options.find_config(config)
     with options.open_tables(tables, file) as opened:
         from streaming.queries.message_history import history_of
@@ -68,7 +70,7 @@ def get(
             deliveries = shared.get_many(
                 place.queue, 1, auto_ack=auto_ack, message=history.message_id
             )
-    print_deliveries(deliveries, as_json=as_json)
+    print_deliveries(deliveries, view)
     if not deliveries:
         print(
             f"message {history.message_id} has just left queue {place.queue!r}: "

@@ -9,15 +9,17 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.listing.table import Column, Listing, print_listing
+from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile
-from streaming.cli.output import AsJson, preview, print_json, print_rows, printable
+from streaming.cli.output import preview, printable
 from topology.errors import DlxError
 from topology.suggestions import did_you_mean
 
@@ -37,11 +39,23 @@ AutoAck = Annotated[
 DeliveryIds = Annotated[
     list[str], typer.Argument(metavar="DELIVERY...", help="Delivery ids, as `dlx get` shows them.")
 ]
+DELIVERIES: Final = Listing(
+    (
+        Column("delivery_id", 0, "delivery"),
+        Column("routing_key", 2, "key"),
+        Column("delivery_count", 3, "count"),
+        Column("deaths", 2),
+        Column("body", 1, kind="free"),
+    ),
+    more=("queue", "exchange", "redelivered", "properties", "headers"),
+    cells={"body": preview},
+)
 Multiple = Annotated[
     bool, typer.Option("--multiple", help="Also all earlier deliveries of the channel.")
 ]
 
 
+@listing
 def get(
     queue: QueueName,
     *,
@@ -58,7 +72,7 @@ def get(
     auto_ack: AutoAck = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
-    as_json: AsJson = False,
+    view: View,
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
     vhost: options.Vhost = options.DEFAULT_VHOST,
@@ -71,25 +85,22 @@ def get(
 
     Exit status: 1 if the queue is empty.
     """
+    DELIVERIES.check(view)
     with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
         _check_queue(connection, queue)
         with options.shared_channel(connection, channel, lease) as opened:
             deliveries = opened.get_many(queue, count, auto_ack=auto_ack, message=message)
-    print_deliveries(deliveries, as_json=as_json)
+    print_deliveries(deliveries, view)
     if not deliveries:
         nothing = "is empty" if message is None else f"has no ready copy of message {message}"
         print(f"queue {queue!r} {nothing}", file=sys.stderr)
     return EXIT_OK if deliveries else EXIT_FINDINGS
 
 
-def print_deliveries(deliveries: "list[Delivery]", *, as_json: bool) -> None:
-    """Print what a get returned, as rows or as JSON."""
-    if as_json:
-        for delivery in deliveries:
-            print_json(_document(delivery))
-    elif deliveries:
-        titles = ("DELIVERY", "KEY", "COUNT", "DEATHS", "BODY")
-        print_rows(titles, (_row(delivery) for delivery in deliveries))
+def print_deliveries(deliveries: "list[Delivery]", view: View) -> None:
+    """Print what a get returned; nothing if the queue had nothing."""
+    if deliveries or view.output != "table":
+        print_listing(DELIVERIES, [_document(delivery) for delivery in deliveries], view)
 
 
 def _check_queue(connection: "Connection", queue: str) -> None:
@@ -328,15 +339,6 @@ def _document(delivery: "Delivery") -> dict[str, Any]:
         "delivery_count": delivery.delivery_count,
         "properties": delivery.properties,
         "headers": table_to_json(delivery.headers),
+        "deaths": [f"{death.queue}: {death.reason}" for death in delivery.x_death],
         "body": body,
     } | ({"left_out": delivery.truncated} if delivery.truncated else {})
-
-
-def _row(delivery: "Delivery") -> tuple[object, ...]:
-    return (
-        delivery.delivery_id,
-        delivery.routing_key,
-        delivery.delivery_count,
-        ", ".join(f"{death.queue}: {death.reason}" for death in delivery.x_death),
-        preview(delivery.body.decode("utf-8", "backslashreplace")),
-    )

@@ -16,7 +16,8 @@ from topology.suggestions import did_you_mean
 app = typer.Typer(
     name="policies",
     help="List, set and clear policies.",
-    epilog="Examples:\n\ndlx policies list\n\ndlx policies set DLX '^work' '{\"dead-letter-exchange\": \"dlx\"}' "
+    epilog="Examples:\n\ndlx policies list\n\n"
+    "dlx policies set DLX '^work' '{\"dead-letter-exchange\": \"dlx\"}' "
     "--apply-to queues\n\ndlx policies clear DLX",
     no_args_is_help=True,
     rich_markup_mode=None,

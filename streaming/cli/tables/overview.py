@@ -45,7 +45,7 @@ def overview(
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
-    """Show the main figures: queues, messages and clients by vhost, and how current they are.
+    """Show the main figures: queues, messages and clients by vhost.
 
     The figures of the last minute end with the last batch. It reads the tables, so it also answers
     while no job runs.
