@@ -1,4 +1,8 @@
-"""The main figures of a shard; tests use them, and metrics will."""
+"""The main figures of a shard.
+
+An overview loads every queue, which takes 0.1 ms each. Batches therefore do not use it: they report
+`ShardState.resident` and the next deadline, which an overview gives as well.
+"""
 
 from typing import NamedTuple
 

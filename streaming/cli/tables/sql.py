@@ -99,7 +99,7 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
     """
     import pyspark
 
-    from streaming.embedded.jvm.java import find_java, spark_java_home
+    from streaming.embedded.jvm.java import find_java, properties_text, spark_java_home
     from streaming.spark.scratch import Scratch
 
     java = find_java()
@@ -109,7 +109,7 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
         for name in ("spark", "tmp", "conf"):
             scratch.folder(name)
         properties = scratch.path / "sql.properties"
-        properties.write_text(write_properties(shell_settings(config, scratch, java)), "utf-8")
+        properties.write_text(properties_text(shell_settings(config, scratch, java)), "utf-8")
         views = scratch.path / "views.sql"
         views.write_text("".join(create_views(tables)), "utf-8")
         environment = {
@@ -159,18 +159,6 @@ def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dic
         **local_settings(scratch.path, scratch.sockets, cores),
         **reveal(config.job.spark_properties, "job.spark_properties", os.environ),
     }
-
-
-def write_properties(settings: Mapping[str, str]) -> str:
-    r"""Return settings as a Java properties file; special characters become `\uXXXX`."""
-    lines = (f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
-    return "".join(lines)
-
-
-def _escaped(text: str) -> str:
-    utf16 = memoryview(text.encode("utf-16-le")).cast("H")
-    plain = {ord(character) for character in map(chr, range(0x20, 0x7F))} - set(b"\\:=#! ")
-    return "".join(chr(unit) if unit in plain else f"\\u{unit:04x}" for unit in utf16)
 
 
 def create_views(tables: Mapping[str, str]) -> Iterable[str]:

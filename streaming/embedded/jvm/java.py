@@ -160,3 +160,17 @@ def _output_of(executable: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return ended.stdout if ended.returncode == 0 else ""
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    r"""Return settings as the text of a Java properties file; special characters as `\uXXXX`."""
+    return "".join(
+        f"{_escaped(name, ' :=#!')}={_escaped(text[:1], ' ')}{_escaped(text[1:])}\n"
+        for name, text in settings.items()
+    )
+
+
+def _escaped(text: str, special: str = "") -> str:
+    plain = set(range(0x20, 0x7F)) - set(f"\\{special}".encode())
+    units = memoryview(text.encode("utf-16-le")).cast("H")
+    return "".join(chr(unit) if unit in plain else f"\\u{unit:04x}" for unit in units)

@@ -28,13 +28,12 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
-from streaming.embedded.jvm.java import Java, find_java
+from streaming.embedded.jvm.java import Java, find_java, properties_text
 from streaming.embedded.kafka.broker_properties import (
     BrokerLimits,
     broker_options,
     broker_properties,
     java_command,
-    write_properties,
 )
 from streaming.embedded.kafka.data_folder import cluster_id_of, format_storage, take_directory
 from streaming.embedded.kafka.log import BrokerLog
@@ -197,7 +196,7 @@ class EmbeddedKafka:
         """Start the supervisor, which starts the broker, and wait until the broker answers."""
         configuration = self.directory / "broker.properties"
         properties = broker_properties(self._limits, ports, self.directory / "data")
-        write_properties(configuration, properties)
+        configuration.write_text(properties_text(properties), "utf-8")
         self._log.begin()
         options = broker_options(self._limits, self._log.file)
         supervisor = subprocess.Popen(  # noqa: S603 (our own script, and Java)

@@ -81,25 +81,6 @@ def broker_properties(limits: BrokerLimits, ports: Ports, data_dir: Path) -> dic
     }
 
 
-def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """Write a Java properties file."""
-    lines = (f"{name}={_escape(value)}\n" for name, value in properties.items())
-    path.write_text("".join(lines), "utf-8")
-
-
-def _escape(value: str) -> str:
-    """Escape a value for Java: folders may have a backslash or letters outside Latin-1."""
-    text = value.replace("\\", "\\\\").replace("\n", "\\n")
-    return "".join(
-        character
-        if character.isascii()
-        else "".join(
-            f"\\u{unit:04x}" for unit in memoryview(character.encode("utf-16-le")).cast("H")
-        )
-        for character in text
-    )
-
-
 def java_command(
     java: Java, jars: list[Path], main_class: str, *arguments: str, options: tuple[str, ...] = ()
 ) -> list[str]:

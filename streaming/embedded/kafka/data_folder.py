@@ -17,12 +17,11 @@ import time
 from pathlib import Path
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jvm.java import Java
+from streaming.embedded.jvm.java import Java, properties_text
 from streaming.embedded.kafka.broker_properties import (
     BrokerLimits,
     broker_properties,
     java_command,
-    write_properties,
 )
 from streaming.embedded.kafka.ports import Ports
 
@@ -105,7 +104,8 @@ def format_storage(data_dir: Path, java: Java, jars: list[Path], limits: BrokerL
     configuration = data_dir.with_name("format.properties")
     log_file = data_dir.with_name("format.log")
     shutil.rmtree(new_dir, ignore_errors=True)
-    write_properties(configuration, broker_properties(limits, Ports(1, 2), new_dir))
+    properties = broker_properties(limits, Ports(1, 2), new_dir)
+    configuration.write_text(properties_text(properties), "utf-8")
     cluster_id = new_cluster_id()
     options = (*FORMAT_OPTIONS, f"-Ddlx.log.file={log_file}")
     arguments = ("format", "--cluster-id", cluster_id, "--config", str(configuration))

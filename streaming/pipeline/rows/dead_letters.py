@@ -13,7 +13,7 @@ from streaming.ledger.schema.schemas import DEAD_LETTERS
 from streaming.ledger.write.arrow_columns import Coded, Constant, Lists, build_table
 from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
 from streaming.pipeline.rows.body_lookup import body_places
-from streaming.pipeline.rows.chunks import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_TEXT_BYTES, chunks
+from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.rows.events import times_of
 
 DEATH_BYTES = 64

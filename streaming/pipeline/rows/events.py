@@ -27,7 +27,7 @@ from streaming.broker.message import NEVER, NO_COPY, Copy
 from streaming.ledger.schema.schemas import EVENTS
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.pipeline.rows.amqp_columns import instants
-from streaming.pipeline.rows.chunks import MAX_TEXT_BYTES, chunks
+from streaming.pipeline.rows.bounds import MAX_TEXT_BYTES, chunks
 
 KIND_NAMES = ["", *(kind.name.lower() for kind in Kind)]
 """Names of kinds by number; the numbers are dense from 1."""

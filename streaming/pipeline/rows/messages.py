@@ -11,7 +11,7 @@ from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
 from streaming.pipeline.rows.body_lookup import body_file_number
-from streaming.pipeline.rows.rolling_files import RollingFiles
+from streaming.pipeline.rows.bounds import RollingFiles
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings, TopicTask
 from streaming.protocol.record_headers import PublishHeaders

@@ -10,7 +10,7 @@ from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.reports import FaultCounter
 from streaming.pipeline.rows.amqp_columns import instants
-from streaming.pipeline.rows.rolling_files import RollingFiles
+from streaming.pipeline.rows.bounds import RollingFiles
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings, TopicTask
 from streaming.protocol.record_headers import MalformedRecordError

@@ -37,6 +37,11 @@ def test_an_overview_counts_consumers_and_copies_by_place():
     assert overview.next_deadline_ms == START_MS + 1_000
     assert overview.next_seq == broker.everything()[-1].seq + 1
 
+    batch = broker.finish()
+
+    assert (batch.resident_messages, batch.resident_bytes) == (4, 10)
+    assert batch.next_deadline_ms == overview.next_deadline_ms
+
 
 def test_every_change_of_the_vhost_is_a_new_version():
     broker = Broker()

@@ -1,6 +1,6 @@
 """`dlx sql`: the input of the shell. tests/spark/test_sql_shell.py runs it."""
 
-from streaming.cli.tables.sql import create_views, write_properties
+from streaming.cli.tables.sql import create_views
 
 
 def test_without_tables_the_shell_names_the_folder(dlx, tmp_path):
@@ -22,9 +22,3 @@ def test_the_view_of_what_is_queued_needs_both_of_its_tables():
 
     assert joined.startswith("CREATE TEMPORARY VIEW queued_messages AS SELECT contents.*, ")
     assert joined.endswith("messages.offset = contents.message_id.offset;\n")
-
-
-def test_java_reads_any_value_back_from_the_properties():
-    assert write_properties({"spark.a": "1g", "b c": " x=\\n:ü\n😀"}) == (
-        "spark.a=1g\nb\\u0020c=\\u0020x\\u003d\\u005cn\\u003a\\u00fc\\u000a\\ud83d\\ude00\n"
-    )

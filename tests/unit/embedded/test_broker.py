@@ -10,7 +10,6 @@ from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.kafka.broker_properties import (
     BrokerLimits,
     broker_properties,
-    write_properties,
 )
 from streaming.embedded.kafka.data_folder import cluster_id_of, new_cluster_id, take_directory
 from streaming.embedded.kafka.log import BrokerLog
@@ -47,14 +46,6 @@ def test_limits_and_own_properties_reach_the_broker():
         "log.flush.interval.messages": "1",
     }
     assert {name: told[name] for name in wanted} == wanted
-
-
-def test_a_properties_file_escapes_special_characters(tmp_path):
-    write_properties(tmp_path / "p", {"a": "C:\\x", "b": "Größe 𝄞", "c": "two\nlines"})
-
-    assert (tmp_path / "p").read_bytes() == (
-        b"a=C:\\\\x\nb=Gr\\u00f6\\u00dfe \\ud834\\udd1e\nc=two\\nlines\n"
-    )
 
 
 def test_a_restarted_broker_reuses_its_ports(tmp_path):

