@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from streaming.cli import starter_config
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import DEFAULT_FILE, ConfigFile, find_config
 
 app = typer.Typer(
     name="config",
-    help="Show and check dlx.toml, a job's configuration file.",
-    epilog="Examples:\n\ndlx config show > dlx.toml\n\ndlx config check dlx.toml --secrets",
+    help="Write, show and check dlx.toml, the configuration file of a job.",
+    epilog="Examples:\n\ndlx config init --definitions definitions.json\n\n"
+    "dlx config show > dlx.toml\n\ndlx config check dlx.toml --secrets",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -60,3 +62,6 @@ def check(
         check_secrets(job, os.environ)
     print(f"{chosen}: valid")
     return EXIT_OK
+
+
+app.command()(starter_config.init)

@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     "Run a job": {
         "demo": "demo:demo",
         "run": "run:run",
+        "kafka": "kafka:kafka",
         "config": "config:app",
         "completion": "completion:completion",
     },

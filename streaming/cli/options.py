@@ -112,6 +112,19 @@ ConfigFile = Annotated[
 ]
 """The configuration that the user names; without one, `find_config` finds it."""
 
+OwnConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        envvar=CONFIG_VARIABLE,
+        callback=_named,
+        help="The job's configuration. Default: ./dlx.toml.",
+    ),
+]
+"""The same for a command that must not take the demo's."""
+
 TablesLocation = Annotated[
     str | None,
     typer.Option(

@@ -11,17 +11,26 @@ from typing import Annotated
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.options import ConfigFile, find_config
+from streaming.cli.kafka import broker_for
+from streaming.cli.options import OwnConfigFile, find_config
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_ERROR_LINES = 40
 
 
 def run(
-    config: ConfigFile = None,
+    config: OwnConfigFile = None,
     *,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show a live view instead of log lines.")
+    ] = False,
+    with_kafka: Annotated[
+        bool,
+        typer.Option(
+            "--with-kafka",
+            help="Also run a Kafka broker, at the configuration's address, with its data in the "
+            "folder kafka beside the configuration. It stops with the job.",
+        ),
     ] = False,
     accept_loss: Annotated[
         bool,
@@ -56,9 +65,10 @@ def run(
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, handlers=[terminal])
     logger = logging.getLogger("dlx")
     settings = load_config(file)
-    divert_tracebacks(terminal, Path(settings.job.log_dir))
     check_secrets(settings, os.environ)
     definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))
+    broker = broker_for(settings, file) if with_kafka else None
+    divert_tracebacks(terminal, Path(settings.job.log_dir))
     stopping = threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -78,12 +88,20 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
+        if broker is not None:
+            broker.start()
+            logger.info(
+                "Kafka listens on %s, data in %s", broker.bootstrap_servers, broker.directory
+            )
         job.start(definitions=definitions, accept_loss=accept_loss)
         job.wake()  # the first batch loads much and takes seconds
         by_records = settings.job.clock == "event"  # the first batch starts with the first record
         announced = False
         while not stopping.wait(0.2):
             if job.wait(0.01):
+                return EXIT_FINDINGS
+            if broker is not None and not broker.is_running:
+                logger.error("Kafka ended by itself; see %s", broker.log_file)
                 return EXIT_FINDINGS
             if not announced and (by_records or job.committed.is_set()):
                 announced = True
@@ -102,5 +120,7 @@ def run(
         if view is not None:
             view.close()
         job.stop()
+        if broker is not None:
+            broker.stop()
     logger.info("stopped; run the same command to resume")
     return EXIT_OK

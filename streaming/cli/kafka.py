@@ -1,0 +1,121 @@
+"""`dlx kafka`: a Kafka broker of one's own; and the one that `dlx run --with-kafka` starts.
+
+    DIR           Kafka's data and ports; the next start continues them
+    DIR/logs      its logs
+
+Both use the folder `kafka` beside the configuration, so that either continues the other's topics.
+"""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+
+if TYPE_CHECKING:
+    from streaming.config import JobConfig
+    from streaming.embedded.kafka.broker import EmbeddedKafka
+
+DEFAULT_FOLDER: Final = Path("kafka")
+DEFAULT_PORT: Final = 9092
+LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1"})
+CHECK_S: Final = 0.5
+
+
+def kafka(
+    directory: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Folder for its data and logs.")
+    ] = DEFAULT_FOLDER,
+    *,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=1,
+            max=65_535,
+            help="The port for clients. Default: that of the last start in this folder; at first "
+            "9092, or any port if that is in use.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Run a Kafka broker on this machine until Ctrl-C; no setup needed.
+
+    It prints its address as the first line. The topics stay in the folder: the next start continues
+    them. It has one node, listens on 127.0.0.1 only, and needs no password.
+
+    Exit status: 0 when stopped, 1 if Kafka ended by itself, 2 if it could not start.
+    """
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    broker = _broker(directory, _port(directory, port), None)
+    broker.start()
+    try:
+        print(f"Kafka listens on {broker.bootstrap_servers}", flush=True)
+        print(f"data: {broker.directory}", flush=True)
+        print(f"log: {broker.log_file}", flush=True)
+        print("Ctrl-C stops it; the next start continues its topics", flush=True)
+        while not stopping.wait(CHECK_S):
+            if not broker.is_running:
+                print(f"Kafka ended by itself; see {broker.log_file}", file=sys.stderr)
+                return EXIT_FINDINGS
+    finally:
+        broker.stop()
+    print("stopped", flush=True)
+    return EXIT_OK
+
+
+def _port(directory: Path, wanted: int | None) -> int | None:
+    """Return the port for a start; None for the one of the last start, or any."""
+    from streaming.embedded.kafka.ports import is_free
+
+    if wanted is not None or (directory / "ports.json").exists() or not is_free(DEFAULT_PORT):
+        return wanted
+    return DEFAULT_PORT
+
+
+def _broker(directory: Path, port: int | None, log_dir: Path | None) -> "EmbeddedKafka":
+    from rich.console import Console
+
+    from streaming.embedded.kafka.broker import EmbeddedKafka
+
+    return EmbeddedKafka(
+        directory.expanduser(), port=port, log_dir=log_dir, progress=Console(stderr=True)
+    )
+
+
+def broker_for(config: "JobConfig", file: Path) -> "EmbeddedKafka":
+    """Return the broker that a configuration's job can run with, not yet started.
+
+    Raises:
+        InvalidConfigError: the configuration names another machine, several servers, a log-on, or
+            a port in use.
+    """
+    from streaming.config import InvalidConfigError
+    from streaming.embedded.kafka.ports import is_free
+    from topology.errors import Problem
+
+    host, _, port = config.kafka.bootstrap_servers[0].rpartition(":")
+    alternative = "start the job without --with-kafka to use that cluster"
+    if len(config.kafka.bootstrap_servers) > 1 or host not in LOCAL_HOSTS:
+        what = (
+            'names no single server on this machine, such as "localhost:9092": --with-kafka runs '
+            f"its broker here; {alternative}"
+        )
+        raise InvalidConfigError((Problem("kafka.bootstrap_servers", what),))
+    if config.kafka.security:
+        what = f"is set, but the broker of --with-kafka needs no log-on; {alternative}"
+        raise InvalidConfigError((Problem("kafka.security", what),))
+    directory = file.absolute().parent / DEFAULT_FOLDER
+    if not directory.exists() and not is_free(int(port)):
+        what = (
+            f"port {port} of this machine is in use: if a Kafka runs there, start the job without "
+            "--with-kafka, otherwise set another port"
+        )
+        raise InvalidConfigError((Problem("kafka.bootstrap_servers", what),))
+    return _broker(directory, int(port), Path(config.job.log_dir))
