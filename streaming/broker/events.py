@@ -15,25 +15,25 @@ from streaming.broker.message import Copy, Envelope, Message
 class Kind(IntEnum):
     """What an event says. The numbers are stored in users' tables: append only."""
 
-    ENQUEUED = 1  # a copy was born: by a publish, or by the death of its parent
-    DELIVERED = 2  # ready -> unacked; number: earlier requeues
-    CONSUMED = 3  # handed out with automatic ack, gone
-    ACKED = 4
-    REQUEUED = 5  # unacked -> ready; number: its position now
-    DIED = 6  # left its queue by rejection, expiry, length or delivery limit; see dead_letters
-    HELD = 7  # died, kept by at-least-once dead-lettering until every target accepts
-    PURGED = 8
-    DELETED = 9  # lost with its queue: deleted, expired or auto-deleted
+    ENQUEUED = 1  # a copy entered a queue: by a publish, or by the death of its parent
+    DELIVERED = 2  # a ready copy became unacked; `number`: how often it was requeued before
+    CONSUMED = 3  # a ready copy was delivered with automatic ack, and left its queue
+    ACKED = 4  # an unacked copy was acknowledged, and left its queue
+    REQUEUED = 5  # an unacked copy became ready again; `number`: its position in the queue
+    DIED = 6  # left its queue: rejected, expired, or over a length or delivery limit (`reason`)
+    HELD = 7  # died, but at-least-once dead-lettering keeps it until every target accepts it
+    PURGED = 8  # removed by a purge of its queue
+    DELETED = 9  # lost with its queue, which was deleted, expired or auto-deleted
     REROUTED = 10  # rejected or orphaned into its queue's own alternate exchange (R-QPID-1)
-    REFUSED = 11  # a full queue refused a publish, or a dead letter (R-LEN-8, R-LEN-12)
+    REFUSED = 11  # a full queue refused a publish or a dead letter (R-LEN-8, R-LEN-12)
     UNROUTABLE = 12  # a publish reached no queue and was dropped
-    RETURNED = 13  # a publish reached no queue and went back to its publisher
-    PUBLISH_ERROR = 14  # a publish refused with a channel error
-    COMMAND_ERROR = 15
-    TOPOLOGY = 16  # declared, deleted, bound, unbound, policy or permission changed
-    CHANNEL = 17  # opened, closed, consumer started or cancelled
-    WARNING = 18
-    SETTLE_MISSED = 19  # a settlement of something that is not unacked: changes nothing
+    RETURNED = 13  # a publish reached no queue and went back to its publisher; `number`: the code
+    PUBLISH_ERROR = 14  # a publish was refused with a channel error; `detail`: its code and text
+    COMMAND_ERROR = 15  # a command was refused with a channel error; `detail`: its code and text
+    TOPOLOGY = 16  # something was declared, deleted, bound or unbound, or a policy or right changed
+    CHANNEL = 17  # a channel was opened or closed, or a consumer started or was cancelled
+    WARNING = 18  # something that an operator should know; `detail` says what
+    SETTLE_MISSED = 19  # a settlement of something that is not unacked: it changed nothing
 
 
 ENQUEUED: Final = 1

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER: Final = Path("kafka")
 DEFAULT_PORT: Final = 9092
-LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1"})
 CHECK_S: Final = 0.5
 
 
@@ -97,7 +96,7 @@ def broker_for(config: "JobConfig", file: Path) -> "EmbeddedKafka":
             a port in use.
     """
     from streaming.config import InvalidConfigError
-    from streaming.embedded.kafka.ports import is_free
+    from streaming.embedded.kafka.ports import LOCAL_HOSTS, is_free
     from topology.errors import Problem
 
     host, _, port = config.kafka.bootstrap_servers[0].rpartition(":")

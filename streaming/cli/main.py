@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "run": "run:run",
         "kafka": "kafka:kafka",
         "config": "config:app",
+        "doctor": "doctor.command:doctor",
         "completion": "completion:completion",
     },
     "Talk to a running job": {

@@ -24,6 +24,7 @@ from streaming.user_folders import CONFIG_NAME, last_demo
 
 if TYPE_CHECKING:
     from streaming.client import Channel, Connection
+    from streaming.config import JobConfig
     from streaming.queries.duckdb_tables import Tables
 
 DEFAULT_FILE: Final = Path(CONFIG_NAME)
@@ -270,14 +271,25 @@ def locate(tables: str | None, config: Path | None) -> Location:
     """
     if tables is not None and config is None:
         return Location(tables, {})
-    from streaming.config import read_config, reveal
+    from streaming.config import read_config
     from streaming.config.loading import rooted
 
     file = find_config(config)
-    job = rooted(read_config(file), file.absolute().parent)
-    options = reveal(job.tables.storage_options, "tables.storage_options", os.environ)
-    root = job.job.tables_location if tables is None else tables
-    return Location(root, {name: str(text) for name, text in options.items()})
+    location = tables_of(rooted(read_config(file), file.absolute().parent))
+    return location if tables is None else location._replace(root=tables)
+
+
+def tables_of(config: "JobConfig") -> Location:
+    """Return the location of the tables of a job.
+
+    Raises:
+        InvalidConfigError: a secret of the storage cannot be found.
+    """
+    from streaming.config import reveal
+
+    options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
+    named = {name: str(text) for name, text in options.items()}
+    return Location(config.job.tables_location, named)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 A page holds `<!-- begin NAME -->` and `<!-- end NAME -->`; what stands between them is generated.
 """
 
+import inspect
 import json
 import re
 import tomllib
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import typer.main
 from typer.testing import CliRunner
 
+from streaming.broker.events import Kind
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
 from streaming.ledger.schema import table_reference as tables_reference
@@ -26,6 +28,10 @@ _PART: Final = re.compile(
     r"(?P<begin><!-- begin (?P<name>[^\n]*) -->\n)(?P<text>.*?)(?P<end><!-- end (?P=name) -->)",
     re.DOTALL,
 )
+_MEMBER: Final = re.compile(r"^ +([A-Z_]+) = \d+  # (.+)$", re.MULTILINE)
+"""A member of the enumeration of event kinds, and its comment."""
+
+_RULE: Final = re.compile(r"R-[A-Z]+-\d+")
 _WORDS: Final = {"same": "same", "differs": "**differs**", "absent": "**absent**"}
 
 
@@ -78,6 +84,20 @@ def _columns() -> Iterator[str]:
         yield ""
 
 
+def event_kinds() -> dict[str, str]:
+    """What each kind of event means: the comments of the enumeration, in its order."""
+    comments = dict(_MEMBER.findall(inspect.getsource(Kind)))
+    return {kind.name.lower(): comments.get(kind.name, "") for kind in Kind}
+
+
+def _event_kinds() -> Iterator[str]:
+    yield from ("| kind | what happened |", "|---|---|")
+    for kind, meaning in event_kinds().items():
+        linked = _RULE.sub(lambda rule: f"[{rule[0]}](semantics.md#{rule[0].lower()})", meaning)
+        yield f"| `{kind}` | {linked} |"
+    yield "| `batch` | a batch was committed; `detail` holds its totals |"
+
+
 def _commands() -> Iterator[str]:
     for path in command_paths():
         words = " ".join(["dlx", *path])
@@ -124,6 +144,7 @@ PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "compatibility": _compatibility,
     "compatibility in short": _readme_compatibility,
     "configuration": _configuration,
+    "event kinds": _event_kinds,
     "python api": api.reference,
     "tables": _table_list,
 }

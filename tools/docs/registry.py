@@ -7,7 +7,7 @@ A block that nothing here accounts for fails tests/unit/docs/test_blocks.py.
               says why nothing does
     python    run by the test that PLACE names
     sql       run by tests/spark/test_sql_cookbook.py
-    json      a scenario is played, a command or a record of the wire format is read
+    json      a scenario is played; definitions, a command or a record of the wire format is read
     toml      is a valid part of a dlx.toml
     mermaid   what the `./dlx diagram` in the comment above it prints
 """
@@ -16,11 +16,13 @@ from typing import Final
 
 SHOP: Final = "tests/unit/docs/test_shop_sessions.py"
 JOB: Final = "tests/e2e/test_documentation.py"
+FIRST_JOB: Final = "tests/e2e/test_first_job.py"
 COOKBOOK: Final = "tests/spark/test_sql_cookbook.py"
 
 PLACE: Final = {
     "README.md": JOB,
     "docs/quickstart.md": JOB,
+    "docs/first-job.md": FIRST_JOB,
     "docs/operating.md": JOB,
     "docs/python-client.md": JOB,
     "docs/dead-letters.md": SHOP,
@@ -32,6 +34,8 @@ PURE: Final = ("check", "config", "diagram", "route", "simulate", "--help")
 """Commands that need nothing but the checkout."""
 
 RUN_BY: Final = {
+    "dlx run --with-kafka": FIRST_JOB,
+    "dlx kafka": "tests/e2e/test_kafka_command.py",
     "./dlx demo": "tests/e2e/test_demo.py",
     "./dlx demo --dir demo --seconds 10 --keep": "tests/e2e/test_demo.py",
     "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",
@@ -45,6 +49,7 @@ NOT_RUN: Final = {
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
     ".venv/bin/mutmut": "takes hours",
+    "mkdir": "for an interactive shell",
     "alias dlx": "for an interactive shell",
     "cd demo": "for an interactive shell",
 }

@@ -10,8 +10,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tools.docs.markdown import ROOT
@@ -71,10 +72,19 @@ class Sessions:
     Args:
         folder: where the commands run; also an attribute.
         patient: whether commands may wait for a job that runs.
+        environment: further variables for the commands.
     """
 
-    def __init__(self, folder: Path, *, patient: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        patient: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.folder = folder
+        plain = {"COLUMNS": "100", "DLX_TZ": "UTC", "NO_COLOR": "1", "TERM": "dumb"}
+        self._environment = {**plain, **environment}
         self._patient = patient
         self._actual: dict[str, str] = {}
 
@@ -86,7 +96,7 @@ class Sessions:
         finished = subprocess.run(
             ["bash", "-c", script],
             cwd=self.folder,
-            env=os.environ | {"COLUMNS": "100", "DLX_TZ": "UTC", "NO_COLOR": "1", "TERM": "dumb"},
+            env=os.environ | self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -10,6 +10,8 @@ from streaming.embedded.errors import EmbeddedError
 from streaming.json_file import DamagedFileError, read_json_file, write_json_file
 
 LOOPBACK = "127.0.0.1"
+LOCAL_HOSTS = frozenset({"localhost", LOOPBACK})
+"""Names of this machine in an address."""
 RANGE = range(20_000, 30_000)
 """Below the ports of outgoing connections: a client that keeps connecting to a stopped server on
 one of those can end up connected to itself, and then occupies the port."""

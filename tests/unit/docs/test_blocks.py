@@ -18,6 +18,7 @@ from streaming.scenario.play import play
 from tools.docs.markdown import ROOT, all_blocks, pages, prose
 from tools.docs.registry import COOKBOOK, NOT_RUN, PLACE, PURE, RUN_BY
 from tools.docs.sessions import CHECKOUT, is_pure, steps
+from topology.definitions.load import load_definitions
 
 BLOCKS = all_blocks()
 LANGUAGES = {"console", "json", "mermaid", "python", "sh", "sql", "text", "toml"}
@@ -98,7 +99,7 @@ def test_the_tests_that_the_registry_names_exist_and_its_reasons_are_needed():
 
 
 @pytest.mark.parametrize("block", of("json"))
-def test_json_is_a_scenario_or_a_command_or_the_value_of_a_record(block):
+def test_json_is_a_scenario_or_definitions_or_a_command_or_the_value_of_a_record(block):
     document = json.loads(block.text)
 
     if "steps" in document and "end_ms" in document:
@@ -107,6 +108,8 @@ def test_json_is_a_scenario_or_a_command_or_the_value_of_a_record(block):
     elif "op" in document:
         assert document["op"] in READERS
         parse_command(document)
+    elif "queues" in document:
+        load_definitions(document)
     else:
         assert next(iter(document)) in JSON_OF_RECORDS
 

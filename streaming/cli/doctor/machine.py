@@ -1,0 +1,122 @@
+"""What a job needs from this machine: Python, packages, Java, jars, folders, ports."""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, get_args
+
+from streaming.cli.completion import version_of
+from streaming.cli.doctor.finding import Finding, check_folder, size_text
+from streaming.embedded.errors import EmbeddedError
+from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
+from streaming.user_folders import user_cache_folder
+
+LEAST_PYTHON: Final = (3, 11)
+JOB_PACKAGES: Final = ("pyspark", "delta-spark", "deltalake", "duckdb", "pyarrow", "pandas")
+SPARK_JARS: Final = {"pyspark": "org.apache.spark", "delta-spark": "io.delta"}
+"""Package -> group of its jars; their first two numbers must be equal."""
+
+
+def check_machine(checkout: Path) -> Iterator[Finding]:
+    """Check everything that no configuration decides.
+
+    Args:
+        checkout: the folder of pyproject.toml, unless the package is installed.
+    """
+    yield Finding("ok", "dlx", f"version {version_of(checkout)}, in {checkout}")
+    yield _python()
+    yield from _packages()
+    yield _librdkafka()
+    yield _java()
+    for which in get_args(JarSet):
+        yield _jars(which)
+    yield from check_folder("cache", user_cache_folder(), "set XDG_CACHE_HOME to another folder")
+    yield _loopback()
+
+
+def _python() -> Finding:
+    found = sys.version.split()[0]
+    if sys.version_info < LEAST_PYTHON:
+        return Finding("fail", "python", found, "install Python 3.11 or newer")
+    return Finding("ok", "python", f"{found}, {sys.executable}")
+
+
+def _packages() -> Iterator[Finding]:
+    for package in JOB_PACKAGES:
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            remedy = "pip install 'dlx-stream[job]'"
+            yield Finding(
+                "fail", package, "is not installed; the job and its tables need it", remedy
+            )
+            continue
+        jars = {
+            jar.version
+            for jar in read_lock(lock_file("spark"))
+            if jar.group == SPARK_JARS.get(package)
+        }
+        if jars and _minor(found) not in map(_minor, jars):
+            what = f"{found}, but the jars of the job are {', '.join(sorted(jars))}"
+            remedy = f"pip install '{package}=={_minor(max(jars))}.*'"
+            yield Finding("fail", package, what, remedy)
+        else:
+            yield Finding("ok", package, found)
+
+
+def _minor(number: str) -> str:
+    """The first two numbers of a version."""
+    return ".".join(number.split(".")[:2])
+
+
+def _librdkafka() -> Finding:
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        return Finding("fail", "confluent-kafka", str(error), "pip install confluent-kafka")
+    detail = f"{version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}"
+    return Finding("ok", "confluent-kafka", detail)
+
+
+def _java() -> Finding:
+    from streaming.embedded.jvm.java import find_java
+
+    try:
+        java = find_java()
+    except EmbeddedError as error:
+        what, _, remedy = str(error).partition(". Install")
+        return Finding("fail", "java", what, f"install{remedy}")
+    return Finding("ok", "java", f"{java.major} ({java.origin}), {java.home}")
+
+
+def _jars(which: JarSet) -> Finding:
+    name = f"{which} jars"
+    folder = user_cache_folder() / "jars"
+    jars = read_lock(lock_file(which))
+    missing = [jar for jar in jars if not _has_size(jar, folder)]
+    if missing:
+        size = size_text(sum(jar.size_bytes for jar in missing))
+        what = f"{len(missing)} of {len(jars)} are not in {folder}"
+        return Finding(
+            "warn", name, what, f"the first start downloads them: {size}, with a network"
+        )
+    return Finding("ok", name, f"{len(jars)} in {folder}")
+
+
+def _has_size(jar: Jar, folder: Path) -> bool:
+    """Whether a jar is there, by its size; a start compares the sha256."""
+    try:
+        return (folder / jar.path).stat().st_size == jar.size_bytes
+    except OSError:
+        return False
+
+
+def _loopback() -> Finding:
+    from streaming.embedded.kafka.ports import LOOPBACK, free_port
+
+    try:
+        free_port()
+    except EmbeddedError as error:
+        return Finding("fail", "ports", str(error), "let programs listen on 127.0.0.1")
+    return Finding("ok", "ports", f"programs can listen on {LOOPBACK}")
