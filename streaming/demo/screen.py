@@ -109,24 +109,30 @@ class View:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._next_line_s = 0.0
-        self._last_line = ""
+        self._last_line = self._newest_line = ""
 
     def show(self, state: ScreenState, now_s: float) -> None:
         """Show a state; `now_s` is from a clock that never goes back."""
         if self._live is not None:
             self._live.start()  # has no effect on a view that is started
             self._live.update(render(state), refresh=True)
-        elif now_s >= self._next_line_s:
+            return
+        self._newest_line = plain_line(state)
+        if now_s >= self._next_line_s:
             self._next_line_s = now_s + LINE_EVERY_S
-            line = plain_line(state)
-            if line != self._last_line:
-                say(self._console, line)
-            self._last_line = line
+            self._say_newest()
 
     def close(self) -> None:
-        """Stop drawing; the last view stays on the terminal."""
+        """Show the last state, and stop drawing; the last view stays on the terminal."""
         if self._live is not None:
             self._live.stop()
+        else:
+            self._say_newest()
+
+    def _say_newest(self) -> None:
+        if self._newest_line != self._last_line:
+            say(self._console, self._newest_line)
+        self._last_line = self._newest_line
 
 
 def say(console: Console, text: str, style: str = "") -> None:

@@ -242,7 +242,7 @@ class Show:
             self._section("Dead letters, by queue and reason", report.summary_lines(tables))
             self._section("Some of them, with their history (x-death)", report.history_lines(rows))
             drawn = balance(tables)
-            self._section("Balance", report.balance_lines(drawn))
+            self._section("Balance of all messages in the tables", report.balance_lines(drawn))
         self._section("Where everything is", report.place_lines(self._directory))
         self._section("Query the dead letters", report.query_lines(self._directory, CHECKOUT, rows))
         return drawn.unexplained == 0

@@ -96,6 +96,18 @@ def test_without_a_terminal_a_line_is_printed_per_interval():
     ]
 
 
+def test_the_last_line_has_the_last_state():
+    out = io.StringIO()
+    view = View(Console(file=out, width=40))
+
+    view.show(STATE, 0.0)
+    view.show(STATE._replace(batches=8), LINE_EVERY_S / 2)
+    view.close()
+    view.close()
+
+    assert out.getvalue().splitlines() == [plain_line(STATE), plain_line(STATE._replace(batches=8))]
+
+
 def test_on_a_terminal_the_view_is_drawn_and_stays():
     out = io.StringIO()
     view = View(Console(file=out, width=120, force_terminal=True))

@@ -3,11 +3,13 @@
 tests/spark/test_sql_cookbook.py compares the answers with those of Spark.
 """
 
+import re
 from contextlib import chdir
 
 import duckdb
 import pytest
 
+from streaming.demo.order_process import order
 from streaming.ledger.schema.schemas import TABLES
 from tools.docs import shop
 from tools.docs.markdown import all_blocks
@@ -36,3 +38,14 @@ def in_duckdb():
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_a_question_can_be_asked(in_duckdb, sql):
     assert in_duckdb.execute(sql).fetchall() is not None
+
+
+def test_the_headers_that_the_questions_name_are_those_of_the_demo():
+    named = {
+        name
+        for question in QUESTIONS
+        for name in re.findall(r"headers ->> '\$\.(\w+)'", question.values[0])
+    }
+
+    assert named == {"shop"}
+    assert named <= order(0).headers.keys()

@@ -52,4 +52,6 @@ def test_the_page_of_the_tables_says_what_every_kind_of_event_means():
     page = (DOCS / "tables.md").read_text("utf-8")
     meanings = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE))
 
-    assert [kind.name for kind in Kind if len(meanings.get(kind.name.lower(), "").split()) < 4] == []
+    assert [
+        kind.name for kind in Kind if len(meanings.get(kind.name.lower(), "").split()) < 4
+    ] == []
