@@ -49,7 +49,6 @@ NOT_RUN: Final = {
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
     ".venv/bin/mutmut": "takes hours",
-    "mkdir": "for an interactive shell",
     "alias dlx": "for an interactive shell",
     "cd demo": "for an interactive shell",
 }
