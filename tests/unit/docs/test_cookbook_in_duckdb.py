@@ -44,7 +44,7 @@ def test_the_headers_that_the_questions_name_are_those_of_the_demo():
     named = {
         name
         for question in QUESTIONS
-        for name in re.findall(r"headers ->> '\$\.(\w+)'", question.values[0])
+        for name in re.findall(r"headers ->> '\$\.(\w+)'", str(question.values[0]))
     }
 
     assert named == {"shop"}
