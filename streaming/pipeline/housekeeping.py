@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def retention(tables: TablesSettings) -> Retention:
-    """Return how long the tables keep what is no longer current."""
+    """Return how long the tables keep old log entries and removed files."""
     return Retention(log_ms=tables.log_retention_ms)
 
 

@@ -1,4 +1,4 @@
-"""What a batch's tasks report to the driver: files written, and the result of each shard."""
+"""The reports of a batch's tasks to the driver: written files, and the result of each shard."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ class TruncatedRecord(msgspec.Struct, frozen=True):
     """An outbound record that was too large for its topic; `bytes` is its complete size.
 
     Attributes:
-        left_out: what was left out, and how much of it.
+        left_out: the amount that each omitted part had.
         message: topic number, partition and offset of the message; None for an answer.
     """
 
@@ -76,7 +76,7 @@ class FaultCounter:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def counts(self) -> list[FaultCount]:
-        """Return what was counted, in the order of the first of each cause."""
+        """Return the counts, ordered by the first fault of each cause."""
         return [FaultCount(*key, n, self._examples[key]) for key, n in self._counts.items()]
 
 
@@ -164,7 +164,7 @@ class Reports(NamedTuple):
         return totals
 
     def truncated_detail(self) -> dict[str, Any]:
-        """Log truncated outbound records, and return what the batch row says about them."""
+        """Log truncated outbound records, and return their part of the batch row's detail."""
         truncated = [record for report in self.shards for record in report.truncated]
         if not truncated:
             return {}

@@ -1,4 +1,4 @@
-"""The broker's log files, and what they tell about an unexpected end."""
+"""The broker's log files, which explain an unexpected end."""
 
 import re
 from pathlib import Path

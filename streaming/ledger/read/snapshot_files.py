@@ -1,4 +1,4 @@
-"""The files of a table at one version, with the statistics that tell which to open."""
+"""The files of a table at one version, with the statistics by which files are skipped."""
 
 from typing import Any
 

@@ -246,7 +246,7 @@ class TableSpec:
     """One table.
 
     Attributes:
-        row: what a row is, for people.
+        row: describes a row, for people.
         stats_columns: the top-level columns whose smallest and largest value Delta keeps for each
             file. Nested columns have none: rewriting a file would lose their statistics.
         order: the columns that order the files when small ones are compacted.

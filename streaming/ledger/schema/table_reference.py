@@ -1,4 +1,4 @@
-"""The reference of the tables for documentation: what a row and each column is."""
+"""Descriptions of the tables, rows and columns for the documentation."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple

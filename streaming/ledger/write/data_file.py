@@ -25,7 +25,7 @@ _NAME: Final = re.compile(
     r"\.(?P<partition>\d{5,10})\.(?P<first>\d{20})\.parquet"
 )
 _MAX_COLUMN_BYTES: Final = 2**31 - 1
-# Another driver may have committed the batch, joined its files and vacuumed them meanwhile.
+# Another driver may have committed the batch, compacted its files and vacuumed them meanwhile.
 _TRIES: Final = 3
 
 Bound = int | str | None
@@ -36,7 +36,7 @@ class DataFileName(msgspec.Struct, frozen=True):
 
     Attributes:
         query_id: the checkpoint's Spark query id.
-        stage: which of the batch's writers; lower case.
+        stage: the writer among those of the batch; lower case.
         partition: the writer's task.
         first: the first row's offset or seq, since one task may write several files.
     """

@@ -18,7 +18,7 @@ from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatch
 from streaming.protocol.record_headers import WIRE_VERSION
 
 CORE_VERSION = 6
-"""Raised with every change of what the broker does with the same log."""
+"""The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 
 class Checkpoint:
@@ -28,7 +28,7 @@ class Checkpoint:
         lock: keeps other jobs away.
         logs: Spark's own files.
         manifest: the numbers of topics and shards, once it is open.
-        written: which batches its tables have, once it is open.
+        written: the batches that its tables have, once it is open.
     """
 
     written: WrittenBatches

@@ -1,7 +1,6 @@
-"""The manifest of a checkpoint, `dlx.json`: numbers given once and never changed (D2, D3).
+"""The manifest of a checkpoint, `dlx.json`: permanent numbers of topics and shards (D2, D3).
 
-It is written before a batch runs, and holds the numbers of topics and shards with what the job was
-first started with.
+It is written before a batch runs, and also holds the versions and settings of the job.
 """
 
 from pathlib import Path

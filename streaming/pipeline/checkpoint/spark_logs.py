@@ -20,7 +20,7 @@ Positions = dict[str, dict[str, int]]
 
 
 class BatchOffsets(NamedTuple):
-    """What Spark logged before it ran a batch: its timestamp, and where each partition ends."""
+    """Spark's plan of a batch: its timestamp and end offsets."""
 
     now_ms: int
     ends: Positions
@@ -58,7 +58,7 @@ class SparkLogs:
         return last is not None and last != self.last_committed()
 
     def offsets(self, batch_id: int) -> BatchOffsets:
-        """Return what Spark logged before it ran a batch."""
+        """Return Spark's plan of a batch."""
         lines = self._lines(batch_id)
         ends: dict[str, Any] = {}
         for _source, offsets in _sources(lines):

@@ -93,7 +93,7 @@ class JobClock:
             return now_ms
 
     def _update(self) -> None:
-        """Take over what happened to the wall clock since the last call."""
+        """Account for changes of the wall clock since the last call."""
         wall_ms, passed_ms = _read_clocks()
         elapsed_ms = passed_ms - self._passed_ms
         step_ms = wall_ms - self._wall_ms - elapsed_ms

@@ -47,7 +47,7 @@ class Ticks:
             threading.Thread(target=self._run, name="ticks", daemon=True).start()
 
     def batch_done(self, reports: list[ShardReport]) -> None:
-        """Take over the deadlines of the shards of a batch."""
+        """Set the deadlines of a batch's shards."""
         with self._changed:
             for report in reports:
                 self._deadlines[report.shard] = report.next_deadline_ms

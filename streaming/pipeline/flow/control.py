@@ -1,4 +1,4 @@
-"""Flow control of one job: the gate, the sources' read limits, and what clients are told (D9)."""
+"""Flow control of one job: the gate, the sources' read limits, and notices to clients (D9)."""
 
 import logging
 import os
@@ -130,7 +130,7 @@ class FlowControl:
             self._notices = None
 
     def measure(self, process_bytes: int | None) -> None:
-        """Take over the memory of the job's processes; a change of the gate applies at once."""
+        """Set the memory use of the job's processes; a change of the gate applies at once."""
         with self._lock:
             before = self.state
             self._process_bytes = process_bytes

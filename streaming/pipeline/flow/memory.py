@@ -84,7 +84,7 @@ class MemoryMarks(msgspec.Struct, frozen=True):
 
     Attributes:
         high_bytes, low_bytes: for resident messages; None: flow control is off.
-        process_high_bytes, process_low_bytes: for the job's processes; None: they do not matter.
+        process_high_bytes, process_low_bytes: for the job's processes; None: no limit.
     """
 
     high_bytes: int | None
@@ -271,7 +271,7 @@ def process_tree_bytes(
 def _installed_bytes() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") or None
-    except (OSError, ValueError):  # the system does not say
+    except (OSError, ValueError):  # unknown on this system
         return None
 
 

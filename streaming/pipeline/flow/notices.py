@@ -1,4 +1,4 @@
-"""Flow notices: publishers are told when the gate closes and opens, as by AMQP's channel.flow (D9).
+"""Flow notices tell publishers when the gate closes and opens, like AMQP's channel.flow (D9).
 
     gate closes:  {"type": "flow", "active": false, "cause": "above", "resident_bytes": ..., ...}
     gate opens:   {"type": "flow", "active": true, ...}
@@ -81,7 +81,7 @@ class FlowNotices:
         self._thread.start()
 
     def update(self, gate: GateState) -> None:
-        """Take over the state of the gate; a change is sent on another thread."""
+        """Set the state of the gate; a change is sent on another thread."""
         with self._changed:
             before, self._gate = self._gate, gate
             if before is None or before.open != gate.open:

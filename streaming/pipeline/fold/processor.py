@@ -57,7 +57,7 @@ FAULTS: dict[int, FaultKind] = {
     Kind.RETURNED: "returned",
     Kind.PUBLISH_ERROR: "publish_errors",
 }
-"""The events that are faults of a publish."""
+"""The kinds of events that report a fault of a publish."""
 
 _FOLDED = (
     *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),

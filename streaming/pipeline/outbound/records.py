@@ -58,14 +58,14 @@ STORED = ("body", "kafka_headers")
 """The columns of `messages` that a delivery takes from there."""
 
 _OTHER_BYTES = 4_096
-"""More than all parts of a delivery or confirm together whose length is not counted below."""
+"""An upper bound of the parts of a delivery or confirm whose length is not counted below."""
 
 
 _MayBeLarge = DeliveryOut | ReturnOut | PublishErrorOut | CancelOut | AnswerOut
 
 
 class _Stored(NamedTuple):
-    """What the table `messages` has of a message; `foreign` are the headers that are not ours."""
+    """A message's row in `messages`; `foreign` are its Kafka headers without those of dlx."""
 
     body: bytes
     foreign: list[Header]
@@ -75,7 +75,7 @@ _NOT_STORED: Final = _Stored(b"", [])
 
 
 class OutboundRecord(NamedTuple):
-    """A record; `truncated` describes what had to be left out."""
+    """A record; `truncated` describes its omitted parts."""
 
     value: bytes
     headers: list[Header]
@@ -97,7 +97,7 @@ class _NamedTexts(dict[str, Header]):
 class OutboundRecords:
     """Makes the outbound records of one shard's batch.
 
-    Deliveries and confirms are many, so what they share is encoded once for all of them.
+    Parts that many deliveries or confirms share are encoded once.
     """
 
     def __init__(self, settings: TaskSettings, config: ShardConfig, context: BatchContext) -> None:
@@ -144,7 +144,7 @@ class OutboundRecords:
                 yield out, record
 
     def _stored(self, messages: list[Message], bodies: BodyReader) -> dict[int, _Stored]:
-        """Return what the table has of each message, by the message's identity."""
+        """Return the row of each message, by the message's identity."""
         distinct = {id(message): message for message in messages}
         if not distinct:
             return {}
@@ -286,7 +286,7 @@ def _properties(envelope: Envelope) -> dict[str, Any]:
 
 
 def _foreign_headers(lists: pa.ChunkedArray) -> list[list[Header]]:
-    """Return the headers of each message; without those that are named like ours.
+    """Return the headers of each message, without those named like headers of dlx.
 
     Records of mapped topics may have such headers.
     """

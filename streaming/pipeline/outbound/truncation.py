@@ -13,7 +13,7 @@ The header `dlx-left-out` is a JSON object with what was left out and how much o
 `dlx-topic-number`, `dlx-partition` and `dlx-offset` name the message; the tables have all of it.
 An answer that is too large loses the ends of the longest lists in its result.
 
-Replay: what is left out depends on the record and the limit alone.
+Replay: the omitted parts depend only on the record and the limit.
 """
 
 import json
@@ -152,7 +152,7 @@ def fit_answer(answer: dict[str, Any], key: bytes, headers: list[Header], max_by
 
 
 def _smaller_answers(answer: dict[str, Any], room: int) -> Iterator[tuple[dict[str, Any], LeftOut]]:
-    """Yield smaller and smaller forms of an answer, with what each leaves out in addition."""
+    """Yield ever smaller forms of an answer, each with the parts that it omits in addition."""
     result = dict(answer.get("result") or {})
     lists = [name for name, value in result.items() if isinstance(value, list)]
     for name in sorted(lists, key=lambda name: len(json_bytes(result[name])), reverse=True):

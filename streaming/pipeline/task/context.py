@@ -1,4 +1,4 @@
-"""The surroundings of a running task: which batch it belongs to, and the garbage collector."""
+"""The context of a running task: its batch, and Python's garbage collector."""
 
 import gc
 from collections.abc import Iterator

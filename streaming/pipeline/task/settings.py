@@ -1,4 +1,4 @@
-"""What every task of one job needs: plain values that pickle, made once by the driver."""
+"""The settings that the driver gives to every task of a job: plain values that pickle."""
 
 from collections.abc import Callable, Mapping
 

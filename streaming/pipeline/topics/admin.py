@@ -1,4 +1,4 @@
-"""The job's Kafka topics: found, created, described (D3)."""
+"""Finds, creates and describes the job's Kafka topics (D3)."""
 
 import time
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ class KafkaUnreachableError(DlxError):
 
 
 class KafkaTopics:
-    """The topics of a job, and what it needs to know about them.
+    """The topics of a job, with their ids and limits.
 
     Attributes:
         identities: topic -> `CLUSTER_ID/TOPIC_ID`.

@@ -18,7 +18,7 @@ class GapWatch:
     """Looks every few seconds for gaps before the next record to read.
 
     Attributes:
-        failure: what was found; the job must stop.
+        failure: the gap that was found; the job must stop.
     """
 
     def __init__(self, config: JobConfig, topics: KafkaTopics, checkpoint: Checkpoint) -> None:
@@ -47,7 +47,7 @@ class GapWatch:
             raise RuntimeError(f"topics were recreated while a batch read them: {sorted(new)}")
 
     def find(self, *, planned: bool) -> DlxError | None:
-        """Return what is wrong with the logs now; None if nothing is, or Kafka does not answer.
+        """Return the fault of the logs; None if there is none, or Kafka does not answer.
 
         Args:
             planned: skip the records of a planned batch; it will read them, or fail.

@@ -1,8 +1,8 @@
-"""The largest outbound record: what the outbound topics accept, raised where that is too little.
+"""The largest record that the outbound topics accept; limits that are too low are raised.
 
 A topic may be older than the setting that asks for larger messages, or have Kafka's default. A
-record too large for its topic would fail its batch at every attempt, so this is settled before the
-first batch (D11). Records that are still too large are truncated (`outbound.truncation`).
+record too large for its topic would fail its batch at every attempt, so limits are raised before
+the first batch (D11). Records that are still too large are truncated (`outbound.truncation`).
 """
 
 import logging
@@ -110,7 +110,7 @@ def _raised(admin: AdminClient, topic: str, found: int, wanted: int, least: int)
 
 
 def read_setting(admin: AdminClient, kind: ResourceType, name: str, setting: str) -> str | None:
-    """Return a setting of a topic or broker; None if Kafka does not say."""
+    """Return a setting of a topic or broker; None if Kafka does not show it."""
     resource = ConfigResource(kind, name)
     [future] = admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
     try:

@@ -1,4 +1,4 @@
-"""Trimming of the job's own inputs: records that nobody needs any more are deleted from Kafka (D3).
+"""Trims the job's own inputs: deletes records from Kafka that are no longer needed (D3).
 
 The topics that the job creates keep everything (`retention.ms = -1`), so an outage of any length
 loses nothing. From time to time, the job deletes records that Spark has committed and that belong
