@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK, EXIT_UNROUTED
 from streaming.config import show_config
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -29,7 +30,8 @@ def dlx(running_job):
             [
                 *(sys.executable, "-P", "-m", "streaming.cli", *command.split()),
                 *before_dashes,
-                *("--config", str(config), *PATIENCE),
+                *("--config", str(config)),
+                *(() if command.endswith("list") else PATIENCE),
                 *after_dashes,
             ],
             cwd=CHECKOUT,
@@ -115,6 +117,107 @@ def test_a_returned_message_is_an_error(dlx):
 
     assert (status, out) == (1, "0 confirmed\n")
     assert err.startswith("312 NO_ROUTE")
+
+
+def test_a_message_that_no_queue_took_is_confirmed_not_routed(dlx, channel, name):
+    queue, exchange = name("work"), name("orders")
+    channel.declare_queue(queue)
+    channel.declare_exchange(exchange, "topic")
+    channel.bind_queue(queue, exchange, "order.#")
+
+    misspelt = dlx("publish", "x", "--routing-key", f"{queue}s")
+    unbound = dlx("publish", "x", "--exchange", exchange, "--routing-key", "parcel")
+    routed = dlx("publish", "x", "--exchange", exchange, "--routing-key", "order.eu")
+    some = dlx("publish", "--lines", "--routing-key", name("none"), text="1\n2\n")
+
+    assert misspelt[:2] == (EXIT_UNROUTED, "1 confirmed, not routed\n")
+    assert f"(did you mean {queue!r}?)" in misspelt[2]
+    assert unbound[:2] == (EXIT_UNROUTED, "1 confirmed, not routed\n")
+    assert "dlx bind" in unbound[2]
+    assert routed == (EXIT_OK, "1 confirmed\n", "")
+    assert some[:2] == (EXIT_UNROUTED, "2 confirmed, not routed\n")
+    assert channel.queue_depth(queue) == 1
+
+
+def test_consume_without_a_command_acks_only_what_it_is_told_to(dlx, channel, name):
+    queue = name("work")
+    channel.declare_queue(queue)
+    bodies = [str(number) for number in range(15)]  # more than the prefetch of a consumer that acks
+    dlx("publish", "--routing-key", queue, "--lines", text="\n".join(bodies))
+
+    status, printed, err = dlx("consume", queue, "--count", "15")
+    kept = channel.queue_depth(queue)
+    acked = dlx("consume", queue, "--count", "15", "--ack")
+
+    assert (status, printed.split()) == (EXIT_OK, bodies)
+    assert "--ack" in err
+    assert kept == 15
+    assert (acked[0], acked[1].split(), acked[2]) == (EXIT_OK, bodies, "15 acked, 0 rejected\n")
+    assert channel.queue_depth(queue) == 0
+
+
+def test_a_dead_letter_is_got_by_its_id_from_the_middle_of_its_queue(dlx, channel, name):
+    work, dead = name("work"), name("dead")
+    channel.declare_queue(dead)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    channel.declare_queue(work, arguments=arguments)
+    dlx("publish", "--routing-key", work, "--lines", text="one\ntwo\nthree\n")
+    dlx("consume", work, "--count", "3", "--", "false")
+    _, listed, _ = dlx("dead-letters list", "--queue", work, "--json")
+    identity = [json.loads(line)["message_id"] for line in listed.splitlines()][1]
+
+    status, got, _ = dlx("dead-letters get", identity, "--channel", dead, "--json")
+    [delivery] = [json.loads(line) for line in got.splitlines()]
+    unacked = dlx("dead-letters get", identity)
+    returned = dlx("reject", delivery["delivery_id"], "--channel", dead, "--requeue")
+    again = dlx("get", dead, "--message", identity, "--auto-ack", "--json")
+    gone = dlx("dead-letters get", identity)
+    missing = dlx("get", dead, "--message", identity)
+
+    assert (status, delivery["body"], delivery["queue"]) == (EXIT_OK, "two", dead)
+    assert unacked[0] == EXIT_INVALID
+    assert f"message {identity} is unacked in queue {dead!r}" in unacked[2]
+    assert returned[0] == again[0] == EXIT_OK
+    assert json.loads(again[1])["body"] == "two"
+    assert gone[0] == EXIT_INVALID
+    assert "no queue has" in gone[2]
+    assert missing[0] == EXIT_FINDINGS
+    assert [delivery.body for delivery in channel.get_many(dead, 5)] == [b"one", b"three"]
+
+
+def test_queues_and_exchanges_are_declared_bound_unbound_and_deleted(dlx, channel, name):
+    queue, exchange, inner = name("work"), name("orders"), name("inner")
+
+    done = [
+        dlx("exchanges declare", exchange, "--type", "topic"),
+        dlx("exchanges declare", inner, "-a", "alternate-exchange=amq.fanout"),
+        dlx("queues declare", queue, "-a", "x-message-ttl=60000", "-a", "x-overflow=drop-head"),
+        dlx("bind", exchange, inner, "-k", "order.#", "--destination-type", "exchange"),
+        dlx("bind", inner, queue, "-k", "order.eu"),
+        dlx("bind", "amq.headers", queue, "-a", "x-match=all", "-a", "n=1"),
+        dlx("publish", "1", "-e", exchange, "-k", "order.eu"),
+    ]
+    exported = json.loads(dlx("definitions export")[1])
+    [declared] = [each for each in exported["queues"] if each["name"] == queue]
+    wrong = dlx("unbind", inner, queue, "-k", "order.us")
+    removed = [
+        dlx("unbind", inner, queue, "-k", "order.eu"),
+        dlx("unbind", "amq.headers", queue, "-a", "x-match=all", "-a", "n=1"),
+        dlx("exchanges delete", inner),
+        dlx("exchanges delete", exchange, "--if-unused"),
+    ]
+    kept = dlx("queues delete", queue, "--if-empty")
+    deleted = dlx("queues delete", queue)
+
+    assert [each[0] for each in done] == [EXIT_OK] * len(done)
+    assert declared["arguments"] == {"x-message-ttl": 60000, "x-overflow": "drop-head"}
+    assert wrong[0] == EXIT_INVALID
+    assert "'order.eu'" in wrong[2]
+    assert [each[0] for each in removed] == [EXIT_OK] * len(removed)
+    assert kept[0] == EXIT_INVALID
+    assert "dlx queues purge" in kept[2]
+    assert deleted[0] == EXIT_OK
+    assert "1 ready" in deleted[1]
 
 
 def test_a_refused_get_keeps_the_unacked_deliveries_of_the_channel(dlx, channel, name):
