@@ -45,7 +45,10 @@ def chaos(
 def pipeline(
     case: Annotated[
         list[str] | None,
-        typer.Option(help="throughput, latency, resident, queues, commits or idle; default: all."),
+        typer.Option(
+            help="throughput, shapes, consume, settle, latency, resident, queues, commits or idle; "
+            "default: all."
+        ),
     ] = None,
     messages: Annotated[
         int, typer.Option(help="Messages measured in throughput.", min=1)
@@ -65,6 +68,9 @@ def pipeline(
         int, typer.Option(help="Batches measured in resident and queues.", min=1)
     ] = 15,
     commits: Annotated[int, typer.Option(help="Commits measured in commits.", min=1)] = 300,
+    consumed: Annotated[
+        int, typer.Option(help="Messages measured in consume and settle.", min=10)
+    ] = 200_000,
     *,
     as_json: AsJson = False,
 ) -> int:
@@ -72,9 +78,11 @@ def pipeline(
 
     throughput: messages per second while every message dies once (half by TTL, half by length),
     with one lane and with one per core, compared with Spark's plain copy from Kafka to Delta and
-    with the core alone. latency: from a reject to its row in dead_letters. resident, queues,
-    commits: the time of a batch or commit with many messages, queues or earlier batches, compared
-    with few. idle: the cores in use while nothing is published.
+    with the core alone. shapes: the same with one lane, by what the messages carry. consume:
+    publish, deliver and acknowledge through Kafka. settle: the same with single acks and rejects.
+    latency: from a reject to its row in dead_letters. resident, queues, commits: the time of a
+    batch or commit with many messages, queues or earlier batches, compared with few. idle: the
+    cores in use while nothing is published.
     """
     from tests.bench.pipeline.cases import CASES, Sizes
     from tests.bench.pipeline.environment import BenchEnvironment
@@ -85,7 +93,7 @@ def pipeline(
             text = f"unknown case {name!r}: expected {', '.join(CASES)}"
             raise typer.BadParameter(text, param_hint="--case")
     flow = (messages, batch, rate, seconds)
-    sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits)
+    sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits, consumed)
     with (
         tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder,
         BenchEnvironment(Path(folder)) as environment,

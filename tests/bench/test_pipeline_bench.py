@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.bench.pipeline.traffic import ATTRIBUTES
+
 TINY = {
     "messages": 2_000,
     "batch": 1_000,
@@ -18,7 +20,18 @@ TINY = {
     "small-batch": 200,
     "batches": 2,
     "commits": 20,
+    "consumed": 400,
 }
+
+
+CONSUMING = (
+    "consume_1_unlimited",
+    "consume_1_2000",
+    "consume_10_unlimited",
+    "consume_10_2000",
+    "settle_0",
+    "settle_10",
+)
 
 
 @pytest.mark.long
@@ -36,6 +49,8 @@ def test_every_case_prints_its_figures_as_json():
         "copy",
         "core",
         *lanes,
+        *(f"shape_{attributes}" for attributes in ATTRIBUTES),
+        *CONSUMING,
         "latency",
         "resident",
         "queues",
@@ -45,6 +60,8 @@ def test_every_case_prints_its_figures_as_json():
     for name in lanes:
         assert figures[name]["of_copy"] > 0
         assert figures[name]["messages_per_s"] > 0
+    assert all(figures[name]["messages_per_s"] > 0 for name in CONSUMING)
+    assert figures["shape_plain"]["of_plain"] == 1
     assert figures["latency"]["rejects"] == TINY["rate"] * TINY["seconds"]
     assert figures["latency"]["p99_ms"] >= figures["latency"]["p50_ms"] > 0
     for name, many in (("resident", 2_000), ("queues", 50), ("commits", 200)):

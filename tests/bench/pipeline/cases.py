@@ -2,6 +2,10 @@
 
     throughput  every message dies once: Spark's plain copy of the same records, the core alone (one
                 process, no Kafka, Spark or Delta), the job with one lane and with one per core
+    shapes      the job with one lane, by what the messages carry: nothing, unique ids, headers of
+                AMQP, headers of a trace
+    consume     publish, deliver, acknowledge: one and ten queues, with and without prefetch limit
+    settle      the same with single acks, and with every tenth message rejected
     latency     from a consumer's reject to the row in `dead_letters`, at a steady rate
     resident    batch time with many messages in the queues against few
     queues      batch time with many active queues against few
@@ -39,8 +43,9 @@ from streaming.protocol.command_json import parse_command
 from tests.bench.core import event_columns
 from tests.bench.pipeline import commit_history
 from tests.bench.pipeline.baseline_copy import copy_rate
+from tests.bench.pipeline.consuming import Consuming, consume_rate
 from tests.bench.pipeline.reject_latency import reject_latencies
-from tests.bench.pipeline.traffic import Shape, declarations
+from tests.bench.pipeline.traffic import ATTRIBUTES, Shape, declarations
 
 if TYPE_CHECKING:
     from tests.bench.pipeline.environment import BenchEnvironment, CommittedBatch
@@ -63,7 +68,8 @@ class Sizes:
     """How much to measure.
 
     Attributes:
-        messages: measured in `throughput`, after the warm-up.
+        messages: measured in `throughput` and `shapes`, after the warm-up.
+        consumed: messages in `consume` and `settle`.
         batch: records per batch in `throughput`.
         rate: messages per second in `latency`.
         seconds: duration of `latency` and `idle`.
@@ -86,6 +92,7 @@ class Sizes:
     small_batch: int = 20_000
     batches: int = 15
     commits: int = 300
+    consumed: int = 200_000
     few: tuple[int, int, int] = (10_000, 10, 100)
 
     def pair(self, few: int, many: int) -> tuple[int, int]:
@@ -111,23 +118,75 @@ def throughput(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]
     yield {"case": "core", "messages_per_s": round(core)}
     deaths = total - shape.queues * shape.max_length
     for name, lanes in lanes_by_case.items():
-        config = environment.config(name, topic, lanes=lanes, batch_rows=sizes.batch)
-        with environment.job(config) as job:
-            job.wait_until(lambda: job.published >= total and job.died >= deaths)
-            batches = [each for each in job.batches if each.publishes >= sizes.batch // 2]
-        start_s, counted = batches[WARM_UP - 1].at_s, batches[WARM_UP:]
-        seconds = counted[-1].at_s - start_s
-        publishes = sum(each.publishes for each in counted)
+        rate, figures = _job_rate(environment, sizes, name, topic, lanes, (total, deaths))
         yield {
             "case": name,
-            "messages_per_s": round(publishes / seconds),
-            "of_copy": round(publishes / seconds / copied, 2),
-            "of_core": round(publishes / seconds / core, 2),
-            "deaths_per_message": round(sum(each.deaths for each in counted) / publishes, 2),
-            "batch_s": round(seconds / len(counted), 2),
-            **batch_parts(counted, job.progress),
-            **job.cpu.cores(start_s, counted[-1].at_s),
+            "messages_per_s": round(rate),
+            "of_copy": round(rate / copied, 2),
+            "of_core": round(rate / core, 2),
+            **figures,
         }
+
+
+def shapes(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Measure messages per second by what the messages carry, with one lane."""
+    plain = 0.0
+    total = sizes.messages + WARM_UP * sizes.batch
+    for attributes in ATTRIBUTES:
+        shape = Shape(max_length=max(2, min(1_000, sizes.batch // 200)), attributes=attributes)
+        name = f"shape_{attributes}"
+        environment.traffic.create_topic(name, environment.cores)
+        environment.declare(name, declarations(shape))
+        environment.traffic.publish(name, shape, total, environment.cores)
+        deaths = total - shape.queues * shape.max_length
+        rate, figures = _job_rate(environment, sizes, name, name, 1, (total, deaths))
+        plain = plain or rate
+        yield {
+            "case": name,
+            "messages_per_s": round(rate),
+            "of_plain": round(rate / plain, 2),
+            **figures,
+        }
+
+
+def _job_rate(
+    environment: BenchEnvironment,
+    sizes: Sizes,
+    name: str,
+    topic: str,
+    lanes: int,
+    expected: tuple[int, int],
+) -> tuple[float, Figures]:
+    """Run a job on a full topic; return messages per second, and the parts of its batches.
+
+    Args:
+        expected: publishes and deaths after which it has finished.
+    """
+    total, deaths = expected
+    config = environment.config(name, topic, lanes=lanes, batch_rows=sizes.batch)
+    with environment.job(config) as job:
+        job.wait_until(lambda: job.published >= total and job.died >= deaths)
+        batches = [each for each in job.batches if each.publishes >= sizes.batch // 2]
+    start_s, counted = batches[WARM_UP - 1].at_s, batches[WARM_UP:]
+    seconds = counted[-1].at_s - start_s
+    publishes = sum(each.publishes for each in counted)
+    rate = publishes / seconds
+    cores = job.cpu.cores(start_s, counted[-1].at_s)
+    return rate, {
+        "deaths_per_message": round(sum(each.deaths for each in counted) / publishes, 2),
+        "batch_s": round(seconds / len(counted), 2),
+        **batch_parts(counted, job.progress),
+        **cores,
+        **us_per_message(cores, rate),
+    }
+
+
+def us_per_message(cores: Mapping[str, float], rate: float) -> dict[str, float]:
+    """Return the processor time of each part of the system, in microseconds per message."""
+    return {
+        f"{part.removesuffix('_cores')}_us": round(1e6 * used / rate, 1)
+        for part, used in cores.items()
+    }
 
 
 def core_rate(shape: Shape, messages: int, batch: int) -> float:
@@ -159,6 +218,35 @@ def core_rate(shape: Shape, messages: int, batch: int) -> float:
     finally:
         gc.enable()
     return batch / median(seconds)
+
+
+def consume(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Measure messages per second from the publish to the ack, with `multiple` acks."""
+    for queues in (1, 10):
+        for prefetch in (0, 2_000):
+            kind = Consuming(queues=queues, prefetch=prefetch, messages=sizes.consumed)
+            name = f"consume_{queues}_{prefetch or 'unlimited'}"
+            yield _consuming(environment, name, kind)
+
+
+def settle(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Measure the same with one settlement per message, without and with rejects."""
+    for rejected in (0, 10):
+        kind = Consuming(messages=sizes.consumed, single=True, reject_every=rejected)
+        yield _consuming(environment, f"settle_{rejected}", kind)
+
+
+def _consuming(environment: BenchEnvironment, name: str, kind: Consuming) -> Figures:
+    found = consume_rate(environment, name, kind)
+    deliveries = sum(each.batch.seconds.get("outbound", 0.0) for each in found.batches)
+    return {
+        "case": name,
+        "messages_per_s": round(found.rate),
+        "outbound_us": round(1e6 * deliveries / kind.messages, 1),
+        **batch_parts(found.batches, found.progress),
+        **found.cores,
+        **us_per_message(found.cores, found.rate),
+    }
 
 
 def latency(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
@@ -312,6 +400,9 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 CASES: Final[dict[str, Callable[[BenchEnvironment, Sizes], Iterator[Figures]]]] = {
     "throughput": throughput,
+    "shapes": shapes,
+    "consume": consume,
+    "settle": settle,
     "latency": latency,
     "resident": resident,
     "queues": queues,

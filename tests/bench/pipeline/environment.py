@@ -167,6 +167,13 @@ class RunningJob:
         """Deaths so far."""
         return sum(batch.deaths for batch in self.batches)
 
+    @property
+    def resident(self) -> int | None:
+        """Messages in the queues after the last batch; None before the first."""
+        if not self.batches:
+            return None
+        return sum(report.resident_messages for report in self.batches[-1].batch.reports)
+
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that changes with batches.
 

@@ -8,17 +8,24 @@ orders (topic) --> w0, w2, ...   they expire                  half each
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
-from streaming.protocol.record_headers import EXCHANGE, ROUTING_KEY
+from streaming.protocol.record_headers import EXCHANGE, HEADERS, PROPERTIES, ROUTING_KEY
 from tests.bench.kafka_log import Headers, KafkaLog
 
 BODY_BYTES: Final = 200
 DEAD_LETTER_QUEUE: Final = "dlq"
 _BODIES: Final = 4_096
+
+Attributes = Literal["plain", "ids", "headers", "trace"]
+"""What publishes carry besides a body: nothing; unique ids and a timestamp; three AMQP headers, one
+of them unique; or the headers of a trace and of CloudEvents, unique too."""
+
+ATTRIBUTES: Final[tuple[Attributes, ...]] = get_args(Attributes)
 
 
 @dataclass(frozen=True)
@@ -30,12 +37,14 @@ class Shape:
         ttl_ms: the TTL.
         max_length: the length limit.
         only_length: all queues have the length limit.
+        attributes: what each publish carries besides its body.
     """
 
     queues: int = 10
     ttl_ms: int = 1_000
     max_length: int = 1_000
     only_length: bool = False
+    attributes: Attributes = "plain"
 
 
 def declarations(shape: Shape) -> list[dict[str, Any]]:
@@ -65,6 +74,32 @@ def bodies() -> Iterator[bytes]:
     known = [chances.randbytes(BODY_BYTES) for _ in range(_BODIES)]
     while True:
         yield from known
+
+
+def attribute_headers(attributes: Attributes, number: int) -> Headers:
+    """Return the headers that the attributes of a publish need."""
+    match attributes:
+        case "plain":
+            return []
+        case "ids":
+            properties = {
+                "message_id": f"5f0c3a52-8d1b-4c6e-9b1f-{number:012x}",
+                "correlation_id": f"order-{number}",
+                "timestamp": 1_700_000_000 + number // 1_000,
+                "content_type": "application/json",
+            }
+            return [(PROPERTIES, json.dumps(properties).encode())]
+        case "headers":
+            table = {"tenant": f"tenant-{number % 20}", "attempt": 1, "order": f"order-{number}"}
+            return [(HEADERS, json.dumps(table).encode())]
+        case "trace":
+            return [
+                ("traceparent", b"00-%032x-%016x-01" % (number * 7_919 + 1, number + 1)),
+                ("ce_id", b"5f0c3a52-8d1b-4c6e-9b1f-%012x" % number),
+                ("ce_source", b"/orders"),
+                ("ce_type", b"order.created"),
+                ("ce_time", b"2026-01-01T00:00:00.%06dZ" % (number % 1_000_000)),
+            ]
 
 
 class Traffic:
@@ -97,5 +132,6 @@ class Traffic:
         for number in range(first, first + count):
             turn, queue = divmod(number, shape.queues)
             body = next(self._bodies)
-            self._log.send(topic, body, headers[queue], partition=turn % partitions)
+            more = attribute_headers(shape.attributes, number)
+            self._log.send(topic, body, [*headers[queue], *more], partition=turn % partitions)
         self._log.flush()
