@@ -2,8 +2,8 @@
 
 import logging
 import signal
-import sys
 import threading
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -14,15 +14,24 @@ from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.kafka import broker_for
 from streaming.cli.options import OwnConfigFile, find_config
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_ERROR_LINES = 40
+
+
+class LogFormat(StrEnum):
+    """The form of the log's lines."""
+
+    text = "text"
+    json = "json"
 
 
 def run(
     config: OwnConfigFile = None,
     *,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show a live view instead of log lines.")
+        bool,
+        typer.Option(
+            "--watch", help="Show the queues in a live view below the log, instead of batches."
+        ),
     ] = False,
     with_kafka: Annotated[
         bool,
@@ -32,6 +41,10 @@ def run(
             "folder kafka beside the configuration. It stops with the job.",
         ),
     ] = False,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option("--log-format", help="One JSON object per line, or text."),
+    ] = LogFormat.text,
     accept_loss: Annotated[
         bool,
         typer.Option(
@@ -48,6 +61,14 @@ def run(
 
     Exit status: 0 when stopped, 1 if the job failed, 2 if it could not start.
     """
+    if watch and log_format == LogFormat.json:
+        raise typer.BadParameter(
+            "draws a table, which is not JSON; leave out one of --watch and --log-format json",
+            param_hint="--watch",
+        )
+    from streaming.pipeline.observe.job_log import JobLog
+
+    log = JobLog(log_format.value, hides_batches=watch)
     file = find_config(config, or_demo=False)
     import os
 
@@ -56,19 +77,16 @@ def run(
     from streaming.config import load_config
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.pipeline.job import Job
-    from streaming.pipeline.observe.batch_log import batch_line
-    from streaming.pipeline.observe.failures import divert_tracebacks
+    from streaming.pipeline.observe.batch_log import batch_figures, log_batch
     from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
 
-    terminal = logging.StreamHandler(sys.stderr)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, handlers=[terminal])
     logger = logging.getLogger("dlx")
     settings = load_config(file)
+    log.keep_in(Path(settings.job.log_dir))
     check_secrets(settings, os.environ)
     definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))
     broker = broker_for(settings, file) if with_kafka else None
-    divert_tracebacks(terminal, Path(settings.job.log_dir))
     stopping = threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -78,13 +96,12 @@ def run(
     view = LiveView() if watch else None
 
     def batch_done(done: BatchDone) -> None:
+        log_batch(batch_figures(done, job.shards, job.gate_state, settings.job.clock))
         if view is not None:
             view.show(done, job.shards, job.gate_state)
-        else:
-            line = batch_line(done, job.shards, job.gate_state, settings.job.clock)
-            logger.info("%s", line)
 
-    job = Job(settings, batch_done, Console(stderr=True))
+    is_text = log_format == LogFormat.text
+    job = Job(settings, batch_done, Console(stderr=True) if is_text else None, log_format.value)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:

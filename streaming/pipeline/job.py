@@ -45,7 +45,13 @@ from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports
 from streaming.pipeline.topics.gap_watch import GapWatch
 from streaming.protocol.record_headers import WIRE_VERSION
-from streaming.spark.session import available_cores, make_session, session_config, stop_session
+from streaming.spark.session import (
+    available_cores,
+    make_session,
+    session_config,
+    stop_session,
+)
+from streaming.spark.settings import LogFormat
 from topology.declarations import Definitions
 
 STOP_TIMEOUT_S = 120
@@ -57,6 +63,8 @@ class Job:
 
     Args:
         on_batch: called after each committed batch, on Spark's thread.
+        progress: shows downloads.
+        log_format: the form of Spark's logs in the log folder.
 
     Attributes:
         shards: the latest figures of each shard.
@@ -68,8 +76,10 @@ class Job:
         config: JobConfig,
         on_batch: Callable[[BatchDone], None] | None = None,
         progress: Console | None = None,
+        log_format: LogFormat = "text",
     ) -> None:
         self.config = config
+        self._log_format = log_format
         self._on_batch = on_batch
         self._progress = progress
         self._producer = librdkafka_properties(config.kafka, os.environ)
@@ -150,7 +160,9 @@ class Job:
         if is_importing:
             write_imports(config, definitions or {}, self._producer)
         if spark is None:
-            spark = make_session(session_config(config, os.environ), self._progress)
+            spark = make_session(
+                session_config(config, os.environ, self._log_format), self._progress
+            )
             self._own_spark = spark
             closing.callback(stop_session, spark)
         housekeeping = Housekeeping(config, ledger, checkpoint, dict(self._producer))

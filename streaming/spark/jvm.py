@@ -5,14 +5,16 @@ own process session: a signal for our process group (from a terminal or `timeout
 process, which then stops Spark cleanly.
 """
 
+import json
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # has no types
 from pyspark import SparkConf, SparkContext
@@ -25,17 +27,18 @@ END_TIMEOUT_S = 30
 SHOWN_LINES = 4
 
 
-def launch_jvm(settings: Mapping[str, str], output: Path) -> Any:
+def launch_jvm(settings: Mapping[str, str], output: Path, *, as_json: bool = False) -> Any:
     """Start the JVM.
 
     Args:
         settings: settings that it needs at its start; every user of the machine can read them.
         output: file for the output of the JVM and the Python workers.
+        as_json: whether each line of the output becomes a JSON object.
 
     Raises:
         EmbeddedError: the JVM ended at once; the message quotes its output.
     """
-    with output.open("wb") as log:
+    with _json_lines(output) if as_json else output.open("wb") as log:
         try:
             return launch_gateway(  # type: ignore[no-untyped-call]
                 spark_conf(settings), {"stdout": log, "stderr": log, "start_new_session": True}
@@ -47,6 +50,32 @@ def launch_jvm(settings: Mapping[str, str], output: Path) -> Any:
                 + "".join(f"  {line}\n" for line in said)
                 + f"Its output is in {output}. Check the Java (JAVA_HOME) and the driver memory."
             ) from failure
+
+
+def _json_lines(output: Path) -> BinaryIO:
+    """Return a pipe whose lines a thread writes to a file, each as a JSON object.
+
+    The thread ends when the last process that writes has ended.
+    """
+    reading, writing = os.pipe()
+
+    def copy() -> None:
+        with (
+            os.fdopen(reading, encoding="utf-8", errors="replace") as lines,
+            output.open("w", encoding="utf-8", buffering=1) as file,
+        ):
+            for text in lines:
+                at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+                line = {
+                    "time": at,
+                    "level": "INFO",
+                    "logger": "spark.out",
+                    "message": text.rstrip(),
+                }
+                file.write(json.dumps(line) + "\n")
+
+    threading.Thread(target=copy, name="spark.out", daemon=True).start()
+    return os.fdopen(writing, "wb")
 
 
 def make_context(settings: Mapping[str, str], gateway: Any) -> SparkContext:

@@ -33,6 +33,7 @@ from streaming.embedded.jvm.java import Java, find_java, spark_java_home
 from streaming.spark import jvm
 from streaming.spark.scratch import Scratch
 from streaming.spark.settings import (
+    LogFormat,
     delta_settings,
     driver_java_options,
     local_settings,
@@ -65,6 +66,7 @@ class SessionConfig:
         master: Spark's master: local[N], or a cluster's.
         driver_memory: heap of the JVM, as Java writes sizes.
         shuffle_partitions: tasks of the stateful stage; by default one per core.
+        log_format: the form of spark.log and spark.out: text, or a JSON object per line.
         local_checkpoints: whether checkpoints are on a local disk.
         properties: further Spark properties, which override all others. They may hold secrets.
     """
@@ -77,6 +79,7 @@ class SessionConfig:
     shuffle_partitions: int | None = None
     local_checkpoints: bool = True
     log_level: str = "warn"
+    log_format: LogFormat = "text"
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     cache_dir: Path | None = None
 
@@ -90,7 +93,9 @@ _scratch: dict[int, Scratch] = {}
 """The temporary folder of each session of this process, by the process id of its JVM."""
 
 
-def session_config(config: JobConfig, environ: Mapping[str, str]) -> SessionConfig:
+def session_config(
+    config: JobConfig, environ: Mapping[str, str], log_format: LogFormat = "text"
+) -> SessionConfig:
     """The session of a job.
 
     Raises:
@@ -104,6 +109,7 @@ def session_config(config: JobConfig, environ: Mapping[str, str]) -> SessionConf
         master=job.master,
         driver_memory=job.driver_memory,
         shuffle_partitions=job.shuffle_partitions,
+        log_format=log_format,
         properties=reveal(job.spark_properties, "job.spark_properties", environ),
     )
 
@@ -136,7 +142,11 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
     variables = _process_environment(config, java_home, scratch)
     with jvm.environment(variables), jvm.own_interrupt_handler():
         try:
-            gateway = jvm.launch_jvm(_launch_settings(config, java, jars, scratch), output)
+            gateway = jvm.launch_jvm(
+                _launch_settings(config, java, jars, scratch),
+                output,
+                as_json=config.log_format == "json",
+            )
         except BaseException:
             scratch.remove()
             raise
@@ -197,7 +207,11 @@ def _launch_settings(
         "spark.app.name": config.app_name,
         "spark.driver.memory": config.driver_memory,
         "spark.driver.extraJavaOptions": driver_java_options(
-            scratch.path, log_file, log_level=config.log_level, java_major=java.major
+            scratch.path,
+            log_file,
+            log_level=config.log_level,
+            log_format=config.log_format,
+            java_major=java.major,
         ),
         "spark.jars": ",".join(jar.as_uri() for jar in jars),
         **{name: value for name, value in config.properties.items() if name.startswith(AT_LAUNCH)},

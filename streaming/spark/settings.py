@@ -1,6 +1,10 @@
 """Every Spark setting that dlx relies on, each with its reason, measured with pyspark 4.2.0."""
 
 from pathlib import Path
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+"""The form of the lines in Spark's logs."""
 
 VFORK_DEPRECATED_SINCE = 25
 """The Java major version that deprecates VFORK; its default is as fast."""
@@ -101,9 +105,17 @@ def local_settings(scratch: Path, sockets: Path, cores: int) -> dict[str, str]:
     }
 
 
-def driver_java_options(scratch: Path, log_file: Path, *, log_level: str, java_major: int) -> str:
+def driver_java_options(
+    scratch: Path,
+    log_file: Path,
+    *,
+    log_level: str,
+    java_major: int,
+    log_format: LogFormat = "text",
+) -> str:
     """The options of the driver's JVM for `spark.driver.extraJavaOptions`."""
-    log_configuration = Path(__file__).parents[1] / "embedded" / "jvm" / "log4j2.properties"
+    name = "log4j2-json.properties" if log_format == "json" else "log4j2.properties"
+    log_configuration = Path(__file__).parents[1] / "embedded" / "jvm" / name
     # Starting a Python worker must not copy the page tables of a large JVM.
     vfork = ("-Djdk.lang.Process.launchMechanism=VFORK",)
     options = (

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +49,17 @@ def wait_for_end(
         raise SparkLostError(str(gone)) from None
 
 
-def divert_tracebacks(terminal: logging.Handler, log_dir: Path) -> None:
-    """Write the tracebacks of py4j and pyspark to a file in `log_dir` instead of the terminal.
+def divert_tracebacks(handlers: Iterable[logging.Handler], log_dir: Path) -> None:
+    """Write the tracebacks of py4j and pyspark to a file in `log_dir` instead of the log.
 
     If Spark's JVM ends or a batch fails, py4j logs tracebacks of a hundred lines, some of them with
     the root logger, and pyspark's servers print theirs. The job explains the failure by itself.
     """
     file = logging.FileHandler(log_dir / PY4J_LOG, delay=True)
-    file.setFormatter(terminal.formatter)
     file.addFilter(_is_from_py4j)
-    terminal.addFilter(lambda record: not _is_from_py4j(record))
+    for handler in handlers:
+        file.setFormatter(handler.formatter)
+        handler.addFilter(lambda record: not _is_from_py4j(record))
     logging.getLogger().addHandler(file)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     servers: tuple[Any, ...] = (

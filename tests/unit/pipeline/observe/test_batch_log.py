@@ -6,7 +6,7 @@ import time
 import pytest
 
 from streaming.pipeline.flow.batch_size import GateState
-from streaming.pipeline.observe.batch_log import batch_line
+from streaming.pipeline.observe.batch_log import batch_figures
 from streaming.pipeline.reports import BatchDone, ShardReport
 from streaming.pipeline.shard_stats import ShardStats
 
@@ -40,7 +40,7 @@ def report(shard: int, now_ms: int) -> ShardReport:
 
 def line_of(reports, clock):
     done = BatchDone(7, NOW_MS - 250, reports, 6, 8, {"fold": 0.5})
-    return json.loads(batch_line(done, ShardStats({}), OPEN, clock))
+    return json.loads(json.dumps(batch_figures(done, ShardStats({}), OPEN, clock)))
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ def root(shown, tmp_path):
     logger.setLevel(logging.INFO)
     terminal = logging.StreamHandler(shown)
     logger.addHandler(terminal)
-    divert_tracebacks(terminal, tmp_path)
+    divert_tracebacks([terminal], tmp_path)
     added = [each for each in logger.handlers if each not in before]
     yield logger
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
