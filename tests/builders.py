@@ -57,7 +57,7 @@ class Broker:
         self.rows: list[Event] = []
         self.sentences: list[str] = []
         self.outbound: list[Outbound] = []
-        self._told = 0
+        self._first_new = 0
         self._publications: dict[str, Publication] = {}
         self._actors: dict[tuple[str | None, str], Actor] = {}
         self.shard = self._open()
@@ -242,8 +242,8 @@ class Broker:
     def story(self) -> list[str]:
         """The events of copies since the last call, one sentence per event."""
         self.finish()
-        told, self._told = self._told, len(self.sentences)
-        return self.sentences[told:]
+        first, self._first_new = self._first_new, len(self.sentences)
+        return self.sentences[first:]
 
     def everything(self) -> list[Event]:
         """All events since the start."""

@@ -65,8 +65,8 @@ def read(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     bodies: list[bytes] = []
-    patience_ends = time.monotonic() + PATIENCE_S
-    while len(bodies) < count and time.monotonic() < patience_ends:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while len(bodies) < count and time.monotonic() < deadline_s:
         message = consumer.poll(1)
         if message is not None and not message.error():
             bodies.append(message.value() or b"")

@@ -57,7 +57,7 @@ def outbound(pipeline: Pipeline) -> str:
 
 
 def limit(pipeline: Pipeline, change: int | None = None) -> int:
-    """The outbound topic's max.message.bytes, perhaps changed first."""
+    """The outbound topic's max.message.bytes, after an optional change."""
     admin = AdminClient({"bootstrap.servers": pipeline.servers})
     entries = []
     if change is not None:

@@ -23,11 +23,11 @@ def test_a_table_read_from_its_json_text_has_the_same_types(table):
                  st.fixed_dictionaries({"$decimal": json_values()})))  # fmt: skip
 def test_any_json_is_a_value_or_refused_with_a_reason(document):
     try:
-        value, complaint = from_json(document), "$"
+        value, reason = from_json(document), "$"
     except ValueError as error:
-        value, complaint = None, str(error)
+        value, reason = None, str(error)
 
-    assert complaint.startswith("$")
+    assert reason.startswith("$")
     assert match_key(value) == match_key(value)
 
 

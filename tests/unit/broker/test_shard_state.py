@@ -85,8 +85,8 @@ def test_resident_messages_and_their_body_bytes_are_counted():
     second = broker.finish()
     idle = broker.finish()
 
-    told = [(batch.resident_messages, batch.resident_bytes) for batch in (first, second, idle)]
-    assert told == [(3, 70), (2, 60), (2, 60)]
+    resident = [(batch.resident_messages, batch.resident_bytes) for batch in (first, second, idle)]
+    assert resident == [(3, 70), (2, 60), (2, 60)]
 
 
 def test_the_numbers_of_outbound_records_continue_across_batches():

@@ -30,7 +30,7 @@ def test_limits_and_own_properties_reach_the_broker():
         segment_bytes=2000,
         properties={"num.io.threads": "9", "log.flush.interval.messages": "1"},
     )
-    told = broker_properties(limits, Ports(1, 2), Path("/d"))
+    properties = broker_properties(limits, Ports(1, 2), Path("/d"))
 
     wanted = {
         "listeners": "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
@@ -45,7 +45,7 @@ def test_limits_and_own_properties_reach_the_broker():
         "num.io.threads": "9",
         "log.flush.interval.messages": "1",
     }
-    assert {name: told[name] for name in wanted} == wanted
+    assert {name: properties[name] for name in wanted} == wanted
 
 
 def test_a_restarted_broker_reuses_its_ports(tmp_path):

@@ -97,7 +97,7 @@ def test_filters(shop, wanted, found):
 
 
 @pytest.mark.parametrize(
-    ("where", "complaint"),
+    ("where", "reason"),
     [
         ("queu = 'mail'", 'Referenced column "queu" not found'),
         ("queue = ", "syntax error"),
@@ -109,12 +109,12 @@ def test_filters(shop, wanted, found):
         ("at > now()", '"at"'),
     ],
 )
-def test_a_condition_that_duckdb_does_not_understand_is_refused(shop, where, complaint):
+def test_a_condition_that_duckdb_does_not_understand_is_refused(shop, where, reason):
     with pytest.raises(QueryError) as error:
         listed(shop, where=where)
 
     assert str(error.value).startswith(f"--where {where!r}: ")
-    assert complaint in str(error.value)
+    assert reason in str(error.value)
     assert "LINE" not in str(error.value)
 
 

@@ -6,7 +6,7 @@ from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.message_history import history_of
 
 
-def told(life):
+def steps_of(life):
     return [
         (event["seq"], event["kind"], event["copy_id"], event["queue"]) for event in life.events
     ]
@@ -15,7 +15,7 @@ def told(life):
 def test_the_history_of_a_rejected_message_has_every_step(shop):
     life = history_of(shop, "0/0/0")
 
-    assert told(life) == [
+    assert steps_of(life) == [
         (10, "enqueued", 10, "billing"),
         (13, "delivered", 10, "billing"),
         (15, "died", 10, "billing"),
@@ -49,8 +49,8 @@ def test_a_history_ends_with_the_messages_current_place(shop, name, now):
 
 
 def test_an_unroutable_message_has_a_history(shop):
-    assert told(history_of(shop, "0/0/3")) == [(21, "unroutable", None, None)]
-    assert told(history_of(shop, "0/0/4")) == [(22, "publish_error", None, None)]
+    assert steps_of(history_of(shop, "0/0/3")) == [(21, "unroutable", None, None)]
+    assert steps_of(history_of(shop, "0/0/4")) == [(22, "publish_error", None, None)]
 
 
 def test_a_message_can_be_found_by_its_message_id_property(shop):
@@ -58,7 +58,7 @@ def test_a_message_can_be_found_by_its_message_id_property(shop):
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "reason"),
     [
         ("same", "several messages have message_id 'same': 0/0/2, 0/0/5"),
         ("nobody", "no message 'nobody'"),
@@ -66,6 +66,6 @@ def test_a_message_can_be_found_by_its_message_id_property(shop):
         ("9/0/0", "partition 0 of topic number 9 has none at offset 0"),
     ],
 )
-def test_an_unknown_message_id_is_refused(shop, name, complaint):
-    with pytest.raises(QueryError, match=complaint):
+def test_an_unknown_message_id_is_refused(shop, name, reason):
+    with pytest.raises(QueryError, match=reason):
         history_of(shop, name)

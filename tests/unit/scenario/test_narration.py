@@ -76,9 +76,9 @@ def test_full_queues_drop_refuse_or_dead_letter():
         ],
     )
 
-    told = [line.strip() for line in lines if line.startswith(" " * 12)]
+    shown = [line.strip() for line in lines if line.startswith(" " * 12)]
     goes = "its dead letter goes to the default exchange with key 'full'"
-    assert told == [
+    assert shown == [
         "'a' -> queue 'drop', by its name",
         "'b' -> queue 'drop', by its name",
         "'a' dies in queue 'drop': maxlen, the queue is too full and drops its head",

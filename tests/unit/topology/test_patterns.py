@@ -41,16 +41,16 @@ def test_a_pattern_matches_as_in_rabbitmq(pattern, matching, not_matching):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "complaint"),
+    ("pattern", "reason"),
     [
         ("a(", "is not a valid regular expression (missing ): a()"),
         ("[", "is not a valid regular expression (missing ]: [)"),
         *(
             (
                 pattern,
-                NOT_LINEAR.format(complaint),
+                NOT_LINEAR.format(reason),
             )
-            for pattern, complaint in [
+            for pattern, reason in [
                 (r"(a)\1", r"invalid escape sequence: \1"),
                 ("(?!a)b", "invalid perl operator: (?!"),
                 ("^(?=a)b", "invalid perl operator: (?="),
@@ -64,12 +64,12 @@ def test_a_pattern_matches_as_in_rabbitmq(pattern, matching, not_matching):
         ),
     ],
 )
-def test_unsupported_patterns_are_refused_with_the_reason(pattern, complaint):
+def test_unsupported_patterns_are_refused_with_the_reason(pattern, reason):
     with pytest.raises(UnsupportedPatternError) as raised:
         Pattern(pattern)
 
-    assert (raised.value.pattern, raised.value.reason) == (pattern, complaint)
-    assert str(raised.value) == f"pattern {pattern!r} {complaint}"
+    assert (raised.value.pattern, raised.value.reason) == (pattern, reason)
+    assert str(raised.value) == f"pattern {pattern!r} {reason}"
 
 
 def test_a_pattern_with_exponential_backtracking_elsewhere_is_fast():

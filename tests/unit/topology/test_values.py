@@ -90,7 +90,7 @@ def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
 
 
 @pytest.mark.parametrize(
-    ("document", "complaint"),
+    ("document", "reason"),
     [
         ({"$bytes": "not base64!"}, "$bytes must hold base64 text"),
         ({"$bytes": "é"}, "$bytes must hold base64 text"),
@@ -104,8 +104,8 @@ def test_on_3_10_an_integral_float_equals_the_integer_unless_it_is_nested():
         ({1: "a"}, "a table has the key 1, which is not a string"),
     ],
 )
-def test_json_that_is_no_amqp_value_is_refused_with_the_reason(document, complaint):
-    with pytest.raises(ValueError, match="^" + complaint.replace("$", r"\$") + "$"):
+def test_json_that_is_no_amqp_value_is_refused_with_the_reason(document, reason):
+    with pytest.raises(ValueError, match="^" + reason.replace("$", r"\$") + "$"):
         from_json(document)
 
 

@@ -66,8 +66,8 @@ def test_an_equivalent_declaration_changes_nothing():
         assert broker.exchange("x", "topic") is None
         assert broker.bind("x", "q", "k") is None
 
-    told = [(detail["what"], detail["name"]) for _, detail in broker.of_kind(Kind.TOPOLOGY)]
-    assert told == [("queue_declared", "q"), ("exchange_declared", "x"), ("bound", "q")]
+    events = [(detail["what"], detail["name"]) for _, detail in broker.of_kind(Kind.TOPOLOGY)]
+    assert events == [("queue_declared", "q"), ("exchange_declared", "x"), ("bound", "q")]
 
 
 def test_an_inequivalent_declaration_is_refused_with_rabbitmqs_text():

@@ -95,7 +95,7 @@ def with_a_gap(*, cut: bool, **config: Any) -> Broker:
 
 @CUT
 @pytest.mark.parametrize(
-    ("settlement", "told"),
+    ("settlement", "story"),
     [
         (Ack(refs=("gone/0",), multiple=True), ["kept0 acked in kept"]),
         (Ack(refs=("1.1.1",), multiple=True), ["kept0 acked in kept"]),
@@ -109,13 +109,13 @@ def with_a_gap(*, cut: bool, **config: Any) -> Broker:
     ],
 )
 def test_multiple_up_to_a_delivery_of_a_deleted_queue_settles_the_older_deliveries(
-    settlement, told, cut
+    settlement, story, cut
 ):
     """As in RabbitMQ 3.10.8; settling only that delivery has no effect."""
     broker = with_a_gap(cut=cut)
 
     assert broker.answer(settlement) == {"missing": list(settlement.refs)}
-    assert broker.story() == told
+    assert broker.story() == story
     assert broker.answer(settlement) == {"missing": list(settlement.refs)}
     assert broker.story() == []
     broker.ack("b/0")

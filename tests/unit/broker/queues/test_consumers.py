@@ -155,8 +155,8 @@ def test_a_delivery_and_its_event_name_the_channel(cut):
         ("ENQUEUED", "eve", "pub"),
         ("DELIVERED", "bob", "c2"),
     ]
-    told = [out.actor for out in broker.outbound if isinstance(out, DeliveryOut)]
-    assert [(actor.user, actor.channel) for actor in told] == [("ann", "c1"), ("bob", "c2")]
+    receivers = [out.actor for out in broker.outbound if isinstance(out, DeliveryOut)]
+    assert [(actor.user, actor.channel) for actor in receivers] == [("ann", "c1"), ("bob", "c2")]
 
 
 def test_events_caused_by_time_have_no_actor():
@@ -317,5 +317,5 @@ def test_only_consumers_of_a_deleted_queue_get_a_cancel_notification(cut):
         *broker.do(commands.DeleteQueue(queue="q")),
     ]
 
-    told = [out for out in outs if isinstance(out, CancelOut)]
-    assert [(out.actor.channel, out.consumer, out.queue) for out in told] == [("c7", "mine", "q")]
+    sent = [out for out in outs if isinstance(out, CancelOut)]
+    assert [(out.actor.channel, out.consumer, out.queue) for out in sent] == [("c7", "mine", "q")]

@@ -194,12 +194,12 @@ def test_two_paused_queues_alternate_after_the_detached_copies(cut):
     broker.do(commands.Purge(queue="purged"))
     broker.story()
 
-    told = []
+    stories = []
     for portion in range(1, 5):
         broker.at(portion * unfinished.CONTINUE_AFTER_MS)
-        told.append([(line.split()[-3], line.split()[-1]) for line in broker.story()])
+        stories.append([(line.split()[-3], line.split()[-1]) for line in broker.story()])
 
-    assert told == [
+    assert stories == [
         [("purged", "purged")] * 4,
         [("purged", "purged"), *[("delivered", "first")] * 4],
         [("delivered", "second")],

@@ -60,11 +60,11 @@ def test_the_error_of_unreachable_object_storage_has_the_reason(monkeypatch):
         "max_retries": "0",
     }
 
-    with pytest.raises(FolderError, match=r"tables_location: .*127\.0\.0\.1:9.*refused") as told:
+    with pytest.raises(FolderError, match=r"tables_location: .*127\.0\.0\.1:9.*refused") as error:
         open_ledger(Place("s3://bucket/t", options), Retention())
 
-    assert len(str(told.value).splitlines()) == 1
-    assert "\x1b" not in str(told.value)
+    assert len(str(error.value).splitlines()) == 1
+    assert "\x1b" not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["abfs://container/t", "gs://"])
@@ -76,7 +76,7 @@ def test_an_incomplete_url_is_refused_with_the_missing_part(url):
 def test_errors_of_object_storage_do_not_repeat_secrets():
     options = {"azure_storage_account_key": SecretText("not-base64")}
 
-    with pytest.raises(FolderError, match="Invalid Access Key") as told:
+    with pytest.raises(FolderError, match="Invalid Access Key") as error:
         open_ledger(Place("abfss://c@account.dfs.core.windows.net/t", options), Retention())
 
-    assert "not-base64" not in str(told.value)
+    assert "not-base64" not in str(error.value)

@@ -22,9 +22,9 @@ def dying(name, dlx, key=None, **arguments):
     return Queue(name, arguments={"x-message-ttl": 1000} | where | arguments)
 
 
-def laps(queues, exchanges=(), bindings=()):
+def cycles(queues, exchanges=(), bindings=()):
     definitions = Definitions(tuple(exchanges), tuple(queues), tuple(bindings))
-    return [str(lap) for lap in automatic_cycles(Vhost.from_definitions(definitions))]
+    return [str(cycle) for cycle in automatic_cycles(Vhost.from_definitions(definitions))]
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_the_settings_of_a_queue_decide_its_automatic_deaths(settings, reasons):
 
 
 def test_the_text_of_a_cycle_starts_and_ends_with_its_first_queue():
-    lap = DeadLetterCycle(("a", "b"), (("expired",), ("expired", "maxlen")))
+    cycle = DeadLetterCycle(("a", "b"), (("expired",), ("expired", "maxlen")))
 
-    assert str(lap) == "a -(expired)-> b -(expired or maxlen)-> a"
+    assert str(cycle) == "a -(expired)-> b -(expired or maxlen)-> a"
 
 
 def test_a_queue_that_dead_letters_to_itself_by_name_is_a_cycle():
-    assert laps([dying("a", "", "a")]) == ["a -(expired)-> a"]
+    assert cycles([dying("a", "", "a")]) == ["a -(expired)-> a"]
 
 
 def test_a_message_published_to_a_queue_by_name_returns_to_it_through_the_default_exchange():
-    assert laps([dying("a", "")]) == ["a -(expired)-> a"]
+    assert cycles([dying("a", "")]) == ["a -(expired)-> a"]
 
 
 def test_a_queue_without_automatic_deaths_breaks_the_cycle():
@@ -66,23 +66,23 @@ def test_a_queue_without_automatic_deaths_breaks_the_cycle():
         "b", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "a"}
     )
 
-    assert laps([dying("a", "", "b"), breaking]) == []
+    assert cycles([dying("a", "", "b"), breaking]) == []
 
 
 def test_a_missing_dead_letter_exchange_breaks_the_cycle():
-    assert laps([dying("a", "", "b"), dying("b", "missing", "a")]) == []
+    assert cycles([dying("a", "", "b"), dying("b", "missing", "a")]) == []
 
 
 def test_a_cycle_is_reported_once_from_its_first_queue_by_name():
     queues = [dying("c", "", "a"), dying("a", "", "b"), dying("b", "", "c")]
 
-    assert laps(queues) == ["a -(expired)-> b -(expired)-> c -(expired)-> a"]
+    assert cycles(queues) == ["a -(expired)-> b -(expired)-> c -(expired)-> a"]
 
 
 def test_every_cycle_is_found():
     queues = [dying("a", "", "b"), dying("b", "", "a"), dying("c", "", "c"), dying("d", "", "a")]
 
-    assert laps(queues) == ["a -(expired)-> b -(expired)-> a", "c -(expired)-> c"]
+    assert cycles(queues) == ["a -(expired)-> b -(expired)-> a", "c -(expired)-> c"]
 
 
 def test_a_cycle_can_lead_through_exchanges_and_alternates():
@@ -91,7 +91,7 @@ def test_a_cycle_can_lead_through_exchanges_and_alternates():
         Exchange("y", "fanout"),
     ]
 
-    found = laps([dying("a", "x", "no such key")], exchanges, [Binding("y", "a")])
+    found = cycles([dying("a", "x", "no such key")], exchanges, [Binding("y", "a")])
 
     assert found == ["a -(expired)-> a"]
 
@@ -99,7 +99,7 @@ def test_a_cycle_can_lead_through_exchanges_and_alternates():
 def test_a_key_without_a_binding_to_the_queue_makes_no_cycle():
     bindings = [Binding("x", "a", routing_key="in"), Binding("x", "b", routing_key="out")]
 
-    assert laps([dying("a", "x", "out"), Queue("b")], [Exchange("x")], bindings) == []
+    assert cycles([dying("a", "x", "out"), Queue("b")], [Exchange("x")], bindings) == []
 
 
 def test_a_return_with_another_key_is_a_cycle():
@@ -112,10 +112,10 @@ def test_a_return_with_another_key_is_a_cycle():
     back = dying("b", "", "a")
     returning = dying("b", "in", "second")
 
-    assert laps([dying("a", "x"), back, Queue("c")], exchanges, bindings) == [
+    assert cycles([dying("a", "x"), back, Queue("c")], exchanges, bindings) == [
         "a -(expired)-> b -(expired)-> a"
     ]
-    assert laps([dying("a", "x"), returning, Queue("c")], exchanges, bindings) == [], (
+    assert cycles([dying("a", "x"), returning, Queue("c")], exchanges, bindings) == [], (
         "nothing is bound to 'in' with that key"
     )
 
@@ -131,13 +131,13 @@ def test_a_path_that_meets_another_queue_twice_is_only_that_queues_cycle():
     queues = [dying("a", "back", "first"), dying("b", "by key"), dying("c", "back", "second")]
 
     # The path a, b, c, b, a ends at the second b.
-    assert laps(queues, exchanges, bindings) == ["b -(expired)-> c -(expired)-> b"]
+    assert cycles(queues, exchanges, bindings) == ["b -(expired)-> c -(expired)-> b"]
 
 
 def test_a_cycle_with_a_side_exit_is_a_cycle():
     bindings = [Binding("x", "a"), Binding("x", "out")]
 
-    assert laps([dying("a", "x"), Queue("out")], [Exchange("x", "fanout")], bindings) == [
+    assert cycles([dying("a", "x"), Queue("out")], [Exchange("x", "fanout")], bindings) == [
         "a -(expired)-> a"
     ]
 
@@ -147,14 +147,14 @@ def test_two_ways_round_are_two_cycles():
     bindings = [Binding("x", "b"), Binding("x", "c"), Binding("y", "d")]
     queues = [dying("a", "x"), dying("b", "y"), dying("c", "y"), dying("d", "", "a")]
 
-    assert laps(queues, exchanges, bindings) == [
+    assert cycles(queues, exchanges, bindings) == [
         "a -(expired)-> b -(expired)-> d -(expired)-> a",
         "a -(expired)-> c -(expired)-> d -(expired)-> a",
     ]
 
 
 def test_messages_with_unknown_keys_return_through_the_default_exchange_by_name_only():
-    assert laps([dying("a", "")], [Exchange("x", "fanout")], [Binding("x", "a")]) == [
+    assert cycles([dying("a", "")], [Exchange("x", "fanout")], [Binding("x", "a")]) == [
         "a -(expired)-> a"
     ]
 
@@ -163,15 +163,15 @@ def test_a_headers_exchange_may_send_a_dead_letter_to_any_of_its_queues():
     exchanges = [Exchange("x", "headers")]
     bindings = [Binding("x", "a", arguments={"x-match": "any", "retry": True})]
 
-    assert laps([dying("a", "x", "k")], exchanges, bindings) == ["a -(expired)-> a"]
+    assert cycles([dying("a", "x", "k")], exchanges, bindings) == ["a -(expired)-> a"]
 
 
 def test_the_text_of_a_long_cycle_is_shortened():
     queues = [dying(f"q{n:04}", "", f"q{(n + 1) % 3000:04}") for n in range(3000)]
 
-    (lap,) = laps(queues)
+    (cycle,) = cycles(queues)
 
-    assert lap == (
+    assert cycle == (
         "q0000 -(expired)-> q0001 -(expired)-> q0002 -(expired)-> q0003 -(expired)-> "
         "q0004 -(expired)-> q0005 -(expired)-> q0006 -(expired)-> q0007 -(expired)-> "
         "(2992 more queues) -> q0000"
@@ -181,7 +181,7 @@ def test_the_text_of_a_long_cycle_is_shortened():
 def test_the_number_of_reported_cycles_is_limited():
     queues = [dying(f"q{n:04}", "", f"q{n:04}") for n in range(MAX_CYCLES + 1)]
 
-    found = laps(queues)
+    found = cycles(queues)
 
     assert len(found) == MAX_CYCLES
     assert found[-1] == f"q{MAX_CYCLES - 1:04} -(expired)-> q{MAX_CYCLES - 1:04}"
