@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.client.errors import BrokerError, ClientError, broker_error
-from streaming.client.messages import Body, Delivery, KafkaHeaders, Returned, Settled
+from streaming.client.messages import (
+    Body,
+    Delivery,
+    KafkaHeaders,
+    ReceivedMessage,
+    Returned,
+    Settled,
+)
 from streaming.protocol import record_headers as wire
 from streaming.protocol.record_headers import MalformedRecordError, publish_headers
 from topology.values import table_from_json, table_to_json
@@ -247,11 +254,11 @@ def delivery_ids(settled: Settled) -> list[str]:
     Raises:
         ClientError: something else is among them, or a delivery with automatic acknowledgement.
     """
-    if isinstance(settled, str | Delivery) or not isinstance(settled, Iterable):
+    if isinstance(settled, str | ReceivedMessage) or not isinstance(settled, Iterable):
         settled = [settled]
     ids = []
     for one in settled:
-        if not isinstance(one, str | Delivery):
+        if not isinstance(one, str | ReceivedMessage):
             raise ClientError(f"expected a delivery, its delivery_id, or several, not {one!r:.100}")
         ids.append(one if isinstance(one, str) else one.delivery_id)
     if not all(ids):

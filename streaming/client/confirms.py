@@ -50,15 +50,16 @@ class Confirm(Future[None]):
 
     def result(self, timeout: float | None = None) -> None:
         """Wait as `Future.result`; inside the block of its transaction raise at once."""
-        self._check()
+        self.check()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `Future.exception`; inside the block of its transaction raise at once."""
-        self._check()
+        self.check()
         return super().exception(timeout)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ClientError while the transaction is open."""
         if self.in_transaction and not self.done():
             raise ClientError(
                 "a publish in a transaction is confirmed after the commit: wait for it after the "

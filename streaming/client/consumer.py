@@ -29,24 +29,32 @@ REFS_PER_COMMAND = 1_000
 
 
 class Arrivals:
-    """The deliveries of one consumer that its user has not seen."""
+    """The deliveries of one consumer that its user has not seen.
+
+    Attributes:
+        has_ended: nothing more is added.
+        on_change: called on the thread that added a delivery or ended the consumer.
+    """
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
-        self._ended = False
+        self.has_ended = False
+        self.on_change: Callable[[], None] = lambda: None
         self._error: ClientError | None = None
 
     def put(self, delivery: Delivery) -> None:
         """Add a delivery, unless the consumer has ended."""
-        if not self._ended:
+        if not self.has_ended:
             self._queue.put(delivery)
+            self.on_change()
 
     def end(self, error: ClientError | None = None) -> None:
         """Let `next` return None, or raise the error, after what has arrived."""
-        if not self._ended:
-            self._ended = True
+        if not self.has_ended:
+            self.has_ended = True
             self._error = error
             self._queue.put(None)
+            self.on_change()
 
     def next(self, timeout_s: float | None) -> Delivery | None:
         """Wait for a delivery; None after `timeout_s` or at the end."""
@@ -68,7 +76,7 @@ class Arrivals:
                 delivery = self._queue.get_nowait()
                 if delivery is not None:
                     found.append(delivery)
-        if self._ended:
+        if self.has_ended:
             self._queue.put(None)
         return found
 

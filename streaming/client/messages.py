@@ -13,7 +13,7 @@ Body: TypeAlias = bytes | bytearray | memoryview | str
 
 KafkaHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
-Settled: TypeAlias = "Delivery | str | Iterable[Delivery | str]"
+Settled: TypeAlias = "ReceivedMessage | str | Iterable[ReceivedMessage | str]"
 """What a settlement can name: a delivery, its `delivery_id`, or several of them."""
 
 
@@ -91,7 +91,7 @@ class Returned(_Message, kw_only=True):
     reply_text: str
 
 
-class Delivery(_Message, kw_only=True):
+class ReceivedMessage(_Message, kw_only=True):
     """A message that a queue delivered to this client.
 
     Attributes:
@@ -101,7 +101,7 @@ class Delivery(_Message, kw_only=True):
         delivery_count: how often it was returned to the queue before.
         delivery_id: identifies the delivery for settlements, also from another process. Empty
             with automatic acknowledgement.
-        channel: the channel that received it and settles it.
+        is_settled: whether this client has acknowledged, requeued or rejected it by its methods.
     """
 
     queue: str
@@ -109,7 +109,7 @@ class Delivery(_Message, kw_only=True):
     redelivered: bool
     delivery_count: int
     delivery_id: str
-    channel: Settler | None = None
+    is_settled: bool = False
 
     @property
     def x_death(self) -> list[Death]:
@@ -117,17 +117,37 @@ class Delivery(_Message, kw_only=True):
         entries = self.headers.get("x-death")
         return [_death(entry) for entry in entries] if isinstance(entries, list) else []
 
+
+class Delivery(ReceivedMessage, kw_only=True):
+    """A message that a queue delivered to this client.
+
+    Attributes:
+        queue: the queue that it came from.
+        consumer_tag: the tag of the consumer; empty for `Channel.get`.
+        redelivered: whether it was delivered before.
+        delivery_count: how often it was returned to the queue before.
+        delivery_id: identifies the delivery for settlements, also from another process. Empty
+            with automatic acknowledgement.
+        is_settled: whether this client has acknowledged, requeued or rejected it by its methods.
+        channel: the channel that received it and settles it.
+    """
+
+    channel: Settler | None = None
+
     def ack(self, *, multiple: bool = False) -> None:
         """Acknowledge the delivery; see `Channel.ack`."""
         self._settler().ack(self, multiple=multiple)
+        self.is_settled = True
 
     def nack(self, *, multiple: bool = False, requeue: bool = True) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.nack`."""
         self._settler().nack(self, multiple=multiple, requeue=requeue)
+        self.is_settled = True
 
     def reject(self, *, requeue: bool = True) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.reject`."""
         self._settler().reject(self, requeue=requeue)
+        self.is_settled = True
 
     def _settler(self) -> Settler:
         assert self.channel is not None, "only a delivery from a channel can be settled"

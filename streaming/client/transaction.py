@@ -19,14 +19,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 
 from streaming.client._transport.link import Link
 from streaming.client._transport.sender import Sender, reason_of
 from streaming.client._wire import command_record, delivery_ids, json_bytes
-from streaming.client.channel import Channel
+from streaming.client.confirms import Confirm
 from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
 from streaming.client.messages import Body, Settled
 from streaming.client.publisher import OnFlow, Publisher
@@ -41,6 +41,14 @@ MAX_PUBLISHES = 1_000_000
 REFS_PER_STEP = 100
 
 Step = dict[str, Any]
+
+
+class Named(Protocol):
+    """A channel, of which a settlement needs only the name."""
+
+    @property
+    def name(self) -> str:
+        """The channel's name."""
 
 
 class TransactionPublisher(Publisher):
@@ -78,6 +86,7 @@ class Transaction:
 
     def publish(
         self,
+        /,
         exchange: str,
         routing_key: str,
         body: Body,
@@ -101,17 +110,17 @@ class Transaction:
         self._steps.publish(exchange, properties, headers)
         return confirm
 
-    def ack(self, channel: Channel, delivery: Settled, *, multiple: bool = False) -> None:
+    def ack(self, channel: Named, delivery: Settled, *, multiple: bool = False) -> None:
         """Acknowledge deliveries of a channel; see `Channel.ack`."""
         self._settle(channel, "ack", delivery, multiple=multiple)
 
     def nack(
-        self, channel: Channel, delivery: Settled, *, multiple: bool = False, requeue: bool = True
+        self, channel: Named, delivery: Settled, *, multiple: bool = False, requeue: bool = True
     ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.nack`."""
         self._settle(channel, "nack", delivery, multiple=multiple, requeue=requeue)
 
-    def reject(self, channel: Channel, delivery: Settled, *, requeue: bool = True) -> None:
+    def reject(self, channel: Named, delivery: Settled, *, requeue: bool = True) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
         self._settle(channel, "reject", delivery, requeue=requeue)
 
@@ -119,7 +128,7 @@ class Transaction:
         if self._steps.ended:
             raise ClientError("the transaction has ended: begin another one")
 
-    def _settle(self, channel: Channel, op: str, delivery: Settled, **options: bool) -> None:
+    def _settle(self, channel: Named, op: str, delivery: Settled, **options: bool) -> None:
         refs = delivery_ids(delivery)
         self._check_open()
         document = {"op": op, "refs": refs, **options, "channel": channel.name}
@@ -192,6 +201,16 @@ class Steps:
                 continue
             for first in range(0, len(refs), REFS_PER_STEP):
                 yield {**step, "refs": refs[first : first + REFS_PER_STEP]}
+
+
+def check_can_wait(confirm: Future[None]) -> None:
+    """Refuse to wait for a publish inside the block of its transaction.
+
+    Raises:
+        ClientError: waiting would never end.
+    """
+    if isinstance(confirm, Confirm):
+        confirm.check()
 
 
 class Transactions:
