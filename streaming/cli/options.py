@@ -20,6 +20,7 @@ import typer
 from streaming.cli.exit_codes import EXIT_NO_ANSWER, EXIT_NO_JOB
 from streaming.cli.output import printable
 from streaming.cli.refusals import explained
+from streaming.protocol.defaults import DETACHED_LEASE_S, TIMEOUT_S
 from streaming.user_folders import CONFIG_NAME, last_demo
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ MAX_SECONDS: Final = 7 * 86_400.0
 
 DEFAULT_USER: Final = "guest"
 DEFAULT_VHOST: Final = "/"
-DEFAULT_TIMEOUT_S: Final = 4.0  # an outage is reported within 5 s, start and end included
+DEFAULT_TIMEOUT_S: Final = TIMEOUT_S
 DEFAULT_CHANNEL: Final = "cli"
-DEFAULT_LEASE_S: Final = 300.0
+DEFAULT_LEASE_S: Final = DETACHED_LEASE_S
 
 
 def find_config(named: Path | None, *, or_demo: bool = True) -> Path:
@@ -249,7 +250,7 @@ def connect(
 @contextmanager
 def shared_channel(connection: "Connection", name: str, lease_s: float) -> Iterator["Channel"]:
     """Open a channel that outlives this process until its lease ends."""
-    channel = connection.channel(name, lease_ms=max(int(lease_s * 1000), 1))
+    channel = connection.channel(name, lease_s=lease_s)
     try:
         yield channel
     finally:

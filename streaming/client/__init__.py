@@ -13,8 +13,8 @@ from streaming.client._transport.outages import OUTAGE_LOGGER
 from streaming.client.address import Address
 from streaming.client.channel import Channel
 from streaming.client.connection import Connection
-from streaming.client.consumer import Consumer
 from streaming.client.definitions import ImportResult, QueueState
+from streaming.client.deliveries import Consumer
 from streaming.client.errors import (
     AccessRefusedError,
     BrokerError,
@@ -39,6 +39,7 @@ from streaming.client.errors import (
 from streaming.client.messages import Death, Delivery, Returned
 from streaming.client.publisher import Message, Publisher
 from streaming.client.transaction import Transaction
+from streaming.client.worker import QueueConsumer, consumer, run
 
 __all__ = [
     "OUTAGE_LOGGER",
@@ -66,6 +67,7 @@ __all__ = [
     "PreconditionFailedError",
     "Publisher",
     "QuarantinedError",
+    "QueueConsumer",
     "QueueState",
     "ResourceLockedError",
     "Returned",
@@ -73,4 +75,6 @@ __all__ = [
     "TransactionAbortedError",
     "UnroutableError",
     "UnsupportedError",
+    "consumer",
+    "run",
 ]

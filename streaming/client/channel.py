@@ -3,7 +3,7 @@
     opened --> get, consume, settle, declare --> closed by this client: unacked is requeued
        ^            |         |
        |            |         +--> refused by the broker: closed, with the error
-       |            +--> no command for `lease_ms`: the broker closes the channel by itself
+       |            +--> no command within its lease: the broker closes the channel by itself
        +---- reopened, consumers restarted; earlier deliveries were requeued ----+
 
 Settling a delivery that is no longer unacked on the channel changes nothing; `sync` reports it.
@@ -18,8 +18,8 @@ from streaming.client import definitions
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.link import Link
 from streaming.client._wire import Inbound, arguments_document, delivery_ids, refusal_of
-from streaming.client.consumer import Callback, Consumer, Deliveries
 from streaming.client.definitions import ImportResult, QueueState
+from streaming.client.deliveries import Callback, Consumer, Deliveries
 from streaming.client.errors import (
     ChannelClosedError,
     ClientError,
@@ -28,6 +28,7 @@ from streaming.client.errors import (
 )
 from streaming.client.lease import Lease
 from streaming.client.messages import Delivery, Settled
+from streaming.protocol.defaults import PREFETCH, REQUEUE
 
 logger = logging.getLogger("dlx.client")
 
@@ -36,7 +37,6 @@ Arguments = Mapping[str, Any]
 MessageId = str | tuple[int, int, int]
 """Topic number, partition and offset of the record that published a message; text: `1/0/42`."""
 
-DEFAULT_PREFETCH = 100
 MAX_MISSING = 10_000
 
 _UNANSWERED = (NoAnswerError, KafkaUnreachableError, KeyboardInterrupt)
@@ -52,21 +52,21 @@ class Channel:
 
     Attributes:
         name: identifies the channel together with the user.
-        lease_ms: how long the broker keeps the channel without a command.
+        lease_s: how long the broker keeps the channel without a command.
         reopen_count: how often the broker had closed the channel and the client reopened it.
     """
 
-    def __init__(self, link: Link, name: str, lease_ms: int) -> None:
+    def __init__(self, link: Link, name: str, lease_s: float) -> None:
         self._link = link
         self.name = name
-        self.lease_ms = lease_ms
+        self.lease_s = lease_s
         self.reopen_count = 0
         self._lock = threading.Lock()
         self._deliveries = Deliveries(self, lambda tag: self._send("cancel", **{"as": tag}))
         self._missing: list[str] = []
         self._open = False
         self._closed_by: ClientError | None = None
-        self._lease = Lease(link, name, lease_ms, self._reopened)
+        self._lease = Lease(link, name, lease_s, self._reopened)
         receiver = Receiver(self._receive, self._lease.renew_if_due, closing=self.close)
         link.dispatch.add(name, receiver)
         try:
@@ -141,7 +141,7 @@ class Channel:
                 message if isinstance(message, str) else "/".join(map(str, message))
             )
         try:
-            self._request("get", queue=queue, lease_ms=self.lease_ms, **members)
+            self._request("get", queue=queue, lease_ms=self._lease.lease_ms, **members)
         except _UNANSWERED:
             if not auto_ack:
                 self._deliveries.abandon_get(label, count)
@@ -155,7 +155,7 @@ class Channel:
         queue: str,
         callback: Callback | None = None,
         *,
-        prefetch: int = DEFAULT_PREFETCH,
+        prefetch: int = PREFETCH,
         auto_ack: bool = False,
         consumer_tag: str | None = None,
         timeout_s: float | None = None,
@@ -249,11 +249,11 @@ class Channel:
         """
         self._send("ack", refs=delivery_ids(delivery), multiple=multiple)
 
-    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
+    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
         """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
         self._send("nack", refs=delivery_ids(delivery), multiple=multiple, requeue=requeue)
 
-    def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
+    def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
         """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
         self._send("reject", refs=delivery_ids(delivery), requeue=requeue)
 
@@ -304,7 +304,7 @@ class Channel:
             "auto_delete": auto_delete,
             "arguments": arguments_document(arguments),
         }
-        lease = {"lease_ms": self.lease_ms} if exclusive else {}
+        lease = {"lease_ms": self._lease.lease_ms} if exclusive else {}
         answer = self._request("declare_queue", queue=declaration, passive=passive, **lease)
         return QueueState(answer["queue"], answer["ready"], answer["consumers"])
 
@@ -523,7 +523,7 @@ class Channel:
             "as": consumer.tag,
             "prefetch": consumer.prefetch,
             "auto_ack": consumer.auto_ack,
-            "lease_ms": self.lease_ms,
+            "lease_ms": self._lease.lease_ms,
         }
 
     def _check(self) -> None:

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from streaming.client._transport.discovery import find_address
-from streaming.client._transport.link import DEFAULT_TIMEOUT_S, Link
+from streaming.client._transport.link import Link
 from streaming.client.address import DEFAULT_USER, DEFAULT_VHOST, Address, address_of
 from streaming.client.channel import Channel
 from streaming.client.errors import ClientError, check_seconds
 from streaming.client.messages import Returned
 from streaming.client.publisher import OnFlow, Publisher
 from streaming.client.transaction import Transaction, Transactions
-
-DEFAULT_LEASE_MS = 60_000
+from streaming.protocol.defaults import LEASE_S, MAX_UNCONFIRMED, TIMEOUT_S
 
 
 class Connection:
@@ -57,7 +56,7 @@ class Connection:
         user: str | None = None,
         vhost: str | None = None,
         kafka: Mapping[str, str] | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         on_outage: Callable[[str], None] | None = None,
     ) -> None:
         check_seconds("timeout_s", timeout_s)
@@ -78,7 +77,7 @@ class Connection:
         *,
         user: str = DEFAULT_USER,
         vhost: str = DEFAULT_VHOST,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         on_outage: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Self:
@@ -103,20 +102,21 @@ class Connection:
             raise ClientError(str(error)) from error
         return cls(address, timeout_s=timeout_s, on_outage=on_outage)
 
-    def channel(self, name: str | None = None, *, lease_ms: int = DEFAULT_LEASE_MS) -> Channel:
+    def channel(self, name: str | None = None, *, lease_s: float = LEASE_S) -> Channel:
         """Open a channel.
 
         Args:
             name: one that other processes know; by default a new one.
-            lease_ms: the broker closes a channel without a command for this long, and requeues
+            lease_s: the broker closes a channel without a command for this long, and requeues
                 what is unacknowledged on it. The client renews the lease in the background.
 
         Raises:
             ClientError: this connection has a channel of that name.
             NoAnswerError, KafkaUnreachableError: the job, or Kafka, is down.
         """
+        check_seconds("lease_s", lease_s)
         self._link.check_open()
-        return Channel(self._link, name or self._link.new_name("channel"), lease_ms)
+        return Channel(self._link, name or self._link.new_name("channel"), lease_s)
 
     def publisher(
         self,
@@ -125,7 +125,7 @@ class Connection:
         on_return: Callable[[Returned], None] | None = None,
         on_flow: OnFlow = "block",
         blocked_timeout_s: float | None = None,
-        max_unconfirmed: int = 10_000,
+        max_unconfirmed: int = MAX_UNCONFIRMED,
     ) -> Publisher:
         """Create a publisher.
 

@@ -14,15 +14,15 @@ class Lease:
 
     Args:
         name: the channel's name.
-        lease_ms: how long the broker keeps a channel without a command.
+        lease_s: how long the broker keeps a channel without a command.
         reopened: called on the reader's thread when the broker had closed the channel and it is
             being reopened; everything that was on it is gone.
     """
 
-    def __init__(self, link: Link, name: str, lease_ms: int, reopened: Callable[[], None]) -> None:
+    def __init__(self, link: Link, name: str, lease_s: float, reopened: Callable[[], None]) -> None:
         self._link = link
         self._name = name
-        self.lease_ms = lease_ms
+        self.lease_ms = max(round(lease_s * 1000), 1)
         self._reopened = reopened
         self._number: int | None = None  # the broker's: a reopened channel has another one
         self._reopening = False  # the broker's new number is not known yet

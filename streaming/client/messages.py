@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from streaming.protocol.defaults import REQUEUE
 from topology.values import Timestamp
 
 Body: TypeAlias = bytes | bytearray | memoryview | str
@@ -23,10 +24,10 @@ class Settler(Protocol):
     def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
         """Acknowledge."""
 
-    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = True) -> None:
+    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
         """Requeue or dead-letter."""
 
-    def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
+    def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
         """Requeue or dead-letter."""
 
 
@@ -139,12 +140,12 @@ class Delivery(ReceivedMessage, kw_only=True):
         self._settler().ack(self, multiple=multiple)
         self.is_settled = True
 
-    def nack(self, *, multiple: bool = False, requeue: bool = True) -> None:
+    def nack(self, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.nack`."""
         self._settler().nack(self, multiple=multiple, requeue=requeue)
         self.is_settled = True
 
-    def reject(self, *, requeue: bool = True) -> None:
+    def reject(self, *, requeue: bool = REQUEUE) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.reject`."""
         self._settler().reject(self, requeue=requeue)
         self.is_settled = True

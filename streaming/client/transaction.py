@@ -30,6 +30,7 @@ from streaming.client.confirms import Confirm
 from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
 from streaming.client.messages import Body, Settled
 from streaming.client.publisher import OnFlow, Publisher
+from streaming.protocol.defaults import REQUEUE
 from topology.values import table_to_json
 
 MIN_TIMEOUT_MS = 60_000
@@ -115,12 +116,12 @@ class Transaction:
         self._settle(channel, "ack", delivery, multiple=multiple)
 
     def nack(
-        self, channel: Named, delivery: Settled, *, multiple: bool = False, requeue: bool = True
+        self, channel: Named, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE
     ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.nack`."""
         self._settle(channel, "nack", delivery, multiple=multiple, requeue=requeue)
 
-    def reject(self, channel: Named, delivery: Settled, *, requeue: bool = True) -> None:
+    def reject(self, channel: Named, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
         self._settle(channel, "reject", delivery, requeue=requeue)
 

@@ -1,4 +1,4 @@
-"""The page of the Python API: signatures and docstrings of `streaming.client`."""
+"""The page of the Python API: signatures and docstrings of `streaming.client` and its `aio`."""
 
 import inspect
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from streaming import client
+from streaming.client import aio
 
 _SECTION: Final = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$", re.MULTILINE)
 _ENTRY: Final = re.compile(r"^(?P<names>[\w, .*]+): (?P<text>.*)$", re.DOTALL)
@@ -18,13 +19,21 @@ CONSTRUCTED: Final = ("Address", "Connection", "Message")
 
 
 def reference() -> Iterator[str]:
-    """One section per public class: `Connection` first, errors last."""
-    names = sorted(client.__all__, key=lambda name: (_is_error(name), name != "Connection", name))
+    """One section per public name: `Connection` first, errors last, then asyncio's."""
+    yield from _section(client, "")
+    yield from _section(aio, "aio.")
+
+
+def _section(module: Any, prefix: str) -> Iterator[str]:
+    names = sorted(module.__all__, key=lambda name: (_is_error(name), name != "Connection", name))
     for name in names:
-        exported = getattr(client, name)
-        yield from (f"## {name}", "")
-        if isinstance(exported, type):
-            yield from _class(exported)
+        exported = getattr(module, name)
+        yield from (f"## {prefix}{name}", "")
+        if inspect.isfunction(exported):
+            yield from ("```text", _signature(f"{prefix}{name}", exported, bound=True), "```", "")
+            yield from _documentation(exported)
+        elif isinstance(exported, type):
+            yield from _class(exported, prefix)
         else:
             yield from ("```text", f"{name} = {_annotation(exported)}", "```", "")
 
@@ -33,18 +42,18 @@ def _is_error(name: str) -> bool:
     return name.endswith("Error")
 
 
-def _class(kind: type[Any]) -> Iterator[str]:
+def _class(kind: type[Any], prefix: str) -> Iterator[str]:
     if issubclass(kind, Exception):
         bases = [base.__name__ for base in kind.__bases__ if base.__name__ in client.__all__]
         yield from (f"A kind of `{base}`." for base in bases)
         if bases:
             yield ""
     elif kind.__name__ in CONSTRUCTED:
-        yield from ("```text", _signature(kind.__name__, kind), "```", "")
+        yield from ("```text", _signature(f"{prefix}{kind.__name__}", kind), "```", "")
     yield from _documentation(kind)
     for name, member in _members(kind).items():
         if not name.startswith("_") and _is_documented(member):
-            yield from _member(kind, name, member)
+            yield from _member(kind, name, member, prefix)
 
 
 def _members(kind: type[Any]) -> dict[str, Any]:
@@ -63,13 +72,15 @@ def _is_documented(member: Any) -> bool:
     )
 
 
-def _member(kind: type[Any], name: str, member: Any) -> Iterator[str]:
+def _member(kind: type[Any], name: str, member: Any, prefix: str) -> Iterator[str]:
     if isinstance(member, property):
-        yield from (f"### {kind.__name__}.{name} (property)", "")
+        yield from (f"### {prefix}{kind.__name__}.{name} (property)", "")
     else:
         bound = isinstance(member, classmethod | staticmethod)
-        signature = _signature(f"{kind.__name__}.{name}", getattr(kind, name), bound=bound)
-        yield from (f"### {kind.__name__}.{name}()", "", "```text", signature, "```", "")
+        asynchronous = "async " if inspect.iscoroutinefunction(member) else ""
+        named = f"{prefix}{kind.__name__}.{name}"
+        signature = asynchronous + _signature(named, getattr(kind, name), bound=bound)
+        yield from (f"### {named}()", "", "```text", signature, "```", "")
     yield from _documentation(member)
 
 
@@ -98,6 +109,7 @@ def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             yield "*"
             starred = True
+        starred = starred or parameter.kind is parameter.VAR_POSITIONAL
         annotation = (
             ""
             if parameter.annotation is parameter.empty

@@ -17,6 +17,7 @@ from streaming.broker.events import Kind
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
 from streaming.ledger.schema import table_reference as tables_reference
+from streaming.protocol import defaults
 from streaming.scenario import json_schema as schema
 from tools.docs import api
 from tools.docs.markdown import DOCS, name_of, pages
@@ -138,7 +139,14 @@ def _configuration() -> Iterator[str]:
         yield ""
 
 
+def _client_defaults() -> Iterator[str]:
+    yield from ("| | client | command line | wire format | why |", "|---|---|---|---|---|")
+    for row in defaults.TABLE:
+        yield f"| {row.name} | {row.client} | {row.command_line} | {row.wire} | {row.reason} |"
+
+
 PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "client defaults": _client_defaults,
     "columns": _columns,
     "commands": _commands,
     "compatibility": _compatibility,

@@ -20,13 +20,13 @@ from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile
 from streaming.cli.output import preview, printable
+from streaming.protocol.defaults import PREFETCH
 from topology.errors import DlxError
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from streaming.client import Connection, Delivery
 
-DEFAULT_PREFETCH = 10
 _DELIVERY_ID = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}|.+/[0-9]{1,18}", re.DOTALL)
 
 MAX_VARIABLE_BYTES = 100_000
@@ -220,7 +220,7 @@ def consume(
         typer.Option(
             "--prefetch",
             min=1,
-            help=f"The most unacked messages. Default: {DEFAULT_PREFETCH}; no limit if nothing is "
+            help=f"The most unacked messages. Default: {PREFETCH}; no limit if nothing is "
             "settled.",
         ),
     ] = None,
@@ -246,7 +246,7 @@ def consume(
     if requeue and not command:
         raise typer.BadParameter("needs a command", param_hint="--requeue")
     settles = bool(command) or ack
-    limit = prefetch or (DEFAULT_PREFETCH if settles else 0)
+    limit = prefetch or (PREFETCH if settles else 0)
     if count is not None:
         limit = min(limit or count, count)
     done = {"acked": 0, "rejected": 0, "printed": 0}

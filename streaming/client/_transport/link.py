@@ -15,9 +15,10 @@ from streaming.client._transport.sender import Sender
 from streaming.client.address import Address
 from streaming.client.errors import ConnectionClosedError, NoAnswerError, NoJobError
 
-DEFAULT_TIMEOUT_S = 4.5
-"""Callers learn of an outage within 5 s, the time to report it included."""
 CHECK_EVERY_S = 0.05
+MIN_SILENCE_S = 4.5
+"""While flow control stops publishers, the job repeats its notice every 2 s."""
+
 COMMAND_TIMEOUT_MS = 300_000
 """How long a command waits for Kafka. Callers wait for `timeout_s`; a settlement, for which nobody
 waits, must survive an outage. A publish that Kafka does not accept in time is given up."""
@@ -115,8 +116,7 @@ class Link:
     @property
     def silence_s(self) -> float:
         """How long the job may write nothing before publishes fail, in seconds."""
-        # While flow control stops publishers, the job repeats its notice every 2 s.
-        return self.timeout_s if self.flow.is_open else max(self.timeout_s, DEFAULT_TIMEOUT_S)
+        return self.timeout_s if self.flow.is_open else max(self.timeout_s, MIN_SILENCE_S)
 
     def wait_for_flow(self, timeout_s: float | None) -> bool:
         """Wait while flow control stops publishers; False if it still does after `timeout_s`.

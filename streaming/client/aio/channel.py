@@ -7,14 +7,15 @@ import functools
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
 from streaming.client import messages
 from streaming.client.aio.threads import Opening, Threads, awaited
-from streaming.client.channel import DEFAULT_PREFETCH, MessageId
 from streaming.client.channel import Channel as SyncChannel
-from streaming.client.consumer import Consumer as SyncConsumer
+from streaming.client.channel import MessageId
+from streaming.client.deliveries import Consumer as SyncConsumer
 from streaming.client.messages import ReceivedMessage, Settled
+from streaming.protocol.defaults import PREFETCH, REQUEUE
 
 OnMessage = Callable[["Delivery"], Awaitable[object]]
 
@@ -33,15 +34,19 @@ class Delivery(ReceivedMessage, kw_only=True):
         await self.channel.ack(self, multiple=multiple)
         self.is_settled = True
 
-    async def nack(self, *, multiple: bool = False, requeue: bool = True) -> None:
+    async def nack(self, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`."""
         await self.channel.nack(self, multiple=multiple, requeue=requeue)
         self.is_settled = True
 
-    async def reject(self, *, requeue: bool = True) -> None:
+    async def reject(self, *, requeue: bool = REQUEUE) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`."""
         await self.channel.reject(self, requeue=requeue)
         self.is_settled = True
+
+    def synchronous(self) -> messages.Delivery:
+        """Return the same delivery with methods for a thread."""
+        return messages.Delivery(**_values(self), channel=self.channel.settler)
 
 
 class Consumer:
@@ -146,6 +151,11 @@ class Channel:
         await self.close()
 
     @property
+    def settler(self) -> messages.Settler:
+        """What settles deliveries from a thread."""
+        return self._sync
+
+    @property
     def is_open(self) -> bool:
         """Whether the channel can be used."""
         return self._sync.is_open
@@ -207,7 +217,7 @@ class Channel:
         queue: str,
         callback: OnMessage | None = None,
         *,
-        prefetch: int = DEFAULT_PREFETCH,
+        prefetch: int = PREFETCH,
         auto_ack: bool = False,
         consumer_tag: str | None = None,
         timeout_s: float | None = None,
@@ -320,13 +330,13 @@ class Channel:
         await self._settling.run(functools.partial(self._sync.ack, delivery, multiple=multiple))
 
     async def nack(
-        self, delivery: Settled, *, multiple: bool = False, requeue: bool = True
+        self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE
     ) -> None:
         """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
         nack = functools.partial(self._sync.nack, delivery, multiple=multiple, requeue=requeue)
         await self._settling.run(nack)
 
-    async def reject(self, delivery: Settled, *, requeue: bool = True) -> None:
+    async def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
         """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
         await self._settling.run(functools.partial(self._sync.reject, delivery, requeue=requeue))
 
@@ -379,5 +389,8 @@ async def _until_one_fails_or_all_end(
 
 def _adopted(delivery: messages.Delivery, channel: Channel) -> Delivery:
     """Return a delivery whose methods are awaited."""
-    values = {name: getattr(delivery, name) for name in ReceivedMessage.__struct_fields__}
-    return Delivery(**values, channel=channel)
+    return Delivery(**_values(delivery), channel=channel)
+
+
+def _values(delivery: ReceivedMessage) -> dict[str, Any]:
+    return {name: getattr(delivery, name) for name in ReceivedMessage.__struct_fields__}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from streaming.client import connection as synchronous
-from streaming.client._transport.link import DEFAULT_TIMEOUT_S
 from streaming.client.address import DEFAULT_USER, DEFAULT_VHOST, Address
 from streaming.client.aio.channel import Channel
 from streaming.client.aio.publisher import Publisher, Transaction
@@ -18,6 +17,7 @@ from streaming.client.channel import Channel as SyncChannel
 from streaming.client.errors import ClientError, ConnectionClosedError
 from streaming.client.messages import Returned
 from streaming.client.publisher import OnFlow
+from streaming.protocol.defaults import LEASE_S, MAX_UNCONFIRMED, TIMEOUT_S
 
 
 class Connection:
@@ -42,7 +42,7 @@ class Connection:
         user: str | None = None,
         vhost: str | None = None,
         kafka: Mapping[str, str] | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         on_outage: Callable[[str], None] | None = None,
     ) -> None:
         self._connect: Callable[..., synchronous.Connection] = functools.partial(
@@ -67,7 +67,7 @@ class Connection:
         *,
         user: str = DEFAULT_USER,
         vhost: str = DEFAULT_VHOST,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         on_outage: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Self:
@@ -131,14 +131,12 @@ class Connection:
         """The present outage of Kafka or the job as a text; empty if there is none."""
         return self._sync.outage
 
-    def channel(
-        self, name: str | None = None, *, lease_ms: int = synchronous.DEFAULT_LEASE_MS
-    ) -> Opening[Channel]:
+    def channel(self, name: str | None = None, *, lease_s: float = LEASE_S) -> Opening[Channel]:
         """Open a channel: await the result, or use it with `async with`.
 
         Args:
             name: one that other processes know; by default a new one.
-            lease_ms: the broker closes a channel without a command for this long, and requeues
+            lease_s: the broker closes a channel without a command for this long, and requeues
                 what is unacknowledged on it. The client renews the lease in the background.
 
         Raises:
@@ -146,7 +144,7 @@ class Connection:
             NoAnswerError, KafkaUnreachableError: the job, or Kafka, is down.
         """
         return Opening(
-            self._open_channel(functools.partial(self._sync.channel, name, lease_ms=lease_ms))
+            self._open_channel(functools.partial(self._sync.channel, name, lease_s=lease_s))
         )
 
     async def _open_channel(self, open_it: Callable[[], SyncChannel]) -> Channel:
@@ -159,7 +157,7 @@ class Connection:
         on_return: Callable[[Returned], None] | None = None,
         on_flow: OnFlow = "block",
         blocked_timeout_s: float | None = None,
-        max_unconfirmed: int = 10_000,
+        max_unconfirmed: int = MAX_UNCONFIRMED,
     ) -> Publisher:
         """Create a publisher; the arguments are those of the synchronous connection.
 

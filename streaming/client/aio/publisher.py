@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, Self
@@ -12,6 +13,7 @@ from streaming.client.aio.threads import Thread, Threads, result
 from streaming.client.messages import Returned, Settled
 from streaming.client.publisher import Message
 from streaming.client.publisher import Publisher as SyncPublisher
+from streaming.protocol.defaults import REQUEUE
 
 P = ParamSpec("P")
 
@@ -29,6 +31,7 @@ def _publishing(
         return task
 
     functools.update_wrapper(publish, method)
+    publish.__dict__["__signature__"] = _with_return(method, "Task[None]")
     publish.__doc__ = """Publish a message; the arguments are those of the synchronous publisher.
 
         Returns:
@@ -37,6 +40,10 @@ def _publishing(
             the message is sent, it is not sent.
         """
     return publish
+
+
+def _with_return(method: Callable[..., object], annotation: str) -> inspect.Signature:
+    return inspect.signature(method).replace(return_annotation=annotation)
 
 
 async def _confirmed(sending: Future[Future[None]]) -> None:
@@ -121,6 +128,7 @@ def _in_transaction(
         return Confirmation(await self._thread.run(work))
 
     functools.update_wrapper(publish, method)
+    publish.__dict__["__signature__"] = _with_return(method, "Confirmation")
     publish.__doc__ = """Publish a message; see `Publisher.publish` for arguments and errors.
 
         Returns:
@@ -144,7 +152,12 @@ class Transaction:
         await self._thread.run(ack)
 
     async def nack(
-        self, channel: Channel, delivery: Settled, *, multiple: bool = False, requeue: bool = True
+        self,
+        channel: Channel,
+        delivery: Settled,
+        *,
+        multiple: bool = False,
+        requeue: bool = REQUEUE,
     ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.nack`."""
         nack = functools.partial(
@@ -152,7 +165,7 @@ class Transaction:
         )
         await self._thread.run(nack)
 
-    async def reject(self, channel: Channel, delivery: Settled, *, requeue: bool = True) -> None:
+    async def reject(self, channel: Channel, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
         reject = functools.partial(self._sync.reject, channel, delivery, requeue=requeue)
         await self._thread.run(reject)

@@ -25,7 +25,7 @@ from streaming.client import Channel, ClientError, Connection, Delivery, Publish
 
 WORK, GRAVEYARD, DEAD = "work", "graveyard", "dead"
 PREFETCH = 200
-LEASE_MS = 10_000
+LEASE_S = 10
 TIMEOUT_S = 60.0
 REJECTED_PERCENT, REQUEUED_PERCENT = 10, 5
 _PAUSE_S = 0.5
@@ -121,7 +121,7 @@ def consumer(config: Config, events: Events) -> None:
         try:
             with (
                 Connection.from_config(config, timeout_s=TIMEOUT_S) as connection,
-                connection.channel(lease_ms=LEASE_MS) as channel,
+                connection.channel(lease_s=LEASE_S) as channel,
             ):
                 _consume(channel, stop, log)
                 channel.sync()

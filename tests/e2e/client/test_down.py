@@ -159,7 +159,7 @@ def test_a_channel_that_lost_its_lease_is_reopened_with_its_consumers(
     shared_connection, publisher, name
 ):
     queue = name("work")
-    channel = shared_connection.channel(lease_ms=20_000)  # renewed at a third of it
+    channel = shared_connection.channel(lease_s=20)  # renewed at a third of it
     channel.declare_queue(queue)
     consumer = channel.consume(queue)
     publisher.publish("", queue, b"handed out twice").result(WAIT_S)
@@ -178,7 +178,7 @@ def test_a_channel_that_lost_its_lease_is_reopened_with_its_consumers(
 
 def test_a_channel_that_a_command_reopened_is_restored(shared_connection, publisher, name):
     queue = name("work")
-    channel = shared_connection.channel(lease_ms=20_000)
+    channel = shared_connection.channel(lease_s=20)
     channel.declare_queue(queue)
     shared_connection.send({"op": "close_channel"}, channel.name)
     consumer = channel.consume(queue)
@@ -201,7 +201,7 @@ def test_a_channel_without_a_client_is_closed_after_its_lease(
     first = consumer.next(WAIT_S)
     consumer.cancel()
     channel.recover()
-    gone = shared_connection.channel(lease_ms=300)
+    gone = shared_connection.channel(lease_s=0.3)
     held = gone.get(queue)
     gone.detach()
 

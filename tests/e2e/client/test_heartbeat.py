@@ -19,7 +19,7 @@ from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S, wait_until
 
-HOUR_MS = 3_600_000
+HOUR_S = 3_600
 SILENT = "the job is silent although Kafka at "
 HEARD = "the job answers again"
 
@@ -71,7 +71,7 @@ def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, r
     troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
     address = address_of(pipeline.config)
     with Connection(address, timeout_s=WAIT_S, on_outage=troubles.put) as connection:
-        channel = connection.channel(lease_ms=HOUR_MS)
+        channel = connection.channel(lease_s=HOUR_S)
         for name in ("library", "shell"):
             channel.declare_queue(name)
         channel.consume("library")

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -94,7 +94,7 @@ def printed(request, running_job):
     programs = Programs(request.param, running_job.servers, vhost)
     with ExitStack() as stack, ThreadPoolExecutor(len(SESSIONS) + len(ALONE)) as pool:
         stack.callback(programs.kill)
-        found = {
+        found: dict[str, Future[Any]] = {
             **{name: pool.submit(programs.output, *name.split("/")) for name in ALONE},
             **{each.folder: pool.submit(programs.play, each) for each in SESSIONS},
         }

@@ -31,7 +31,7 @@ class Broker:
 def opened() -> tuple[Broker, Lease, list[str], float]:
     broker: Any = Broker()
     reopened: list[str] = []
-    lease = Lease(broker, "c", 60_000, lambda: reopened.append("again"))
+    lease = Lease(broker, "c", 60, lambda: reopened.append("again"))
     lease.open()
     return broker, lease, reopened, lease._renewed_s  # noqa: SLF001 (the clock it started with)
 
