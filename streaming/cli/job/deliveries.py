@@ -220,8 +220,7 @@ def consume(
         typer.Option(
             "--prefetch",
             min=1,
-            help=f"The most unacked messages. Default: {PREFETCH}; no limit if nothing is "
-            "settled.",
+            help=f"The most unacked messages. Default: {PREFETCH}; no limit if nothing is settled.",
         ),
     ] = None,
     config: ConfigFile = None,
