@@ -213,6 +213,7 @@ class Connection:
 
     request = awaited(synchronous.Connection.request)
     send = awaited(synchronous.Connection.send)
+    require_job = awaited(synchronous.Connection.require_job)
 
     async def close(self) -> None:
         """Close the channels, wait for Kafka to accept what is queued, and stop.

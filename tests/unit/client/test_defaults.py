@@ -64,6 +64,7 @@ def test_the_command_line_has_the_defaults_of_the_table():
 
     assert default_of(deliveries.get, "timeout") == options.DEFAULT_TIMEOUT_S == defaults.TIMEOUT_S
     assert default_of(deliveries.get, "lease") == defaults.DETACHED_LEASE_S
-    assert default_of(deliveries.consume, "prefetch") == defaults.PREFETCH
+    prefetch = inspect.signature(deliveries.consume).parameters["prefetch"].annotation
+    assert f"Default: {defaults.PREFETCH};" in prefetch.__metadata__[0].help
     assert default_of(deliveries.reject, "requeue") is False
     assert row("requeue of nack and reject").command_line == "no"
