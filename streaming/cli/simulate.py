@@ -5,13 +5,18 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
+import msgspec
 import typer
 
+from streaming.cli.definitions_file import ChosenVhost, VhostName, choose
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.output import print_in_colour, printable
 from streaming.cli.topology import CompatOption
+from topology.declarations import Definitions
+from topology.errors import Problem
 from topology.values import Compat
 
 if TYPE_CHECKING:
@@ -48,6 +53,18 @@ def simulate(
         bool,
         typer.Option("--check", help="Compare with the recorded outcome and with `expect`."),
     ] = False,
+    definitions: Annotated[
+        Path | None,
+        typer.Option(
+            "--definitions",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Declare what this RabbitMQ definitions file holds, instead of the scenarios' own "
+            "definitions.",
+        ),
+    ] = None,
+    vhost: VhostName = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -60,21 +77,49 @@ def simulate(
     Tells what happened to each message. --check tests instead: it compares each scenario with the
     outcome recorded from RabbitMQ (`outcomes`) and with what its author expects (`expect`).
 
-    Exit status: 2 if a file cannot be used (the others still run), else 1 if a scenario differs,
+    With --definitions, the steps and expectations are tried on your own topology.
+
+    Exit status: 2 if a file cannot be used (the others still run), else 1 if a scenario fails,
     else 0.
     """
     from streaming.scenario.document import read_files
     from streaming.scenario.play import play
 
     reads: Iterable[Read] = read_files(files)
+    chosen = None
+    if definitions is not None:
+        chosen = choose(definitions, vhost, compat)
+        reads = (_with_definitions(read, chosen, definitions) for read in reads)
+    elif vhost is not None:
+        raise typer.BadParameter("needs --definitions FILE", param_hint="--vhost")
     is_core = engine == "core"
     if not is_core:
         reads = list(reads)
     play_one = play if is_core else _played_through_pipeline(reads, compat)
-    run = _Run(play_one, is_core, compat, check, as_json)
+    run = _Run(play_one, is_core, compat, check, as_json, chosen.name if chosen else None)
     for read in reads:
         run.file(read)
     return run.finish()
+
+
+def _with_definitions(read: "Read", chosen: ChosenVhost, file: Path) -> "Read":
+    """The scenarios of a file with other definitions; recorded outcomes no longer apply."""
+    for scenario in read.file.scenarios:
+        if scenario.definitions != Definitions():
+            text = f"the definitions of {scenario.id!r} are replaced by those of {file}"
+            _print(f"{read.name}: {text}", sys.stderr)
+    scenarios = tuple(
+        msgspec.structs.replace(
+            scenario, definitions=chosen.definitions, outcomes={}, skipped=_own(scenario.skipped)
+        )
+        for scenario in read.file.scenarios
+    )
+    return read._replace(file=msgspec.structs.replace(read.file, scenarios=scenarios))
+
+
+def _own(skipped: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """What is skipped of a scenario outside of its definitions."""
+    return tuple(each for each in skipped if "definitions." not in each.where)
 
 
 def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat) -> Engine:
@@ -98,6 +143,7 @@ class _Run:
         engine: plays the scenarios.
         is_core: whether that is the core. Only the core can tell why things happen, so the story
             is the core's, and the outcome of another engine is compared with it.
+        vhost: its name, for error texts; None for the placeholder of recordings.
     """
 
     engine: Engine
@@ -105,9 +151,10 @@ class _Run:
     compat: Compat
     check: bool
     as_json: bool
+    vhost: str | None = None
     malformed: bool = False
     played: int = 0
-    equal: int = 0
+    passed: int = 0
     differed: int = 0
     unchecked: int = 0
     files_of_ids: dict[str, str] = field(default_factory=dict)
@@ -133,7 +180,7 @@ class _Run:
         if not (self.check or self.as_json):
             if self.played > 1:
                 print()
-            _print_story(tell(scenario, self.compat))
+            _print_story(self._in_vhost(tell(scenario, self.compat)))
             if not self.is_core:
                 self._compare_with_story(scenario, name)
             return
@@ -142,6 +189,12 @@ class _Run:
             print(json.dumps({"id": scenario.id, "outcome": outcome}))
         if self.check:
             self._compare_with_recording(scenario, name, outcome)
+
+    def _in_vhost(self, lines: "Iterable[Line]") -> "Iterable[Line]":
+        from streaming.scenario.replies import VHOST
+
+        name = VHOST if self.vhost is None else self.vhost
+        return (line._replace(text=line.text.replace(VHOST, name)) for line in lines)
 
     def _compare_with_story(self, scenario: "Scenario", name: str) -> None:
         from streaming.scenario.compare import Comparison, compare
@@ -164,9 +217,9 @@ class _Run:
             self.unchecked += 1
         elif verdict.differences:
             self.differed += 1
-            self._report(f"{name}: {scenario.id!r} differs", *_differences(verdict))
+            self._report(f"{name}: {scenario.id!r} failed", *_differences(verdict))
         else:
-            self.equal += 1
+            self.passed += 1
 
     def _report(self, *lines: str) -> None:
         for line in lines:
@@ -175,8 +228,8 @@ class _Run:
     def finish(self) -> int:
         """Print the summary and return the exit code."""
         if self.check:
-            checked = self.equal + self.differed
-            self._report(f"{self.equal} of {checked} scenarios equal")
+            checked = self.passed + self.differed
+            self._report(f"{self.passed} of {checked} scenarios passed")
             if self.unchecked:
                 self._report(f"{self.unchecked} not checked: they have no expected outcome")
         if self.malformed:

@@ -1,15 +1,19 @@
 """`dlx check`, `dlx route` and `dlx diagram`: examine a definitions file, without a broker."""
 
 import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 
-from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose_vhost, load
-from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.output import printable
+from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose, examine_file
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.output import print_json, printable
 from topology.errors import InvalidTopologyError, Problem
+from topology.findings import KINDS, Severity
 from topology.routing.router import Hop
 from topology.suggestions import did_you_mean
 from topology.values import AmqpValue, Compat, Table, from_json, table_to_json
@@ -17,35 +21,97 @@ from topology.values import AmqpValue, Compat, Table, from_json, table_to_json
 CompatOption = Annotated[Compat, typer.Option("--compat", help="RabbitMQ version to behave like.")]
 
 
+class Finding(msgspec.Struct):
+    """One line of `dlx check --json`."""
+
+    file: str
+    vhost: str | None
+    severity: Severity
+    code: str
+    path: str
+    message: str
+    remedy: str
+
+
 def check(
-    file: DefinitionsFile,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            exists=True,
+            dir_okay=False,
+            help="RabbitMQ definitions files, or scenario files for their definitions.",
+        ),
+    ],
     *,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with status 1 if there are warnings.")
+        bool,
+        typer.Option("--strict", help="Exit with status 1 if anything is skipped or warned about."),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print each finding as one line of JSON: file, vhost, severity (error, skipped or "
+            "warning), code, path, message, remedy.",
+        ),
     ] = False,
     compat: CompatOption = "4.0",
 ) -> int:
-    """Validate a definitions file and warn about probable mistakes.
+    """Validate definitions files, and warn about probable mistakes.
 
-    Warnings are about what RabbitMQ accepts although it is probably a mistake: dead letters that go
-    nowhere or in cycles, unreachable queues, policies without effect.
+    Everything is reported at once: what is not valid, what RabbitMQ has and dlx-stream skips, and
+    what is valid although it is probably a mistake, such as dead letters that go nowhere or in
+    cycles, unreachable queues, policies without effect.
 
-    Exit status: 0 if the file is valid; 1 if it is valid with warnings and --strict was given; 2 if
-    it is not valid. In that case stderr lists one `path: problem` per line.
+    Exit status: 0 if all files are valid; 1 if something is skipped or warned about and --strict
+    was given; 2 if a file is not valid.
     """
+    counts: Counter[Severity] = Counter()
+    for file in files:
+        here: Counter[Severity] = Counter()
+        for finding, text in _findings(file, compat):
+            here[finding.severity] += 1
+            if as_json:
+                print_json(finding)
+            else:
+                stream = sys.stderr if finding.severity == "error" else sys.stdout
+                print(printable(f"{file}: {text}"), file=stream)
+        if not as_json and not here["error"]:
+            print(printable(f"{file}: valid, {_summary(here)}"))
+        counts += here
+    if counts["error"]:
+        return EXIT_INVALID
+    return EXIT_FINDINGS if strict and counts else EXIT_OK
+
+
+def _findings(file: Path, compat: Compat) -> Iterator[tuple[Finding, str]]:
+    """Everything found in a file, each with its words for people."""
     from topology.analysis.lint import lint
 
-    loaded = load(file, compat)
-    for skipped in loaded.skipped:
-        print(f"skipped: {skipped}")
-    count = 0
-    for vhost, definitions in loaded.vhosts.items():
-        place = f"vhost {vhost!r}: " if len(loaded.vhosts) > 1 else ""
-        for problem in lint(definitions, compat):
-            count += 1
-            print(f"warning: {place}{problem}")
-    print(f"{file}: valid, {count or 'no'} {'warning' if count == 1 else 'warnings'}")
-    return EXIT_FINDINGS if strict and count else EXIT_OK
+    found = examine_file(file, compat)
+    vhosts = found.loaded.vhosts
+
+    def finding(problem: Problem, path: str, message: str, vhost: str | None) -> Finding:
+        kind = KINDS[problem.code]
+        return Finding(str(file), vhost, kind.severity, problem.code, path, message, kind.remedy)
+
+    for problem in (*found.problems, *found.loaded.skipped):
+        each = finding(problem, problem.where, problem.what, problem.vhost)
+        mark = "" if each.severity == "error" else "skipped: "
+        yield each, f"{mark}{problem}; {each.remedy}"
+    for vhost, definitions in vhosts.items():
+        place = f"vhost {vhost!r}: " if len(vhosts) > 1 else ""
+        for problem in lint(definitions, compat, found.loaded.skipped_in(vhost)):
+            path = found.paths[vhost].get(problem.where, problem.where)
+            each = finding(problem, path, str(problem), vhost)
+            yield each, f"warning: {place}{problem}; {each.remedy}"
+
+
+def _summary(counts: Mapping[Severity, int]) -> str:
+    skipped, warnings = counts.get("skipped", 0), counts.get("warning", 0)
+    words = [f"{skipped} skipped"] if skipped else []
+    return ", ".join([*words, f"{warnings or 'no'} {'warning' if warnings == 1 else 'warnings'}"])
 
 
 def route(
@@ -72,18 +138,24 @@ def route(
     """Show which queues a message reaches, and by which bindings.
 
     Each line is one step: along a binding, or from an exchange to its alternate exchange. The
-    headers CC and BCC, arrays of strings, add routing keys.
+    headers CC and BCC, arrays of strings, add routing keys. Steps to what RabbitMQ has and
+    dlx-stream skips, such as streams, are marked.
     """
     from topology.vhost import Vhost
 
     headers = parse_headers(header or [])
     keys = (routing_key, *additional_keys(headers, "CC"), *additional_keys(headers, "BCC"))
     headers.pop("BCC", None)
-    chosen = choose_vhost(load(file, compat), vhost)
-    router = Vhost.from_definitions(chosen.definitions, compat).router
+    chosen = choose(file, vhost, compat)
+    skipped = chosen.skipped.reasons
+    whole = chosen.skipped.beside(chosen.definitions, follow=False)
+    router = Vhost.from_definitions(whole, compat).router
     if exchange not in router.exchanges:
         hint = did_you_mean(exchange, router.exchanges)
-        what = f"no exchange is named {exchange!r} in vhost {chosen.name!r}{hint}"
+        what = f"no exchange is named {exchange!r} in vhost {chosen.name!r} of {file}{hint}"
+        raise InvalidTopologyError([Problem("EXCHANGE", what)])
+    if ("exchange", exchange) in skipped:
+        what = f"exchange {exchange!r} of {file} is skipped: {skipped['exchange', exchange]}"
         raise InvalidTopologyError([Problem("EXCHANGE", what)])
     if router.exchanges[exchange].internal:
         print(
@@ -91,13 +163,18 @@ def route(
             file=sys.stderr,
         )
     for hop in router.explain(exchange, keys, headers):
-        print(describe_hop(hop))
-    queues = router.route(exchange, keys, headers).queues
+        why = skipped.get((hop.destination_type, hop.destination))
+        print(describe_hop(hop) + ("" if why is None else printable(f" (skipped: {why})")))
+    reached = router.route(exchange, keys, headers).queues
+    queues = [queue for queue in reached if ("queue", queue) not in skipped]
     print(
         f"queues: {', '.join(map(printable, queues))}"
         if queues
         else "no queue: dropped, or returned if mandatory"
     )
+    only_there = [queue for queue in reached if ("queue", queue) in skipped]
+    if only_there:
+        print(f"skipped, and reached in RabbitMQ: {', '.join(map(printable, only_there))}")
     return EXIT_OK
 
 
@@ -113,12 +190,13 @@ def diagram(
     """Draw a topology, including its dead letters.
 
     Solid lines are bindings. Dotted lines are dead letters, and messages that leave a queue over
-    its own alternate exchange. Thick lines lead to the alternate exchange of an exchange.
+    its own alternate exchange. Thick lines lead to the alternate exchange of an exchange. What
+    RabbitMQ has and dlx-stream skips, such as streams, is dashed and grey.
     """
     from topology.analysis.diagram import dot, draw, mermaid
 
-    chosen = choose_vhost(load(file, compat), vhost)
-    picture = draw(chosen.definitions, compat)
+    chosen = choose(file, vhost, compat)
+    picture = draw(chosen.definitions, compat, chosen.skipped)
     print(mermaid(picture) if picture_format == "mermaid" else dot(picture), end="")
     return EXIT_OK
 

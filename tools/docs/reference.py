@@ -21,6 +21,7 @@ from streaming.protocol import defaults
 from streaming.scenario import json_schema as schema
 from tools.docs import api
 from tools.docs.markdown import DOCS, name_of, pages
+from topology.findings import KINDS
 
 COMPATIBILITY: Final = DOCS / "compatibility.toml"
 SCENARIO_SCHEMA: Final = DOCS / "scenario.schema.json"
@@ -145,6 +146,12 @@ def _client_defaults() -> Iterator[str]:
         yield f"| {row.name} | {row.client} | {row.command_line} | {row.wire} | {row.reason} |"
 
 
+def _findings() -> Iterator[str]:
+    yield from ("| code | severity | what to do |", "|---|---|---|")
+    for code, kind in KINDS.items():
+        yield f"| `{code}` | {kind.severity} | {kind.remedy} |"
+
+
 PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "client defaults": _client_defaults,
     "columns": _columns,
@@ -153,6 +160,7 @@ PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "compatibility in short": _readme_compatibility,
     "configuration": _configuration,
     "event kinds": _event_kinds,
+    "findings": _findings,
     "python api": api.reference,
     "tables": _table_list,
 }

@@ -5,7 +5,7 @@ letters or other exchanges lead to is taken to receive nothing else, and the key
 come through a fanout or headers exchange are unknown unless those that are sent there are known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 from topology.analysis.key_patterns import (
@@ -29,8 +29,10 @@ _MAX_FEEDS = 100
 class Arrivals:
     """The likely routing keys of the messages in each queue of a vhost that does not change."""
 
-    def __init__(self, vhost: Vhost) -> None:
+    def __init__(self, vhost: Vhost, unknown: Collection[str] = ()) -> None:
+        """Look at the bindings and exits of a vhost; of `unknown` exchanges nothing is known."""
         self._router = vhost.router
+        self._unknown = unknown
         self._fed: dict[str, dict[KeyPattern, None]] = {}
         patterns = []
         for binding in vhost.router.bindings.all():
@@ -66,6 +68,8 @@ class Arrivals:
                     yield with_key, sample_keys(pattern, self._word, self._longest)
 
     def _likely(self, binding: Binding) -> list[KeyPattern]:
+        if binding.source in self._unknown:
+            return []
         own, known = self._pattern(binding), self._known(binding)
         if binding.source not in self._fed or is_literal(own):
             return [] if known is None else [known]

@@ -3,6 +3,7 @@
     solid      a binding, with its key or arguments
     dotted     dead letters, and messages that leave a queue over its own alternate exchange
     thick      unrouted messages, from an exchange to its alternate exchange
+    grey       what is skipped, dashed: RabbitMQ would have it
 
 `draw` determines what is in the picture; `mermaid` and `dot` write it. Names that are referred to
 but not declared are drawn too, marked as missing. Equal definitions give equal text.
@@ -12,13 +13,17 @@ from typing import Literal
 
 import msgspec
 
-from topology.declarations import Binding, Definitions
+from topology.declarations import Binding, BindingEnd, Definitions
+from topology.definitions.skipped_objects import NOTHING_SKIPPED, SkippedObjects
 from topology.policies import QueueSettings
+from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.values import AmqpValue, Compat, to_json
 from topology.vhost import Vhost
 
 NodeKind = Literal["exchange", "queue", "missing"]
 EdgeKind = Literal["binding", "dead letters", "otherwise"]
+
+GREY = "#888888"
 
 
 class DiagramNode(msgspec.Struct, frozen=True):
@@ -30,6 +35,7 @@ class DiagramNode(msgspec.Struct, frozen=True):
     id: str
     kind: NodeKind
     lines: tuple[str, ...]
+    skipped: bool = False
 
 
 class DiagramEdge(msgspec.Struct, frozen=True):
@@ -39,6 +45,7 @@ class DiagramEdge(msgspec.Struct, frozen=True):
     target: str
     kind: EdgeKind
     lines: tuple[str, ...] = ()
+    skipped: bool = False
 
 
 class Diagram(msgspec.Struct, frozen=True):
@@ -48,20 +55,30 @@ class Diagram(msgspec.Struct, frozen=True):
     edges: tuple[DiagramEdge, ...]
 
 
-def draw(definitions: Definitions, compat: Compat = "4.0") -> Diagram:
-    """Draw one vhost's valid definitions.
+def draw(
+    definitions: Definitions,
+    compat: Compat = "4.0",
+    skipped: SkippedObjects = NOTHING_SKIPPED,
+) -> Diagram:
+    """Draw one vhost's valid definitions, and what is skipped beside them.
 
     Predeclared exchanges appear if something refers to them. Dead letters that the default
     exchange sends to a named queue are drawn straight to that queue.
     """
-    return _Drawing(Vhost.from_definitions(definitions, compat)).finish(definitions)
+    whole = skipped.beside(definitions, follow=True)
+    return _Drawing(Vhost.from_definitions(whole, compat), skipped).finish(whole)
 
 
 class _Drawing:
     """Builds a diagram; nodes get their ids when first referred to."""
 
-    def __init__(self, vhost: Vhost) -> None:
+    def __init__(self, vhost: Vhost, skipped: SkippedObjects) -> None:
         self._vhost = vhost
+        self._skipped = skipped
+        self._unknown = {
+            each.name: each.type for each in skipped.exchanges if each.type not in EXCHANGE_TYPES
+        }
+        self._skipped_ids: set[str] = set()
         self._settings = vhost.all_settings()
         self._nodes: dict[tuple[str, str], DiagramNode] = {}
         self._edges: list[DiagramEdge] = []
@@ -84,7 +101,11 @@ class _Drawing:
 
     def _bindings(self) -> None:
         lines: dict[tuple[str, str], list[str]] = {}  # one edge between the same two nodes
-        for binding in self._vhost.router.bindings.all():
+        of_unknown = [each for each in self._skipped.bindings if each.source in self._unknown]
+        known = [
+            each for each in self._vhost.router.bindings.all() if each.source not in self._unknown
+        ]
+        for binding in (*known, *of_unknown):
             to_queue = binding.destination_type == "queue"
             target = self._queue if to_queue else self._exchange
             ends = (self._exchange(binding.source), target(binding.destination))
@@ -94,6 +115,8 @@ class _Drawing:
 
     def _label(self, binding: Binding) -> list[str]:
         """What a binding matches, as its source's type reads it."""
+        if binding.source in self._unknown:
+            return [binding.routing_key] if binding.routing_key else []
         match self._vhost.router.exchanges[binding.source].type:
             case "fanout":
                 return []
@@ -120,7 +143,8 @@ class _Drawing:
         if exchange is None:
             return self._node("x", name, "missing", "no such exchange")
         internal = ", internal" if exchange.internal else ""
-        return self._node("x", name, "exchange", f"{exchange.type} exchange{internal}")
+        kind = self._unknown.get(name, exchange.type)
+        return self._node("x", name, "exchange", f"{kind} exchange{internal}")
 
     def _queue(self, name: str) -> str:
         settings = self._settings.get(name)
@@ -130,12 +154,18 @@ class _Drawing:
 
     def _node(self, prefix: str, name: str, kind: NodeKind, *details: str) -> str:
         if (prefix, name) not in self._nodes:
-            lines = (name or "(default exchange)", *details)
-            self._nodes[prefix, name] = DiagramNode(f"{prefix}{len(self._nodes)}", kind, lines)
+            place: BindingEnd = ("queue" if prefix == "q" else "exchange", name)
+            skipped = place in self._skipped.reasons
+            lines = (name or "(default exchange)", *details, *(("skipped",) if skipped else ()))
+            node = DiagramNode(f"{prefix}{len(self._nodes)}", kind, lines, skipped)
+            self._nodes[prefix, name] = node
+            if skipped:
+                self._skipped_ids.add(node.id)
         return self._nodes[prefix, name].id
 
     def _edge(self, source: str, target: str, kind: EdgeKind, *lines: str) -> None:
-        self._edges.append(DiagramEdge(source, target, kind, lines))
+        skipped = not self._skipped_ids.isdisjoint((source, target))
+        self._edges.append(DiagramEdge(source, target, kind, lines, skipped))
 
 
 def describe_settings(settings: QueueSettings) -> list[str]:
@@ -161,11 +191,18 @@ def mermaid(diagram: Diagram) -> str:
     lines = ["flowchart LR"]
     for node in diagram.nodes:
         opening, closing = shapes[node.kind]
-        lines.append(f"    {node.id}{opening}{_mermaid_text(node.lines)}{closing}")
+        mark = ":::skipped" if node.skipped else ""
+        lines.append(f"    {node.id}{opening}{_mermaid_text(node.lines)}{closing}{mark}")
     for edge in diagram.edges:
         tail, arrow = arrows[edge.kind]
         label = f'{tail} "{_mermaid_text(edge.lines)}" ' if edge.lines else ""
         lines.append(f"    {edge.source} {label}{arrow} {edge.target}")
+    grey = f"stroke:{GREY},color:{GREY},stroke-dasharray:5 5"
+    if any(node.skipped for node in diagram.nodes):
+        lines.append(f"    classDef skipped fill:#ffffff,{grey}")
+    numbers = [str(number) for number, edge in enumerate(diagram.edges) if edge.skipped]
+    if numbers:
+        lines.append(f"    linkStyle {','.join(numbers)} {grey}")
     return "\n".join(lines) + "\n"
 
 
@@ -173,14 +210,17 @@ def dot(diagram: Diagram) -> str:
     """The diagram in Graphviz's language, ending in a newline."""
     shapes = {"exchange": "hexagon", "queue": "cylinder", "missing": "note"}
     styles = {"binding": "solid", "dead letters": "dotted", "otherwise": "bold"}
+    grey = f'color="{GREY}", fontcolor="{GREY}", '
     lines = ["digraph topology {", "    rankdir=LR;"]
     lines.extend(
-        f"    {node.id} [shape={shapes[node.kind]}, label={_dot_text(node.lines)}];"
+        f"    {node.id} [shape={shapes[node.kind]}, "
+        f"{'style=dashed, ' + grey if node.skipped else ''}label={_dot_text(node.lines)}];"
         for node in diagram.nodes
     )
     lines.extend(
-        f"    {edge.source} -> {edge.target} [style={styles[edge.kind]}, "
-        f"label={_dot_text(edge.lines)}];"
+        f"    {edge.source} -> {edge.target} "
+        f"[style={'dashed' if edge.skipped else styles[edge.kind]}, "
+        f"{grey if edge.skipped else ''}label={_dot_text(edge.lines)}];"
         for edge in diagram.edges
     )
     return "\n".join([*lines, "}"]) + "\n"

@@ -43,10 +43,16 @@ class _Exit(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """The vhost with stand-ins for what is skipped; `supported` is without them."""
+    """The vhost with stand-ins for what is skipped.
+
+    Attributes:
+        supported: the vhost without them.
+        unknown: the exchanges among them.
+    """
 
     vhost: Vhost
     supported: Vhost
+    unknown: frozenset[str]
     settings: dict[str, QueueSettings]
     exits: list[_Exit]
     reach: Reach
@@ -72,7 +78,8 @@ def lint(
         whole = Vhost.from_definitions(skipped.beside(definitions, follow=True), compat)
     settings = dict(sorted(whole.all_settings().items()))
     exits = [each for queue in settings for each in _exits_of(queue, settings[queue])]
-    subject = _Subject(whole, supported, settings, exits, Reach(whole))
+    unknown = frozenset(each.name for each in skipped.exchanges)
+    subject = _Subject(whole, supported, unknown, settings, exits, Reach(whole))
     ignored = {f"{kind} {name!r}" for kind, name in skipped.reasons}
     found = (problem for rule in _RULES for problem in rule(subject))
     return tuple(problem for problem in found if problem.where not in ignored)
@@ -97,7 +104,7 @@ def _lost_on_exit(subject: _Subject) -> Iterator[Problem]:
                 "dead-letter exchange"
             )
             yield Problem(f"queue {queue!r}", what, "routing-key-without-exchange")
-    arrivals = Arrivals(subject.vhost)
+    arrivals = Arrivals(subject.vhost, subject.unknown)
     exchanges, reach = subject.vhost.router.exchanges, subject.reach
     for queue, by_death, messages, exchange, key in subject.exits:
         where = f"queue {queue!r}"

@@ -6,19 +6,22 @@ from typing import Literal, TypeVar
 import msgspec
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
+from topology.definitions.dump import Declaration, exported
 from topology.definitions.objects import declaration_document
 from topology.refusals import Refusal
 from topology.validation.refuse import inequivalent_exchange, inequivalent_queue
 
-Effect = Literal["create", "replace", "same", "conflict"]
+Effect = Literal["create", "replace", "same", "conflict", "absent", "skipped"]
 Declared = TypeVar("Declared", Exchange, Queue)
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What importing does to one object of the document.
+    """What importing does to one object.
 
     Attributes:
-        effect: `conflict`: it exists with other properties, so the whole import is refused.
+        effect: `conflict`: it exists with other properties, so the whole import is refused;
+            `absent`: it exists and is not in the document, so that it stays as it is;
+            `skipped`: it is not supported; the kind is then a code, and the name a path.
         detail: what is replaced, or RabbitMQ's reply to the conflict.
     """
 
@@ -37,6 +40,7 @@ def plan_import(live: Definitions, wanted: Definitions, vhost: str) -> list[Chan
         *_declared("exchange", live.exchanges, wanted.exchanges, inequivalent_exchange, vhost),
         *_declared("queue", live.queues, wanted.queues, inequivalent_queue, vhost),
         *_bindings(live, wanted),
+        *_absent(live, wanted),
     ]
 
 
@@ -58,8 +62,8 @@ def _rules(
             yield Change("replace", kind, _name_of(rule), "; ".join(changed))
 
 
-def _name_of(rule: Policy | Permission) -> str:
-    return rule.name if isinstance(rule, Policy) else rule.user
+def _name_of(item: Policy | Permission | Exchange | Queue) -> str:
+    return item.user if isinstance(item, Permission) else item.name
 
 
 def _declared(
@@ -84,6 +88,27 @@ def _bindings(live: Definitions, wanted: Definitions) -> Iterator[Change]:
     known = {binding.key for binding in live.bindings}
     for binding in wanted.bindings:
         yield Change("same" if binding.key in known else "create", "binding", _words(binding))
+
+
+def _absent(live: Definitions, wanted: Definitions) -> Iterator[Change]:
+    """What is declared, is exported, and is not in the document."""
+    kinds = {
+        "permissions": "permission",
+        "policies": "policy",
+        "parameters": "operator policy",
+        "exchanges": "exchange",
+        "queues": "queue",
+        "bindings": "binding",
+    }
+    named = {(section, _identity(item)) for section, item in exported(wanted)}
+    for section, item in exported(live):
+        if (section, _identity(item)) not in named:
+            name = _words(item) if isinstance(item, Binding) else _name_of(item)
+            yield Change("absent", kinds[section], name, "not in the document, and stays")
+
+
+def _identity(item: Declaration) -> object:
+    return item.key if isinstance(item, Binding) else _name_of(item)
 
 
 def _words(binding: Binding) -> str:

@@ -116,9 +116,15 @@ def load_definitions(
     return found.loaded
 
 
-def examine(document: object, compat: Compat = "4.0") -> Examined:
-    """Read a definitions document, and return everything that is wrong with it."""
-    return _read(document, "/", Report(), (), compat)
+def examine(
+    document: object,
+    *,
+    default_vhost: str = "/",
+    existing: Iterable[BindingEnd] = (),
+    compat: Compat = "4.0",
+) -> Examined:
+    """Read a definitions document as `load_definitions` does, and return what is wrong with it."""
+    return _read(document, default_vhost, Report(), existing, compat)
 
 
 def declarations_of_client(document: object, where: str, report: Report) -> Definitions:
@@ -235,7 +241,8 @@ class _Reader:
             self._report.problem(where, f"expected an array, got {json_type(items)}", "wrong-type")
             return
         for index, item in enumerate(items):
-            self._report.vhost = None
+            vhost = item.get("vhost") if isinstance(item, dict) else None
+            self._report.vhost = vhost if isinstance(vhost, str) else None
             yield Fields(item, f"{where}[{index}]", self._report)
 
     def _vhost(self, fields: Fields) -> None:

@@ -325,7 +325,9 @@ def _with_supported_keys(
         report.skip(path, "has no effect here", "policy-key-without-effect")
     unknown = unrecognised_keys(policy, operator=operator)
     for key in unknown:
-        what = f"is not supported{did_you_mean(key, policy_keys(operator=operator))}"
+        kind = "operator policies" if operator else "policies"
+        hint = did_you_mean(key, policy_keys(operator=operator))
+        what = f"is not a known key of {kind} and has no effect{hint}"
         report.skip(f"{where}.definition.{key}", what, "unknown-policy-key")
     kept = {key: value for key, value in policy.definition.items() if key not in unknown}
     if unknown and not kept:

@@ -1,25 +1,30 @@
 """`dlx definitions`: exports, imports and compares the topology of a running job."""
 
+import sys
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 
 from streaming.cli import options
+from streaming.cli.definitions_file import load, refuse
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import ConfigFile
-from streaming.cli.output import AsJson, print_json
+from streaming.cli.output import AsJson, print_json, printable
+from topology.declarations import BindingEnd, Definitions
 from topology.errors import InvalidTopologyError, Problem
 
 if TYPE_CHECKING:
     from topology.definitions.change_plan import Change
+    from topology.definitions.load import Examined
 
 app = typer.Typer(
     name="definitions",
     help="Export, import and compare the topology of a running job.",
     epilog="Examples:\n\ndlx definitions export > live.json\n\ndlx definitions plan new.json\n\n"
-    "dlx definitions import new.json",
+    "dlx definitions plan live.json new.json\n\ndlx definitions import new.json",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,7 +35,7 @@ File = Annotated[
         metavar="FILE", exists=True, dir_okay=False, help="A definitions.json from RabbitMQ."
     ),
 ]
-_MARKS = {"create": "+", "replace": "~", "same": "=", "conflict": "!"}
+_MARKS = {"create": "+", "replace": "~", "same": "=", "conflict": "!", "absent": "-"}
 
 
 @app.command()
@@ -56,6 +61,9 @@ def export(
 def import_(
     file: File,
     *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change, as `plan` does.")
+    ] = False,
     vhost: options.VhostFilter = None,
     config: ConfigFile = None,
     user: options.User = options.DEFAULT_USER,
@@ -66,21 +74,34 @@ def import_(
 
     Vhosts that the job does not serve are listed and skipped.
     """
-    skipped: dict[str, None] = {}
     job = options.find_config(config)
-    for name, part in _parts(file, vhost, job).items():
+    if dry_run:
+        live = _asking(job, user, timeout, require_job=require_job)
+        return _plan(_wanted(file, vhost, job), live, as_json=False)
+    for name, wanted in _wanted(file, vhost, job).items():
+        wanted.refuse({"unknown-name"})  # the job may have it
         with options.connect(job, user, name, timeout, require_job=require_job) as connection:
-            imported = connection.channel().import_definitions(part)
-        skipped |= dict.fromkeys(imported.skipped)
+            imported = connection.channel().import_definitions(wanted.part)
         print(f"vhost {name!r}: {imported.objects} objects imported")
-    for line in skipped:
-        print(f"skipped: {line}")
+        for problem in wanted.examine().loaded.skipped:
+            if problem.vhost in {None, name}:
+                print(printable(f"{file}: skipped: {problem}"))
     return EXIT_OK
 
 
 @app.command()
 def plan(
     file: File,
+    other: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            exists=True,
+            dir_okay=False,
+            help="Compare the first file with this one, without a job: what would importing this "
+            "one change, if the first one were declared?",
+        ),
+    ] = None,
     *,
     vhost: options.VhostFilter = None,
     as_json: AsJson = False,
@@ -92,29 +113,50 @@ def plan(
     """Show what `import` would do to each object of a file, without changing anything.
 
     + creates, ~ replaces, = keeps. ! exists with other properties, so the import would be refused.
-    An import never removes anything.
+    - exists and is not in the file: an import never removes anything, so it stays. Items that the
+    import would skip are listed as well.
 
     Exit status: 1 if the import would be refused.
     """
-    from topology.declarations import BindingEnd
-    from topology.definitions.change_plan import plan_import
-    from topology.definitions.load import load_definitions
+    if other is not None:
+        declared = load(file).vhosts
+        wanted = _wanted(other, vhost, None)
+        for name in declared if vhost is None else ():
+            wanted.setdefault(name, _Wanted(other, name, {}, listed=True))
+        return _plan(wanted, lambda name: declared.get(name, Definitions()), as_json=as_json)
+    job = options.find_config(config)
+    live = _asking(job, user, timeout, require_job=require_job)
+    return _plan(_wanted(file, vhost, job), live, as_json=as_json)
+
+
+def _plan(
+    parts: "dict[str, _Wanted]", live_in: Callable[[str], Definitions], *, as_json: bool
+) -> int:
+    """Print the changes of each vhost."""
+    from topology.definitions.change_plan import Change, plan_import
 
     conflicts = 0
-    job = options.find_config(config)
-    for name, part in _parts(file, vhost, job).items():
-        exported = load_definitions(
-            _live(job, user, name, timeout, require_job=require_job), default_vhost=name
-        )
-        live = exported.vhosts[name]
+    told: set[Problem] = set()
+    for name, wanted in parts.items():
+        live = live_in(name)
         existing: list[BindingEnd] = [
             *(("exchange", each.name) for each in live.exchanges),
             *(("queue", each.name) for each in live.queues),
         ]
-        wanted = load_definitions(part, default_vhost=name, existing=existing).vhosts[name]
-        for change in plan_import(live, wanted, name):
+        found = wanted.examine(existing)
+        refuse(wanted.file, [each for each in found.problems if each.vhost in {None, name}])
+        for change in plan_import(live, found.loaded.vhosts.get(name, Definitions()), name):
             conflicts += change.effect == "conflict"
             _print_change(name, change, as_json=as_json)
+        for problem in found.loaded.skipped:
+            if problem.vhost not in {None, name} or problem in told:
+                continue
+            told.add(problem)
+            if as_json:
+                skipped = Change("skipped", problem.code, problem.where, problem.what)
+                _print_change(name, skipped, as_json=True)
+            else:
+                print(printable(f"{wanted.file}: skipped: {problem}"))
     return EXIT_FINDINGS if conflicts else EXIT_OK
 
 
@@ -134,38 +176,89 @@ def _live(
         return connection.channel().export_definitions()
 
 
+def _asking(
+    config: Path, user: str, timeout_s: float, *, require_job: bool
+) -> Callable[[str], Definitions]:
+    """Return a function that asks the job what is declared in a vhost."""
+    from topology.definitions.load import load_definitions
+
+    def live_in(vhost: str) -> Definitions:
+        document = _live(config, user, vhost, timeout_s, require_job=require_job)
+        return load_definitions(document, default_vhost=vhost).vhosts[vhost]
+
+    return live_in
+
+
 def _vhosts_of(config: Path) -> list[str]:
     from streaming.config import read_config
 
     return list(read_config(config).vhosts)
 
 
-def _parts(file: Path, vhost: str | None, config: Path) -> dict[str, dict[str, Any]]:
-    """The parts of a file by the vhost of the job that each is for.
+class _Wanted(NamedTuple):
+    """What a file has for one vhost; paths in messages are those of the whole file."""
+
+    file: Path
+    vhost: str
+    document: dict[str, Any]
+    listed: bool
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """The part of the document that concerns the vhost."""
+        from topology.definitions.load import part_of
+
+        return part_of(self.document, self.vhost, single=not self.listed)
+
+    def examine(self, existing: "Iterable[BindingEnd]" = ()) -> "Examined":
+        """Read the document; bindings may name what is `existing`."""
+        from topology.definitions.load import examine
+
+        return examine(self.document, default_vhost=self.vhost, existing=existing)
+
+    def refuse(self, but: Collection[str]) -> None:
+        """Raise the problems of the vhost, except those with these codes.
+
+        Raises:
+            InvalidTopologyError: there are some.
+        """
+        problems = self.examine().problems
+        refuse(
+            self.file,
+            [
+                each
+                for each in problems
+                if each.vhost in {None, self.vhost} and each.code not in but
+            ],
+        )
+
+
+def _wanted(file: Path, vhost: str | None, config: Path | None) -> dict[str, _Wanted]:
+    """What a file has for each vhost of the job; without a job, for each of its own vhosts.
 
     Raises:
         InvalidTopologyError: the file is not a JSON object, or has nothing for the job.
     """
-    from topology.definitions.load import part_of
-
     try:
         document = msgspec.json.decode(file.read_bytes())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidTopologyError([Problem(str(file), f"is not JSON: {error}")]) from None
     if not isinstance(document, dict):
         raise InvalidTopologyError([Problem(str(file), "is not a definitions document")])
-    served = _vhosts_of(config)
-    listed = [one.get("name") for one in document.get("vhosts") or [] if isinstance(one, dict)]
-    for name in listed:
-        if name not in served and vhost is None:
-            print(f"skipped: vhost {name!r} is not one of the job's ({config})")
+    vhosts = [one.get("name") for one in document.get("vhosts") or [] if isinstance(one, dict)]
+    listed = [name for name in vhosts if isinstance(name, str)]
+    served = listed or ["/"] if config is None else _vhosts_of(config)
     if vhost is not None:
         chosen = [vhost]
     elif listed:
         chosen = [name for name in served if name in listed]
+        for name in listed:
+            if name not in served:
+                text = f"{file}: skipped: vhost {name!r} is not one of the job's ({config})"
+                print(printable(text), file=sys.stderr)
     else:
         chosen = served[:1] if len(served) == 1 else []
     if not chosen:
         what = "the file names none of the job's vhosts: choose one with --vhost"
         raise InvalidTopologyError([Problem(str(file), what)])
-    return {name: part_of(document, name, single=not listed) for name in chosen}
+    return {name: _Wanted(file, name, document, bool(listed)) for name in chosen}

@@ -80,7 +80,7 @@ def test_names_and_bodies_cannot_command_the_terminal(dlx, write):
     _, difference, _ = dlx("simulate", "--check", name)
 
     assert story.splitlines()[0] == r"\x1b[2J: \x9b1m"
-    assert difference.splitlines()[:2] == [r"s.json: '\x1b[2J' differs", r"  queues.\x07"]
+    assert difference.splitlines()[:2] == [r"s.json: '\x1b[2J' failed", r"  queues.\x07"]
 
 
 # -- outcomes
@@ -140,7 +140,7 @@ def test_refused_definitions_are_an_outcome(dlx, write):
 def test_check_counts_what_is_equal(dlx, write):
     name = write([recorded(OUTCOME), recorded(OUTCOME, id="two", expect={"q": ["a"]})], "s.json")
 
-    assert dlx("simulate", "--check", name) == (0, "2 of 2 scenarios equal\n", "")
+    assert dlx("simulate", "--check", name) == (0, "2 of 2 scenarios passed\n", "")
 
 
 def test_check_shows_each_difference_and_exits_with_1(dlx, write):
@@ -156,7 +156,7 @@ def test_check_shows_each_difference_and_exits_with_1(dlx, write):
     assert dlx("simulate", "--check", name) == (
         1,
         """\
-s.json: 'one' differs
+s.json: 'one' failed
   depths.q
     recorded: 2
         here: 1
@@ -166,7 +166,7 @@ s.json: 'one' differs
   queues.q
     expected: 'a' dead: expired
         here: 'a' never dead
-1 of 2 scenarios equal
+1 of 2 scenarios passed
 """,
         "",
     )
@@ -177,7 +177,7 @@ def test_check_prints_some_of_very_many_differences(dlx, write):
 
     _, out, _ = dlx("simulate", "--check", write(recorded({**OUTCOME, "depths": depths}), "s.json"))
 
-    assert out.splitlines()[-2:] == ["  ... and 11 more differences", "0 of 1 scenarios equal"]
+    assert out.splitlines()[-2:] == ["  ... and 11 more differences", "0 of 1 scenarios passed"]
 
 
 def test_check_names_what_it_could_not_check(dlx, write):
@@ -192,7 +192,7 @@ def test_check_names_what_it_could_not_check(dlx, write):
     ]
     assert dlx("simulate", "--check", "--compat", "3.10", name) == (
         0,
-        "1 of 1 scenarios equal\n1 not checked: they have no expected outcome\n",
+        "1 of 1 scenarios passed\n1 not checked: they have no expected outcome\n",
         "",
     )
 
@@ -208,7 +208,7 @@ def test_with_json_differences_are_on_stderr(dlx, write):
         {"id": "two", "outcome": OUTCOME},
     ]
     assert err.startswith(
-        "s.json: 'one' differs\n  depths.q\n    recorded: nothing\n        here: 1\n"
+        "s.json: 'one' failed\n  depths.q\n    recorded: nothing\n        here: 1\n"
     )
 
 
@@ -216,6 +216,64 @@ def test_with_json_differences_are_on_stderr(dlx, write):
 def test_the_examples_are_as_they_expect(dlx, compat):
     assert dlx("simulate", "--check", "--compat", compat, EXAMPLES) == (
         0,
-        "5 of 5 scenarios equal\n",
+        "5 of 5 scenarios passed\n",
         "",
+    )
+
+
+OWN = {
+    "vhosts": [{"name": "shop"}, {"name": "bank"}],
+    "exchanges": [{"name": "orders", "vhost": "shop", "type": "topic"}],
+    "queues": [
+        {"name": "work", "vhost": "shop"},
+        {"name": "log", "vhost": "shop", "type": "stream"},
+    ],
+    "bindings": [
+        {"source": "orders", "vhost": "shop", "destination": "work", "routing_key": "order.#"}
+    ],
+}
+STEPS = {
+    "id": "mine",
+    "steps": [
+        {"at_ms": 0, "op": "publish", "exchange": "orders", "routing_key": "order.1", "body": "a"},
+        {"at_ms": 1, "op": "get", "queue": "nowhere"},
+    ],
+    "end_ms": 10,
+    "expect": {"work": [{"body": "a"}]},
+}
+
+
+def test_steps_are_played_against_a_definitions_file_in_a_vhost_of_it(dlx, write):
+    own, steps = write(OWN, "own.json"), write(STEPS, "steps.json")
+
+    status, out, err = dlx("simulate", steps, "--definitions", own, "--vhost", "shop")
+    checked = dlx("simulate", "--check", steps, "--definitions", own, "--vhost", "shop")
+
+    assert status == 0
+    assert "'a' -> queue 'work', by topic binding 'order.#'" in out
+    assert "no queue 'nowhere' in vhost 'shop'" in out
+    assert err.startswith("own.json: skipped: queues[1]: ")
+    assert checked[:2] == (0, "1 of 1 scenarios passed\n")
+
+
+def test_the_definitions_and_recordings_of_a_scenario_give_way_to_those_of_the_file(dlx, write):
+    queue = {"queues": [{"name": "work"}], "queus": []}
+    scenario = STEPS | {"definitions": queue, "outcomes": {"4.0.5": {}}}
+    own, steps = write(OWN, "own.json"), write(scenario, "steps.json")
+
+    status, out, err = dlx("simulate", "--check", steps, "--definitions", own, "--vhost", "shop")
+
+    assert (status, out) == (0, "1 of 1 scenarios passed\n")
+    assert "steps.json: the definitions of 'mine' are replaced by those of own.json\n" in err
+    assert "queus" not in err
+
+
+def test_a_vhost_needs_a_definitions_file_and_one_of_several_is_chosen(dlx, write):
+    own, steps = write(OWN, "own.json"), write(STEPS, "steps.json")
+
+    assert dlx("simulate", steps, "--vhost", "shop")[0] == 2
+    assert dlx("simulate", steps, "--definitions", own) == (
+        2,
+        "",
+        "--vhost: own.json has several vhosts, choose one: 'shop', 'bank'\n",
     )

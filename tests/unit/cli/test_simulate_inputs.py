@@ -71,7 +71,7 @@ def test_a_malformed_file_is_named_and_the_others_are_played(
     if "--json" in options:
         assert json.loads(out) == {"id": "good", "outcome": OUTCOME}
     else:
-        assert out.startswith("1 of 1 scenarios equal\n" if options else "good\n")
+        assert out.startswith("1 of 1 scenarios passed\n" if options else "good\n")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_cannot_be_found_is_named_and_the_others_are_played(
 
     status, out, err = dlx("simulate", "--check", name, good)
 
-    assert (status, out, err) == (2, "1 of 1 scenarios equal\n", f"{name}: document: {problem}\n")
+    assert (status, out, err) == (2, "1 of 1 scenarios passed\n", f"{name}: document: {problem}\n")
 
 
 def test_a_malformed_file_outweighs_a_difference(dlx, write):

@@ -1,5 +1,7 @@
 """`dlx check`, `dlx route`, `dlx diagram`."""
 
+import json
+
 import pytest
 
 ORDERS = {"name": "orders", "type": "topic", "arguments": {"alternate-exchange": "unrouted"}}
@@ -31,16 +33,16 @@ def test_check_says_that_definitions_are_valid(dlx, write):
 
 def test_check_prints_lint_on_stdout_and_minds_it_only_when_strict(dlx, write):
     file = write(MISTAKE)
-    output = (
-        "warning: queue 'work': its dead-letter exchange 'amq.topci' does not exist "
-        "(did you mean 'amq.topic'?): dead letters are lost\n"
-        "warning: queue 'work': is unreachable: no binding, dead letter or alternate exchange "
-        "leads to it, only a publish to the default exchange with its name\n"
-        "definitions.json: valid, 2 warnings\n"
-    )
 
-    assert dlx("check", file) == (0, output, "")
-    assert dlx("check", file, "--strict") == (1, output, "")
+    lax, strict = dlx("check", file), dlx("check", file, "--strict")
+
+    assert (lax[0], strict[0]) == (0, 1)
+    assert lax[1:] == strict[1:]
+    missing, unreachable, summary = lax[1].splitlines()
+    assert missing.startswith("definitions.json: warning: queue 'work': its dead-letter exchange")
+    assert "(did you mean 'amq.topic'?)" in missing
+    assert unreachable.startswith("definitions.json: warning: queue 'work': is unreachable")
+    assert (summary, lax[2]) == ("definitions.json: valid, 2 warnings", "")
 
 
 def test_check_prints_every_problem_on_stderr_one_a_line(dlx, write):
@@ -54,23 +56,97 @@ def test_check_prints_every_problem_on_stderr_one_a_line(dlx, write):
 
     status, out, err = dlx("check", file)
 
-    assert (status, out) == (2, "")
-    assert err.splitlines() == [
-        "queues[0].arguments.x-message-ttl: must not be negative, but is -1",
-        "bindings[0].source: no exchange is named 'odrers' (did you mean 'orders'?)",
-        "bindings[0].destination: no queue is named 'wrok' (did you mean 'work'?)",
+    assert status == 2
+    assert "warning: exchange 'orders': leads to no queue" in out
+    in_file = "definitions.json: "
+    assert [line.rpartition("; ")[0] for line in err.splitlines()] == [
+        f"{in_file}queues[0].arguments.x-message-ttl: must not be negative, but is -1",
+        f"{in_file}bindings[0].source: no exchange is named 'odrers' (did you mean 'orders'?)",
+        f"{in_file}bindings[0].destination: no queue is named 'wrok' (did you mean 'work'?)",
     ]
 
 
-def test_check_names_what_is_not_modelled_and_does_not_mind_it(dlx, write):
+def test_check_names_unsupported_items_and_counts_them_when_strict(dlx, write):
     file = write({"parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": {}}]})
 
-    assert dlx("check", file, "--strict") == (
-        0,
-        "skipped: parameters[0]: 'shovel' parameters are not supported\n"
-        "definitions.json: valid, no warnings\n",
-        "",
-    )
+    lax, strict = dlx("check", file), dlx("check", file, "--strict")
+
+    assert (lax[0], strict[0]) == (0, 1)
+    assert lax[1:] == strict[1:]
+    skipped, summary = lax[1].splitlines()
+    assert skipped.startswith("definitions.json: skipped: parameters[0]: 'shovel' parameters are")
+    assert summary == "definitions.json: valid, 1 skipped, no warnings"
+
+
+@pytest.mark.parametrize(
+    ("document", "code", "path", "meant"),
+    [
+        (
+            {"queues": [{"name": "q", "arguments": {"x-dead-letter-exchnge": "x"}}]},
+            "unknown-argument",
+            "queues[0].arguments.x-dead-letter-exchnge",
+            "'x-dead-letter-exchange'",
+        ),
+        (
+            {"exchanges": [{"name": "x", "type": "topik"}]},
+            "unknown-exchange-type",
+            "exchanges[0].type",
+            "'topic'",
+        ),
+        (
+            {"policies": [{"name": "p", "pattern": "", "definition": {"mesage-ttl": 1}}]},
+            "unknown-policy-key",
+            "policies[0].definition.mesage-ttl",
+            "'message-ttl'",
+        ),
+        ({"queus": []}, "unknown-member", "queus", "'queues'"),
+    ],
+)
+def test_a_misspelt_name_counts_when_strict(dlx, write, document, code, path, meant):
+    status, out, err = dlx("check", write(document), "--strict", "--json")
+
+    (finding,) = [each for each in map(json.loads, out.splitlines()) if each["code"] == code]
+    assert (status, err) == (1, "")
+    assert (finding["severity"], finding["path"]) == ("skipped", path)
+    assert f"did you mean {meant}" in finding["message"]
+
+
+def test_all_stages_are_reported_at_once_as_json(dlx, write):
+    queue = {
+        "name": "work",
+        "durable": "yes",
+        "arguments": {"x-message-ttl": -1, "x-max-length": "many", "x-expires": 0, "x-mine": 1},
+    }
+    document = {
+        "queues": [queue, {"name": "log", "type": "stream"}, {"name": "idle"}],
+        "bindings": [{"source": "amq.topic", "destination": "wrok"}],
+    }
+
+    status, out, err = dlx("check", write(document), "--json")
+
+    findings = [json.loads(line) for line in out.splitlines()]
+    assert (status, err) == (2, "")
+    assert {(each["severity"], each["code"], each["path"]) for each in findings} == {
+        ("error", "wrong-type", "queues[0].durable"),
+        ("error", "invalid-queue", "queues[0].arguments.x-message-ttl"),
+        ("error", "invalid-queue", "queues[0].arguments.x-max-length"),
+        ("error", "invalid-queue", "queues[0].arguments.x-expires"),
+        ("error", "unknown-name", "bindings[0].destination"),
+        ("skipped", "unknown-argument", "queues[0].arguments.x-mine"),
+        ("skipped", "unknown-queue-type", "queues[1]"),
+        ("warning", "unreachable-queue", "queues[2]"),
+    }
+    assert all(each["file"] == "definitions.json" and each["remedy"] for each in findings)
+    assert all(each.keys() == findings[0].keys() for each in findings)
+
+
+def test_several_files_are_checked_at_once(dlx, write):
+    valid, broken = write({}, "valid.json"), write("{", "broken.json")
+
+    status, out, err = dlx("check", valid, broken)
+
+    assert (status, out) == (2, "valid.json: valid, no warnings\n")
+    assert err.startswith("broken.json: document: is not JSON")
 
 
 def test_check_tells_vhosts_apart(dlx, write):
@@ -78,8 +154,8 @@ def test_check_tells_vhosts_apart(dlx, write):
 
     assert status == 0
     assert [line.split(": is")[0] for line in out.splitlines()] == [
-        "warning: vhost 'a': queue 'one'",
-        "warning: vhost 'b': queue 'two'",
+        "definitions.json: warning: vhost 'a': queue 'one'",
+        "definitions.json: warning: vhost 'b': queue 'two'",
         "definitions.json: valid, 2 warnings",
     ]
 
@@ -89,7 +165,8 @@ def test_text_that_is_not_json_is_a_problem_of_the_document(dlx, write, text):
     status, out, err = dlx("check", write(text))
 
     assert (status, out) == (2, "")
-    assert err.startswith("document: is not JSON: ")
+    assert err.startswith("definitions.json: document: is not JSON: ")
+    assert err.count("\n") == 1
 
 
 def test_a_file_that_does_not_exist_is_a_usage_error(dlx):
@@ -239,7 +316,8 @@ def test_an_unknown_exchange_is_refused_with_a_suggestion(dlx, write):
     assert dlx("route", write(DEFINITIONS), "ordres", "k") == (
         2,
         "",
-        "EXCHANGE: no exchange is named 'ordres' in vhost '/' (did you mean 'orders'?)\n",
+        "EXCHANGE: no exchange is named 'ordres' in vhost '/' of definitions.json "
+        "(did you mean 'orders'?)\n",
     )
 
 
@@ -257,9 +335,13 @@ def test_where_there_are_several_vhosts_one_must_be_named(dlx, write):
     assert dlx("route", file, "", "two") == (
         2,
         "",
-        "--vhost: the file has several vhosts, choose one: 'a', 'b'\n",
+        "--vhost: definitions.json has several vhosts, choose one: 'a', 'b'\n",
     )
-    assert dlx("diagram", file, "--vhost", "c") == (2, "", "--vhost: the file has no vhost 'c'\n")
+    assert dlx("diagram", file, "--vhost", "c") == (
+        2,
+        "",
+        "--vhost: definitions.json has no vhost 'c'\n",
+    )
 
 
 def test_diagram_speaks_mermaid_or_dot(dlx, write):
@@ -278,3 +360,70 @@ def test_diagram_knows_no_other_language(dlx, write):
 
     assert status == 2
     assert "svg" in err
+
+
+SKIPPED = {
+    "exchanges": [
+        {"name": "orders", "type": "topic"},
+        {"name": "later", "type": "x-delayed-message"},
+    ],
+    "queues": [{"name": "audit"}, {"name": "log", "type": "stream"}],
+    "bindings": [
+        {"source": "orders", "destination": "audit", "routing_key": "order.#"},
+        {"source": "orders", "destination": "log", "routing_key": "#"},
+        {
+            "source": "orders",
+            "destination": "later",
+            "destination_type": "exchange",
+            "routing_key": "#.later",
+        },
+        {"source": "later", "destination": "audit", "routing_key": "x"},
+    ],
+}
+
+
+def test_route_marks_what_is_skipped_and_names_the_queues_that_rabbitmq_would_reach(dlx, write):
+    status, out, err = dlx("route", write(SKIPPED), "orders", "order.later")
+
+    hops, queues = out.splitlines()[:3], out.splitlines()[3:]
+    assert status == 0
+    assert sum("(skipped: " in hop for hop in hops) == 2
+    assert queues == ["queues: audit", "skipped, and reached in RabbitMQ: log"]
+    assert [line.split(": ")[2] for line in err.splitlines()] == ["exchanges[1].type", "queues[1]"]
+
+
+def test_a_message_for_a_skipped_queue_alone_is_not_silently_dropped(dlx, write):
+    _, out, _ = dlx("route", write(SKIPPED), "orders", "invoice")
+
+    assert out.splitlines()[1:] == [
+        "no queue: dropped, or returned if mandatory",
+        "skipped, and reached in RabbitMQ: log",
+    ]
+
+
+def test_route_from_a_skipped_exchange_is_refused(dlx, write):
+    status, out, err = dlx("route", write(SKIPPED), "later", "x")
+
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith("EXCHANGE: exchange 'later' of definitions.json is")
+
+
+@pytest.mark.parametrize(("picture", "grey"), [("mermaid", ":::skipped"), ("dot", "style=dashed")])
+def test_diagram_draws_what_is_skipped_in_grey(dlx, write, picture, grey):
+    status, out, err = dlx("diagram", write(SKIPPED), "--format", picture)
+
+    nodes = [line for line in out.splitlines() if "later" in line or '"log' in line]
+    assert status == 0
+    assert all(grey in line for line in nodes if "skipped" in line)
+    assert sum("skipped" in line and grey in line for line in nodes) == 2
+    assert "x-delayed-message exchange" in out
+    assert "queues[1]" in err
+
+
+def test_a_command_names_a_few_skipped_items_and_the_number_of_the_others(dlx, write):
+    arguments = {f"x-mine-{number}": 1 for number in range(15)}
+
+    _, _, err = dlx("diagram", write({"queues": [{"name": "q", "arguments": arguments}]}))
+
+    assert len(err.splitlines()) == 11
+    assert "5 more; `dlx check definitions.json` lists them" in err

@@ -89,7 +89,7 @@ def test_unsupported_items_are_skipped_with_their_bindings():
         Problem("definitions.policies[0].definition.ha-mode", "has no effect here"),
         Problem(
             "definitions.policies[0].definition.max-lenght",
-            "is not supported (did you mean 'max-length'?)",
+            "is not a known key of policies and has no effect (did you mean 'max-length'?)",
         ),
         Problem("definitions.shovels", "is not a known member"),
         Problem("definitions.bindings[0]", "the exchange 'later' is skipped"),
@@ -158,7 +158,10 @@ def test_a_policy_without_supported_keys_is_skipped():
     assert declarations == Definitions()
     assert problems == []
     assert skipped == [
-        Problem("definitions.policies[0].definition.novel-key", "is not supported"),
+        Problem(
+            "definitions.policies[0].definition.novel-key",
+            "is not a known key of policies and has no effect",
+        ),
         Problem("definitions.policies[0]", "none of its keys is supported"),
     ]
 

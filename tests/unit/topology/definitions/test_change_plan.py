@@ -48,4 +48,6 @@ def test_every_effect_is_listed():
         ),
         Change("create", "queue", "r"),
         Change("create", "binding", "'x' -> queue 'q' with 'b'"),
+        Change("absent", "permission", "ann", "not in the document, and stays"),
+        Change("absent", "binding", "'x' -> queue 'q' with 'a'", "not in the document, and stays"),
     ]

@@ -21,7 +21,9 @@ def test_the_export_of_a_whole_cluster_loads_unchanged():
         Problem("queues[1]", "queue type 'stream' is not supported"),
         Problem("queues[2]", "name 'amq.gen-1' is reserved for the broker"),
         Problem("policies[0].definition.ha-mode", "has no effect here"),
-        Problem("policies[0].definition.novel-key", "is not supported"),
+        Problem(
+            "policies[0].definition.novel-key", "is not a known key of policies and has no effect"
+        ),
         Problem("parameters[1]", "'shovel' parameters are not supported"),
         Problem("parameters[2]", "'vhost-limits' parameters are not supported"),
         Problem("topic_permissions[0]", "topic permissions are not supported"),

@@ -39,7 +39,9 @@ def test_a_policy_of_which_nothing_is_modelled_is_skipped():
 
     assert found.vhosts["/"] == Definitions()
     assert found.skipped == (
-        Problem("policies[0].definition.novel-key", "is not supported"),
+        Problem(
+            "policies[0].definition.novel-key", "is not a known key of policies and has no effect"
+        ),
         Problem("policies[0]", "none of its keys is supported"),
     )
 
