@@ -8,6 +8,9 @@ MAX_CANDIDATES = 500
 MAX_HINTS = 100
 """Limits, since comparing is slow: a document may have thousands of names and mistakes."""
 
+MAX_SHOWN = 5
+"""How many known names are shown if none is similar."""
+
 _LENGTHS_APART = 3
 _LIKENESS = 0.7
 _LIKENESS_OF_SHORT = 0.6
@@ -18,6 +21,19 @@ _SHORT = 3
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean 'orders'?)`, to append to a message; empty if no name is similar."""
     return _hint(name, tuple(known))
+
+
+def did_you_mean_or_known(name: str, known: Iterable[str]) -> str:
+    """As `did_you_mean`; without a similar name, ` (there are 'a', 'b')`, the first known names."""
+    names = tuple(known)
+    hint = did_you_mean(name, names)
+    if hint:
+        return hint
+    if not names:
+        return " (there are none)"
+    shown = ", ".join(map(repr, names[:MAX_SHOWN]))
+    more = ", ..." if len(names) > MAX_SHOWN else ""
+    return f" (there {'is' if len(names) == 1 else 'are'} {shown}{more})"
 
 
 class Hints:

@@ -20,6 +20,15 @@ MAX_SUMMARY_CHARACTERS: Final = 1_000
 """Longer than any summary: none is cut off."""
 
 
+_TYPES: Final = {
+    "int range": "a whole number",
+    "float range": "a number",
+    "int": "a whole number",
+    "float": "a number",
+}
+"""A type as typer calls it -> what to call it."""
+
+
 class CommandGroup(TyperGroup):
     """A group whose help has one section per panel, in the order of its commands."""
 
@@ -66,6 +75,8 @@ def usage_line(error: TyperException, command: str) -> str:
     text = " ".join(problem.format_message().split()).rstrip(".")
     if getattr(problem, "possibilities", None):
         text = f"{problem.message}{did_you_mean(problem.option_name, problem.possibilities)}"
+    for typed, words in _TYPES.items():
+        text = text.replace(f"is not a valid {typed}", f"is not {words}")
     context = getattr(problem, "ctx", None)
     path = f"{PROGRAM} {command}" if context is None else context.command_path
     return f"{path}: {text[:1].lower()}{text[1:]}; see `{path} --help`"

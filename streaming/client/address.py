@@ -10,7 +10,7 @@ import msgspec
 
 from streaming.client.errors import ClientError
 from streaming.protocol.addressing import DEFAULT_OUTBOUND, JobAddress, alive_topic, outbound_topic
-from topology.suggestions import did_you_mean
+from topology.suggestions import did_you_mean_or_known
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
@@ -121,7 +121,7 @@ def address_of(
 
     for table, name, known in (("vhosts", vhost, config.vhosts), ("users", user, config.users)):
         if name not in known:
-            hint = did_you_mean(name, sorted(known))
+            hint = did_you_mean_or_known(name, sorted(known))
             raise ClientError(f"{table}: the job's configuration has no {name!r}{hint}")
     job = job_address(config, vhost, user)
     properties = librdkafka_properties(config.kafka, os.environ if environ is None else environ)

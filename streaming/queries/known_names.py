@@ -5,7 +5,7 @@ from typing import Literal
 from streaming.queries.clients import known_channels
 from streaming.queries.declared import declared
 from streaming.queries.duckdb_tables import QueryError, Tables
-from topology.suggestions import did_you_mean
+from topology.suggestions import did_you_mean_or_known
 
 Noun = Literal[
     "vhost", "queue", "exchange", "policy", "operator policy", "user", "channel", "connection"
@@ -71,4 +71,4 @@ def check_name(noun: str, name: str, known: list[str], place: str = "") -> None:
         QueryError: it is unknown; the text says which known name is most similar.
     """
     if name not in known:
-        raise QueryError(f"there is no {noun} {name!r}{place}{did_you_mean(name, known)}")
+        raise QueryError(f"there is no {noun} {name!r}{place}{did_you_mean_or_known(name, known)}")

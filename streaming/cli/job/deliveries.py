@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -27,6 +28,7 @@ from topology.suggestions import did_you_mean
 if TYPE_CHECKING:
     from streaming.client import Connection, Delivery
 
+_MESSAGE_ID = re.compile(r"[0-9]{1,18}/[0-9]{1,18}/[0-9]{1,18}")
 _DELIVERY_ID = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}|.+/[0-9]{1,18}", re.DOTALL)
 
 MAX_VARIABLE_BYTES = 100_000
@@ -55,6 +57,12 @@ Multiple = Annotated[
 ]
 
 
+def _message_id(value: str | None) -> str | None:
+    if value is not None and not _MESSAGE_ID.fullmatch(value):
+        raise typer.BadParameter(f"expected a message id, such as 1/0/42, got {value!r}")
+    return value
+
+
 @listing
 def get(
     queue: QueueName,
@@ -65,6 +73,7 @@ def get(
         typer.Option(
             "--message",
             metavar="ID",
+            callback=_message_id,
             help="Get this message, wherever it is in the queue; the id is one of those that `dlx "
             "queues peek` and `dlx dead-letters list` show.",
         ),
@@ -130,9 +139,10 @@ def ack(
     Exit status: 1 if one is no longer unacked on the channel.
     """
     _check_ids(deliveries)
+    file = options.find_config(config)
     command = {"op": "ack", "refs": deliveries, "multiple": multiple}
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
-        _check_channel(connection, channel)
+    with options.connect(file, user, vhost, timeout, require_job=require_job) as connection:
+        _check_channel(connection, channel, file)
         return _report(deliveries, channel, connection.request(command, channel))
 
 
@@ -155,9 +165,10 @@ def reject(
     Exit status: 1 if one is no longer unacked on the channel.
     """
     _check_ids(deliveries)
+    file = options.find_config(config)
     command = {"op": "nack", "refs": deliveries, "requeue": requeue, "multiple": multiple}
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
-        _check_channel(connection, channel)
+    with options.connect(file, user, vhost, timeout, require_job=require_job) as connection:
+        _check_channel(connection, channel, file)
         return _report(deliveries, channel, connection.request(command, channel))
 
 
@@ -168,18 +179,27 @@ def _check_ids(deliveries: list[str]) -> None:
             raise typer.BadParameter(what, param_hint="DELIVERY")
 
 
-def _check_channel(connection: "Connection", channel: str) -> None:
+def _check_channel(connection: "Connection", channel: str, config: Path) -> None:
     """Refuse a channel that is not open; nothing can be unacked there.
 
     Raises:
         DlxError: it is not open.
     """
     if not connection.request({"op": "renew"}, channel)["open"]:
-        hint = did_you_mean(channel, [options.DEFAULT_CHANNEL])
+        hint = did_you_mean(channel, [options.DEFAULT_CHANNEL, *_open_channels(config)])
         raise DlxError(
             f"--channel: channel {channel!r} is not open{hint}: its name is misspelt, or its lease "
-            "has ended and its messages are in their queues again"
+            "has ended and its messages are in their queues again; see `dlx channels list`"
         )
+
+
+def _open_channels(config: Path) -> list[str]:
+    """The names of the open channels, as far as the tables can be read here."""
+    with suppress(DlxError, ModuleNotFoundError), options.open_tables(None, config) as tables:
+        from streaming.queries.clients import list_channels
+
+        return [channel["name"] for channel in list_channels(tables)]
+    return []
 
 
 def _report(deliveries: list[str], channel: str, answer: dict[str, Any]) -> int:

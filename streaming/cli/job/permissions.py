@@ -10,7 +10,7 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import ConfigFile, find_config
 from streaming.cli.refusals import live_definitions
 from topology.errors import DlxError
-from topology.suggestions import did_you_mean
+from topology.suggestions import did_you_mean_or_known
 
 app = typer.Typer(
     name="permissions",
@@ -64,7 +64,7 @@ def clear(
         if document and who not in users:
             raise DlxError(
                 f"404 NOT_FOUND - user {who!r} has no permissions in vhost {vhost!r}"
-                f"{did_you_mean(who, users) or ': `dlx permissions list` shows whose are set'}"
+                f"{did_you_mean_or_known(who, users)}"
             )
         connection.channel().clear_permissions(who)
     print(f"permissions of user {who!r} are removed from vhost {vhost!r}")
@@ -76,5 +76,5 @@ def _check_user(file: Path, who: str) -> None:
 
     users = read_config(file).users
     if who not in users:
-        hint = did_you_mean(who, sorted(users)) or f": it has {', '.join(map(repr, sorted(users)))}"
+        hint = did_you_mean_or_known(who, sorted(users))
         raise DlxError(f"{file}: users: there is no user {who!r}{hint}")

@@ -11,7 +11,7 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import ConfigFile
 from streaming.cli.refusals import live_definitions
 from topology.errors import DlxError
-from topology.suggestions import did_you_mean
+from topology.suggestions import did_you_mean, did_you_mean_or_known
 
 app = typer.Typer(
     name="policies",
@@ -96,7 +96,7 @@ def clear(
         if document and name not in names:
             raise DlxError(
                 f"404 NOT_FOUND - no {kind} {name!r} in vhost {vhost!r}"
-                f"{did_you_mean(name, names) or ': `dlx policies list` shows what there is'}"
+                f"{did_you_mean_or_known(name, names)}"
             )
         connection.channel().clear_policy(name, operator=operator)
     print(f"{kind} {name!r} is removed from vhost {vhost!r}")

@@ -15,6 +15,9 @@ from streaming.cli.topology import parse_headers
 if TYPE_CHECKING:
     from streaming.client import Connection
 
+MAX_DIGITS = 19
+"""Python refuses to read thousands of digits."""
+
 
 def publish(
     body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Default: stdin.")] = None,
@@ -128,19 +131,21 @@ def parse_properties(given: list[str]) -> dict[str, Any]:
     """Read `NAME=VALUE` options as AMQP properties; `priority` and the like are numbers.
 
     Raises:
-        typer.BadParameter: an option has no `=`, or a number is invalid.
+        typer.BadParameter: an option has no `=`, a name is unknown, or a value is invalid.
     """
-    from streaming.protocol.amqp_properties import WHOLE_PROPERTIES
+    from streaming.protocol.amqp_properties import WHOLE_PROPERTIES, property_fault
 
     found: dict[str, Any] = {}
     for option in given:
         name, equals, text = option.partition("=")
         if not name or not equals:
-            raise typer.BadParameter(
-                f"expected NAME=VALUE, got {option!r}", param_hint="--property"
-            )
+            what = f"expected NAME=VALUE, such as expiration=5000, got {option!r}"
+            raise typer.BadParameter(what, param_hint="--property")
         name = name.replace("-", "_")
-        if name in WHOLE_PROPERTIES and not text.isdigit():
-            raise typer.BadParameter(f"{name}: must be a number", param_hint="--property")
-        found[name] = int(text) if name in WHOLE_PROPERTIES else text
+        is_whole = name in WHOLE_PROPERTIES and text.isascii() and text.isdigit()
+        value = int(text) if is_whole and len(text) <= MAX_DIGITS else text
+        fault = property_fault(name, value)
+        if fault is not None:
+            raise typer.BadParameter(f"{name}={text}: {fault.words}", param_hint="--property")
+        found[name] = value
     return found
