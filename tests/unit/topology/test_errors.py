@@ -2,6 +2,8 @@
 
 import pickle
 
+import pytest
+
 from topology.errors import InvalidTopologyError, Problem, UnsupportedPatternError
 from topology.refusals import (
     Refusal,
@@ -11,7 +13,13 @@ from topology.refusals import (
     precondition_failed,
     resource_locked,
 )
-from topology.suggestions import MAX_CANDIDATES, MAX_HINTS, Hints, did_you_mean
+from topology.suggestions import (
+    MAX_CANDIDATES,
+    MAX_HINTS,
+    Hints,
+    did_you_mean,
+    did_you_mean_or_known,
+)
 
 PROBLEMS = [Problem("queues[0].name", "is missing"), Problem("document", "is not JSON")]
 
@@ -73,3 +81,17 @@ def test_only_the_first_of_many_unknown_names_get_a_hint():
         hints.hint("queue", f"unlike {number}")
     assert hints.hint("queue", "wrok") == " (did you mean 'work'?)"
     assert hints.hint("queue", "workk") == ""
+
+
+@pytest.mark.parametrize(
+    ("known", "hint"),
+    [
+        ((), " (there are none)"),
+        (("other",), " (there is 'other')"),
+        (("first", "other"), " (there are 'first', 'other')"),
+        (("orders", "first"), " (did you mean 'orders'?)"),
+        (tuple("abcdef"), " (there are 'a', 'b', 'c', 'd', 'e', ...)"),
+    ],
+)
+def test_without_a_similar_name_the_known_ones_are_listed(known, hint):
+    assert did_you_mean_or_known("ordrs", known) == hint
