@@ -67,6 +67,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "dead-letters": "tables.dead_letters:app",
         "balance": "tables.balance:balance",
         "tables": "tables.maintenance:app",
+        "query": "tables.query:query",
         "sql": "tables.sql:sql",
     },
     "Develop dlx": {

@@ -52,12 +52,14 @@ class Column(NamedTuple):
             printed even if all its values are equal.
         short: a shorter title, and another name that `--columns` and `--sort` accept.
         kind: `free` may be cut; an `instant` is printed at its time, an `age` as a distance.
+        always: print it even if all its values are equal.
     """
 
     name: str
     rank: int = 5
     short: str = ""
     kind: Literal["plain", "free", "instant", "age"] = "plain"
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ def _print_table(
         return notes
     same: list[str] = []
     if view.columns is None:
-        columns = [one for one in columns if one.rank < WIDE_ONLY]
+        columns = [one for one in columns if one.rank != WIDE_ONLY]
         columns, same = _without_constants(columns, texts, len(rows))
     drawn = _fit(columns, texts, width, may_drop=view.columns is None)
     _print_lines(drawn, rows)
@@ -275,7 +277,7 @@ def _without_constants(
     for column in columns:
         first = texts[column.name][0]
         constant = rows > 1 and len(set(texts[column.name])) == 1 and _width(first) <= MIN_FREE * 2
-        if column.rank and (constant or (rows == 1 and first == "-")):
+        if column.rank and not column.always and (constant or (rows == 1 and first == "-")):
             if first not in {"-", "0", "false"}:
                 same.append(f"{column.name} {first}")
         else:

@@ -150,7 +150,10 @@ def read_iso(text: str) -> datetime:
 def short_times(texts: list[str | None], now: datetime) -> list[str]:
     """Write instants for a column: without the day if all are of today."""
     here = zone()
-    instants = [None if text is None else read_iso(text).astimezone(here) for text in texts]
+    try:
+        instants = [None if text is None else read_iso(text).astimezone(here) for text in texts]
+    except OverflowError:  # the end of time, in another zone
+        return ["-" if text is None else text for text in texts]
     today = now.astimezone(here)
     days = {instant.date() for instant in instants if instant is not None}
     if days <= {today.date()}:

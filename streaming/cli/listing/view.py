@@ -44,17 +44,23 @@ _WIDE: Final = Annotated[
 ]
 _OPTIONS: Final = {"output": _OUTPUT, "as_json": _JSON, "columns": _COLUMNS}
 _MORE: Final = {"sort": _SORT, "wide": _WIDE}
+_EVERY: Final = {**_OPTIONS, **_MORE}
 _DEFAULTS: Final = {"as_json": False, "wide": False}
 
 
 def listing(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options of a listing; it receives them as its parameter `view`."""
-    return _with_options(command, {**_OPTIONS, **_MORE})
+    return _with_options(command, _EVERY)
 
 
 def record(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command that shows one thing `-o`, `--json` and `--columns`, as `view`."""
     return _with_options(command, _OPTIONS)
+
+
+def printed(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command whose columns are not known before `-o`, `--json` and `--wide`, as `view`."""
+    return _with_options(command, {name: _EVERY[name] for name in ("output", "as_json", "wide")})
 
 
 def _with_options(command: Callable[..., int], options: dict[str, Any]) -> Callable[..., int]:
@@ -87,7 +93,7 @@ def _with_options(command: Callable[..., int], options: dict[str, Any]) -> Calla
 def _view(
     output: Output | None,
     as_json: bool,
-    columns: str | None,
+    columns: str | None = None,
     sort: str | None = None,
     wide: bool = False,
 ) -> View:

@@ -1,0 +1,161 @@
+"""Ask the tables in DuckDB's SQL: each Delta table is a view of its name; nothing is written."""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import duckdb
+
+from streaming.ledger.schema.views import QUEUED_MESSAGES, create_views
+from streaming.queries.duckdb_tables import QueryError, Tables, one_line
+from streaming.queries.message_attributes import as_json
+from streaming.queries.table_info import NAMES
+from topology.suggestions import did_you_mean
+
+VIEWS: Final = (*NAMES, QUEUED_MESSAGES)
+"""The views, in the order of a listing."""
+
+_READING: Final = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "MULTI"})
+_SHOWS_ALL: Final = re.compile(r"\b(?:show|information_schema|duckdb_\w+|pragma)\b", re.IGNORECASE)
+_EXPLAIN: Final = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^)]*\)\s*)?", re.IGNORECASE)
+_UNKNOWN_TABLE: Final = re.compile(r"Table with name (?P<name>\S+) does not exist")
+_RESERVED: Final = re.compile(r'(?<![\w".])(at|offset)(?![\w"])', re.IGNORECASE)
+
+
+class Answer(NamedTuple):
+    """The answer of one statement.
+
+    Attributes:
+        instants: the columns that hold instants.
+        rows: plain values by column; instants in ISO 8601, bytes as typed JSON.
+    """
+
+    columns: list[str]
+    instants: frozenset[str]
+    rows: list[dict[str, Any]]
+
+
+def create_all_views(tables: Tables, sql: str | None = None) -> list[str]:
+    """Create the views of the tables that exist.
+
+    Args:
+        sql: create only the views that this text names, if it names any.
+
+    Returns:
+        The names of the views.
+
+    Raises:
+        QueryError: there are no tables.
+    """
+    words = set(re.findall(r"\w+", sql.lower())) if sql and not _SHOWS_ALL.search(sql) else set()
+    named = [name for name in VIEWS if name in words] or list(VIEWS)
+    wanted = set(named)
+    if QUEUED_MESSAGES in wanted:
+        wanted |= {"queue_contents", "messages"}
+    existing: list[str] = [name for name in NAMES if name in wanted and tables.has(name)]
+    if not existing:
+        tables.table(next(name for name in NAMES if name in wanted))
+    for name in existing:
+        tables.view(name)
+    if QUEUED_MESSAGES in wanted:
+        tables.drop(QUEUED_MESSAGES)
+        for statement in create_views(existing):
+            tables.connection.execute(statement)
+            existing.append(QUEUED_MESSAGES)
+    return existing
+
+
+def ask(tables: Tables, sql: str) -> Iterator[Answer]:
+    """Run statements that only read, and yield the answer of each.
+
+    Raises:
+        QueryError: a statement has a mistake, or would write.
+    """
+    try:
+        statements = tables.connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(_said(sql, error)) from None
+    for statement in statements:
+        _refuse_writing(tables, statement.type.name, statement.query)
+    for statement in statements:
+        try:
+            cursor = tables.connection.execute(statement)
+            described = cursor.description
+            values = cursor.fetchall() if described else []
+        except duckdb.Error as error:
+            raise QueryError(_said(sql, error)) from None
+        if statement.type.name == "SET" or not described:
+            continue
+        columns = _distinct(str(column[0]) for column in described)
+        types = [str(column[1]) for column in described]
+        instants = {name for name, kind in zip(columns, types, strict=True) if "TIME ZONE" in kind}
+        rows = [dict(zip(columns, map(plain, row), strict=True)) for row in values]
+        yield Answer(columns, frozenset(instants), rows)
+
+
+def _refuse_writing(tables: Tables, kind: str, sql: str) -> None:
+    """Refuse every statement that does more than read, inside EXPLAIN ANALYZE too."""
+    if kind == "EXPLAIN":
+        explained = sql[_EXPLAIN.match(sql).end() :]  # type: ignore[union-attr]
+        for statement in tables.connection.extract_statements(explained):
+            _refuse_writing(tables, statement.type.name, statement.query)
+    if kind not in _READING:
+        raise QueryError(
+            f"{kind} is refused: the tables are only read here, with SELECT, FROM, WITH, DESCRIBE, "
+            "SUMMARIZE, SHOW and EXPLAIN; to write a file, redirect -o csv or -o json"
+        )
+
+
+def _said(sql: str, error: Exception) -> str:
+    unknown = _UNKNOWN_TABLE.search(str(error))
+    if isinstance(error, duckdb.CatalogException) and unknown is not None:
+        name = unknown["name"]
+        return f"there is no view {name!r}{did_you_mean(name, VIEWS)}: {', '.join(VIEWS)}"
+    hint = ""
+    found = _RESERVED.search(sql)
+    if isinstance(error, duckdb.ParserException) and found is not None:
+        word = found[0]
+        hint = f'; {word} is a reserved word of DuckDB: write the column as "{word}"'
+    return f"{one_line(error)}{hint}"
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names of columns; a repeated one gets a number."""
+    found: list[str] = []
+    for name in names:
+        number, one = 1, name
+        while one in found:
+            one = f"{name}_{number}"
+            number += 1
+        found.append(one)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value of DuckDB as JSON has it."""
+    match value:
+        case datetime():
+            instant = value.astimezone(UTC) if value.tzinfo else value
+            text = instant.isoformat(timespec="milliseconds" if _is_whole(instant) else "auto")
+            return text.removesuffix("+00:00") + "Z" if value.tzinfo else text
+        case bytes() | bytearray() | memoryview():
+            return as_json(bytes(value))
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case float() if not isfinite(value):
+            return str(value)
+        case dict():
+            return {str(key): plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case date() | time() | timedelta() | UUID():
+            return str(value)
+    return value
+
+
+def _is_whole(instant: datetime) -> bool:
+    return instant.microsecond % 1000 == 0
