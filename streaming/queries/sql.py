@@ -92,7 +92,11 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
             continue
         columns = _distinct(str(column[0]) for column in described)
         types = [str(column[1]) for column in described]
-        instants = {name for name, kind in zip(columns, types, strict=True) if "TIME ZONE" in kind}
+        instants = {
+            name
+            for name, kind in zip(columns, types, strict=True)
+            if kind == "TIMESTAMP WITH TIME ZONE"
+        }
         rows = [dict(zip(columns, map(plain, row), strict=True)) for row in values]
         yield Answer(columns, frozenset(instants), rows)
 

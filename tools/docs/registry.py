@@ -18,6 +18,8 @@ SHOP: Final = "tests/unit/docs/test_shop_sessions.py"
 JOB: Final = "tests/e2e/test_documentation.py"
 FIRST_JOB: Final = "tests/e2e/test_first_job.py"
 COOKBOOK: Final = "tests/spark/test_sql_cookbook.py"
+OF_SHOP: Final = (SHOP, COOKBOOK)
+"""The tests of the pages whose sessions ask the tables of the shop."""
 
 PLACE: Final = {
     "README.md": JOB,

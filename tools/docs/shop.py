@@ -1,4 +1,4 @@
-"""The tables that docs/dead-letters.md asks: those of the small shop of the unit tests."""
+"""The tables that docs/dead-letters.md and docs/sql.md ask: the small shop of the unit tests."""
 
 import tempfile
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from streaming.contents.updater import ContentsUpdater
 from tests.unit.queries.shop import a_shop
 from tools.docs.markdown import all_blocks, replace
-from tools.docs.registry import PLACE, SHOP
+from tools.docs.registry import OF_SHOP, PLACE
 from tools.docs.sessions import Sessions, is_pure
 
 
@@ -28,7 +28,11 @@ def renew() -> list[str]:
     changed = []
     with sessions() as shell:
         for block in reversed(all_blocks()):
-            if PLACE.get(block.page) != SHOP or block.language != "console" or is_pure(block.text):
+            if (
+                PLACE.get(block.page) not in OF_SHOP
+                or block.language != "console"
+                or is_pure(block.text)
+            ):
                 continue
             text = shell.renewed(block.text)
             if text != block.text:

@@ -25,7 +25,7 @@ import typer
 
 from streaming.cli.listing.times import is_near, relative, short_times, zone_name
 from streaming.cli.listing.view import View
-from streaming.cli.output import compact, print_json, printable
+from streaming.cli.output import compact, print_json, printable, printable_lines
 from topology.suggestions import did_you_mean
 
 Row = dict[str, Any]
@@ -190,7 +190,8 @@ def _print_csv(listing: Listing, rows: Sequence[Row], view: View) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
-        writer.writerow([_plain(row.get(name)) for name in names])
+        cells = [_plain(row.get(name)) for name in names]
+        writer.writerow(map(printable_lines, cells) if sys.stdout.isatty() else cells)
 
 
 def _plain(value: object) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 from streaming.demo.order_process import order
 from streaming.ledger.schema.schemas import TABLES
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.sql import ask, create_all_views, plain
 from tools.docs import shop
 from tools.docs.markdown import all_blocks
 
@@ -35,9 +37,22 @@ def in_duckdb():
             duckdb.unregister(name)
 
 
+@pytest.fixture(scope="module")
+def tables():
+    """The tables, as `dlx query` opens them."""
+    with shop.sessions() as shell:
+        opened = Tables(str(shell.folder / "tables"))
+        yield opened
+        opened.close()
+
+
 @pytest.mark.parametrize("sql", QUESTIONS)
-def test_a_question_can_be_asked(in_duckdb, sql):
-    assert in_duckdb.execute(sql).fetchall() is not None
+def test_dlx_query_gives_the_answer_of_the_pages_python(in_duckdb, tables, sql):
+    create_all_views(tables, sql)
+    [answer] = ask(tables, sql)
+
+    found = [[plain(value) for value in row] for row in in_duckdb.execute(sql).fetchall()]
+    assert [list(row.values()) for row in answer.rows] == found
 
 
 def test_the_headers_that_the_questions_name_are_those_of_the_demo():

@@ -1,15 +1,15 @@
-"""The sessions of docs/dead-letters.md, run on the tables of the shop."""
+"""The sessions of docs/dead-letters.md and docs/sql.md, run on the tables of the shop."""
 
 import pytest
 
 from tools.docs import shop
 from tools.docs.markdown import all_blocks
-from tools.docs.registry import PLACE, SHOP
+from tools.docs.registry import OF_SHOP, PLACE
 
 BLOCKS = [
     pytest.param(block, id=str(block))
     for block in all_blocks()
-    if PLACE.get(block.page) == SHOP and block.language == "console"
+    if PLACE.get(block.page) in OF_SHOP and block.language == "console"
 ]
 
 
