@@ -11,7 +11,7 @@ from tests.fixtures.wheel import wheel_environment
 
 __all__ = ["wheel_environment"]
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 DEFINITIONS = str(CHECKOUT / "examples/shop/definitions.json")
 SCENARIO = str(CHECKOUT / "examples/retry.json")
 MAX_BYTES = 60_000_000
