@@ -21,6 +21,7 @@ from streaming.client.errors import (
     ChannelClosedError,
     ClientError,
     CommandInvalidError,
+    ConfirmTimeoutError,
     ConnectionClosedError,
     FlowStoppedError,
     KafkaUnreachableError,
@@ -36,7 +37,7 @@ from streaming.client.errors import (
     UnroutableError,
     UnsupportedError,
 )
-from streaming.client.messages import Death, Delivery, Returned
+from streaming.client.messages import Death, Delivery, Properties, Returned
 from streaming.client.publisher import Message, Publisher
 from streaming.client.transaction import Transaction
 from streaming.client.worker import QueueConsumer, consumer, run
@@ -50,6 +51,7 @@ __all__ = [
     "ChannelClosedError",
     "ClientError",
     "CommandInvalidError",
+    "ConfirmTimeoutError",
     "Connection",
     "ConnectionClosedError",
     "Consumer",
@@ -65,6 +67,7 @@ __all__ = [
     "NotAllowedError",
     "NotFoundError",
     "PreconditionFailedError",
+    "Properties",
     "Publisher",
     "QuarantinedError",
     "QueueConsumer",

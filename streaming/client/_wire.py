@@ -16,6 +16,7 @@ from streaming.client.messages import (
     Body,
     Delivery,
     KafkaHeaders,
+    Properties,
     ReceivedMessage,
     Returned,
     Settled,
@@ -93,7 +94,7 @@ def publish_record(
     channel: str,
     exchange: str,
     routing_key: str,
-    properties: Mapping[str, Any] | None,
+    properties: Properties | None,
     headers: Mapping[str, Any] | None,
     flags: str,
     kafka_headers: Iterable[Header],
@@ -117,16 +118,24 @@ def publish_record(
             None if headers is None else _table_bytes(table_to_json(headers)),
             flags,
         )
-    except (MalformedRecordError, ValueError, TypeError) as error:
+    except (MalformedRecordError, ValueError, TypeError, AttributeError) as error:
         what = error.detail if isinstance(error, MalformedRecordError) else str(error)
         raise ClientError(f"the message cannot be published: {what}") from error
-    theirs = list(kafka_headers)
-    for name, _value in theirs:
-        if name.startswith(wire.OURS):
-            raise ClientError(
-                f"kafka_headers: {name!r} begins with {wire.OURS!r}, which is reserved"
-            )
+    theirs = _kafka_headers(kafka_headers)
     return Record(_body(body), [*ours, *theirs], record_key)
+
+
+def _kafka_headers(given: Iterable[Header]) -> list[Header]:
+    try:
+        pairs = [(name, value) for name, value in given]
+        ours = [name for name, _value in pairs if name.startswith(wire.OURS)]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ClientError(f"kafka_headers: expected pairs of name and bytes: {error}") from error
+    if ours:
+        raise ClientError(
+            f"kafka_headers: {ours[0]!r} begins with {wire.OURS!r}, which is reserved"
+        )
+    return pairs
 
 
 def check_size(record: Record, max_body_bytes: int, max_header_bytes: int) -> None:

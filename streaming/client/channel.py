@@ -137,9 +137,7 @@ class Channel:
         deliveries = self._deliveries.begin_get(label)
         members: dict[str, Any] = {"count": count, "auto_ack": auto_ack, "as": label}
         if message is not None:
-            members["message"] = (
-                message if isinstance(message, str) else "/".join(map(str, message))
-            )
+            members["message"] = _text_of(message)
         try:
             self._request("get", queue=queue, lease_ms=self._lease.lease_ms, **members)
         except _UNANSWERED:
@@ -576,3 +574,12 @@ class Channel:
         self._lease.end()
         self._closed_by = error
         self._deliveries.end_all(error)
+
+
+def _text_of(message: object) -> str:
+    """The identity of a message as commands have it."""
+    if isinstance(message, str):
+        return message
+    if isinstance(message, tuple | list):
+        return "/".join(map(str, message))
+    raise ClientError(f'message must be text such as "1/0/42", or an origin, not {message!r:.100}')

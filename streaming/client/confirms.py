@@ -13,7 +13,12 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from itertools import takewhile
 
-from streaming.client.errors import ClientError, QuarantinedError, UnroutableError
+from streaming.client.errors import (
+    ClientError,
+    ConfirmTimeoutError,
+    QuarantinedError,
+    UnroutableError,
+)
 from streaming.client.messages import Returned
 
 Place = tuple[int, int]
@@ -49,14 +54,34 @@ class Confirm(Future[None]):
                 self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait as `Future.result`; inside the block of its transaction raise at once."""
+        """Wait as `Future.result`; inside the block of its transaction raise at once.
+
+        Raises:
+            ConfirmTimeoutError: not confirmed within `timeout` seconds.
+        """
         self.check()
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        except TimeoutError as error:
+            raise self._late(timeout) from error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait as `Future.exception`; inside the block of its transaction raise at once."""
+        """Wait as `Future.exception`; inside the block of its transaction raise at once.
+
+        Raises:
+            ConfirmTimeoutError: neither confirmed nor failed within `timeout` seconds.
+        """
         self.check()
-        return super().exception(timeout)
+        try:
+            return super().exception(timeout)
+        except TimeoutError as error:
+            raise self._late(timeout) from error
+
+    @staticmethod
+    def _late(timeout_s: float | None) -> ConfirmTimeoutError:
+        return ConfirmTimeoutError(
+            f"the message was not confirmed within {timeout_s:g} s; it may still be"
+        )
 
     def check(self) -> None:
         """Raise ClientError while the transaction is open."""

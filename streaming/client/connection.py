@@ -13,7 +13,7 @@ Rule 3: the reader thread never waits for the job, because only it reads the job
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from streaming.client._transport.discovery import find_address
 from streaming.client._transport.link import Link
@@ -63,6 +63,8 @@ class Connection:
         if isinstance(address, str):
             names = user or DEFAULT_USER, vhost or DEFAULT_VHOST
             self.address = find_address(address, *names, kafka or {}, timeout_s)
+        elif not isinstance(address, Address):
+            raise ClientError(f"address must be HOST:PORT or an Address, not {address!r:.100}")
         elif (user, vhost, kafka) == (None, None, None):
             self.address = address
         else:
@@ -141,6 +143,10 @@ class Connection:
             max_unconfirmed: `publish` waits while this many are unconfirmed.
         """
         self._link.check_open()
+        if on_flow not in get_args(OnFlow):
+            raise ClientError(f'on_flow must be "block" or "raise", not {on_flow!r}')
+        if max_unconfirmed < 1:
+            raise ClientError(f"max_unconfirmed must be at least 1, not {max_unconfirmed}")
         return Publisher(
             self._link,
             self._link.new_name("publisher"),

@@ -34,6 +34,10 @@ class NoJobError(ClientError):
     """No job is heard, and one was required; nothing was sent."""
 
 
+class ConfirmTimeoutError(NoAnswerError, TimeoutError):
+    """A publish was not confirmed within the time given to `result`; it may still be."""
+
+
 class ConnectionClosedError(ClientError):
     """The connection is closed."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
@@ -16,6 +16,40 @@ KafkaHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 Settled: TypeAlias = "ReceivedMessage | str | Iterable[ReceivedMessage | str]"
 """What a settlement can name: a delivery, its `delivery_id`, or several of them."""
+
+
+class Properties(TypedDict, total=False):
+    """AMQP's basic properties; all of them are optional.
+
+    Attributes:
+        content_type: MIME type of the body.
+        content_encoding: such as `gzip`.
+        delivery_mode: 2 is persistent; here every message is stored.
+        priority: from 0 to 255.
+        correlation_id: which request this answers.
+        reply_to: the queue for the answer.
+        expiration: a TTL in milliseconds, as text, such as `"60000"`.
+        message_id: the publisher's id of the message.
+        timestamp: seconds since 1970.
+        type: the kind of message.
+        user_id: the user who published it.
+        app_id: the program that published it.
+        cluster_id: not used.
+    """
+
+    content_type: str
+    content_encoding: str
+    delivery_mode: int
+    priority: int
+    correlation_id: str
+    reply_to: str
+    expiration: str
+    message_id: str
+    timestamp: int
+    type: str
+    user_id: str
+    app_id: str
+    cluster_id: str
 
 
 class Settler(Protocol):
@@ -73,7 +107,7 @@ class _Message(msgspec.Struct, kw_only=True):
     body: bytes
     exchange: str
     routing_key: str
-    properties: dict[str, Any]
+    properties: Properties
     headers: dict[str, Any]
     kafka_headers: KafkaHeaders = ()
     truncated: dict[str, int] = {}

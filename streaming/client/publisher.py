@@ -14,7 +14,7 @@ from streaming.client._transport.link import Link
 from streaming.client._wire import Inbound, check_size, publish_record, refusal_of, returned_of
 from streaming.client.confirms import Confirm, Confirms
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
-from streaming.client.messages import Body, Returned
+from streaming.client.messages import Body, Properties, Returned
 from streaming.protocol.record_headers import OFFSET, PARTITION
 
 OnFlow = Literal["block", "raise"]
@@ -30,7 +30,7 @@ class Message(NamedTuple):
     exchange: str
     routing_key: str
     body: Body
-    properties: Mapping[str, Any] | None = None
+    properties: Properties | None = None
     headers: Mapping[str, Any] | None = None
 
 
@@ -79,7 +79,7 @@ class Publisher:
         exchange: str,
         routing_key: str,
         body: Body,
-        properties: Mapping[str, Any] | None = None,
+        properties: Properties | None = None,
         headers: Mapping[str, Any] | None = None,
         *,
         mandatory: bool = False,

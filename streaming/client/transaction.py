@@ -28,7 +28,7 @@ from streaming.client._transport.sender import Sender, reason_of
 from streaming.client._wire import command_record, delivery_ids, json_bytes
 from streaming.client.confirms import Confirm
 from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
-from streaming.client.messages import Body, Settled
+from streaming.client.messages import Body, Properties, Settled
 from streaming.client.publisher import OnFlow, Publisher
 from streaming.protocol.defaults import REQUEUE
 from topology.values import table_to_json
@@ -91,7 +91,7 @@ class Transaction:
         exchange: str,
         routing_key: str,
         body: Body,
-        properties: Mapping[str, Any] | None = None,
+        properties: Properties | None = None,
         headers: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Future[None]:
@@ -156,7 +156,7 @@ class Steps:
     def publish(
         self,
         exchange: str,
-        properties: Mapping[str, Any] | None,
+        properties: Properties | None,
         headers: Mapping[str, Any] | None,
     ) -> None:
         """Add a publish that the client itself accepts."""
@@ -240,7 +240,7 @@ class Transactions:
             publisher.begin(sender, on_flow)
             steps = Steps()
             try:
-                sender.producer.begin_transaction()
+                self._begin(sender)
                 yield Transaction(self._link.address.vhost, publisher, sender, topic, steps)
                 steps.ended = True
                 self._check(steps, publisher.name)
@@ -296,6 +296,12 @@ class Transactions:
             self._link.close_sender(sender)
             raise self._unreachable(error) from error
         return sender
+
+    def _begin(self, sender: Sender) -> None:
+        try:
+            sender.producer.begin_transaction()
+        except KafkaException as error:
+            raise self._unreachable(error) from error
 
     def _commit(self, sender: Sender, publisher: TransactionPublisher) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,7 +13,7 @@ from streaming.cli.refusals import live_names, missing_name
 from streaming.cli.topology import parse_headers
 
 if TYPE_CHECKING:
-    from streaming.client import Connection
+    from streaming.client import Connection, Properties
 
 MAX_DIGITS = 19
 """Python refuses to read thousands of digits."""
@@ -64,7 +64,7 @@ def publish(
 
     if lines and body is not None:
         raise typer.BadParameter("reads stdin: omit BODY", param_hint="--lines")
-    amqp_properties = parse_properties(properties or [])
+    amqp_properties = cast("Properties", parse_properties(properties or []))
     headers = parse_headers(header) if header else None
     if not exchange and not routing_key and not (headers or {}).keys() & {"CC", "BCC"}:
         what = "the default exchange needs the name of a queue; or choose another with --exchange"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streaming.client._transport.sender import reason_of
+from streaming.client._transport.sender import kafka_client, reason_of
 from streaming.client.address import Address, address_from
 from streaming.client.errors import ClientError, KafkaUnreachableError
 from streaming.kafka_errors import KafkaErrors
@@ -104,12 +104,7 @@ def _consumer(bootstrap: str, kafka: Mapping[str, str], errors: KafkaErrors) -> 
         "error_cb": errors.note,
     }
     properties.pop("message.max.bytes", None)  # known to producers only
-    try:
-        return Consumer(properties)
-    except KafkaException as error:
-        raise ClientError(f"kafka: librdkafka refuses a property: {reason_of(error)}") from error
-    except (TypeError, ValueError) as error:
-        raise ClientError(f"kafka: a property is not valid: {error}") from error
+    return kafka_client(Consumer, properties)
 
 
 def _read(consumer: Consumer, topics: Iterable[str], timeout_s: float) -> list[_Found]:

@@ -16,6 +16,7 @@ from streaming.client._transport.discovery import unreachable
 from streaming.client._transport.dispatch import Dispatch
 from streaming.client._transport.liveness import Liveness
 from streaming.client._transport.outages import Outages
+from streaming.client._transport.sender import kafka_client
 from streaming.client._wire import Repeats, inbound
 from streaming.client.address import Address
 from streaming.client.errors import ClientError
@@ -70,7 +71,8 @@ class Reader:
         self._kafka_errors = KafkaErrors(outages.kafka_error)
         properties: dict[str, Any] = {**address.properties}
         del properties["message.max.bytes"]  # known to producers only
-        self._consumer = Consumer(
+        self._consumer = kafka_client(
+            Consumer,
             {
                 "reconnect.backoff.max.ms": 1000,
                 "fetch.wait.max.ms": 100,
@@ -81,7 +83,7 @@ class Reader:
                 "isolation.level": "read_committed",
                 "log_level": 0,
                 "error_cb": self._kafka_errors.note,
-            }
+            },
         )
         self._closing = threading.Event()
         try:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -12,6 +12,8 @@ from streaming.client._wire import Record
 from streaming.client.errors import ClientError, KafkaUnreachableError
 
 logger = logging.getLogger("dlx.client")
+
+T = TypeVar("T")
 
 DeliveryReport = Callable[[Any, Message], None]
 """Called with Kafka's error or None, and the record with its partition and offset."""
@@ -43,7 +45,8 @@ class Sender:
         self._timeout_s = timeout_s
         self._bootstrap = properties["bootstrap.servers"]
         self._max_bytes = properties.get("message.max.bytes", "")
-        self.producer = Producer(
+        self.producer = kafka_client(
+            Producer,
             {
                 "linger.ms": 5,
                 "enable.idempotence": True,
@@ -53,7 +56,7 @@ class Sender:
                 **overrides,
                 "log_level": 0,
                 "error_cb": lambda error: on_error(str(error.str())),
-            }
+            },
         )
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="dlx-client-sender", daemon=True)
@@ -94,6 +97,8 @@ class Sender:
                 self.producer.poll(POLL_S)
             except KafkaException as error:
                 raise ClientError(self._refusal(record, error)) from error
+            except (TypeError, ValueError) as error:
+                raise ClientError(f"kafka_headers or record_key: {error}") from error
             else:
                 return
 
@@ -115,6 +120,20 @@ class Sender:
     def _poll(self) -> None:
         while not self._closing.is_set():
             self.producer.poll(POLL_S)
+
+
+def kafka_client(kind: Callable[[dict[str, Any]], T], properties: dict[str, Any]) -> T:
+    """Create a client of librdkafka.
+
+    Raises:
+        ClientError: librdkafka does not know a property, or not its value.
+    """
+    try:
+        return kind(properties)
+    except KafkaException as error:
+        raise ClientError(f"kafka: librdkafka refuses a property: {reason_of(error)}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ClientError(f"kafka: a property is not valid: {error}") from error
 
 
 def reason_of(error: KafkaException) -> str:

@@ -2,6 +2,7 @@
 
 from tests.fixtures.jobs import channel, name, publisher, running_job, shared_connection
 from tests.fixtures.services import embedded_kafka, spark
+from tests.fixtures.wheel import wheel_environment
 
 __all__ = [
     "channel",
@@ -11,4 +12,5 @@ __all__ = [
     "running_job",
     "shared_connection",
     "spark",
+    "wheel_environment",
 ]

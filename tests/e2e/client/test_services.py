@@ -253,3 +253,18 @@ def test_waiting_tasks_end_when_the_connection_closes(running_job, name):
         await connection.close()
 
     asyncio.run(main())
+
+
+def test_the_installed_wheel_talks_to_a_job(running_job, wheel_environment, name):
+    program = f"""
+from streaming.client import Connection
+
+with Connection({running_job.servers!r}, vhost={running_job.own_vhost!r}, timeout_s={WAIT_S}) as it:
+    channel = it.channel()
+    channel.declare_queue({name("wheel")!r})
+    it.publisher().publish("", {name("wheel")!r}, "from the wheel").result()
+    print(next(iter(channel.consume({name("wheel")!r}))).body.decode())
+"""
+    finished = wheel_environment.run("python", "-c", program)
+
+    assert (finished.stdout, finished.stderr) == ("from the wheel\n", "")
