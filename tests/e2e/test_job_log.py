@@ -1,6 +1,8 @@
 """`dlx run --log-format json` on a mapped topic: every line is JSON, faults become warnings."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,7 @@ def test_every_line_is_json_and_faults_of_a_mapped_topic_are_warned_about(job):
 
     pipeline.command(op="declare_queue", queue={"name": "work"})
     pipeline.producer.flush()
-    run.until(lambda: batches("records") >= 1)
+    run.until(lambda: batches("events") >= 1)  # the queue exists
     sent: list[tuple[bytes, Any]] = [
         (GOOD, [*ORIGIN, ("correlation", b"c1")]),
         (UNROUTABLE, ORIGIN),
@@ -83,6 +85,25 @@ def test_every_line_is_json_and_faults_of_a_mapped_topic_are_warned_about(job):
     assert [line["message"] for line in kept] == [line["message"] for line in lines]
     for name in ("spark.log", "spark.out"):
         lines_of(logs / name)
+
+    check = [sys.executable, "-P", "-m", "streaming.cli", "config", "check", str(run.file)]
+    shown = subprocess.run([*check, "--online"], capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert f"{topic}: 2 of the last 4 records fit the mapping" in shown.stdout
+    last = subprocess.run(
+        [*check, "--online", "--json", "--last", "3"], capture_output=True, text=True, check=False
+    )
+    tried = [json.loads(line) for line in last.stdout.splitlines()]
+    assert [(each["offset"], each.get("cause")) for each in tried] == [
+        (1, None),
+        (2, "unmapped"),
+        (3, "bad_json"),
+    ]
+    assert (tried[0]["routing_key"], tried[0]["headers"]) == (
+        "nowhere",
+        {"tags": "none", "origin": "shop"},
+    )
+    assert tried[1]["detail"] in lacking
 
     first, _second = pipeline.query("messages", "routing_key, properties, headers", "'offset'")
     assert first[0] == "work"

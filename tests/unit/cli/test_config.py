@@ -100,3 +100,14 @@ def test_secrets_are_looked_for_only_when_asked(dlx, tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
 
     assert dlx("config", "check", path, "--secrets") == valid
+
+
+def test_a_check_online_says_that_kafka_does_not_answer(dlx, tmp_path):
+    path = tmp_path / "dlx.toml"
+    path.write_text('kafka = { bootstrap_servers = ["localhost:1"], connect_timeout_ms = 300 }')
+
+    status, _out, err = dlx("config", "check", path, "--online")
+
+    assert status == 2
+    assert err.startswith("kafka.bootstrap_servers: no answer from localhost:1 within 0.3 s (")
+    assert len(err.splitlines()) == 1
