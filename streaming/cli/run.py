@@ -93,7 +93,7 @@ def run(
         logger.info("%s: finishing the current batch", signal.Signals(number).name)
         stopping.set()
 
-    view = LiveView() if watch else None
+    view: LiveView | None = None
 
     def batch_done(done: BatchDone) -> None:
         log_batch(batch_figures(done, job.shards, job.gate_state, settings.job.clock))
@@ -105,6 +105,8 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
+        if watch:
+            view = LiveView(job.tables)
         if broker is not None:
             broker.start()
             logger.info(
@@ -134,9 +136,9 @@ def run(
         logger.error("the job failed: %s", text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
+        job.stop()
         if view is not None:
             view.close()
-        job.stop()
         if broker is not None:
             broker.stop()
     logger.info("stopped; run the same command to resume")

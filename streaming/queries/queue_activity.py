@@ -1,0 +1,61 @@
+"""What a live view shows of the queues: what they hold, who consumes, and what came and went."""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.clients import consumer_counts
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.queues import QueueDepth, list_queues
+
+_ENDINGS: Final = "('consumed', 'acked', 'died', 'purged', 'deleted', 'rerouted')"
+_LAST_BATCH: Final = """
+    SELECT arg_max(query_id, {'at': "at", 'batch_id': batch_id}) AS query_id,
+           max(batch_id) AS batch_id
+    FROM events WHERE kind = 'batch'
+"""
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """Copies that entered and left a queue."""
+
+    entered: int = 0
+    left: int = 0
+
+
+class QueueActivity(msgspec.Struct, frozen=True):
+    """The queues after the last batch.
+
+    Attributes:
+        batch_id: the last batch; -1 if there is none.
+        consumers: by vhost and queue; queues without consumers are absent.
+        traffic: by vhost and queue, in the batches after the one that was asked about.
+    """
+
+    batch_id: int
+    queues: list[QueueDepth]
+    consumers: dict[tuple[str, str], int]
+    traffic: dict[tuple[str, str], Traffic]
+
+
+def queue_activity(tables: Tables, after_batch: int | None) -> QueueActivity:
+    """Query the queues.
+
+    Args:
+        after_batch: the batches after this one count as traffic; None: no batch does.
+    """
+    queues = list_queues(tables)
+    tables.view("events", columns=["query_id", "batch_id", "vhost", "at", "kind", "queue"])
+    [(query_id, last)] = tables.values(_LAST_BATCH)
+    traffic = {}
+    if query_id is not None and after_batch is not None:
+        found = tables.values(
+            f"""
+            SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
+                   count(*) FILTER (WHERE kind IN {_ENDINGS})
+            FROM events WHERE batch_id > ? AND query_id = ? AND queue IS NOT NULL GROUP BY ALL
+            """,
+            [after_batch, query_id],
+        )
+        traffic = {(vhost, queue): Traffic(entered, left) for vhost, queue, entered, left in found}
+    return QueueActivity(-1 if last is None else last, queues, consumer_counts(tables), traffic)

@@ -1,0 +1,94 @@
+"""The live view: the queues, as the tables have them, below the lines of the log."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from streaming.broker import commands
+from streaming.ledger.storage import Place
+from streaming.pipeline.flow.batch_size import GateState
+from streaming.pipeline.observe.live_view import LiveView
+from streaming.pipeline.reports import BatchDone
+from streaming.pipeline.shard_stats import ShardStats
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.queue_activity import Traffic, queue_activity
+from tests.builders import Broker
+from tests.unit.queries.recording import Recording
+
+OPEN = GateState(0, 100, "below", open=True)
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """Queues with a consumer, ready and unacked messages, and one that is empty."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    broker.queue("idle")
+    for number in range(3):
+        broker.publish("", "work", f"order {number}")
+    recording.commit()
+    broker.do(commands.Consume(queue="work", label="c", prefetch=2, channel="clerk"))
+    broker.publish("", "work", "order 3")
+    broker.do(commands.Ack(refs=("c/0",), channel="clerk"))
+    recording.commit()
+    return recording
+
+
+def shown(view, stream):
+    """The last table, as rows of cells."""
+    view.close()
+    lines = [line.split() for line in stream.getvalue().splitlines() if line.strip()]
+    return [line for line in lines if line[0] in {"queue", "work", "idle"}]
+
+
+def a_view(root, width=80):
+    stream = io.StringIO()
+    return LiveView(Place(str(root)), Console(file=stream, width=width)), stream
+
+
+def test_the_view_shows_depth_rates_age_and_consumers_of_each_queue(recording, tmp_path):
+    view, stream = a_view(tmp_path)
+
+    titles, work, idle = shown(view, stream)
+
+    assert titles == ["queue", "ready", "unacked", "in/s", "out/s", "oldest", "consumers"]
+    assert (work[:3], work[-1]) == (["work", "1", "2"], "1")
+    assert work[-3:-1][1] == "d"  # years, in days
+    assert (idle[:3], idle[-1]) == (["idle", "0", "0"], "0")
+
+
+def test_the_title_says_what_the_job_holds_and_which_faults_it_has_seen(recording, tmp_path):
+    view, stream = a_view(tmp_path, width=200)
+    faults = {"quarantined": 2, "unroutable": 0, "returned": 0, "publish_errors": 1}
+
+    for batch_id in (7, 8):
+        view.show(BatchDone(batch_id, 0, [], 0, 0, {}, faults), ShardStats({}), OPEN)
+    view.close()
+
+    assert "batch 8: 0 messages, 0 bytes; gate open; 4 quarantined; 2 publish errors" in (
+        stream.getvalue()
+    )
+
+
+def test_a_view_without_tables_waits(tmp_path):
+    view, stream = a_view(tmp_path / "nowhere")
+
+    view.close()
+
+    assert "waiting for the first batch" in stream.getvalue()
+
+
+def test_traffic_counts_what_entered_and_left_in_later_batches(recording, tmp_path):
+    tables = Tables(str(tmp_path))
+
+    first = queue_activity(tables, None)
+    everything = queue_activity(tables, -1)
+    later = queue_activity(tables, 0)
+
+    assert (first.batch_id, first.traffic, first.consumers) == (1, {}, {("/", "work"): 1})
+    assert everything.traffic == {("/", "work"): Traffic(4, 1)}
+    assert later.traffic == {("/", "work"): Traffic(1, 1)}
+    assert queue_activity(tables, 1).traffic == {}
+    assert [depth.queue for depth in first.queues] == ["idle", "work"]
