@@ -19,7 +19,7 @@ _KINDS: Final = ("queue", "exchange")
 _REMEDIES: Final = {
     "inequivalent arg": "delete it first, or change its limits with `dlx policies set`",
     "exclusive access": "only the connection that declared an exclusive queue may use it",
-    "ACCESS_REFUSED - access to": "an administrator can allow it with `dlx permissions set`",
+    "refused for user": "an administrator can allow it with `dlx permissions set`",
     "administrator": "choose an administrator with --user",
     " in use": "stop its consumers or remove its bindings first, or omit --if-unused",
     "not empty": "purge it first with `dlx queues purge`, or omit --if-empty",

@@ -90,7 +90,7 @@ def dlx(place, monkeypatch, capsys):
 def test_a_wrong_command_is_one_line_that_names_the_place_and_the_remedy(
     dlx, command, status, where, remedy
 ):
-    words = [word.replace("MARK", "m1") for word in shlex.split(command)]
+    words = [word.replace("MARK", "m1") for word in shlex.split(command)] + ["--timeout", "120"]
 
     code, out, err = dlx(*words)
 
