@@ -74,7 +74,7 @@ def publish(
         outcome = PublishOutcome(mandatory=mandatory)
         confirms = []
         try:
-            for one in _bodies(body, lines=lines):
+            for one in read_bodies(body, lines=lines):
                 confirms.append(  # noqa: PERF401 (kept if one fails)
                     publisher.publish(
                         exchange, routing_key, one, amqp_properties, headers, mandatory=True
@@ -85,7 +85,7 @@ def publish(
             outcome.failed(error, place)
         for confirm in confirms:
             outcome.add(confirm)
-        outcome.raise_refusal()
+        outcome.raise_common()
         for text in outcome.problems():
             print(printable(text), file=sys.stderr)
         if outcome.unrouted:
@@ -108,7 +108,7 @@ def _not_routed(connection: "Connection", exchange: str, routing_key: str) -> st
     )
 
 
-def _bodies(body: str | None, *, lines: bool) -> Iterator[bytes]:
+def read_bodies(body: str | None, *, lines: bool) -> Iterator[bytes]:
     """Yield the bodies to publish; a terminal is told that it is read."""
     if body is not None:
         yield body.encode()

@@ -20,7 +20,7 @@ class PublishOutcome:
         self.unrouted = 0
         self._mandatory = mandatory
         self._errors: dict[str, int] = {}
-        self._refusal: BrokerError | None = None
+        self._common: BrokerError | NoAnswerError | None = None
         self._are_unanswered = True
 
     def __str__(self) -> str:
@@ -45,16 +45,20 @@ class PublishOutcome:
 
     def failed(self, error: ClientError, place: str = "") -> None:
         """Note a message that was not sent, not confirmed or refused."""
-        if isinstance(error, BrokerError):
-            self._refusal = error
+        if isinstance(error, BrokerError | NoAnswerError):
+            self._common = error
         self._are_unanswered &= isinstance(error, NoAnswerError) and error.takes_effect
         text = f"{place}{error}"
         self._errors[text] = self._errors.get(text, 0) + 1
 
-    def raise_refusal(self) -> None:
-        """Raise what the broker said if it refused every message: the command is wrong."""
-        if self._refusal is not None and not self.confirmed and len(self._errors) == 1:
-            raise self._refusal
+    def raise_common(self) -> None:
+        """Raise what the broker said if it refused every message, or that nothing answers."""
+        if self._common is None or self.confirmed or len(self._errors) > 1:
+            return
+        [text] = self.problems()
+        if isinstance(self._common, NoAnswerError):
+            raise NoAnswerError(text, takes_effect=self._common.takes_effect)
+        raise self._common
 
     def problems(self) -> Iterator[str]:
         """Yield each different error once, with how many messages it concerns."""

@@ -134,7 +134,8 @@ class Link:
         if time.monotonic() - self.liveness.heard_s > self.silence_s:
             raise NoAnswerError(
                 f"{FLOW_STOPPED}. The job, which repeats this, has been silent for "
-                f"{self.silence_s:g} s: is `dlx run` running? The message was not sent"
+                f"{self.silence_s:g} s: is `dlx run` running? The message was not sent",
+                takes_effect=False,
             )
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streaming.cli.exit_codes import EXIT_NO_ANSWER, EXIT_NO_JOB
 from streaming.client import Connection, NoJobError
 from streaming.client.address import address_of
 from tests.fixtures.dlx_process import DlxProcess
@@ -53,17 +54,18 @@ class Shell:
             assert line.startswith(words), found
 
 
-def what_get_says(run: DlxRun) -> list[str]:
-    """The lines of a `dlx get` that fails."""
+def what_dlx_says(run: DlxRun, status: int, *arguments: str) -> str:
+    """The one line of a command that fails with this status."""
     options = ["--config", str(run.file), "--timeout", "6"]
     ended = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", "get", "library", *options],
+        [sys.executable, "-m", "streaming.cli", *arguments, *options],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout) == (4, "")
-    return ended.stderr.splitlines()
+    [line] = ended.stderr.splitlines()
+    assert ended.returncode == status, line
+    return line
 
 
 @pytest.mark.long
@@ -74,7 +76,7 @@ def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, r
         channel = connection.channel(lease_s=HOUR_S)
         for name in ("library", "shell"):
             channel.declare_queue(name)
-        channel.consume("library")
+        consumer = channel.consume("library")
         shell = Shell(run, "shell", tmp_path)
         try:
             connection.publisher().publish("", "shell", b"before").result(WAIT_S)
@@ -84,10 +86,13 @@ def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, r
             assert troubles.get(timeout=WAIT_S).startswith(SILENT)
             assert connection.outage.startswith(SILENT)
             shell.until(shell.err, SILENT)
-            [words] = what_get_says(run)
+            words = what_dlx_says(run, EXIT_NO_JOB, "get", "library")
             assert words.startswith("no job has been heard since ")
             assert address.alive in words
             assert address.commands in words
+            publish = ["publish", "once", "-k", "library"]
+            assert address.publishes in what_dlx_says(run, EXIT_NO_ANSWER, *publish)
+            assert "nothing was sent" in what_dlx_says(run, EXIT_NO_JOB, *publish, "--require-job")
 
             with pytest.raises(NoJobError, match="nothing was sent"):
                 connection.require_job()
@@ -97,6 +102,8 @@ def test_a_waiting_client_learns_that_the_job_was_killed_and_is_back(pipeline, r
             assert connection.outage == ""
             connection.require_job()
             assert channel.queue_depth("library") == 0  # the job really answers
+            delivered = [consumer.next(WAIT_S), consumer.next(0)]  # what was sent took effect
+            assert [each and each.body for each in delivered] == [b"once", None]
             shell.until(shell.err, SILENT, HEARD)
         finally:
             shell.process.kill()
