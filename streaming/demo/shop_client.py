@@ -4,9 +4,10 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final, cast
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
 from streaming.demo.kafka_records import Deduplicator, OutboundRecord, Record, command, publish
@@ -20,6 +21,7 @@ from streaming.demo.order_process import (
     parked,
     payment,
 )
+from streaming.record_sender import RecordSender, SendError
 
 SHOP_CHANNEL: Final = "demo-shop"
 PAYMENTS_CHANNEL: Final = "demo-payments"
@@ -41,7 +43,7 @@ class ShopClient:
     def __init__(self, addresses: Addresses, counters: TrafficCounters) -> None:
         self._addresses = addresses
         self._counters = counters
-        self._producer = Producer({**addresses.kafka, "linger.ms": 5, "log_level": 0})
+        self._sender = RecordSender({**addresses.kafka, "linger.ms": 5})
         self._consumer = Consumer(
             {
                 **addresses.kafka,
@@ -132,7 +134,7 @@ class ShopClient:
                 self._next_order += 1
                 self._sold += 1
                 self._counters.add("published")
-        self._producer.poll(0)
+        self._sender.producer.poll(0)
 
     def close_channels(self, channels: Iterable[str] = OWN_CHANNELS) -> None:
         """Stop consuming; unsettled messages return to their queues."""
@@ -142,7 +144,7 @@ class ShopClient:
 
     def wait_for_confirms(self) -> None:
         """Read until every publish is confirmed, or until a short timeout."""
-        self._producer.flush(FLUSH_TIMEOUT_S)
+        self._flush()
         deadline_s = time.monotonic() + CONFIRM_TIMEOUT_S
         while time.monotonic() < deadline_s:
             counts = self._counters.snapshot()
@@ -152,8 +154,12 @@ class ShopClient:
 
     def close(self) -> None:
         """Send the last records and close the connections."""
-        self._producer.flush(FLUSH_TIMEOUT_S)
+        self._flush()
         self._consumer.close()
+
+    def _flush(self) -> None:
+        with suppress(SendError):  # the report counts what was published and not confirmed
+            self._sender.flush(FLUSH_TIMEOUT_S)
 
     def _read(self, seconds: float) -> None:
         for message in self._consumer.consume(200, seconds):
@@ -207,14 +213,10 @@ class ShopClient:
         self._send(self._addresses.publishes, record)
 
     def _send(self, topic: str, record: Record) -> None:
-        headers: Any = record.headers
-        while True:
-            try:
-                self._producer.produce(topic, value=record.value, headers=headers)
-            except BufferError:  # the local queue is full: wait for room
-                self._producer.poll(0.1)
-            else:
-                return
+        try:
+            self._sender.send(topic, record.value, headers=record.headers)
+        except SendError as error:
+            raise DemoError(f"Kafka did not accept a record: {error}") from error
 
     def _end(self, topic: str, partition: int) -> int:
         _low, high = self._consumer.get_watermark_offsets(

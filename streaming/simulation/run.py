@@ -27,10 +27,10 @@ from streaming import config
 from streaming.broker.events import ENDINGS, Kind
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
-from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.protocol.record_headers import VHOST
+from streaming.record_sender import RecordSender, SendError
 from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.simulation.log_brokers import LogReader, LogWriter, Outbox

@@ -2,21 +2,18 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from streaming.client._wire import Record
 from streaming.client.errors import ClientError, KafkaUnreachableError
+from streaming.record_sender import DeliveryReport, RecordSender, SendError
 
 logger = logging.getLogger("dlx.client")
 
 T = TypeVar("T")
-
-DeliveryReport = Callable[[Any, Message], None]
-"""Called with Kafka's error or None, and the record with its partition and offset."""
 
 POLL_S = 0.1
 MIN_MESSAGE_TIMEOUT_MS = 1000
@@ -45,8 +42,8 @@ class Sender:
         self._timeout_s = timeout_s
         self._bootstrap = properties["bootstrap.servers"]
         self._max_bytes = properties.get("message.max.bytes", "")
-        self.producer = kafka_client(
-            Producer,
+        self._records = kafka_client(
+            RecordSender,
             {
                 "linger.ms": 5,
                 "enable.idempotence": True,
@@ -54,10 +51,10 @@ class Sender:
                 "message.timeout.ms": max(int(timeout_s * 800), MIN_MESSAGE_TIMEOUT_MS),
                 **properties,
                 **overrides,
-                "log_level": 0,
                 "error_cb": lambda error: on_error(str(error.str())),
             },
         )
+        self.producer = self._records.producer
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="dlx-client-sender", daemon=True)
         self._thread.start()
@@ -76,31 +73,25 @@ class Sender:
             KafkaUnreachableError: the queue stayed full for `timeout_s`.
             ClientError: Kafka's limits forbid the record.
         """
-        headers: Any = record.headers
-        deadline_s = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                self.producer.produce(
-                    topic,
-                    value=record.value,
-                    key=record.key,
-                    partition=partition,
-                    headers=headers,
-                    on_delivery=on_report,
-                )
-            except BufferError as error:
-                if time.monotonic() > deadline_s:
-                    raise KafkaUnreachableError(
-                        f"Kafka at {self._bootstrap} has accepted nothing for "
-                        f"{self._timeout_s:g} s: is it running?"
-                    ) from error
-                self.producer.poll(POLL_S)
-            except KafkaException as error:
-                raise ClientError(self._refusal(record, error)) from error
-            except (TypeError, ValueError) as error:
-                raise ClientError(f"kafka_headers or record_key: {error}") from error
-            else:
-                return
+        try:
+            self._records.send(
+                topic,
+                record.value,
+                on_report=on_report or _ignore,
+                timeout_s=self._timeout_s,
+                key=record.key,
+                partition=partition,
+                headers=record.headers,
+            )
+        except SendError as error:
+            if isinstance(error.__cause__, BufferError):
+                raise KafkaUnreachableError(
+                    f"Kafka at {self._bootstrap} has accepted nothing for "
+                    f"{self._timeout_s:g} s: is it running?"
+                ) from error
+            raise ClientError(self._refusal(record, error)) from error
+        except (TypeError, ValueError) as error:
+            raise ClientError(f"kafka_headers or record_key: {error}") from error
 
     def close(self) -> None:
         """Give Kafka `timeout_s` to accept the queued records, then stop."""
@@ -110,9 +101,14 @@ class Sender:
         self._closing.set()
         self._thread.join()
 
-    def _refusal(self, record: Record, error: KafkaException) -> str:
-        text = f"Kafka refuses the record: {reason_of(error)}"
-        if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+    def _refusal(self, record: Record, error: SendError) -> str:
+        text = f"Kafka refuses the record: {error}"
+        cause = error.__cause__
+        is_too_large = (
+            isinstance(cause, KafkaException)
+            and cause.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
+        )
+        if not is_too_large:
             return text
         limit = self._max_bytes
         return f"{text} ({len(record.value)} bytes; kafka.max_message_bytes is {limit})"
@@ -134,6 +130,10 @@ def kafka_client(kind: Callable[[dict[str, Any]], T], properties: dict[str, Any]
         raise ClientError(f"kafka: librdkafka refuses a property: {reason_of(error)}") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise ClientError(f"kafka: a property is not valid: {error}") from error
+
+
+def _ignore(_error: object, _record: object) -> None:
+    pass
 
 
 def reason_of(error: KafkaException) -> str:

@@ -20,9 +20,9 @@ from functools import partial
 from msgspec import structs
 
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.protocol.addressing import JobAddress, alive_topic
 from streaming.protocol.record_headers import VHOST
+from streaming.record_sender import RecordSender, SendError
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 3_000

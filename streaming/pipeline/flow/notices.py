@@ -24,8 +24,8 @@ import msgspec
 from streaming.json_file import read_json_file, write_json_file
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.protocol.record_headers import CHANNEL, KIND, LANE, SEQ, VHOST
+from streaming.record_sender import RecordSender, SendError
 
 FILE = "flow.json"
 NO_LANE = -1

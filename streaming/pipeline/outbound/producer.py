@@ -11,10 +11,10 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.pipeline.outbound.records import OutboundRecords
-from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.pipeline.reports import TruncatedRecord
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings
+from streaming.record_sender import RecordSender, SendError
 
 FLUSH_TIMEOUT_S = 120
 

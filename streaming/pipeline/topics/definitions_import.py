@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 
 from streaming.config import JobConfig
-from streaming.pipeline.record_sender import RecordSender, SendError
 from streaming.protocol.definitions_packing import write_definitions
 from streaming.protocol.record_headers import OP, VHOST
+from streaming.record_sender import RecordSender, SendError
 from topology.declarations import Definitions
 from topology.definitions.dump import dump_definitions
 from topology.errors import DlxError

@@ -11,7 +11,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.message import NEVER
 from streaming.config import JobConfig
 from streaming.pipeline.clock import ticks
-from streaming.pipeline.record_sender import SendError
+from streaming.record_sender import SendError
 
 
 class FakeSender:

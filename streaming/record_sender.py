@@ -1,17 +1,21 @@
 """Sending records to Kafka and waiting until it has them all: the one way to produce and flush."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
-_POLL_S = 0.5
+_POLL_S = 0.1
 _POLL_EVERY = 256
 """Records between two looks at what Kafka has accepted."""
 
+DeliveryReport = Callable[[Any, Message], None]
+"""Called with Kafka's error or None, and the record with its partition and offset."""
+
 
 class SendError(Exception):
-    """Kafka did not accept every record."""
+    """Kafka did not accept every record; its cause is what librdkafka raised, if it did."""
 
 
 class RecordSender:
@@ -19,10 +23,13 @@ class RecordSender:
 
     Args:
         properties: librdkafka properties; may hold secrets.
+
+    Attributes:
+        producer: librdkafka's producer, for transactions and for a thread that polls it.
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._producer = Producer({**properties, "log_level": 0})
+        self.producer = Producer({**properties, "log_level": 0})
         self._failures: list[str] = []
         self._unpolled = 0
 
@@ -32,6 +39,7 @@ class RecordSender:
         value: bytes,
         *,
         on_result: Callable[[str | None], None] | None = None,
+        on_report: DeliveryReport | None = None,
         timeout_s: float = 120,
         **record: Any,
     ) -> None:
@@ -40,29 +48,32 @@ class RecordSender:
         Args:
             on_result: receives the reason of a failure, or None once Kafka has the record. By
                 default `flush` raises the first failure.
+            on_report: receives the record as well, on the thread that polls the producer.
             record: further arguments of `Producer.produce`, such as key, headers, partition.
 
         Raises:
-            SendError: Kafka refused this record, or an earlier one without `on_result`.
+            SendError: Kafka refused this record, or an earlier one without a report.
         """
-        delivered = self._delivered if on_result is None else _reporting(on_result)
-        waited_s = 0.0
+        report = on_report or (self._delivered if on_result is None else _reporting(on_result))
+        deadline_s = time.monotonic() + timeout_s
         while True:
             try:
-                self._producer.produce(topic, value, on_delivery=delivered, **record)
+                self.producer.produce(topic, value, on_delivery=report, **record)
             except BufferError as error:
-                if waited_s >= timeout_s:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
                     raise SendError(f"the producer's queue is full ({error})") from error
-                self._producer.poll(_POLL_S)
-                waited_s += _POLL_S
+                self.producer.poll(min(_POLL_S, left_s))
                 continue
             except KafkaException as error:
                 raise SendError(error.args[0].str()) from error
             break
+        if on_report is not None:
+            return
         self._unpolled += 1
         if on_result is not None or self._unpolled >= _POLL_EVERY:
             self._unpolled = 0
-            self._producer.poll(0)
+            self.producer.poll(0)
             self._raise_failure()
 
     def flush(self, timeout_s: float) -> None:
@@ -71,14 +82,14 @@ class RecordSender:
         Raises:
             SendError: Kafka refused a record, or did not confirm all of them in time.
         """
-        unsent = self._producer.flush(timeout_s)
+        unsent = self.producer.flush(timeout_s)
         self._raise_failure()
         if unsent:
             raise SendError(f"{unsent} records were not confirmed within {timeout_s:g} s")
 
     def discard(self) -> None:
         """Drop every record that Kafka has not confirmed yet."""
-        self._producer.purge()
+        self.producer.purge()
         self._failures.clear()
 
     def _delivered(self, error: Any, _message: Any) -> None:
@@ -92,8 +103,8 @@ class RecordSender:
             raise SendError(first)
 
 
-def _reporting(on_result: Callable[[str | None], None]) -> Callable[[Any, Any], None]:
-    def delivered(error: Any, _message: Any) -> None:
+def _reporting(on_result: Callable[[str | None], None]) -> DeliveryReport:
+    def delivered(error: Any, _message: Message) -> None:
         on_result(None if error is None else str(error.str()))
 
     return delivered
