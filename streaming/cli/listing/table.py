@@ -254,8 +254,12 @@ def _print_table(
     if any(one.kind == "instant" and {*texts[one.name]} != {"-"} for one in listing.shown(view)):
         notes.append(f"Times are {zone_name()}.")
     for note in notes:
-        print("\n".join(textwrap.wrap(printable(note), width, break_long_words=False)))
+        print("\n".join(_wrapped(note, width)))
     return []
+
+
+def _wrapped(note: str, width: int) -> list[str]:
+    return textwrap.wrap(printable(note), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _texts(
@@ -277,7 +281,8 @@ def _without_constants(
     same: list[str] = []
     for column in columns:
         first = texts[column.name][0]
-        constant = rows > 1 and len(set(texts[column.name])) == 1 and _width(first) <= MIN_FREE * 2
+        constant = rows > 1 and len(set(texts[column.name])) == 1
+        constant &= column.kind != "free" or _width(first) <= MIN_FREE * 2
         if column.rank and not column.always and (constant or (rows == 1 and first == "-")):
             if first not in {"-", "0", "false"}:
                 same.append(f"{column.name} {first}")

@@ -63,6 +63,11 @@ def printed(command: Callable[..., int]) -> Callable[..., int]:
     return _with_options(command, {name: _EVERY[name] for name in ("output", "as_json", "wide")})
 
 
+def output(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command that tells a story `-o` and `--json`, as `view`."""
+    return _with_options(command, {name: _EVERY[name] for name in ("output", "as_json")})
+
+
 def _with_options(command: Callable[..., int], options: dict[str, Any]) -> Callable[..., int]:
     signature = inspect.signature(command)
     parameters: list[inspect.Parameter] = []

@@ -9,9 +9,9 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.dead_letters import get as get_dead_letter
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.times import Since, Until, range_said, time_range
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import View, listing, output
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
-from streaming.cli.output import AsJson, compact, preview, print_in_colour, print_json, readable
+from streaming.cli.output import compact, preview, print_in_colour, print_json, readable
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ DEAD_LETTERS: Final = Listing(
     (
         Column("at", 0, kind="instant"),
         Column("message_id", 0, "message"),
-        Column("vhost", 2),
+        Column("vhost", 1),
         Column("queue", 1),
         Column("reason", 1),
         Column("count", 4),
@@ -56,6 +56,16 @@ _STORED: Final = (
     *("outcome", "dead_letter_exchange", "dead_letter_routing_key", "message_id"),
 )
 """The columns by which the tables sort before the limit applies."""
+_EVENT_ROWS: Final = Listing(
+    tuple(
+        Column(name)
+        for name in (
+            *("at", "vhost", "lane", "seq", "kind", "copy_id", "parent_copy_id", "queue"),
+            *("reason", "number", "position", "expires_at", "exchange", "routing_key"),
+            *("user", "channel", "detail", "batch_id"),
+        )
+    )
+)
 _LOSSES: Final = {
     "no_exchange": "the dead-letter exchange does not exist or is not set",
     "no_route": "no queue is bound for it",
@@ -172,6 +182,7 @@ app.command("get")(get_dead_letter)
 
 
 @app.command()
+@output
 def show(
     name: Annotated[
         str,
@@ -181,17 +192,22 @@ def show(
         ),
     ],
     *,
-    as_json: AsJson = False,
+    view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
-    """Show the whole history of a message, with its body and headers."""
+    """Show the whole history of a message, with its body and headers.
+
+    `-o csv` prints only its events.
+    """
     from streaming.queries.message_history import history_of
 
     with open_tables(tables, config) as opened:
         history = history_of(opened, name)
-    if as_json:
+    if view.output == "json":
         print_json(history)
+    elif view.output == "csv":
+        print_listing(_EVENT_ROWS, history.events, view)
     else:
         print_in_colour(_story(history))
     return EXIT_OK

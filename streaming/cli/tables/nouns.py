@@ -27,7 +27,7 @@ from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_
 if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
 
-VHOST: Final = Column("vhost", 2)
+VHOST: Final = Column("vhost", 1)
 ARGUMENTS: Final = Column("arguments", 7, kind="free")
 _SOURCE: Final = "It reads the tables, so it also answers while no job runs."
 

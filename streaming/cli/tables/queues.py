@@ -40,7 +40,7 @@ QUEUES: Final = Listing(
         Column("type", 4),
         Column("messages", 3),
         Column("messages_ready", 1, "ready"),
-        Column("messages_unacknowledged", 1, "unacked"),
+        Column("messages_unacknowledged", 2, "unacked"),
         Column("consumers", 3),
         Column("policy", 2),
         Column("dead_letter_exchange", 2, "dlx"),

@@ -1,5 +1,7 @@
 """`dlx dead-letters`."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -149,6 +151,18 @@ def test_show_speaks_json(dlx, shop_root):
     assert (status, life["message_id"], life["now"]) == (0, "0/0/2", {"19": "ready"})
     assert [event["kind"] for event in life["events"]] == ["enqueued", "died", "enqueued"]
     assert life["message"]["body"] == "order 2 \x07é\nline"
+
+
+def test_show_has_its_events_as_csv(dlx, shop_root):
+    status, out, _ = dlx("dead-letters", "show", "0/0/2", "-o", "csv", "--tables", shop_root)
+
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0
+    assert [(row["kind"], row["queue"]) for row in rows] == [
+        ("enqueued", "mail"),
+        ("died", "mail"),
+        ("enqueued", "dead"),
+    ]
 
 
 def test_an_unknown_message_is_an_error(dlx, shop_root):

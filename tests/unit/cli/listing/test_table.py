@@ -68,6 +68,14 @@ def test_columns_that_are_equal_or_empty_in_every_row_are_hidden_and_the_equal_o
     assert "policy" not in "".join(lines)
 
 
+def test_a_long_name_is_said_once_and_whole(printed):
+    name = "a-queue-with-quite-a-long-name-for-a-queue-in-production"
+    lines, _ = printed([a_row("work", policy=name), a_row("mail", policy=name)], width=40)
+
+    assert lines[0] == "name"
+    assert [line for line in lines if name in line] != []
+
+
 def test_a_single_row_keeps_its_values(printed):
     [header, *_], _ = printed([a_row("work")])
 
