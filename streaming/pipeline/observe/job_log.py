@@ -129,6 +129,10 @@ class JobLog:
             self.terminal.addFilter(lambda record: not hasattr(record, FIELDS))
         self.terminal.setFormatter(self._formatter())
         root = logging.getLogger()
+        for handler in list(root.handlers):
+            if isinstance(handler, TerminalHandler | FolderHandler):  # of an earlier command
+                root.removeHandler(handler)
+                handler.close()
         root.setLevel(logging.INFO)
         root.addHandler(self.terminal)
         logging.captureWarnings(capture=True)

@@ -1,13 +1,17 @@
 """The live view: the queues, as the tables have them, below the lines of the log."""
 
 import io
+import logging
 
 import pytest
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from rich.console import Console
 
 from streaming.broker import commands
 from streaming.ledger.storage import Place
 from streaming.pipeline.flow.batch_size import GateState
+from streaming.pipeline.observe.batch_log import log_batch
+from streaming.pipeline.observe.job_log import JobLog
 from streaming.pipeline.observe.live_view import LiveView
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats
@@ -43,9 +47,9 @@ def shown(view, stream):
     return [line for line in lines if line[0] in {"queue", "work", "idle"}]
 
 
-def a_view(root, width=80):
+def a_view(root, width=80, **options):
     stream = io.StringIO()
-    return LiveView(Place(str(root)), Console(file=stream, width=width)), stream
+    return LiveView(Place(str(root)), Console(file=stream, width=width, **options)), stream
 
 
 def test_the_view_shows_depth_rates_age_and_consumers_of_each_queue(recording, tmp_path):
@@ -92,3 +96,39 @@ def test_traffic_counts_what_entered_and_left_in_later_batches(recording, tmp_pa
     assert later.traffic == {("/", "work"): Traffic(1, 1)}
     assert queue_activity(tables, 1).traffic == {}
     assert [depth.queue for depth in first.queues] == ["idle", "work"]
+
+
+@pytest.fixture
+def job_log(tmp_path):
+    """The log of a job with a live view; the loggers of before come back."""
+    root = logging.getLogger()
+    level, before = root.level, list(root.handlers)
+    log = JobLog("text", hides_batches=True)
+    log.keep_in(tmp_path)
+    yield log
+    logging.captureWarnings(capture=False)
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        del server.handle_error
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("job_log")
+def test_lines_of_the_log_appear_above_the_table_and_those_of_batches_do_not(recording, tmp_path):
+    view, stream = a_view(tmp_path, force_terminal=True, height=12)
+
+    logging.getLogger("dlx").warning("3 records were quarantined")
+    log_batch({"event": "batch", "batch_id": 7})
+    view.close()
+
+    terminal = stream.getvalue()
+    assert "WARNING 3 records were quarantined\n" in terminal
+    assert terminal.index("3 records") < terminal.rindex("work")
+    assert '"batch_id"' not in terminal
+    kept = (tmp_path / "dlx.log").read_text().splitlines()
+    assert [line.split(maxsplit=3)[-1] for line in kept] == [
+        "3 records were quarantined",
+        '{"event": "batch", "batch_id": 7}',
+    ]
