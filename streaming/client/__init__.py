@@ -9,12 +9,12 @@ with Connection.from_config("dlx.toml") as connection:
         delivery.ack()
 """
 
+from streaming.client._deliveries import Consumer
 from streaming.client._transport.outages import OUTAGE_LOGGER
 from streaming.client.address import Address
+from streaming.client.admin import ImportResult, QueueState
 from streaming.client.channel import Channel
 from streaming.client.connection import Connection
-from streaming.client.definitions import ImportResult, QueueState
-from streaming.client.deliveries import Consumer
 from streaming.client.errors import (
     AccessRefusedError,
     BrokerError,

@@ -11,28 +11,26 @@ Settling a delivery that is no longer unacked on the channel changes nothing; `s
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from streaming.client import definitions
+from streaming.client._deliveries import Callback, Consumer, Deliveries
 from streaming.client._transport.dispatch import Receiver
+from streaming.client._transport.lease import Lease
 from streaming.client._transport.link import Link
-from streaming.client._wire import Inbound, arguments_document, delivery_ids, refusal_of
-from streaming.client.definitions import ImportResult, QueueState
-from streaming.client.deliveries import Callback, Consumer, Deliveries
+from streaming.client._wire import Inbound, delivery_ids, refusal_of
+from streaming.client.admin import Administration
 from streaming.client.errors import (
     ChannelClosedError,
     ClientError,
     KafkaUnreachableError,
     NoAnswerError,
 )
-from streaming.client.lease import Lease
 from streaming.client.messages import Delivery, Settled
 from streaming.protocol.defaults import PREFETCH, REQUEUE
 
 logger = logging.getLogger("dlx.client")
-
-Arguments = Mapping[str, Any]
 
 MessageId = str | tuple[int, int, int]
 """Topic number, partition and offset of the record that published a message; text: `1/0/42`."""
@@ -41,6 +39,22 @@ MAX_MISSING = 10_000
 
 _UNANSWERED = (NoAnswerError, KafkaUnreachableError, KeyboardInterrupt)
 """After these the job may still execute the command."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _administered(
+    method: Callable[Concatenate[Administration, P], R],
+) -> Callable[Concatenate[Any, P], R]:
+    """Make the channel's method of the same name."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(self._administration, *args, **kwargs)
+
+    update_wrapper(call, method)
+    return call
 
 
 class Channel:
@@ -67,6 +81,7 @@ class Channel:
         self._open = False
         self._closed_by: ClientError | None = None
         self._lease = Lease(link, name, lease_s, self._reopened)
+        self._administration = Administration(self._request, self._lease.lease_ms)
         receiver = Receiver(self._receive, self._lease.renew_if_due, closing=self.close)
         link.dispatch.add(name, receiver)
         try:
@@ -273,212 +288,27 @@ class Channel:
             missing, self._missing = self._missing, []
         return missing
 
-    # -- queues
+    # -- queues, exchanges and bindings
 
-    def declare_queue(
-        self,
-        queue: str = "",
-        *,
-        durable: bool = True,
-        exclusive: bool = False,
-        auto_delete: bool = False,
-        arguments: Arguments | None = None,
-        passive: bool = False,
-    ) -> QueueState:
-        """Declare a queue, or with `passive` only check that it exists.
-
-        Args:
-            queue: its name; the broker chooses one if it is empty.
-            arguments: such as `{"x-dead-letter-exchange": "dlx"}`.
-
-        Raises:
-            PreconditionFailedError: it exists with other properties (R-DEF-3).
-            NotFoundError: with `passive`, it does not exist.
-        """
-        declaration = {
-            "name": queue,
-            "durable": durable,
-            "exclusive": exclusive,
-            "auto_delete": auto_delete,
-            "arguments": arguments_document(arguments),
-        }
-        lease = {"lease_ms": self._lease.lease_ms} if exclusive else {}
-        answer = self._request("declare_queue", queue=declaration, passive=passive, **lease)
-        return QueueState(answer["queue"], answer["ready"], answer["consumers"])
-
-    def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; deleting a missing one is not an error.
-
-        Returns:
-            How many messages were ready.
-
-        Raises:
-            PreconditionFailedError: it is in use or not empty, and the option forbids that.
-        """
-        answer = self._request("delete_queue", queue=queue, if_unused=if_unused, if_empty=if_empty)
-        return int(answer["deleted_ready"])
-
-    def purge_queue(self, queue: str) -> int:
-        """Remove all ready messages without dead-lettering them (R-GONE-1); return how many.
-
-        Raises:
-            NotFoundError: the queue does not exist.
-        """
-        return int(self._request("purge", queue=queue)["purged"])
-
-    def queue_depth(self, queue: str) -> int:
-        """Return how many messages are ready.
-
-        Raises:
-            NotFoundError: the queue does not exist.
-        """
-        return int(self._request("depth", queue=queue)["ready"])
-
-    # -- exchanges and bindings
-
-    def declare_exchange(
-        self,
-        exchange: str,
-        exchange_type: str = "direct",
-        *,
-        durable: bool = True,
-        auto_delete: bool = False,
-        internal: bool = False,
-        arguments: Arguments | None = None,
-        passive: bool = False,
-    ) -> None:
-        """Declare an exchange, or with `passive` only check that it exists.
-
-        Args:
-            exchange_type: direct, fanout, topic or headers.
-            arguments: such as `{"alternate-exchange": "unrouted"}`.
-
-        Raises:
-            PreconditionFailedError: it exists with other properties.
-            NotFoundError: with `passive`, it does not exist.
-        """
-        declaration = {
-            "name": exchange,
-            "type": exchange_type,
-            "durable": durable,
-            "auto_delete": auto_delete,
-            "internal": internal,
-            "arguments": arguments_document(arguments),
-        }
-        self._request("declare_exchange", exchange=declaration, passive=passive)
-
-    def delete_exchange(self, exchange: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange; deleting a missing one is not an error.
-
-        Raises:
-            PreconditionFailedError: it has bindings, and `if_unused` forbids that.
-        """
-        self._request("delete_exchange", exchange=exchange, if_unused=if_unused)
-
-    def bind_queue(
-        self, queue: str, exchange: str, routing_key: str = "", arguments: Arguments | None = None
-    ) -> None:
-        """Bind a queue to an exchange.
-
-        Raises:
-            NotFoundError: the queue or the exchange does not exist.
-        """
-        self._bind("bind", exchange, "queue", queue, routing_key, arguments)
-
-    def unbind_queue(
-        self, queue: str, exchange: str, routing_key: str = "", arguments: Arguments | None = None
-    ) -> None:
-        """Remove a binding of a queue; removing a missing one is not an error."""
-        self._bind("unbind", exchange, "queue", queue, routing_key, arguments)
-
-    def bind_exchange(
-        self,
-        destination: str,
-        source: str,
-        routing_key: str = "",
-        arguments: Arguments | None = None,
-    ) -> None:
-        """Bind the exchange `destination` to the exchange `source`.
-
-        Raises:
-            NotFoundError: one of them does not exist.
-        """
-        self._bind("bind", source, "exchange", destination, routing_key, arguments)
-
-    def unbind_exchange(
-        self,
-        destination: str,
-        source: str,
-        routing_key: str = "",
-        arguments: Arguments | None = None,
-    ) -> None:
-        """Remove a binding of an exchange; removing a missing one is not an error."""
-        self._bind("unbind", source, "exchange", destination, routing_key, arguments)
+    declare_queue = _administered(Administration.declare_queue)
+    delete_queue = _administered(Administration.delete_queue)
+    purge_queue = _administered(Administration.purge_queue)
+    queue_depth = _administered(Administration.queue_depth)
+    declare_exchange = _administered(Administration.declare_exchange)
+    delete_exchange = _administered(Administration.delete_exchange)
+    bind_queue = _administered(Administration.bind_queue)
+    unbind_queue = _administered(Administration.unbind_queue)
+    bind_exchange = _administered(Administration.bind_exchange)
+    unbind_exchange = _administered(Administration.unbind_exchange)
 
     # -- for administrators: other users get AccessRefusedError
 
-    def set_policy(
-        self,
-        name: str,
-        pattern: str,
-        definition: Arguments,
-        *,
-        priority: int = 0,
-        apply_to: str = "all",
-        operator: bool = False,
-    ) -> None:
-        """Create or replace a policy; it takes effect at once (R-POL-8).
-
-        Args:
-            pattern: a regular expression for names.
-            definition: such as `{"dead-letter-exchange": "dlx"}`.
-            apply_to: all, queues, exchanges, classic_queues or quorum_queues.
-            operator: set an operator policy.
-
-        Raises:
-            PreconditionFailedError: the policy is invalid.
-        """
-        policy = {
-            "name": name,
-            "pattern": pattern,
-            "definition": arguments_document(definition),
-            "priority": priority,
-            "apply-to": apply_to,
-        }
-        self._request("set_operator_policy" if operator else "set_policy", policy=policy)
-
-    def clear_policy(self, name: str, *, operator: bool = False) -> None:
-        """Remove a policy, or an operator policy."""
-        self._request("clear_operator_policy" if operator else "clear_policy", name=name)
-
-    def set_permissions(
-        self, user: str, *, configure: str = ".*", write: str = ".*", read: str = ".*"
-    ) -> None:
-        """Set what a user may do, as regular expressions for names; `""` permits nothing."""
-        self._request("set_permissions", user=user, configure=configure, write=write, read=read)
-
-    def clear_permissions(self, user: str) -> None:
-        """Remove all permissions of a user."""
-        self._request("clear_permissions", user=user)
-
-    def import_definitions(self, document: Mapping[str, Any]) -> ImportResult:
-        """Declare everything that a definitions document has for this vhost, or nothing.
-
-        While the job is alive, this waits longer than usual for a large document.
-
-        Raises:
-            ClientError: the document is too large for a command.
-            PreconditionFailedError: the document is invalid or contradicts an existing object.
-        """
-        return definitions.import_definitions(self._request, document)
-
-    def export_definitions(self) -> dict[str, Any]:
-        """Return everything declared in this vhost as a definitions document for RabbitMQ.
-
-        Raises:
-            ClientError: the topology kept changing while it was read.
-        """
-        return definitions.export_definitions(self._request)
+    set_policy = _administered(Administration.set_policy)
+    clear_policy = _administered(Administration.clear_policy)
+    set_permissions = _administered(Administration.set_permissions)
+    clear_permissions = _administered(Administration.clear_permissions)
+    import_definitions = _administered(Administration.import_definitions)
+    export_definitions = _administered(Administration.export_definitions)
 
     # -- commands
 
@@ -495,24 +325,6 @@ class Channel:
     def _send_unchecked(self, command: dict[str, Any]) -> None:
         # If Kafka never accepts it, client and broker disagree about the channel, so it ends.
         self._link.commands.send(command, self.name, self._end)
-
-    def _bind(
-        self,
-        op: str,
-        source: str,
-        kind: str,
-        destination: str,
-        routing_key: str,
-        arguments: Arguments | None,
-    ) -> None:
-        binding = {
-            "source": source,
-            "destination": destination,
-            "destination_type": kind,
-            "routing_key": routing_key,
-            "arguments": arguments_document(arguments),
-        }
-        self._request(op, binding=binding)
 
     def _consume_command(self, consumer: Consumer) -> dict[str, Any]:
         return {

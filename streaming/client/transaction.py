@@ -23,10 +23,10 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 
+from streaming.client._transport.confirms import Confirm
 from streaming.client._transport.link import Link
 from streaming.client._transport.sender import Sender, reason_of
 from streaming.client._wire import command_record, delivery_ids, json_bytes
-from streaming.client.confirms import Confirm
 from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
 from streaming.client.messages import Body, Properties, Settled
 from streaming.client.publisher import OnFlow, Publisher

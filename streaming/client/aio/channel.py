@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any, Self
 
 from streaming.client import messages
+from streaming.client._deliveries import Consumer as SyncConsumer
 from streaming.client.aio.threads import Opening, Threads, awaited
 from streaming.client.channel import Channel as SyncChannel
 from streaming.client.channel import MessageId
-from streaming.client.deliveries import Consumer as SyncConsumer
 from streaming.client.messages import ReceivedMessage, Settled
 from streaming.protocol.defaults import PREFETCH, REQUEUE
 

@@ -22,7 +22,8 @@ MARK = os.environ["MARK"]
 
 @consumer(f"plain-{MARK}", concurrency=2, retries=1)
 def plain(delivery):
-    print("plain", delivery.body.decode(), delivery.delivery_count, flush=True)
+    # one string: two threads print
+    print(f"plain {delivery.body.decode()} {delivery.delivery_count}\\n", end="", flush=True)
     if delivery.body == b"bad":
         raise ValueError("cannot handle it")
     if delivery.body == b"own":

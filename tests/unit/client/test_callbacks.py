@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streaming.client.deliveries import CallbackQueue, Consumer
+from streaming.client._deliveries import CallbackQueue, Consumer
 from streaming.client.errors import ClientError
 from streaming.client.messages import Delivery
 

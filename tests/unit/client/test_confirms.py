@@ -12,7 +12,7 @@ from streaming.client import (
     TransactionAbortedError,
     UnroutableError,
 )
-from streaming.client.confirms import Confirms
+from streaming.client._transport.confirms import Confirms
 
 
 def a_return() -> Returned:

@@ -3,8 +3,8 @@
 import pytest
 
 from streaming.client import Address, ClientError, ConfirmTimeoutError, Connection, consumer, run
+from streaming.client._transport.confirms import Confirm
 from streaming.client._wire import publish_record
-from streaming.client.confirms import Confirm
 
 GOOD = {
     "body": b"x",

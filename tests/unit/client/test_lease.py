@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from streaming.client.lease import Lease
+from streaming.client._transport.lease import Lease
 
 
 class Broker:
