@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "kafka": "kafka:kafka",
         "config": "config:app",
         "doctor": "doctor.command:doctor",
+        "reset": "reset:reset",
         "completion": "completion:completion",
     },
     "Talk to a running job": {

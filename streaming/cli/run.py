@@ -6,13 +6,18 @@ import threading
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.kafka import broker_for
 from streaming.cli.options import OwnConfigFile, find_config
+from topology.errors import DlxError
+
+if TYPE_CHECKING:
+    from streaming.config import JobConfig
+    from streaming.embedded.kafka.broker import EmbeddedKafka
 
 MAX_ERROR_LINES = 40
 
@@ -57,7 +62,8 @@ def run(
     """Run the job until it is stopped.
 
     The job reads Kafka and writes Delta tables and Kafka. SIGTERM and Ctrl-C finish the current
-    batch first. The next start resumes where this one stopped.
+    batch first. The next start resumes where this one stopped. A start that is refused leaves
+    nothing behind.
 
     Exit status: 0 when stopped, 1 if the job failed, 2 if it could not start.
     """
@@ -70,11 +76,42 @@ def run(
 
     log = JobLog(log_format.value, hides_batches=watch)
     file = find_config(config, or_demo=False)
+    from streaming.config import load_config
+    from streaming.config.types import is_url
+    from streaming.pipeline.checkpoint.folders import NewFolders
+
+    settings = load_config(file)
+    folders = [settings.job.checkpoint_location, settings.job.log_dir]
+    if not is_url(settings.job.tables_location):
+        folders.append(settings.job.tables_location)
+    broker = broker_for(settings, file) if with_kafka else None
+    if broker is not None:
+        folders.append(str(broker.directory))
+    new_folders = NewFolders(map(Path, folders))
+    started = threading.Event()
+    try:
+        log.keep_in(Path(settings.job.log_dir))
+        return _run_job(settings, broker, started, log_format, watch=watch, accept_loss=accept_loss)
+    except DlxError:
+        if not started.is_set():
+            new_folders.remove()
+        raise
+
+
+def _run_job(
+    settings: "JobConfig",
+    broker: "EmbeddedKafka | None",
+    started: threading.Event,
+    log_format: LogFormat,
+    *,
+    watch: bool,
+    accept_loss: bool,
+) -> int:
+    """Run the job until a signal, and set `started` once it has not been refused."""
     import os
 
     from rich.console import Console
 
-    from streaming.config import load_config
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.pipeline.job import Job
     from streaming.pipeline.observe.batch_log import batch_figures, log_batch
@@ -82,11 +119,8 @@ def run(
     from streaming.pipeline.reports import BatchDone
 
     logger = logging.getLogger("dlx")
-    settings = load_config(file)
-    log.keep_in(Path(settings.job.log_dir))
     check_secrets(settings, os.environ)
     definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))
-    broker = broker_for(settings, file) if with_kafka else None
     stopping = threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -113,6 +147,7 @@ def run(
                 "Kafka listens on %s, data in %s", broker.bootstrap_servers, broker.directory
             )
         job.start(definitions=definitions, accept_loss=accept_loss)
+        started.set()
         job.wake()  # the first batch loads much and takes seconds
         by_records = settings.job.clock == "event"  # the first batch starts with the first record
         announced = False

@@ -4,6 +4,7 @@
 """
 
 import os
+import platform
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -44,6 +45,8 @@ from streaming.pipeline.topics.accepted_loss import check_gaps
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports
 from streaming.pipeline.topics.gap_watch import GapWatch
+from streaming.pipeline.topics.other_jobs import refuse_other_job
+from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.spark.session import (
     available_cores,
@@ -121,7 +124,10 @@ class Job:
         checkpoint.lock.acquire()
         closing.callback(checkpoint.lock.release)
         topics = KafkaTopics(config, dict(self._producer))
-        topics.prepare()
+        mark = JobMark(
+            checkpoint.job_id, str(self.tables.url), str(checkpoint.path), platform.node()
+        )
+        refuse_other_job(config, mark, self._producer, topics.known_topics())
         ledger = open_ledger(self.tables, retention(config.tables))
         closing.callback(ledger.close)
         query_id = checkpoint.logs.query_id()
@@ -131,6 +137,7 @@ class Job:
             outcome_settings(config),
             read_table_batches(ledger, query_id),
         )
+        topics.prepare()
         last = ledger.last_batch(query_id) if query_id else None
         detail = {} if last is None else last.detail
         self.shards = ShardStats(detail)
@@ -171,7 +178,7 @@ class Job:
         trigger = Trigger(config.job.trigger_ms)
         trigger.set_polling_delay(spark)
         closing.callback(self._end_query)
-        flow.announce(checkpoint.path, topics.partitions, self._producer)
+        flow.announce(checkpoint.path, mark, topics.partitions, self._producer)
         closing.callback(flow.stop)
         self._ticks = Ticks(
             config,

@@ -46,6 +46,29 @@ class JobAddress(msgspec.Struct, frozen=True, kw_only=True):
     wire_version: int = 0
 
 
+class JobMark(msgspec.Struct, frozen=True):
+    """Which job sent a heartbeat, and where its data is; empty from jobs of older versions.
+
+    Attributes:
+        id: stays with the checkpoint.
+        tables: location of the tables.
+        checkpoint: folder of the checkpoint.
+        host: the machine that it runs on.
+    """
+
+    id: str = ""
+    tables: str = ""
+    checkpoint: str = ""
+    host: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where the job is, for a message."""
+        if not self.id:
+            return "a job of an older version, which does not say where its tables are"
+        return f"tables {self.tables}, checkpoint {self.checkpoint}, on {self.host}"
+
+
 def escaped(name: str) -> str:
     """A vhost's or user's name as part of a topic name: other bytes become `_` and two hex digits.
 

@@ -36,6 +36,7 @@ PURE: Final = ("check", "config", "diagram", "route", "simulate", "--help")
 """Commands that need nothing but the checkout."""
 
 RUN_BY: Final = {
+    "./dlx reset": "tests/unit/cli/test_reset.py",
     "dlx run --with-kafka": FIRST_JOB,
     "dlx kafka": "tests/e2e/test_kafka_command.py",
     "./dlx demo": "tests/e2e/test_demo.py",

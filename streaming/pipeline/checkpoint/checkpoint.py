@@ -1,5 +1,6 @@
 """The checkpoint of a job: used by one job at a time, and always by the same job."""
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,17 @@ class Checkpoint:
         self.lock = CheckpointLock(path)
         self.logs = SparkLogs(path)
         self.manifest = Manifest()
+        self._new_job_id = uuid.uuid4().hex
+
+    @property
+    def job_id(self) -> str:
+        """What identifies the job in its heartbeats; it is fixed once the manifest is saved.
+
+        Raises:
+            DamagedFileError: the manifest cannot be read.
+        """
+        found = read_manifest(self.path)
+        return (found.job_id if found is not None else "") or self._new_job_id
 
     def open(
         self,
@@ -61,6 +73,7 @@ class Checkpoint:
             wire_version=WIRE_VERSION,
             outcome_hash=outcome_hash,
             outcome_settings=outcome_settings,
+            job_id=self.job_id,
         )
         if found is not None:
             self._refuse_other_job(found, ours)

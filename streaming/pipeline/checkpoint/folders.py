@@ -2,6 +2,9 @@
 
 import os
 import re
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +38,24 @@ def make_folder(setting: str, path: Path) -> None:
         raise FolderError(f"{setting}: {path} cannot be created: {error.strerror}") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise FolderError(f"{setting}: this user cannot write to {path}")
+
+
+class NewFolders:
+    """The folders among some paths that do not exist yet, so that a refused start leaves none."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._new = [path.absolute() for path in paths if not path.exists()]
+        self._above = {
+            parent for path in self._new for parent in path.parents if not parent.exists()
+        }
+
+    def remove(self) -> None:
+        """Remove what has appeared since, and the folders above it that are empty."""
+        for path in self._new:
+            shutil.rmtree(path, ignore_errors=True)
+        for parent in sorted(self._above, key=lambda each: len(each.parts), reverse=True):
+            with suppress(OSError):  # it holds something else, or was never created
+                parent.rmdir()
 
 
 def open_ledger(root: Place, retention: Retention) -> Ledger:

@@ -35,6 +35,7 @@ class Manifest(msgspec.Struct):
         shards: `LANE VHOST` -> grouping key.
         outcome_hash: hash of the settings that can change a result, as of the last start.
         outcome_settings: those settings.
+        job_id: identifies the job in its heartbeats; empty in checkpoints of older versions.
     """
 
     format: int = FORMAT
@@ -46,6 +47,7 @@ class Manifest(msgspec.Struct):
     shards: dict[str, int] = {}
     outcome_hash: str = ""
     outcome_settings: dict[str, Any] = {}
+    job_id: str = ""
 
     @property
     def versions(self) -> str:

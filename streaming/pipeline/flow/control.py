@@ -18,6 +18,7 @@ from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.shard_stats import ShardStats
+from streaming.protocol.addressing import JobMark
 
 MEASURE_S = 5.0
 """How often the memory of the job's processes is measured."""
@@ -59,14 +60,18 @@ class FlowControl:
         self.state: GateState = self.decide()
 
     def announce(
-        self, checkpoint: Path, partitions: Mapping[str, int], producer: Mapping[str, str]
+        self,
+        checkpoint: Path,
+        job: JobMark,
+        partitions: Mapping[str, int],
+        producer: Mapping[str, str],
     ) -> None:
         """Log the marks, and start to send notices and heartbeats."""
         for note in self._marks.notes:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.update(self.state)
-        self._heartbeat = Heartbeat(self._notices, self._addresses, producer)
+        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer)
 
     def first_rows(self, spark: SparkSession, *, importing: bool) -> int:
         """Return the most publishes of the first batch.

@@ -1,10 +1,11 @@
 """The job's heartbeat: about once a second, a record in a topic beside every outbound topic.
 
-    dlx.out._2f.guest.alive: {"type": "alive", "active": true, ..., "address": {...}}
+    dlx.out._2f.guest.alive: {"type": "alive", "active": true, ..., "address": {...}, "job": {...}}
 
 A client may receive no deliveries for hours; the heartbeat lets it notice within seconds that the
 job is gone. It also says which topics and limits apply to the vhost and user, so a client needs no
-configuration of the job. It has its own topic, so that the outbound topic is silent when there is
+configuration of the job; and whose it is, so that a second job is not started on the same topics.
+It has its own topic, so that the outbound topic is silent when there is
 nothing to deliver. It repeats the last notice of flow control, with its `dlx-seq`: a client reads
 the last heartbeat first, and knows at once whether publishers may publish.
 
@@ -20,7 +21,7 @@ from functools import partial
 from msgspec import structs
 
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.protocol.addressing import JobAddress, alive_topic
+from streaming.protocol.addressing import JobAddress, JobMark, alive_topic
 from streaming.protocol.record_headers import VHOST
 from streaming.record_sender import RecordSender, SendError
 
@@ -37,9 +38,11 @@ class Heartbeat:
         self,
         notices: FlowNotices,
         addresses: Iterable[JobAddress],
+        job: JobMark,
         producer: Mapping[str, str],
     ) -> None:
         self._notices = notices
+        self._job = structs.asdict(job)
         self._addresses = {alive_topic(each.outbound): each for each in addresses}
         self._sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
         self._failures = HeartbeatFailures()
@@ -61,7 +64,9 @@ class Heartbeat:
 
     def _beat(self) -> None:
         for topic, address in self._addresses.items():
-            value, headers = self._notices.record("alive", address=structs.asdict(address))
+            value, headers = self._notices.record(
+                "alive", address=structs.asdict(address), job=self._job
+            )
             on_result = partial(self._failures.set_result, topic)
             named = [*headers, (VHOST, address.vhost.encode())]
             try:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
 from streaming.config import JobConfig
 from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import KafkaErrors
-from streaming.pipeline.topics.record_limits import outbound_record_bytes
+from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 from streaming.protocol.addressing import alive_topic
 from topology.errors import DlxError
 
@@ -49,11 +49,13 @@ class KafkaTopics:
     def prepare(self) -> None:
         """Create missing topics and describe all of them.
 
+        If the job then refuses them, those that were created are deleted again.
+
         Raises:
             KafkaUnreachableError: no broker answers, or a topic cannot be used or created.
             TopicLimitError: an outbound topic does not accept the largest message.
         """
-        known = self._known_topics()
+        known = self.known_topics()
         missing = [
             self._input_topic(each.topic, self._config.partitions_of(each))
             for each in self._config.inputs
@@ -67,12 +69,20 @@ class KafkaTopics:
         self._create(missing)
         self._describe(REQUEST_TIMEOUT_S)  # hundreds of new topics take time
         outbound = self._config.outbound_topics().values()
-        self.record_bytes = outbound_record_bytes(
-            self._admin, self._config, outbound, self._brokers
-        )
+        try:
+            self.record_bytes = outbound_record_bytes(
+                self._admin, self._config, outbound, self._brokers
+            )
+        except TopicLimitError:
+            self._delete([topic.topic for topic in missing])
+            raise
 
-    def _known_topics(self) -> set[str]:
-        """Return the names of existing topics; wait for mapped topics that are being created."""
+    def known_topics(self) -> set[str]:
+        """Return the names of existing topics; wait for mapped topics that are being created.
+
+        Raises:
+            KafkaUnreachableError: no broker answers, or a mapped topic is missing.
+        """
         mapped = {each.topic for each in self._config.inputs if each.mapping is not None}
         deadline_s = time.monotonic() + self._timeout_s
         while True:
@@ -152,6 +162,14 @@ class KafkaTopics:
                     raise KafkaUnreachableError(
                         f"the topic {name!r} cannot be created: {error.args[0].str()}"
                     ) from error
+
+    def _delete(self, topics: list[str]) -> None:
+        """Delete topics that this start created."""
+        if topics:
+            for future in self._admin.delete_topics(
+                topics, request_timeout=REQUEST_TIMEOUT_S
+            ).values():
+                future.exception()
 
     def bounds(self, topics: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the first offset and the next record's offset of each (topic, partition).

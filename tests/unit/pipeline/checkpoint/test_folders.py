@@ -9,7 +9,7 @@ from streaming.config.secrets import SecretText
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.errors import FolderError
-from streaming.pipeline.checkpoint.folders import make_folder, open_ledger
+from streaming.pipeline.checkpoint.folders import NewFolders, make_folder, open_ledger
 from streaming.pipeline.checkpoint.lock import CheckpointLock
 
 
@@ -80,3 +80,21 @@ def test_errors_of_object_storage_do_not_repeat_secrets():
         open_ledger(Place("abfss://c@account.dfs.core.windows.net/t", options), Retention())
 
     assert "not-base64" not in str(error.value)
+
+
+def test_only_new_folders_are_removed_and_what_others_put_beside_them_stays(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "kept").touch()
+    paths = [tmp_path / "old", tmp_path / "a" / "b" / "new", tmp_path / "c" / "new"]
+    new = NewFolders(paths)
+    for path in paths:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "written").touch()
+    (tmp_path / "c" / "another's").touch()
+
+    new.remove()
+    new.remove()
+
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        *("c", "c/another's", "old", "old/kept", "old/written"),
+    ]

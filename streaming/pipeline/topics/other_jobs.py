@@ -1,0 +1,166 @@
+"""Refuses to start beside another job that works with the same topics.
+
+Two jobs on the same topics would both take every message, each into its own tables, and both would
+answer their clients. Every heartbeat says which job sent it and which topics that job uses, so the
+last heartbeats in Kafka show who else there is:
+
+    none of another job             --> start
+    of another job, and a newer one
+      follows within 5 s            --> it runs: refuse
+    of another job that is silent   --> it has stopped: warn, since its messages are in its tables
+
+The checkpoint's lock keeps a second job with the same checkpoint away; that one is not looked for.
+Topics with a mapping belong to others, and any number of jobs may read them.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
+    AdminClient,
+    OffsetSpec,
+)
+
+from streaming.config import JobConfig
+from streaming.protocol.addressing import ALIVE_SUFFIX, JobAddress, JobMark
+from topology.errors import DlxError
+
+WATCH_S: Final = 5.0
+"""Several intervals of the heartbeat."""
+
+FORGOTTEN_MS: Final = 3_600_000
+"""A job whose last heartbeat is this old does not run."""
+
+_POLL_S: Final = 0.2
+_TIMEOUT_S: Final = 30
+
+logger = logging.getLogger(__name__)
+
+
+class OtherJobError(DlxError):
+    """Another job works with the same topics."""
+
+
+class _Heartbeat(msgspec.Struct):
+    """The part of a heartbeat that says whose it is; jobs of older versions have no mark."""
+
+    address: JobAddress | None = None
+    job: JobMark = JobMark()
+
+
+def refuse_other_job(
+    config: JobConfig, ours: JobMark, properties: Mapping[str, str], topics: Iterable[str]
+) -> None:
+    """Refuse to start if another job works with this one's topics; warn if one has done so before.
+
+    Args:
+        ours: the mark of this job.
+        properties: librdkafka's.
+        topics: all topics that exist.
+
+    Raises:
+        OtherJobError: another job runs.
+    """
+    own = _own_topics(config)
+    watched = [name for name in topics if name.endswith(ALIVE_SUFFIX)]
+    admin = AdminClient({**properties, "log_level": 0})
+    ends = _ends(admin, watched)
+    others = {
+        topic: heartbeat
+        for topic, heartbeat in _last_heartbeats(properties, ends).items()
+        if heartbeat.job.id != ours.id and _topics_of(heartbeat, topic) & own
+    }
+    if not others:
+        return
+    deadline_s = time.monotonic() + WATCH_S
+    while time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+        now = _ends(admin, list(others))
+        for topic, heartbeat in others.items():
+            if now.get(topic, 0) > ends[topic]:
+                raise OtherJobError(
+                    _refusal(config, heartbeat.job, _topics_of(heartbeat, topic) & own)
+                )
+    marks = {heartbeat.job for heartbeat in others.values() if heartbeat.job.tables != ours.tables}
+    for mark in sorted(marks, key=lambda each: each.tables):
+        logger.warning(
+            "another job, which does not run now, used these topics before: its messages are in "
+            "%s, not in the tables of this job, %s",
+            mark.place,
+            ours.tables,
+        )
+
+
+def _refusal(config: JobConfig, other: JobMark, shared: Iterable[str]) -> str:
+    names = ", ".join(sorted(shared))
+    return (
+        f"inputs: another job runs and works with the same topics ({names}): {other.place}. This "
+        f"one would take every message a second time, into {config.job.tables_location}. Stop the "
+        "other job, or give this one its own topics: set inputs.topic and outbound.topic"
+    )
+
+
+def _own_topics(config: JobConfig) -> set[str]:
+    inputs = {each.topic for each in config.inputs if each.mapping is None}
+    return inputs | {*config.outbound_topics().values()}
+
+
+def _topics_of(heartbeat: _Heartbeat, topic: str) -> set[str]:
+    """The topics of the job that sent a heartbeat, as far as it says."""
+    address = heartbeat.address
+    named = () if address is None else (address.commands, address.publishes, address.transactions)
+    return {topic.removesuffix(ALIVE_SUFFIX), *(name for name in named if name)}
+
+
+def _ends(admin: Any, topics: list[str]) -> dict[str, int]:
+    """The next offset of each topic of heartbeats that this user may read."""
+    places = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}  # type: ignore[no-untyped-call]
+    found: dict[str, int] = {}
+    if places:
+        for place, future in admin.list_offsets(places, request_timeout=_TIMEOUT_S).items():
+            try:
+                found[place.topic] = future.result().offset
+            except KafkaException:
+                continue  # forbidden, or just deleted
+    return found
+
+
+def _last_heartbeats(
+    properties: Mapping[str, str], ends: Mapping[str, int]
+) -> dict[str, _Heartbeat]:
+    """The last heartbeat of each topic, unless it is very old."""
+    waiting = {topic for topic, end in ends.items() if end > 0}
+    found: dict[str, _Heartbeat] = {}
+    if not waiting:
+        return found
+    settings: dict[str, Any] = {
+        **properties,
+        "group.id": "dlx-start",  # required, but never joined
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+    settings.pop("message.max.bytes", None)  # known to producers only
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, 0, ends[topic] - 1) for topic in sorted(waiting)])
+        deadline_s = time.monotonic() + WATCH_S
+        while waiting and time.monotonic() < deadline_s:
+            record = consumer.poll(_POLL_S)
+            if record is None or record.topic() not in waiting:
+                continue
+            topic = str(record.topic())
+            waiting.discard(topic)
+            age_ms = time.time_ns() // 1_000_000 - record.timestamp()[1]
+            if record.error() is None and age_ms < FORGOTTEN_MS:
+                try:
+                    found[topic] = msgspec.json.decode(record.value() or b"", type=_Heartbeat)
+                except msgspec.MsgspecError:
+                    continue  # not a heartbeat
+    finally:
+        consumer.close()
+    return found
