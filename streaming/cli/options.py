@@ -22,6 +22,7 @@ from streaming.cli.output import printable
 from streaming.cli.refusals import explained
 from streaming.protocol.defaults import DETACHED_LEASE_S, TIMEOUT_S
 from streaming.user_folders import CONFIG_NAME, last_demo
+from topology.errors import InvalidDocumentError, Problem
 
 if TYPE_CHECKING:
     from streaming.client import Channel, Connection
@@ -47,7 +48,7 @@ def find_config(named: Path | None, *, or_demo: bool = True) -> Path:
     A line on stderr says so if it is the demo's.
 
     Raises:
-        InvalidConfigError: there is none; the text names the remedies.
+        InvalidDocumentError: there is none; the text names the remedies.
     """
     if named is not None:
         return named
@@ -73,10 +74,7 @@ def is_on_command_line(context: typer.Context, option: str) -> bool:
 
 
 def _no_config(where: str, what: str) -> Exception:
-    from streaming.config import InvalidConfigError
-    from topology.errors import Problem
-
-    return InvalidConfigError((Problem(where, what),))
+    return InvalidDocumentError((Problem(where, what),))
 
 
 def _named(context: typer.Context, option: typer.CallbackParam, given: Path | None) -> Path | None:

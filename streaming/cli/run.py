@@ -72,6 +72,8 @@ def run(
             "draws a table, which is not JSON; leave out one of --watch and --log-format json",
             param_hint="--watch",
         )
+    if log_format == LogFormat.text:  # without a configuration, it fails at once
+        config = find_config(config, or_demo=False)
     from streaming.pipeline.observe.job_log import JobLog
 
     log = JobLog(log_format.value, hides_batches=watch)

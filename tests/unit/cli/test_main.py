@@ -1,6 +1,7 @@
 """Properties of all commands."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -69,6 +70,25 @@ def test_a_pure_command_imports_nothing_that_is_slow_to_import(arguments):
     assert SLOW_TO_IMPORT.isdisjoint(modules)
 
 
+def test_a_run_without_a_configuration_fails_before_it_imports_anything_slow(tmp_path):
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
+    environment.pop("DLX_CONFIG", None)
+
+    finished = subprocess.run(
+        [sys.executable, "-c", RUN_AND_LIST_MODULES, "run"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    status, modules = json.loads(finished.stdout.splitlines()[-1])
+    assert status == 2
+    assert {*SLOW_TO_IMPORT, "attr", "cattrs"}.isdisjoint(modules)
+    assert len(finished.stderr.splitlines()) == 1
+
+
 def test_no_arguments_show_the_help(dlx):
     _, out, err = dlx()
 
@@ -89,9 +109,9 @@ def test_the_help_ends_in_examples_that_can_be_copied(dlx):
         (("queues", "lst"), "dlx queues: no such command: 'lst'", "'list'"),
         (("get", "q", "--cout", "3"), "dlx get: no such option: --cout", "'--count'"),
         (
-            ("queues", "list", "--sort", "x"),
-            "dlx queues list: invalid value for '--sort'",
-            "'name'",
+            ("queues", "list", "--output", "x"),
+            "dlx queues list: invalid value for '-o'",
+            "'json'",
         ),
         (("get", "q", "--count", "x"), "dlx get: invalid value for '--count'", "'x'"),
         (("get", "q", "--count"), "dlx get: option '--count' requires an argument", ""),

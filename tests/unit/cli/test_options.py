@@ -3,7 +3,9 @@
 import os
 
 import pytest
+import typer.main
 
+from streaming.cli.main import COMMANDS, build_app
 from streaming.user_folders import demo_folder, last_demo, remember_demo
 
 JOB_COMMANDS = (
@@ -27,7 +29,7 @@ TABLE_COMMANDS = (
     ("sql",),
     ("config", "check"),
 )
-COMMANDS = JOB_COMMANDS + TABLE_COMMANDS
+ALL_COMMANDS = JOB_COMMANDS + TABLE_COMMANDS
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def config(shop_root):
     return write
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, ("run",)], ids=" ".join)
+@pytest.mark.parametrize("command", [*ALL_COMMANDS, ("run",)], ids=" ".join)
 def test_without_a_configuration_one_line_names_every_remedy(dlx, command):
     status, out, err = dlx(*command)
 
@@ -62,7 +64,7 @@ def test_without_a_configuration_one_line_names_every_remedy(dlx, command):
         assert remedy in line
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, ("run",)], ids=" ".join)
+@pytest.mark.parametrize("command", [*ALL_COMMANDS, ("run",)], ids=" ".join)
 def test_a_missing_file_is_reported_with_the_option_that_named_it(
     dlx, command, config, here, monkeypatch
 ):
@@ -187,3 +189,37 @@ def test_a_demo_whose_files_are_gone_is_forgotten(config, tmp_path):
 
     usual = config(demo_folder() / "dlx.toml")
     assert last_demo() == usual
+
+
+def leaves(command, path=()):
+    """Every command below a group, with its words."""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from leaves(child, (*path, name))
+    if not hasattr(command, "commands"):
+        yield path, {option for each in command.params for option in each.opts}
+
+
+@pytest.mark.parametrize(
+    ("section", "wanted"),
+    [
+        ("Talk to a running job", {"--config"}),
+        ("Query the tables", {"--config"}),
+    ],
+)
+def test_every_command_of_a_section_has_the_shared_options(section, wanted):
+    root = typer.main.get_command(build_app(COMMANDS[section]))
+
+    found = dict(leaves(root))
+
+    assert found
+    assert {
+        path: wanted - options for path, options in found.items() if not wanted <= options
+    } == {}
+
+
+def test_every_command_that_reads_tables_takes_them_alone():
+    root = typer.main.get_command(build_app())
+    found = {path: options for path, options in leaves(root) if "--tables" in options}
+
+    assert {path for path, options in found.items() if "--config" not in options} == set()
+    assert {("balance",), ("dead-letters", "list"), ("queues", "list"), ("sql",)} <= found.keys()
