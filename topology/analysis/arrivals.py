@@ -3,12 +3,15 @@
 Anybody may publish anything to most exchanges. So only what is likely counts: an exchange that dead
 letters or other exchanges lead to is taken to receive nothing else, and the keys of messages that
 come through a fanout or headers exchange are unknown unless those that are sent there are known.
+Messages that a queue lets expire usually return to where they came from, so they do not count if
+the bindings there tell which keys come.
 """
 
 from collections.abc import Collection, Iterator
 from itertools import islice
 
 from topology.analysis.key_patterns import (
+    ANY_KEY,
     KeyPattern,
     TooManyPatternsError,
     Wild,
@@ -34,11 +37,13 @@ class Arrivals:
         self._router = vhost.router
         self._unknown = unknown
         self._fed: dict[str, dict[KeyPattern, None]] = {}
+        self._led_to: set[str] = set()
         patterns = []
         for binding in vhost.router.bindings.all():
             patterns.append(self._pattern(binding))
             if binding.destination_type == "exchange":
                 self._feed(binding.destination, [self._known(binding)])
+                self._led_to.add(binding.destination)
         for queue, settings in vhost.all_settings().items():
             for exchange, key in (
                 (settings.dead_letter_exchange, settings.dead_letter_routing_key),
@@ -46,9 +51,12 @@ class Arrivals:
             ):
                 if exchange is not None:
                     self._feed(exchange, self._keys_in(queue) if key is None else [literal(key)])
+                    if settings.message_ttl_ms is None:
+                        self._led_to.add(exchange)
         for exchange in vhost.router.exchanges:
             if (alternate := vhost.router.alternate_of(exchange)) is not None:
                 self._feed(alternate, [])
+                self._led_to.add(alternate)
         words = {word for pattern in patterns for word in pattern if not isinstance(word, Wild)}
         self._word = word_beside(words)
         self._longest = max(map(len, patterns), default=0) + 1
@@ -71,7 +79,8 @@ class Arrivals:
         if binding.source in self._unknown:
             return []
         own, known = self._pattern(binding), self._known(binding)
-        if binding.source not in self._fed or is_literal(own):
+        tells = own != ANY_KEY and binding.source not in self._led_to
+        if binding.source not in self._fed or is_literal(own) or tells:
             return [] if known is None else [known]
         found: dict[KeyPattern, None] = {}
         for fed in islice(self._fed[binding.source], _MAX_FEEDS):

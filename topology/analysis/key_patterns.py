@@ -28,8 +28,9 @@ KeyPattern = tuple[str | Wild, ...]
 
 ANY_KEY: KeyPattern = (Wild.MANY,)
 
-MAX_PATTERNS = 200
+MAX_PATTERNS = 64
 MAX_SAMPLES = 400
+MAX_HASHES = 4
 """Limits: intersections and samples of patterns with many `#` multiply."""
 
 _WILDCARDS = {"*": Wild.ONE, "#": Wild.MANY}
@@ -63,8 +64,10 @@ def common_keys(one: KeyPattern, other: KeyPattern) -> frozenset[KeyPattern]:
     """The keys in both sets, as a union of patterns.
 
     Raises:
-        TooManyPatternsError: they have more than `MAX_PATTERNS`.
+        TooManyPatternsError: they have more than `MAX_PATTERNS`, or one has many `#`.
     """
+    if max(one.count(Wild.MANY), other.count(Wild.MANY)) > MAX_HASHES:
+        raise TooManyPatternsError
     if other in {one, ANY_KEY}:
         return frozenset((one,))
     return _common(one, other)

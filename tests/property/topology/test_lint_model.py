@@ -10,6 +10,7 @@ from topology.analysis.cycles import alternate_cycles, automatic_cycles
 from topology.analysis.diagram import dot, draw, mermaid
 from topology.analysis.lint import lint
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
+from topology.findings import KINDS
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.values import Table
 from topology.vhost import Vhost
@@ -91,6 +92,7 @@ def test_any_topology_can_be_linted_and_drawn_deterministically(definitions, com
 
     assert first == again
     assert all(problem.where and problem.what for problem in first[0])
+    assert {KINDS[problem.code].severity for problem in first[0]} <= {"warning"}
     assert len(set(first[0])) == len(first[0])
 
 

@@ -185,3 +185,84 @@ def test_the_number_of_reported_cycles_is_limited():
 
     assert len(found) == MAX_CYCLES
     assert found[-1] == f"q{MAX_CYCLES - 1:04} -(expired)-> q{MAX_CYCLES - 1:04}"
+
+
+def test_a_retry_binding_of_one_key_makes_no_cycle_of_messages_that_never_have_it():
+    exchanges = [Exchange("orders", "topic"), Exchange("retry", "direct")]
+    bindings = [
+        Binding("orders", "work", routing_key="order.#"),
+        Binding("retry", "wait", routing_key="again"),
+    ]
+    queues = [dying("work", "retry"), dying("wait", "", "work")]
+
+    assert cycles(queues, exchanges, bindings) == []
+    assert cycles(
+        queues, exchanges, [*bindings, Binding("orders", "work", routing_key="again")]
+    ) == ["wait -(expired)-> work -(expired)-> wait"]
+
+
+def test_only_keys_in_common_travel_through_two_wildcards():
+    exchanges = [Exchange("in", "topic"), Exchange("back", "topic", internal=True)]
+
+    def travelled(arriving, returning):
+        bindings = [
+            Binding("in", "work", routing_key=arriving),
+            Binding("back", "work", routing_key=returning),
+        ]
+        return cycles([dying("work", "back")], exchanges, bindings)
+
+    assert travelled("a.*", "*.b") == ["work -(expired)-> work"]
+    assert travelled("a.*", "b.*") == []
+    assert travelled("a.#", "#.a.b") == ["work -(expired)-> work"]
+
+
+def test_an_alternate_is_taken_only_by_keys_that_no_binding_matches():
+    exchanges = [
+        Exchange("in", "topic"),
+        Exchange("dead", "topic", arguments={"alternate-exchange": "back"}),
+        Exchange("back", "fanout", internal=True),
+    ]
+    queues = [dying("work", "dead"), Queue("buried")]
+
+    def travelled(buried):
+        bindings = [
+            Binding("in", "work", routing_key="a.*"),
+            Binding("back", "work"),
+            Binding("dead", "buried", routing_key=buried),
+        ]
+        return cycles(queues, exchanges, [*bindings, Binding("dead", "buried", routing_key="work")])
+
+    assert travelled("#") == []
+    assert travelled("a.b") == ["work -(expired)-> work"]
+
+
+def test_a_queue_that_rejections_alone_fill_may_begin_a_cycle():
+    inner = Exchange("inner", "fanout", internal=True)
+    rejecting = Queue("first", arguments={"x-dead-letter-exchange": "inner"})
+    rerouting = Queue("other", arguments={"x-alternate-exchange": "inner"})
+
+    assert cycles(
+        [rejecting, rerouting, dying("work", "inner")], [inner], [Binding("inner", "work")]
+    )
+
+
+def test_with_too_many_keys_the_first_pass_decides():
+    exchanges = [Exchange("in", "topic"), Exchange("back", "topic")]
+    patterns = [f"#.{letter}.#.{letter}.#" for letter in "abcdefgh"]
+    bindings = [Binding("in", "work", routing_key=pattern) for pattern in patterns]
+    bindings += [Binding("back", "work", routing_key=pattern) for pattern in patterns]
+
+    assert cycles([dying("work", "back")], exchanges, bindings) == ["work -(expired)-> work"]
+    one = [Binding("in", "work", routing_key="#.a.#.b.#.c.#.d.#.e.#")]
+    back = [Binding("back", "work", routing_key="#")]
+    assert cycles([dying("work", "back")], exchanges, one + back) == ["work -(expired)-> work"]
+
+
+def test_with_too_many_places_the_first_pass_decides():
+    exchanges = [Exchange(f"x{number}", "direct") for number in range(150)]
+    bindings = [
+        Binding(each.name, "work", routing_key=f"k{number}")
+        for number, each in enumerate(exchanges)
+    ]
+
+    assert cycles([dying("work", "x0")], exchanges, bindings) == ["work -(expired)-> work"]

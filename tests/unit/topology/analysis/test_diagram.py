@@ -4,6 +4,7 @@ import re
 
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw, mermaid
 from topology.declarations import Binding, Definitions, Exchange, Queue
+from topology.definitions.skipped_objects import SkippedObjects
 from topology.values import Table
 
 RETRY = Definitions(
@@ -221,3 +222,46 @@ def test_the_default_exchange_takes_nothing_as_an_alternate():
     (edge,) = draw(Definitions(exchanges=(exchange,))).edges
 
     assert edge.lines == ("otherwise, and lost",)
+
+
+SKIPPED_OBJECTS = SkippedObjects(
+    exchanges=(Exchange("later", "x-delayed-message"),),
+    queues=(Queue("log", arguments={"x-queue-type": "stream"}),),
+    bindings=(
+        Binding("later", "q", routing_key="k"),
+        Binding("later", "log"),
+        Binding("x", "log", routing_key="#"),
+    ),
+    reasons={("exchange", "later"): "", ("queue", "log"): ""},
+)
+
+
+def test_skipped_objects_are_drawn_and_marked():
+    definitions = Definitions(
+        (Exchange("x", "topic"),),
+        (Queue("q", arguments={"x-dead-letter-exchange": "later"}),),
+    )
+
+    drawn = draw(definitions, skipped=SKIPPED_OBJECTS)
+
+    names = {node.id: node.lines[0] for node in drawn.nodes}
+    assert {node.lines for node in drawn.nodes if node.skipped} == {
+        ("later", "x-delayed-message exchange", "skipped"),
+        ("log", "stream", "skipped"),
+    }
+    assert {(names[each.source], names[each.target], each.lines) for each in drawn.edges} == {
+        ("x", "log", ("#",)),
+        ("later", "q", ("k",)),
+        ("later", "log", ()),
+        ("q", "later", ("dead letters",)),
+    }
+    assert all(edge.skipped for edge in drawn.edges)
+    assert "linkStyle 0,1,2,3 " in mermaid(drawn)
+    assert ":::skipped" in mermaid(drawn)
+    assert dot(drawn).count("style=dashed") == 6
+
+
+def test_a_skipped_object_that_nothing_leads_to_has_no_edges():
+    alone = SkippedObjects(queues=(Queue("log"),), reasons={("queue", "log"): ""})
+
+    assert "linkStyle" not in mermaid(draw(Definitions(), skipped=alone))

@@ -261,3 +261,109 @@ def test_a_quorum_queue_may_die_by_its_default_delivery_limit_on_4_0_only():
 
     assert "work -(delivery_limit)-> retry" in on_4_0.what
     assert lint(topology, "3.10") == ()
+
+
+DIRECT = Exchange("dead", "direct")
+TOPIC = Exchange("orders", "topic")
+
+
+def lost_key(*items):
+    """The words after the arrival of the first lost dead letters; None if none are lost."""
+    lost = [each.what for each in lint(a_topology(*items)) if each.code == "unrouted-dead-letters"]
+    return lost[0].partition(" arrived ")[2].partition(" are lost")[0] if lost else None
+
+
+@pytest.mark.parametrize(
+    ("binding_key", "dead_key", "lost"),
+    [
+        ("order.#", "work", "by binding 'order.#' with a routing key such as 'order.x'"),
+        ("#", "work", "by binding '#' with a routing key such as 'x'"),
+        ("order.*", "order.new", "by binding 'order.*' with a routing key such as 'order.x'"),
+        ("order.new", "order.new", None),
+        ("order.new", "work", "with routing key 'order.new'"),
+    ],
+)
+def test_a_topic_binding_whose_keys_a_direct_dead_letter_exchange_does_not_take(
+    binding_key, dead_key, lost
+):
+    assert lost == lost_key(
+        TOPIC,
+        DIRECT,
+        a_queue("work", dlx="dead"),
+        Queue("buried"),
+        Binding("orders", "work", routing_key=binding_key),
+        Binding("dead", "buried", routing_key=dead_key),
+    )
+
+
+@pytest.mark.parametrize(
+    ("binding_key", "lost"),
+    [
+        ("#", None),
+        ("order.#", None),
+        ("order.*", "'order.x.x'"),
+        ("*.#", None),
+        ("x.#", "'order.x'"),
+    ],
+)
+def test_a_topic_dead_letter_exchange_must_take_every_shape_of_key(binding_key, lost):
+    found = lost_key(
+        TOPIC,
+        Exchange("dead", "topic"),
+        a_queue("work", dlx="dead"),
+        Queue("buried"),
+        Binding("orders", "work", routing_key="order.#"),
+        Binding("dead", "buried", routing_key=binding_key),
+    )
+
+    assert (found is None) == (lost is None)
+    assert lost is None or found.endswith(lost) or "'order" in found
+
+
+def test_a_retry_exchange_has_the_keys_of_the_queue_that_feeds_it():
+    retried = (
+        TOPIC,
+        Exchange("retry", "topic"),
+        a_queue("work", dlx="retry"),
+        a_queue("wait", ttl_ms=1, dlx="orders"),
+        Binding("orders", "work", routing_key="order.*"),
+        Binding("retry", "wait", routing_key="#"),
+    )
+
+    assert lost_key(*retried) is None
+    assert lost_key(*retried[:-1], Binding("retry", "wait", routing_key="order.new")) is not None
+
+
+def test_keys_that_come_through_a_fanout_or_from_a_missing_origin_are_not_guessed():
+    fanout = Exchange("all", "fanout", arguments={"alternate-exchange": "dead"})
+
+    assert (
+        lost_key(
+            fanout,
+            DIRECT,
+            a_queue("work", dlx="dead"),
+            Queue("buried"),
+            Binding("all", "work"),
+            Binding("dead", "buried", routing_key="k"),
+        )
+        is None
+    )
+
+
+def test_patterns_that_have_too_much_in_common_are_not_worked_out():
+    many = ".".join(f"#.{letter}" for letter in "abcde") + ".#"
+    other = ".".join(f"#.{letter}" for letter in "vwxyz") + ".#"
+
+    assert (
+        lost_key(
+            TOPIC,
+            Exchange("inner", "topic", internal=True),
+            DIRECT,
+            a_queue("work", dlx="dead"),
+            Queue("buried"),
+            Binding("orders", "inner", "exchange", many),
+            Binding("inner", "work", routing_key=other),
+            Binding("dead", "buried", routing_key="k"),
+        )
+        is None
+    )
