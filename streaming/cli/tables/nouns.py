@@ -4,6 +4,7 @@ They read the tables, so they also answer while no job runs: the topology comes 
 declarations, channels and consumers from the events of channels. `queues` has its own file.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -66,12 +67,14 @@ def add_list_and_show(
     *,
     keys: tuple[str, ...] = ("name",),
     plural: str = "",
+    one: str = "",
     about: str = "",
 ) -> None:
     """Add the commands `list` and `show NAME` to the app of a noun.
 
     Args:
         keys: the columns that hold the name; if they are several, `show` prints a table.
+        one: what `show` shows, if it is not one of the noun.
     """
     plural = plural or f"{noun}s"
 
@@ -101,14 +104,18 @@ def add_list_and_show(
         columns.check(view)
         with open_tables(tables, config) as opened:
             found = named(opened, rows(opened), noun, name, vhost, keys)
-        if len(keys) > 1:
+        if len(keys) > 1 or not found:
             print_listing(columns, found, view, nothing=f"{name!r} has no {plural}")
         else:
             print_records(columns, found, view)
         return EXIT_OK
 
     app.command("list", help=f"List the {plural}.\n\n{about}{_SOURCE}")(list_)
-    what = f"Show the {plural} of an exchange or queue." if len(keys) > 1 else f"Show one {noun}."
+    what = (
+        f"Show the {plural} of an exchange or queue."
+        if len(keys) > 1
+        else f"Show {one or f'one {noun}'}."
+    )
     app.command("show", help=what)((listing if len(keys) > 1 else record)(show))
 
 
@@ -145,18 +152,26 @@ def named(
     vhost: str | None,
     keys: tuple[str, ...] = ("name",),
 ) -> list[Row]:
-    """The rows of a name, of one vhost or of all.
+    """The rows of a name, of one vhost or of all; none if the name is known but has nothing.
 
     Raises:
         QueryError: nothing has that name; the text says which name is most similar.
     """
+    from streaming.queries.duckdb_tables import QueryError
     from streaming.queries.known_names import check_name, known_names
 
     rows = in_vhost(tables, rows, vhost)
     found = [row for row in rows if name in {row[key] for key in keys}]
+    if not found and noun == "queue" and name in known_names(tables, "queue", vhost):
+        raise QueryError(
+            f"queue {name!r} was deleted; its messages are still in the tables: `dlx dead-letters "
+            f"list --queue {shlex.quote(name)}`"
+        )
     if not found:
         known = [row[key] or "" for row in rows for key in keys]
         place = "" if vhost is None else f" in vhost {vhost!r}"
+        if noun == "user":
+            known += known_names(tables, "user", vhost)
         if len(keys) > 1:
             noun = "exchange or queue"
             known += known_names(tables, "exchange", vhost) + known_names(tables, "queue", vhost)
@@ -289,6 +304,7 @@ add_list_and_show(
     _permission_rows,
     keys=("user",),
     plural="permissions",
+    one="the permissions of one user",
 )
 add_list_and_show(
     channels,
@@ -326,7 +342,7 @@ add_list_and_show(
 )
 add_list_and_show(
     connections,
-    "user with an open channel",
+    "user",
     Listing(
         (
             Column("user", 0),
@@ -340,6 +356,7 @@ add_list_and_show(
     _connection_rows,
     keys=("user",),
     plural="connections",
+    one="the connection of one user",
     about="A connection is a user of a vhost with open channels: clients talk to Kafka, and the "
     "job does not see their connections. ",
 )

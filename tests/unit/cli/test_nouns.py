@@ -225,12 +225,21 @@ def test_a_misspelt_name_is_an_error_with_the_known_one(dlx, office, command, kn
         assert len(err.splitlines()) == 1
 
 
+def test_a_deleted_queue_is_said_to_be_deleted(dlx, office):
+    status, out, err = dlx("queues", "show", "gone", "--tables", office)
+
+    assert (status, out) == (2, "")
+    assert "queue 'gone' was deleted" in err
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
         (("policies", "list", "--vhost", "test"), "no policies in vhost 'test'"),
         (("consumers", "list", "--vhost", "test"), "no consumers in vhost 'test'"),
         (("bindings", "show", "amq.topic"), "'amq.topic' has no bindings"),
+        (("connections", "show", "bert"), "'bert' has no connections"),
+        (("permissions", "show", "bert"), "'bert' has no permissions"),
         (("queues", "peek", "audit", "--unacked"), "no message is unacked in queue 'audit'"),
         (("dead-letters", "list", "--queue", "gone"), "no dead letters in queue 'gone'"),
     ],

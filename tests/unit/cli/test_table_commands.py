@@ -19,6 +19,11 @@ QUERIES = (
     ("queues", "list"),
     ("queues", "peek", "billing"),
     ("tables", "info"),
+    ("overview",),
+    ("channels", "list"),
+    ("policies", "list"),
+    ("quarantine", "list"),
+    ("query", "SELECT 1"),
 )
 NOT_IMPORTED = {"confluent_kafka", "delta", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
 RUN_AND_LIST_MODULES = """
