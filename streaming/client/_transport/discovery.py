@@ -149,7 +149,7 @@ def _matching(found: Iterable[_Found], user: str, vhost: str) -> list[_Found]:
 
 
 def _newest(found: list[_Found], user: str, vhost: str, bootstrap: str) -> JobAddress:
-    newest = max(found)
+    newest = max(found, key=lambda each: each.time_ms)
     running = [each for each in found if each.time_ms > newest.time_ms - SIMULTANEOUS_MS]
     if len(running) > 1:
         topics = ", ".join(sorted(each.address.outbound for each in running))
