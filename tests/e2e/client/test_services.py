@@ -10,6 +10,7 @@ from contextlib import suppress
 import pytest
 
 from streaming.client import ClientError, NotFoundError, UnroutableError, aio
+from streaming.config import show_config
 from tests.fixtures.jobs import get_when_there
 from tests.fixtures.waiting import WAIT_S
 
@@ -269,3 +270,18 @@ with Connection({running_job.servers!r}, vhost={running_job.own_vhost!r}, timeou
     finished = wheel_environment.run("python", "-c", program)
 
     assert (finished.stdout, finished.stderr) == ("from the wheel\n", "")
+
+
+def test_the_commands_of_the_installed_wheel_talk_to_a_job(running_job, wheel_environment, name):
+    queue = name("wheel")
+    config = running_job.root / "dlx.toml"
+    config.write_text(show_config(running_job.config), "utf-8")
+    with running_job.connect() as connection:
+        connection.channel().declare_queue(queue)
+    common = ("--config", str(config), "--timeout", str(WAIT_S))
+
+    published = wheel_environment.run("dlx", "publish", "hello", "-k", queue, *common)
+    got = wheel_environment.run("dlx", "get", queue, "--auto-ack", *common)
+
+    assert (published.returncode, got.returncode) == (0, 0), published.stderr + got.stderr
+    assert "hello" in got.stdout
