@@ -11,7 +11,7 @@ import typer
 from streaming.cli.output import printable
 from topology.declarations import Definitions
 from topology.definitions.load import Examined, LoadedDefinitions, examine
-from topology.definitions.skipped_objects import SkippedObjects
+from topology.definitions.supported_objects import SkippedObjects
 from topology.errors import InvalidTopologyError, Problem
 from topology.findings import KINDS
 from topology.suggestions import did_you_mean

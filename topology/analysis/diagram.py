@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from topology.declarations import Binding, BindingEnd, Definitions
-from topology.definitions.skipped_objects import NOTHING_SKIPPED, SkippedObjects
+from topology.definitions.supported_objects import NOTHING_SKIPPED, SkippedObjects
 from topology.policies import QueueSettings
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.values import AmqpValue, Compat, to_json

@@ -18,7 +18,7 @@ from topology.declarations import (
     Policy,
     Queue,
 )
-from topology.definitions.skipped_objects import NOTHING_SKIPPED, SkippedObjects
+from topology.definitions.supported_objects import NOTHING_SKIPPED, SkippedObjects
 from topology.errors import Problem
 from topology.policies import PolicyTable, QueueSettings
 from topology.suggestions import did_you_mean

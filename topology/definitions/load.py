@@ -14,8 +14,7 @@ import msgspec
 
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.json_object import Fields, Report
-from topology.definitions.skipped_objects import NOTHING_SKIPPED, SkippedObjects
-from topology.definitions.supported_objects import SupportedObjects
+from topology.definitions.supported_objects import NOTHING_SKIPPED, SkippedObjects, SupportedObjects
 from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
 from topology.values import Compat, json_type

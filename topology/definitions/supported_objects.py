@@ -33,7 +33,6 @@ from topology.definitions.objects import (
     read_policy,
     read_queue,
 )
-from topology.definitions.skipped_objects import SkippedObjects
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import (
@@ -61,6 +60,61 @@ _SECTIONS = {
     "permissions": "permission",
 }
 """Members of `Definitions`, with a word for one object."""
+
+
+class SkippedObjects(msgspec.Struct, frozen=True):
+    """What is skipped in one vhost.
+
+    Attributes:
+        bindings: those with a skipped exchange or queue at one of their ends.
+        reasons: why each exchange and queue is skipped.
+    """
+
+    exchanges: tuple[Exchange, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    reasons: dict[BindingEnd, str] = {}
+
+    def beside(self, definitions: Definitions, *, follow: bool) -> Definitions:
+        """The definitions, with stand-ins for what is skipped.
+
+        Args:
+            follow: a skipped exchange of an unknown type has its bindings, and each of them may
+                match any message; otherwise it routes nothing.
+        """
+        if not self.reasons:
+            return definitions
+        declared = PREDECLARED_NAMES | {exchange.name for exchange in definitions.exchanges}
+        exchanges = {each.name: each for each in self.exchanges if each.name not in declared}
+        declared_queues = {queue.name for queue in definitions.queues}
+        queues = {each.name: each for each in self.queues if each.name not in declared_queues}
+        unknown = {each.name for each in exchanges.values() if each.type not in EXCHANGE_TYPES}
+        ends = {("exchange", name) for name in declared | exchanges.keys()}
+        ends |= {("queue", name) for name in declared_queues | queues.keys()}
+        bindings = (
+            msgspec.structs.replace(each, arguments={}) if each.source in unknown else each
+            for each in self.bindings
+            if ("exchange", each.source) in ends
+            and (each.destination_type, each.destination) in ends
+            and (follow or each.source not in unknown)
+        )
+        stand_ins = (
+            msgspec.structs.replace(
+                each,
+                type="headers" if each.name in unknown else each.type,
+                arguments=each.arguments if follow else {},
+            )
+            for each in exchanges.values()
+        )
+        return msgspec.structs.replace(
+            definitions,
+            exchanges=(*definitions.exchanges, *stand_ins),
+            queues=(*definitions.queues, *queues.values()),
+            bindings=(*definitions.bindings, *bindings),
+        )
+
+
+NOTHING_SKIPPED = SkippedObjects()
 
 
 class _Located(NamedTuple):
