@@ -23,8 +23,7 @@ from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
-from streaming.ledger.write.fingerprint import fingerprint
+from streaming.ledger.write.data_file import DataFile, DataFileName, fingerprint, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
 
 RUNS = 5

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from streaming.ledger.errors import DataFileConflictError
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import LocalStorage
-from streaming.ledger.write.data_file import ColumnRange, DataFile, DataFileName, write_data_file
-from streaming.ledger.write.fingerprint import fingerprint
+from streaming.ledger.write.data_file import (
+    ColumnRange,
+    DataFile,
+    DataFileName,
+    fingerprint,
+    write_data_file,
+)
 from streaming.ledger.write.parquet_layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from tests.unit.ledger.builders import QUERY, dead_letters, events, messages
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.ledger.schema.schemas import KAFKA_HEADERS, ORIGIN
-from streaming.ledger.write.fingerprint import fingerprint
+from streaming.ledger.write.data_file import fingerprint
 
 SCHEMA = pa.schema(
     [
