@@ -35,9 +35,9 @@ from streaming.ledger.write.arrow_columns import Column, Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.rows.body_lookup import body_file_number
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
+from streaming.pipeline.rows.messages import body_file_number
 from streaming.queries.current_contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
 from tests.bench import workload

@@ -12,9 +12,9 @@ from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import DEAD_LETTERS
 from streaming.ledger.write.arrow_columns import Coded, Constant, Lists, build_table
 from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
-from streaming.pipeline.rows.body_lookup import body_places
 from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.rows.events import times_of
+from streaming.pipeline.rows.messages import body_places
 
 DEATH_BYTES = 64
 """Estimated bytes of an entry of `x_death`, without its names."""

@@ -1,16 +1,17 @@
 """Rows of `messages`: every publish as it arrived, with its body (D6)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Message
+from streaming.ledger.read.body_reader import Places
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
-from streaming.ledger.write.data_file import DataFile
+from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
-from streaming.pipeline.rows.body_lookup import body_file_number
 from streaming.pipeline.rows.bounds import RollingFiles
 from streaming.pipeline.task.context import BatchContext
 from streaming.pipeline.task.settings import TaskSettings, TopicTask
@@ -20,6 +21,8 @@ _SPEC = TABLES["messages"]
 
 NAMES_BYTES = 64
 """Estimated bytes of a row's names and properties."""
+
+_PARTITION_BITS, _INDEX_BITS = 16, 12
 
 
 class MessageRows:
@@ -86,3 +89,31 @@ class MessageRows:
     def close(self) -> list[DataFile]:
         """Write the remaining rows; return the descriptions of all files."""
         return self._files.close()
+
+
+def body_file_number(batch_id: int, partition: int, index: int) -> int:
+    """Return the number that stands for a data file of `messages` in the state."""
+    assert partition < 1 << _PARTITION_BITS, f"partition {partition} has no number"
+    assert index < 1 << _INDEX_BITS, f"file {index} of a task has no number"
+    return (batch_id << (_PARTITION_BITS + _INDEX_BITS)) | (partition << _INDEX_BITS) | index
+
+
+def body_places(messages: Sequence[Message], query_id: str) -> Places:
+    """Return the places of messages, in the order given."""
+    files: dict[int, int] = {}
+    codes = [files.setdefault(message.body_file, len(files)) for message in messages]
+    return Places(
+        files=[_file_name(number, query_id) for number in files],
+        file_codes=np.array(codes, np.int64),
+        rows=np.array([message.body_row for message in messages], np.int64),
+        topic_numbers=np.array([message.topic_number for message in messages], np.int64),
+        partitions=np.array([message.partition for message in messages], np.int64),
+        offsets=np.array([message.offset for message in messages], np.int64),
+    )
+
+
+def _file_name(number: int, query_id: str) -> str:
+    batch_id = number >> (_PARTITION_BITS + _INDEX_BITS)
+    partition = (number >> _INDEX_BITS) & ((1 << _PARTITION_BITS) - 1)
+    index = number & ((1 << _INDEX_BITS) - 1)
+    return str(DataFileName(query_id, batch_id, "messages", partition, index))

@@ -18,9 +18,9 @@ from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.amqp_columns import headers_json, properties_columns
-from streaming.pipeline.rows.body_lookup import body_file_number
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
+from streaming.pipeline.rows.messages import body_file_number
 from tests.builders import START_MS, Broker
 
 QUERY_ID = "6f0e9bd2-0000-4000-8000-000000000001"
