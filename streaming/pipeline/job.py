@@ -40,7 +40,7 @@ from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.query import build_query
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats
-from streaming.pipeline.task.settings import task_settings
+from streaming.pipeline.task import task_settings
 from streaming.pipeline.topics.accepted_loss import check_gaps
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports

@@ -24,7 +24,7 @@ from streaming.pipeline.observe.broker_warnings import BrokerWarnings
 from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.shard_stats import ShardStats
-from streaming.pipeline.task.context import set_batch_time
+from streaming.pipeline.task import set_batch_time
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.topics.gap_watch import GapWatch
 

@@ -6,9 +6,9 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.config import JobConfig
-from streaming.pipeline.fold import processor
+from streaming.pipeline import fold
 from streaming.pipeline.intake import stage
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import TaskSettings
 
 PUBLISHES = "publishes"
 COMMANDS = "commands"
@@ -59,8 +59,8 @@ def build_query(
         .mapInArrow(partial(stage.run_intake, settings), stage.OUTPUT)
         .groupBy("shard")
         .transformWithState(
-            statefulProcessor=processor.BrokerProcessor(settings),
-            outputStructType=processor.OUTPUT,
+            statefulProcessor=fold.BrokerProcessor(settings),
+            outputStructType=fold.OUTPUT,
             outputMode="Append",
             timeMode="None",
         )

@@ -9,10 +9,10 @@ import gc
 import pandas as pd
 from pyspark import daemon, worker
 
-from streaming.pipeline.fold import processor
+from streaming.pipeline import fold
 from streaming.pipeline.intake import stage
 
-PRELOADED = (pd, worker, stage, processor)
+PRELOADED = (pd, worker, stage, fold)
 
 if __name__ == "__main__":
     gc.collect()

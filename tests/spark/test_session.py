@@ -156,7 +156,7 @@ def test_a_second_session_in_one_process_is_refused(spark, tmp_path):
 def test_workers_start_with_the_needed_modules_imported(spark):
     def found(batches):
         for _ in batches:
-            loaded = "streaming.pipeline.fold.processor" in sys.modules
+            loaded = "streaming.pipeline.fold" in sys.modules
             yield pa.RecordBatch.from_pydict({"loaded": [loaded]})
 
     rows = spark.range(1).mapInArrow(found, "loaded boolean").collect()

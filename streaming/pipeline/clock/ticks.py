@@ -7,7 +7,7 @@ from collections.abc import Callable
 from streaming.broker.message import NEVER
 from streaming.config import JobConfig
 from streaming.pipeline.reports import ShardReport
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import TaskSettings
 from streaming.protocol.record_headers import OP, VHOST
 from streaming.record_sender import RecordSender, SendError
 

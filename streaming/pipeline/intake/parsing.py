@@ -19,8 +19,7 @@ from streaming.pipeline.reports import FaultCount
 from streaming.pipeline.rows.messages import MessageRows
 from streaming.pipeline.rows.quarantine import QuarantineRows
 from streaming.pipeline.shard_block import pack, record_table
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import TaskSettings, TopicTask
+from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask
 from streaming.protocol.record_headers import MalformedRecordError
 
 

@@ -21,7 +21,7 @@ from streaming.pipeline.intake.mapping import (
     body_document,
     publish_of,
 )
-from streaming.pipeline.task.settings import TopicTask
+from streaming.pipeline.task import TopicTask
 from streaming.protocol.record_headers import (
     MalformedRecordError,
     PublishHeaders,

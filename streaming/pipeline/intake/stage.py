@@ -16,8 +16,7 @@ import pyarrow as pa
 from streaming.pipeline.intake.parsing import Intake
 from streaming.pipeline.reports import IntakeReport, encode_report
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.task.context import batch_context, paused_gc
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import TaskSettings, batch_context, paused_gc
 
 OUTPUT = "shard int, blob binary"
 _OUTPUT_SCHEMA = pa.schema([("shard", pa.int32()), ("blob", pa.binary())])

@@ -12,8 +12,7 @@ from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.pipeline.outbound.records import OutboundRecords
 from streaming.pipeline.reports import TruncatedRecord
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import BatchContext, TaskSettings
 from streaming.record_sender import RecordSender, SendError
 
 FLUSH_TIMEOUT_S = 120

@@ -41,8 +41,7 @@ from streaming.pipeline.reports import TruncatedRecord
 from streaming.pipeline.rows.amqp_columns import table_bytes
 from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.rows.messages import body_places
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import BatchContext, TaskSettings
 from streaming.protocol import record_headers as wire
 
 KINDS: dict[type[Outbound], str] = {

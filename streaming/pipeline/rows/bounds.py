@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import BatchContext, TaskSettings
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A file is written once its rows have this many bytes."""

@@ -13,8 +13,7 @@ from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
 from streaming.pipeline.rows.bounds import RollingFiles
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import TaskSettings, TopicTask
+from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask
 from streaming.protocol.record_headers import PublishHeaders
 
 _SPEC = TABLES["messages"]

@@ -11,8 +11,7 @@ from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.reports import FaultCounter
 from streaming.pipeline.rows.amqp_columns import instants
 from streaming.pipeline.rows.bounds import RollingFiles
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import TaskSettings, TopicTask
+from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask
 from streaming.protocol.record_headers import MalformedRecordError
 
 _SPEC = TABLES["quarantine"]

@@ -17,14 +17,14 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
-from streaming.pipeline.fold.processor import fold
+from streaming.pipeline.fold import fold
 from streaming.pipeline.intake.parsing import Intake
 from streaming.pipeline.outbound.records import STORED, OutboundRecords
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.shard_block import unpack
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import (
+from streaming.pipeline.task import (
+    BatchContext,
     OutboundTask,
     TaskSettings,
     TopicTask,

@@ -15,13 +15,13 @@ from streaming.broker.config import ShardConfig
 from streaming.config import JobConfig
 from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline import fold
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.fold import processor
 from streaming.pipeline.intake import stage
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings
@@ -29,8 +29,7 @@ from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.shard_stats import ShardStats
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import OutboundTask, TaskSettings, TopicTask
+from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 
 QUERY, SHARD = "one-query", 1
@@ -73,7 +72,7 @@ class Stages:
         self.state = MapState()
         self.now_ms = time.time_ns() // 1_000_000
         self.batch_id = 0
-        for module in (stage, processor):
+        for module in (stage, fold):
             monkeypatch.setattr(module, "batch_context", self._context)
 
     def _context(self) -> BatchContext:
@@ -101,7 +100,7 @@ class Stages:
                 for out in stage.run_intake(self.settings, iter([batch]))
                 for row in out.to_pylist()
             ]
-            broker = processor.BrokerProcessor(self.settings)
+            broker = fold.BrokerProcessor(self.settings)
             broker._state = self.state  # type: ignore[assignment]  # noqa: SLF001 - set by Spark
             done: list[Any] = []
             for shard in sorted({row.shard for row in rows}):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streaming.broker.events import Kind
-from streaming.pipeline.fold.processor import MAX_WARNINGS, warnings_of
+from streaming.pipeline.fold import MAX_WARNINGS, warnings_of
 from streaming.pipeline.observe import broker_warnings
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings, warning_line
 from tests.builders import Broker

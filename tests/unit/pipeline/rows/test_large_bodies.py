@@ -20,8 +20,8 @@ from streaming.pipeline.intake.parsing import Intake
 from streaming.pipeline.rows.bounds import chunks
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.shard_block import unpack
-from streaming.pipeline.task.context import BatchContext
-from streaming.pipeline.task.settings import (
+from streaming.pipeline.task import (
+    BatchContext,
     OutboundTask,
     TaskSettings,
     TopicTask,

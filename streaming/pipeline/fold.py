@@ -16,7 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import (
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Events, Kind
@@ -26,7 +30,6 @@ from streaming.broker.vhost_codec import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
-from streaming.pipeline.fold.state_store import KEY_SCHEMA, VALUE_SCHEMA, SparkStateStore
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.outbound.records import STORED
 from streaming.pipeline.reports import (
@@ -39,8 +42,7 @@ from streaming.pipeline.reports import (
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_tables
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
-from streaming.pipeline.task.context import BatchContext, batch_context, paused_gc
-from streaming.pipeline.task.settings import TaskSettings
+from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
 from streaming.protocol.bounded_json import read_json
 from streaming.protocol.command_json import parse_command, read_settlement
 
@@ -65,6 +67,52 @@ _FOLDED = (
 )
 
 _cache = VhostCache()  # of this worker process
+
+KEY_SCHEMA = "key string"
+VALUE_SCHEMA = "value binary"
+
+
+class SparkStateStore:
+    """A `StateStore` over Spark's map state of the current grouping key: bytes by key (D6b).
+
+    Values that were written stay here until `flush`, so a key that changes often costs one call.
+    """
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+        self._changed: dict[str, bytes | None] = {}
+        self.bytes_read = 0
+        self.bytes_written = 0
+
+    def read(self, key: str) -> bytes | None:
+        """See `StateStore`."""
+        if key in self._changed:
+            return self._changed[key]
+        found = self._state.getValue((key,))
+        if found is None:
+            return None
+        value = bytes(found[0])
+        self.bytes_read += len(value)
+        return value
+
+    def write(self, key: str, value: bytes) -> None:
+        """See `StateStore`."""
+        self._changed[key] = value
+
+    def delete(self, key: str) -> None:
+        """See `StateStore`."""
+        self._changed[key] = None
+
+    def flush(self) -> None:
+        """Write all changes to Spark."""
+        for key, value in self._changed.items():
+            if value is None:
+                if self._state.containsKey((key,)):
+                    self._state.removeKey((key,))
+            else:
+                self._state.updateValue((key,), (value,))
+                self.bytes_written += len(value)
+        self._changed = {}
 
 
 class BrokerProcessor(StatefulProcessor):
