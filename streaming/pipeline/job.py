@@ -27,8 +27,7 @@ from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.checkpoint.folders import open_ledger
 from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
-from streaming.pipeline.clock.ticks import Ticks
-from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Trigger
+from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Ticks, Trigger
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import memory_marks, this_machine

@@ -16,8 +16,7 @@ from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.clock.job_clock import JobClock
-from streaming.pipeline.clock.ticks import Ticks
-from streaming.pipeline.clock.trigger import Trigger
+from streaming.pipeline.clock.trigger import Ticks, Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.pipeline.observe.broker_warnings import BrokerWarnings

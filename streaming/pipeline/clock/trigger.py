@@ -1,17 +1,34 @@
-"""How often batches begin: every `trigger_ms`, measured by the monotonic clock.
+"""When batches begin: every `trigger_ms`, measured by the monotonic clock, and at deadlines.
 
 Spark's own trigger waits for an instant of the wall clock; if that clock is set back by an hour,
 every batch is an hour late. So Spark gets an interval of 0, and the pause happens here: after a
 batch for the rest of the interval, and without input through Spark's polling delay.
+
+An idle shard has no input: once its deadline has passed, the log gets a `tick` for it (D4).
 """
 
+import logging
 import threading
 import time
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from streaming.broker.message import NEVER
+from streaming.config import JobConfig
+from streaming.pipeline.reports import ShardReport
+from streaming.pipeline.task import TaskSettings
+from streaming.protocol.record_headers import OP, VHOST
+from streaming.record_sender import RecordSender, SendError
+
 SPARK_TRIGGER = "0 seconds"
 POLLING_DELAY = "spark.sql.streaming.pollingDelay"
+
+logger = logging.getLogger(__name__)
+
+CHECK_S = 1.0
+"""How often the wall clock is read: it may be set forward, or the machine may have slept."""
+FLUSH_TIMEOUT_S = 10
 
 
 class Trigger:
@@ -40,3 +57,87 @@ class Trigger:
     def stop(self) -> None:
         """End the current pause, and all later ones."""
         self._stopping.set()
+
+
+class Ticks:
+    """Writes a tick at each shard's next deadline, with `clock = wall` only."""
+
+    def __init__(
+        self,
+        config: JobConfig,
+        settings: TaskSettings,
+        producer: dict[str, str],
+        partitions: dict[str, int],
+        deadlines: dict[int, int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._is_wall = config.job.clock == "wall"
+        self._settings = settings
+        self._now_ms = now_ms
+        commands = [each.topic for each in config.inputs if each.source == "commands"]
+        self._topic = commands[0] if commands else None
+        self._partitions = partitions.get(self._topic or "", 1)
+        self._sender = RecordSender({**producer, "linger.ms": 0})
+        # A shard that is no longer configured gets no ticks.
+        self._deadlines = {
+            shard: at_ms for shard, at_ms in deadlines.items() if shard in settings.shards
+        }
+        self._changed = threading.Condition()
+        self._stopping = False
+        if self._is_wall:
+            threading.Thread(target=self._run, name="ticks", daemon=True).start()
+
+    def batch_done(self, reports: list[ShardReport]) -> None:
+        """Set the deadlines of a batch's shards."""
+        with self._changed:
+            for report in reports:
+                self._deadlines[report.shard] = report.next_deadline_ms
+            self._changed.notify()
+
+    def wake(self) -> None:
+        """Let a batch run now, with `clock = wall`; with `event` a tick would move time."""
+        if self._is_wall:
+            self._tick(min(self._settings.shards))
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._stopping:
+                    return
+                earliest = min(self._deadlines.values(), default=NEVER)
+                now_ms = self._now_ms()
+                if earliest > now_ms:
+                    self._changed.wait(min((earliest - now_ms) / 1000, CHECK_S))
+                    continue
+                due = [shard for shard, at_ms in self._deadlines.items() if at_ms <= now_ms]
+                for shard in due:
+                    self._deadlines[shard] = NEVER  # the tick's batch reports the next one
+            for shard in due:
+                if not self._tick(shard):
+                    self._retry(shard)
+
+    def _retry(self, shard: int) -> None:
+        with self._changed:
+            again_ms = self._now_ms() + int(CHECK_S * 1000)
+            self._deadlines[shard] = min(self._deadlines[shard], again_ms)
+
+    def _tick(self, shard: int) -> bool:
+        """Write a tick; return whether Kafka has it."""
+        if self._topic is None:
+            return True
+        config = self._settings.shards[shard]
+        headers = [(OP, b"tick"), (VHOST, config.vhost.encode())]
+        partition = config.lane % self._partitions
+        try:
+            self._sender.send(self._topic, b'{"op":"tick"}', partition=partition, headers=headers)
+            self._sender.flush(FLUSH_TIMEOUT_S)
+        except SendError as error:
+            logger.warning("a tick for vhost %r could not be written: %s", config.vhost, error)
+            return False
+        return True

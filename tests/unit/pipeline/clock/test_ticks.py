@@ -10,7 +10,7 @@ import pytest
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import NEVER
 from streaming.config import JobConfig
-from streaming.pipeline.clock import ticks
+from streaming.pipeline.clock import trigger as ticks
 from streaming.record_sender import SendError
 
 
