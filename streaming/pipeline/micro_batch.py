@@ -25,7 +25,7 @@ from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.shard_stats import ShardStats
 from streaming.pipeline.task import set_batch_time
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
-from streaming.pipeline.topics.gap_watch import GapWatch
+from streaming.pipeline.topics.offset_gaps import GapWatch
 
 
 @dataclass(frozen=True, kw_only=True)

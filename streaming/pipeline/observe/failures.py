@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.pipeline.topics.gap_watch import GapWatch
+from streaming.pipeline.topics.offset_gaps import GapWatch
 from streaming.spark.session import explain_lost_jvm
 from topology.errors import DlxError
 

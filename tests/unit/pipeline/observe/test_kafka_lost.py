@@ -5,7 +5,7 @@ import pytest
 from streaming.config import JobConfig, KafkaSettings
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.topics.admin import KafkaTopics, KafkaUnreachableError
-from streaming.pipeline.topics.gap_watch import GapWatch
+from streaming.pipeline.topics.offset_gaps import GapWatch
 
 NOBODY = "127.0.0.1:1"
 
