@@ -116,7 +116,7 @@ def _run_job(
 
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.pipeline.job import Job
-    from streaming.pipeline.observe.batch_log import batch_figures, log_batch
+    from streaming.pipeline.observe.job_log import batch_figures, log_batch
     from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from streaming.pipeline.flow.batch_size import GateState
-from streaming.pipeline.observe.batch_log import batch_figures
+from streaming.pipeline.observe.job_log import batch_figures
 from streaming.pipeline.reports import BatchDone, ShardReport
 from streaming.pipeline.shard_stats import ShardStats
 
