@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.ledger.read.body_reader import BodyReader, Places
-from streaming.ledger.read.snapshot_files import ActiveFiles, Ints
+from streaming.ledger.read.table_files import ActiveFiles, Ints
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place

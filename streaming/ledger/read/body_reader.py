@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from streaming.ledger.errors import BodyMismatchError
 from streaming.ledger.read.message_search import KEY, MessageSearch, key_name, keys_of
-from streaming.ledger.read.snapshot_files import Ints, RowGroups
+from streaming.ledger.read.table_files import Ints, RowGroups
 from streaming.ledger.schema.schemas import MESSAGES
 from streaming.ledger.storage import Place
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.ledger.errors import BodyMissingError
-from streaming.ledger.read.snapshot_files import ActiveFiles, Ints, OpenFile, RowGroups
+from streaming.ledger.read.table_files import ActiveFiles, Ints, OpenFile, RowGroups
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
 

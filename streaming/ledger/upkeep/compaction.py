@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.schema.table_setup import delta_schema, load_table
 from streaming.ledger.storage import Place, Storage

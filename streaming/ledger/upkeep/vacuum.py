@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from streaming.ledger.read.message_search import KEY, MessageSearch, keys_of
-from streaming.ledger.read.snapshot_files import ActiveFiles, Ints, RowGroups
+from streaming.ledger.read.table_files import ActiveFiles, Ints, RowGroups
 from streaming.ledger.storage import HIDDEN_END, Place, Storage, StoredFile
 from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX
 from streaming.ledger.write.data_file import DataFileName

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from streaming.ledger.errors import DataFileConflictError
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import Storage
 from streaming.ledger.write.arrow_columns import Constant, build_table

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place, Storage

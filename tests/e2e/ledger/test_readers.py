@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files

@@ -4,7 +4,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files

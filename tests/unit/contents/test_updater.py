@@ -11,7 +11,7 @@ from streaming.broker import commands
 from streaming.contents import updater as contents
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.errors import CommitError
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import DEAD_LETTERS, EVENTS, MESSAGES, QUARANTINE, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import LocalStorage, Place

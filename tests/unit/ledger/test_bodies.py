@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streaming.ledger.errors import BodyMismatchError, BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader, Places
-from streaming.ledger.read.snapshot_files import OPEN_FILES, ActiveFiles
+from streaming.ledger.read.table_files import OPEN_FILES, ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import Compacted, compact, plan, small_files

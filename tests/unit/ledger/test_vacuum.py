@@ -5,7 +5,7 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from streaming.ledger.read.snapshot_files import ActiveFiles
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files
