@@ -33,9 +33,8 @@ from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import memory_marks, this_machine
 from streaming.pipeline.housekeeping import Housekeeping, retention
 from streaming.pipeline.micro_batch import MicroBatch
-from streaming.pipeline.observe.broker_warnings import BrokerWarnings
+from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.observe.failures import SparkLostError, wait_for_end
-from streaming.pipeline.observe.fault_warnings import FaultWarnings
 from streaming.pipeline.query import build_query
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats

@@ -19,8 +19,7 @@ from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Ticks, Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.housekeeping import Housekeeping
-from streaming.pipeline.observe.broker_warnings import BrokerWarnings
-from streaming.pipeline.observe.fault_warnings import FaultWarnings
+from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.reports import BatchDone, read_reports
 from streaming.pipeline.shard_stats import ShardStats
 from streaming.pipeline.task import set_batch_time

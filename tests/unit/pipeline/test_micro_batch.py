@@ -24,8 +24,7 @@ from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.intake import stage
 from streaming.pipeline.micro_batch import MicroBatch
-from streaming.pipeline.observe.broker_warnings import BrokerWarnings
-from streaming.pipeline.observe.fault_warnings import FaultWarnings
+from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.shard_stats import ShardStats

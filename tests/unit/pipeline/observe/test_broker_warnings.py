@@ -9,8 +9,8 @@ import pytest
 
 from streaming.broker.events import Kind
 from streaming.pipeline.fold import MAX_WARNINGS, warnings_of
-from streaming.pipeline.observe import broker_warnings
-from streaming.pipeline.observe.broker_warnings import BrokerWarnings, warning_line
+from streaming.pipeline.observe import batch_warnings as broker_warnings
+from streaming.pipeline.observe.batch_warnings import BrokerWarnings, warning_line
 from tests.builders import Broker
 
 MISSING = {"exchange": "orders", "missing_alternate_exchange": "unrouted"}

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from streaming.pipeline.observe import fault_warnings
-from streaming.pipeline.observe.fault_warnings import FaultWarnings, fault_line
+from streaming.pipeline.observe import batch_warnings as fault_warnings
+from streaming.pipeline.observe.batch_warnings import FaultWarnings, fault_line
 from streaming.pipeline.reports import (
     MAX_FAULT_CAUSES,
     OTHER_CAUSES,

@@ -1,31 +1,82 @@
-"""Warnings of records that go to quarantine, and of publishes that no queue takes.
+"""Warnings of a batch in the job's log: the broker's own, and of records that it could not use.
 
-The first batch with such a fault is logged at once, with its place, cause, number and example.
-While it lasts, the log has one line per interval with the number since the last one.
+The tables `events` and `quarantine` have all of them; the log has few lines for what lasts.
 """
 
+import json
 import logging
 import time
 from collections.abc import Iterable
+from typing import Any
 
-from streaming.pipeline.reports import OTHER_CAUSES, FaultCount, FaultKind
+from streaming.pipeline.reports import OTHER_CAUSES, FaultCount, FaultKind, ShardReport
 
 REPEAT_S = 600
-"""A fault that lasts is logged again after this time, with the number since."""
+"""A warning that is repeated is logged again after this time; a fault with the number since."""
 
 MAX_LINES = 20
-"""The most faults that are logged per batch."""
+"""The most warnings, and the most faults, that are logged per batch."""
+
+logger = logging.getLogger(__name__)
 
 MAX_EXAMPLE = 300
 """The most characters of an example; the table has everything."""
 
-logger = logging.getLogger(__name__)
 
 _Key = tuple[FaultKind, str, str]
 
 
+class BrokerWarnings:
+    """Logs the broker's warnings, such as that of a missing alternate exchange.
+
+    Each distinct warning is logged at most once per interval, because the broker repeats warnings
+    whenever the topology has changed, and once per lane.
+    """
+
+    def __init__(self) -> None:
+        self._logged_s: dict[str, float] = {}
+
+    def log(self, reports: Iterable[ShardReport]) -> None:
+        """Log the warnings of a batch that were not logged recently."""
+        now_s = time.monotonic()
+        self._logged_s = {
+            line: at_s for line, at_s in self._logged_s.items() if now_s - at_s < REPEAT_S
+        }
+        lines = dict.fromkeys(
+            warning_line(report.vhost, detail) for report in reports for detail in report.warnings
+        )
+        new = [line for line in lines if line not in self._logged_s]
+        for line in new[:MAX_LINES]:
+            logger.warning("%s", line)
+        if len(new) > MAX_LINES:
+            logger.warning(
+                "%d more warnings of this batch are in the table events (kind warning)",
+                len(new) - MAX_LINES,
+            )
+        self._logged_s |= dict.fromkeys(new, now_s)
+
+
+def warning_line(vhost: str, detail: dict[str, Any]) -> str:
+    """Return a WARNING event's detail as a line of the log."""
+    match detail:
+        case {"missing_alternate_exchange": missing, "exchange": name, **rest}:
+            kind = "exchange"
+        case {"missing_alternate_exchange": missing, "queue": name, **rest}:
+            kind = "queue"
+        case _:
+            return f"vhost {vhost!r}: {json.dumps(detail, ensure_ascii=False, default=str)}"
+    more = f" {json.dumps(rest, ensure_ascii=False, default=str)}" if rest else ""
+    return (
+        f"vhost {vhost!r}: alternate exchange {missing!r} of {kind} {name!r} does not exist{more}"
+    )
+
+
 class FaultWarnings:
-    """Logs the faults of batches: when they begin, and then once per interval."""
+    """Logs records that go to quarantine, and publishes that no queue takes.
+
+    The first batch with such a fault is logged at once, with its place, cause, number and example.
+    While it lasts, the log has one line per interval with the number since the last one.
+    """
 
     def __init__(self) -> None:
         self._logged_s: dict[_Key, float] = {}
