@@ -9,7 +9,7 @@ import pytest
 
 from streaming.broker.events import Kind
 from streaming.pipeline.fold import MAX_WARNINGS, warnings_of
-from streaming.pipeline.observe import batch_warnings as broker_warnings
+from streaming.pipeline.observe import batch_warnings
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, warning_line
 from tests.builders import Broker
 
@@ -70,16 +70,16 @@ def test_a_warning_is_logged_once_for_all_lanes_and_again_after_the_interval(log
     warnings.log([report(MISSING), report(MISSING), report(MISSING, vhost="shop")])
     warnings.log([report(MISSING)])
     assert log.messages == [LINE, LINE.replace("'/'", "'shop'")]
-    now_s += broker_warnings.REPEAT_S
+    now_s += batch_warnings.REPEAT_S
     warnings.log([report(MISSING)])
 
     assert log.messages[2:] == [LINE]
 
 
 def test_many_warnings_of_a_batch_are_summarised(log):
-    many = [MISSING | {"exchange": str(number)} for number in range(broker_warnings.MAX_LINES + 3)]
+    many = [MISSING | {"exchange": str(number)} for number in range(batch_warnings.MAX_LINES + 3)]
 
     BrokerWarnings().log([report(*many)])
 
-    assert len(log.messages) == broker_warnings.MAX_LINES + 1
+    assert len(log.messages) == batch_warnings.MAX_LINES + 1
     assert log.messages[-1].startswith("3 more warnings")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from streaming.pipeline.observe import batch_warnings as fault_warnings
+from streaming.pipeline.observe import batch_warnings
 from streaming.pipeline.observe.batch_warnings import FaultWarnings, fault_line
 from streaming.pipeline.reports import (
     MAX_FAULT_CAUSES,
@@ -70,12 +70,12 @@ def test_a_fault_is_logged_when_it_begins_and_then_once_per_interval(log, monkey
         "3 records of topic orders",
         "1 record of topic other",
     ]
-    now_s += fault_warnings.REPEAT_S
+    now_s += batch_warnings.REPEAT_S
     warnings.log([])
     assert [line.split(" were")[0] for line in log.messages[2:]] == [
         "9 more records of topic orders"
     ]
-    now_s += fault_warnings.REPEAT_S
+    now_s += batch_warnings.REPEAT_S
     warnings.log([])
     warnings.log([quarantined(2)])
     assert [line.split(" were")[0] for line in log.messages[3:]] == ["2 records of topic orders"]
@@ -95,11 +95,11 @@ def test_what_was_not_logged_is_logged_at_the_end(log):
 
 
 def test_many_causes_of_a_batch_are_summarised(log):
-    many = [quarantined(2, str(number)) for number in range(fault_warnings.MAX_LINES + 3)]
+    many = [quarantined(2, str(number)) for number in range(batch_warnings.MAX_LINES + 3)]
 
     FaultWarnings().log(many)
 
-    assert len(log.messages) == fault_warnings.MAX_LINES + 1
+    assert len(log.messages) == batch_warnings.MAX_LINES + 1
     assert log.messages[-1].startswith("6 more faults with 3 other causes")
 
 
