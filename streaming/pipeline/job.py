@@ -42,9 +42,9 @@ from streaming.pipeline.task import task_settings
 from streaming.pipeline.topics.accepted_loss import check_gaps
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports
+from streaming.pipeline.topics.offset_gaps import GapWatch
 from streaming.pipeline.topics.other_jobs import refuse_other_job
 from streaming.protocol.addressing import JobMark
-from streaming.pipeline.topics.offset_gaps import GapWatch
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.spark.session import (
     available_cores,
