@@ -10,8 +10,7 @@ from rich.console import Console
 from streaming.broker import commands
 from streaming.ledger.storage import Place
 from streaming.pipeline.flow.batch_size import GateState
-from streaming.pipeline.observe.batch_log import log_batch
-from streaming.pipeline.observe.job_log import JobLog
+from streaming.pipeline.observe.job_log import JobLog, log_batch
 from streaming.pipeline.observe.live_view import LiveView
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.shard_stats import ShardStats

@@ -4,7 +4,7 @@ import re
 
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw, mermaid
 from topology.declarations import Binding, Definitions, Exchange, Queue
-from topology.definitions.skipped_objects import SkippedObjects
+from topology.definitions.supported_objects import SkippedObjects
 from topology.values import Table
 
 RETRY = Definitions(

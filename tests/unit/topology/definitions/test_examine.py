@@ -4,7 +4,7 @@ from topology.analysis.lint import lint
 from topology.declarations import Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Report
 from topology.definitions.load import declarations_of_client, examine
-from topology.definitions.skipped_objects import NOTHING_SKIPPED
+from topology.definitions.supported_objects import NOTHING_SKIPPED
 from topology.errors import Problem
 from topology.findings import KINDS
 
