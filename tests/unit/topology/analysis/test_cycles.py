@@ -258,6 +258,17 @@ def test_with_too_many_keys_the_first_pass_decides():
     assert cycles([dying("work", "back")], exchanges, one + back) == ["work -(expired)-> work"]
 
 
+def test_with_too_many_shapes_of_keys_the_first_pass_decides():
+    exchanges = [Exchange("in", "topic"), Exchange("back", "topic")]
+    bindings = [
+        Binding("in", "work", routing_key="#.a.#.b.#.c.#"),
+        Binding("back", "work", routing_key="z.y.x.w.v.u"),
+        Binding("back", "work", routing_key="a"),
+    ]
+
+    assert cycles([dying("work", "back")], exchanges, bindings) == ["work -(expired)-> work"]
+
+
 def test_with_too_many_places_the_first_pass_decides():
     exchanges = [Exchange(f"x{number}", "direct") for number in range(150)]
     bindings = [

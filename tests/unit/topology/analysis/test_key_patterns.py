@@ -68,6 +68,10 @@ def test_too_many_patterns_are_not_worked_out():
         closed_under_intersection(map(a_pattern, words))
     with pytest.raises(TooManyPatternsError):
         common_keys(a_pattern("#.a.#.b.#.c.#.d.#.e.#"), a_pattern("#.v.#.w.#.x.#.y.#.z.#"))
+    with pytest.raises(TooManyPatternsError):
+        common_keys(a_pattern("#.*.*.*.*.*.*.*.*.*.#.z.#"), a_pattern("#.a.b.c.d.e.f.g.h.i.#.y.#"))
+    with pytest.raises(TooManyPatternsError):
+        closed_under_intersection(a_pattern(f"#.{number}") for number in range(70))
 
 
 def test_a_sample_has_each_shape_the_typical_ones_first():

@@ -367,3 +367,17 @@ def test_patterns_that_have_too_much_in_common_are_not_worked_out():
         )
         is None
     )
+
+
+def test_a_key_that_comes_from_two_exchanges_is_reported_once():
+    topology = a_topology(
+        TOPIC,
+        DIRECT,
+        a_queue("work", dlx="dead"),
+        Queue("buried"),
+        Binding("orders", "work", routing_key="new"),
+        Binding("amq.direct", "work", routing_key="new"),
+        Binding("dead", "buried", routing_key="k"),
+    )
+
+    assert [each.code for each in lint(topology)] == ["unrouted-dead-letters"]

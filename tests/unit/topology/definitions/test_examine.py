@@ -84,6 +84,12 @@ def test_the_objects_without_problems_stay_and_the_others_are_set_aside():
     assert found.loaded.skipped_in("other") is NOTHING_SKIPPED
 
 
+def test_a_parameter_of_an_unknown_component_without_a_name_is_a_problem():
+    assert found_in(parameters=[{"component": "shovel", "vhost": "/"}]) == {
+        ("missing-member", "parameters[0].name")
+    }
+
+
 def test_what_is_skipped_is_not_called_missing_or_unreachable():
     document = {
         "exchanges": [
@@ -100,6 +106,7 @@ def test_what_is_skipped_is_not_called_missing_or_unreachable():
             {"source": "orders", "destination": "work", "routing_key": "#"},
             {"source": "events", "destination": "log", "routing_key": "#"},
             {"source": "later", "destination": "slow", "routing_key": "s"},
+            {"source": "later", "destination": "work", "routing_key": "s"},
         ],
     }
     loaded = examine(document).loaded
