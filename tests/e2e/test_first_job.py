@@ -47,7 +47,7 @@ class NewUser:
             out=self.folder / "run.log",
             environment={**self.environment, "DLX_CONFIG": str(file)},
         )
-        self.job.until_it_says("running: tables in")
+        self.job.until_it_says("running: tables in", timeout_s=400)
 
 
 @pytest.fixture
