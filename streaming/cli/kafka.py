@@ -49,6 +49,8 @@ def kafka(
 
     Exit status: 0 when stopped, 1 if Kafka ended by itself, 2 if it could not start.
     """
+    if directory.exists() and not directory.is_dir():
+        raise typer.BadParameter(f"{directory} is a file; name a folder", param_hint="DIR")
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

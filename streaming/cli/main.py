@@ -93,7 +93,9 @@ EXAMPLES = (
     "dlx publish 'hello' --routing-key work",
     "dlx get work",
     "dlx definitions plan definitions.json",
-    "dlx config show > dlx.toml",
+    "dlx config init --definitions definitions.json",
+    "dlx run --with-kafka",
+    "dlx doctor",
     "dlx test",
 )
 

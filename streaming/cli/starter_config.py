@@ -74,7 +74,9 @@ def init(
     folder = file.absolute().parent
     if not folder.is_dir():
         raise DlxError(f"{file}: the folder {folder} does not exist; create it")
-    names = vhosts or (["/"] if definitions is None else _vhosts_in(definitions))
+    names = list(dict.fromkeys(vhosts or ())) or (
+        ["/"] if definitions is None else _vhosts_in(definitions)
+    )
     path = None if definitions is None else os.path.relpath(definitions.absolute(), folder)
     text = "".join(_text(servers.split(","), names, path))
     load_vhost_definitions(

@@ -36,15 +36,17 @@ def check_job(file: Path, timeout_s: float, *, write: bool) -> Iterator[Finding]
         return
     yield Finding("ok", "configuration", str(file))
     yield from _folders(config)
-    yield from _kafka(config, timeout_s, write=write)
+    yield from _guarded("kafka", lambda: _kafka(config, timeout_s, write=write))
     yield from _guarded("checkpoint", lambda: _checkpoint(config))
     yield from _guarded("tables", lambda: _tables(config))
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """Report a mistake of the operator's as a finding."""
+    """Report a mistake of the operator's, or a missing package, as a finding."""
     try:
         yield from check()
+    except ModuleNotFoundError as error:
+        yield Finding("fail", name, f"not checked: {error}", "pip install 'dlx-stream[job]'")
     except DlxError as error:
         yield Finding("fail", name, str(error), "see the message")
 

@@ -57,7 +57,16 @@ def test_definitions_are_named_relative_to_the_file_for_each_of_their_vhosts(dlx
 
 
 def test_vhosts_and_servers_are_taken_over(dlx, here):
-    arguments = ("--vhost", "a", "--vhost", "b", "--bootstrap-servers", "one:1,two:2")
+    arguments = (
+        "--vhost",
+        "a",
+        "--vhost",
+        "b",
+        "--vhost",
+        "a",
+        "--bootstrap-servers",
+        "one:1,two:2",
+    )
 
     status, out, _ = dlx("config", "init", *arguments)
 
@@ -90,6 +99,15 @@ def test_nothing_is_written_for_wrong_input(dlx, here, arguments, place):
     [line] = err.splitlines()
     assert place in line
     assert sorted(here.rglob("*")) == before
+
+
+def test_a_file_in_place_of_kafkas_folder_is_refused(dlx, here):
+    (here / "file").touch()
+
+    status, out, err = dlx("kafka", "file")
+
+    assert (status, out) == (2, "")
+    assert "file is a file" in err
 
 
 @pytest.mark.parametrize(
