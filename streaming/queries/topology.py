@@ -1,5 +1,6 @@
 """Rows of the topology's listings, with the columns of `rabbitmqctl list_*`."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,7 +73,7 @@ def exchange_rows(vhosts: Mapping[str, Declared]) -> list[Row]:
     found = []
     for vhost, each in vhosts.items():
         policies = each.vhost().policies
-        sources = [binding.source for binding in each.bindings.values()]
+        sources = Counter(binding.source for binding in each.bindings.values())
         for name, exchange in sorted(each.exchanges.items()):
             policy = policies.applying_to(exchange)
             found.append(
@@ -80,7 +81,7 @@ def exchange_rows(vhosts: Mapping[str, Declared]) -> list[Row]:
                     "name": name,
                     "vhost": vhost,
                     "type": exchange.type,
-                    "bindings": sources.count(name),
+                    "bindings": sources[name],
                     "alternate_exchange": policies.exchange_alternate(exchange),
                     "policy": policy.name if policy else None,
                     "durable": exchange.durable,
@@ -117,7 +118,7 @@ def policy_rows(vhosts: Mapping[str, Declared]) -> list[Row]:
         objects: list[Queue | Exchange] = [*each.queues.values(), *each.exchanges.values()]
         for operator, policies in ((False, each.policies), (True, each.operator_policies)):
             governing = [model.policies.applying_to(one, operator=operator) for one in objects]
-            names = [policy.name for policy in governing if policy is not None]
+            names = Counter(policy.name for policy in governing if policy is not None)
             found += [
                 {
                     "vhost": vhost,
@@ -127,7 +128,7 @@ def policy_rows(vhosts: Mapping[str, Declared]) -> list[Row]:
                     "definition": table_to_json(policy.definition),
                     "priority": policy.priority,
                     "operator": operator,
-                    "applies": names.count(name),
+                    "applies": names[name],
                 }
                 for name, policy in sorted(policies.items())
             ]

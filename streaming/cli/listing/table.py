@@ -12,6 +12,7 @@ was left out: columns with the same value in every row, columns without room, an
 
 import csv
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -40,6 +41,7 @@ MAX_FREE: Final = 200
 """Free text is cut here in a table that has no width."""
 
 _GAP: Final = 2
+_DIGITS: Final = re.compile(r"([0-9]{1,18})")
 _NOTHING: Final[tuple[object, ...]] = (None, "", (), [], {})
 
 
@@ -224,8 +226,14 @@ def _sorted(listing: Listing, rows: Sequence[Row], sort: tuple[str, bool]) -> li
     known = [row for row in rows if row.get(name) is not None]
     unknown = [row for row in rows if row.get(name) is None]
     numeric = all(isinstance(row[name], int | float) for row in known)
-    known.sort(key=lambda row: row[name] if numeric else _plain(row[name]), reverse=reverse)
+    known.sort(key=lambda row: row[name] if numeric else _natural(row[name]), reverse=reverse)
     return [*known, *unknown]
+
+
+def _natural(value: object) -> list[str | int]:
+    """A key that sorts `work-2` before `work-10`."""
+    parts = _DIGITS.split(_plain(value))
+    return [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
 def _print_table(

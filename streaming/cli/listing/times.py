@@ -57,9 +57,10 @@ def zone() -> tzinfo | None:
     return None
 
 
-def zone_name(at: datetime | None = None) -> str:
-    """The name of the zone in which times are printed, such as `UTC` or `CET`."""
-    return (at or datetime.now(UTC)).astimezone(zone()).strftime("%Z")
+def zone_name() -> str:
+    """The name of the zone in which times are printed, such as `UTC` or `Europe/Berlin`."""
+    here = zone()
+    return here.key if isinstance(here, ZoneInfo) else f"{datetime.now(UTC).astimezone(here):%Z}"
 
 
 def parse_time(text: str, now: datetime, option: str = "--since") -> datetime:

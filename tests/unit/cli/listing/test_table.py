@@ -180,6 +180,14 @@ def test_columns_are_chosen_by_name_or_short_name_and_sorted_by_value(printed):
     ]
 
 
+def test_numbers_in_names_sort_by_value(printed):
+    rows = [a_row(name) for name in ("work-10", "mail", "work-2")]
+
+    lines, _ = printed(rows, View(sort=("name", False)))
+
+    assert lines[1:4] == ["mail", "work-2", "work-10"]
+
+
 def test_json_has_every_key_or_those_that_were_asked_for(printed):
     lines, _ = printed(TWO, View("json"))
     chosen, _ = printed(TWO, View("json", ("name", "detail")))
