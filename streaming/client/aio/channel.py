@@ -133,10 +133,12 @@ class Channel:
 
     Attributes:
         name: identifies the channel together with the user.
+        lease_s: how long the broker keeps the channel without a command.
     """
 
     def __init__(self, threads: Threads, channel: SyncChannel) -> None:
         self.name = channel.name
+        self.lease_s = channel.lease_s
         self._sync = channel
         self._threads = threads
         self._settling = threads.in_order("settle")
