@@ -21,7 +21,10 @@ from topology.values import Compat, json_type
 
 DESCRIPTIVE = (
     "bindings_count",
+    "default_queue_type",
+    "description",
     "explanation",
+    "limits",
     "metadata",
     "original_cluster_name",
     "original_vhost_name",
@@ -245,17 +248,14 @@ class _Reader:
             yield Fields(item, f"{where}[{index}]", self._report)
 
     def _vhost(self, fields: Fields) -> None:
-        metadata = fields.value("metadata")
-        nested = metadata.get("default_queue_type") if isinstance(metadata, dict) else None
-        queue_type = fields.value("default_queue_type") or nested
-        if not isinstance(queue_type, str) or queue_type == "undefined":
-            queue_type = "classic"
+        members = {each: fields.value(each) for each in ("default_queue_type", "metadata")}
         name = fields.text("name")
         if fields.sound:
-            self._vhosts[name] = SupportedObjects(self._report, name, queue_type)
+            self._vhosts[name] = SupportedObjects(self._report, name, _default_queue_type(members))
 
     def _new_vhost(self, name: str) -> SupportedObjects:
-        vhost = SupportedObjects(self._report, name, as_client=self._as_client)
+        queue_type = _default_queue_type(self._document)  # of an export of a single vhost
+        vhost = SupportedObjects(self._report, name, queue_type, as_client=self._as_client)
         self._vhosts[name] = vhost
         return vhost
 
@@ -316,6 +316,13 @@ class _Reader:
             if member not in _MEMBERS:
                 what = f"is not a known member{did_you_mean(str(member), _MEMBERS)}"
                 self._report.skip(self._at(str(member)), what, "unknown-member")
+
+
+def _default_queue_type(vhost: Mapping[str, object]) -> str:
+    metadata = vhost.get("metadata")
+    nested = metadata.get("default_queue_type") if isinstance(metadata, dict) else None
+    queue_type = vhost.get("default_queue_type") or nested
+    return queue_type if isinstance(queue_type, str) and queue_type != "undefined" else "classic"
 
 
 def _decode(text: bytes | str, report: Report) -> object:

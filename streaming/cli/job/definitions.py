@@ -242,7 +242,8 @@ def _wanted(file: Path, vhost: str | None, config: Path | None) -> dict[str, _Wa
     try:
         document = msgspec.json.decode(file.read_bytes())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InvalidTopologyError([Problem(str(file), f"is not JSON: {error}")]) from None
+        what = f"is not JSON: {error}; write the file as JSON in UTF-8"
+        raise InvalidTopologyError([Problem(str(file), what)]) from None
     if not isinstance(document, dict):
         raise InvalidTopologyError([Problem(str(file), "is not a definitions document")])
     vhosts = [one.get("name") for one in document.get("vhosts") or [] if isinstance(one, dict)]

@@ -177,3 +177,20 @@ def test_a_client_has_one_vhost_which_the_first_named_object_determines():
 def test_every_kind_has_a_severity_and_a_remedy():
     assert {kind.severity for kind in KINDS.values()} == {"error", "skipped", "warning"}
     assert all(kind.remedy for kind in KINDS.values())
+
+
+def test_the_export_of_a_single_vhost_has_no_unknown_member_and_its_default_queue_type_counts():
+    export = {
+        "rabbitmq_definition_format": "single_virtual_host",
+        "original_vhost_name": "shop",
+        "description": "",
+        "default_queue_type": "quorum",
+        "limits": [],
+        "metadata": {"description": "", "tags": [], "default_queue_type": "quorum"},
+        "queues": [{"name": "q", "durable": True, "auto_delete": False, "arguments": {}}],
+    }
+
+    found = examine(export)
+
+    assert (found.problems, found.loaded.skipped) == ((), ())
+    assert found.loaded.vhosts["/"].queues[0].queue_type == "quorum"
