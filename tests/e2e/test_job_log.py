@@ -105,7 +105,7 @@ def test_every_line_is_json_and_faults_of_a_mapped_topic_are_warned_about(job):
     )
     assert tried[1]["detail"] in lacking
 
-    first, _second = pipeline.query("messages", "routing_key, properties, headers", "'offset'")
+    first, _second = pipeline.query("messages", "routing_key, properties, headers", '"offset"')
     assert first[0] == "work"
     properties = first[1]
     assert properties["message_id"] == f"{topic}/0"
