@@ -62,7 +62,7 @@ def get(
         from streaming.queries.message_history import history_of
 
         history = history_of(opened, message)
-    place = _ready_place(history, queue, vhost)
+    place = ready_place(history, queue, vhost)
     with options.connect(file, user, place.vhost, timeout, require_job=require_job) as connection:
         # A queue that is missing closes the channel that asks: not the one of other deliveries.
         connection.channel().declare_queue(place.queue, passive=True)
@@ -80,33 +80,38 @@ def get(
     return EXIT_OK if deliveries else EXIT_FINDINGS
 
 
-def _ready_place(history: "MessageHistory", queue: str | None, vhost: str | None) -> Place:
+def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None) -> Place:
     """Return the one queue that has the message ready.
 
     Raises:
         DlxError: no queue has it, it is unacked, or several have it.
     """
     of_copy = {event["copy_id"]: event for event in history.events if event["copy_id"] is not None}
-    places = {
-        Place(of_copy[copy]["vhost"], of_copy[copy]["queue"], state)
-        for copy, state in history.now.items()
-    }
+    everywhere = sorted(
+        {
+            Place(of_copy[copy]["vhost"], of_copy[copy]["queue"], state)
+            for copy, state in history.now.items()
+        }
+    )
     message = f"message {history.message_id}"
-    if queue is not None:
-        elsewhere = ", ".join(sorted({repr(place.queue) for place in places}))
-        places = {place for place in places if place.queue == queue}
-        if not places and elsewhere:
-            raise DlxError(f"--queue: {message} is not in queue {queue!r}, but in {elsewhere}")
-    if vhost is not None:
-        places = {place for place in places if place.vhost == vhost}
-    ready = sorted(place for place in places if place.state == "ready")
-    if len(ready) == 1:
-        return ready[0]
-    if ready:
-        names = ", ".join(f"{place.queue!r} of vhost {place.vhost!r}" for place in ready)
-        raise DlxError(f"{message} is in several queues: {names}; choose one with --queue")
     show = f"`dlx dead-letters show {history.message_id}` shows its history"
-    if places:
-        [place, *_] = sorted(places)
-        raise DlxError(f"{message} is {place.state} in queue {place.queue!r}, so not ready; {show}")
-    raise DlxError(f"no queue has {message} any more; {show}")
+    if not everywhere:
+        raise DlxError(f"no queue has {message} any more; {show}")
+    places = [
+        place
+        for place in everywhere
+        if queue in {None, place.queue} and vhost in {None, place.vhost}
+    ]
+    if not places:
+        option = "--queue" if queue is not None else "--vhost"
+        raise DlxError(f"{option}: {message} is not there, but in {_names(everywhere)}")
+    ready = [place for place in places if place.state == "ready"]
+    if not ready:
+        raise DlxError(f"{message} is {places[0].state} in {_names(places)}, so not ready; {show}")
+    if len(ready) > 1:
+        raise DlxError(f"{message} is in {_names(ready)}; choose one with --queue")
+    return ready[0]
+
+
+def _names(places: list[Place]) -> str:
+    return " and ".join(f"queue {place.queue!r} of vhost {place.vhost!r}" for place in places)
