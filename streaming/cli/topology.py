@@ -4,13 +4,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import typer
 
 from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose, examine_file
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.listing.table import Column, Listing, print_listing
+from streaming.cli.listing.view import View, output
 from streaming.cli.output import print_json, printable
 from topology.errors import InvalidTopologyError, Problem
 from topology.findings import KINDS, Severity
@@ -31,6 +33,17 @@ class Finding(msgspec.Struct):
     path: str
     message: str
     remedy: str
+
+
+_HOPS: Final = Listing(
+    tuple(
+        Column(name)
+        for name in (
+            *("exchange", "destination_type", "destination", "via", "routing_key"),
+            *("arguments", "again", "skipped"),
+        )
+    )
+)
 
 
 def check(
@@ -114,6 +127,7 @@ def _summary(counts: Mapping[Severity, int]) -> str:
     return ", ".join([*words, f"{warnings or 'no'} {'warning' if warnings == 1 else 'warnings'}"])
 
 
+@output
 def route(
     file: DefinitionsFile,
     exchange: Annotated[
@@ -134,6 +148,7 @@ def route(
     ] = None,
     vhost: VhostName = None,
     compat: CompatOption = "4.0",
+    view: View,
 ) -> int:
     """Show which queues a message reaches, and by which bindings.
 
@@ -162,7 +177,12 @@ def route(
             f"note: exchange {exchange!r} is internal: clients may not publish to it",
             file=sys.stderr,
         )
-    for hop in router.explain(exchange, keys, headers):
+    hops = router.explain(exchange, keys, headers)
+    if view.output != "table":
+        rows = [_hop_row(hop, skipped.get((hop.destination_type, hop.destination))) for hop in hops]
+        print_listing(_HOPS, rows, view)
+        return EXIT_OK
+    for hop in hops:
         why = skipped.get((hop.destination_type, hop.destination))
         print(describe_hop(hop) + ("" if why is None else printable(f" (skipped: {why})")))
     reached = router.route(exchange, keys, headers).queues
@@ -176,6 +196,20 @@ def route(
     if only_there:
         print(f"skipped, and reached in RabbitMQ: {', '.join(map(printable, only_there))}")
     return EXIT_OK
+
+
+def _hop_row(hop: Hop, skipped: str | None) -> dict[str, object]:
+    binding = hop.binding
+    return {
+        "exchange": hop.exchange,
+        "destination_type": hop.destination_type,
+        "destination": hop.destination,
+        "via": hop.via,
+        "routing_key": None if binding is None else binding.routing_key,
+        "arguments": {} if binding is None else table_to_json(binding.arguments),
+        "again": hop.again,
+        "skipped": skipped,
+    }
 
 
 def diagram(

@@ -427,3 +427,17 @@ def test_a_command_names_a_few_skipped_items_and_the_number_of_the_others(dlx, w
 
     assert len(err.splitlines()) == 11
     assert "5 more; `dlx check definitions.json` lists them" in err
+
+
+def test_route_has_its_steps_as_json_and_csv(dlx):
+    route = ("route", "examples/shop/definitions.json", "orders", "order.eu.created")
+
+    status, out, err = dlx(*route, "-o", "json")
+    steps = [json.loads(line) for line in out.splitlines()]
+    header, *rows = dlx(*route, "-o", "csv")[1].splitlines()
+
+    assert (status, err) == (0, "")
+    assert [step["destination"] for step in steps] == ["work", "audit", "billing"]
+    assert all(step["via"] == "binding" and step["routing_key"] for step in steps)
+    assert header.split(",") == list(steps[0])
+    assert len(rows) == len(steps)
