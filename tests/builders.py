@@ -28,7 +28,7 @@ from streaming.broker.outbound import (
 )
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from tests.event_sentences import sentences
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import Refusal

@@ -5,7 +5,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events
 from streaming.broker.outbound import Outbound
 from streaming.broker.state.store import StateStore
-from streaming.broker.vhost_codec import AlternateWarnings
+from streaming.broker.state.vhost_codec import AlternateWarnings
 from topology.vhost import Vhost
 
 

@@ -22,7 +22,7 @@ from streaming.broker.message import (
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.queues.registry import QueueRegistry
-from streaming.broker.vhost_codec import MissingAlternate
+from streaming.broker.state.vhost_codec import MissingAlternate
 from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
 from topology.values import amqp_type
 

@@ -47,7 +47,7 @@ from streaming.broker.overview import ShardOverview, overview_of
 from streaming.broker.queues.queue import REFUSED
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.store import StateStore
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from topology.refusals import Refusal
 from topology.vhost import Vhost
 

@@ -14,7 +14,7 @@ from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.state.store import StateStore
-from streaming.broker.vhost_codec import (
+from streaming.broker.state.vhost_codec import (
     AlternateWarnings,
     VhostCache,
     decode_vhost,

@@ -31,7 +31,7 @@ UNCOMPILED = {
     "outbound": "msgspec structs",
     "state.encoding": "msgspec structs",
     "state.schema": "msgspec structs",
-    "vhost_codec": "msgspec structs",
+    "state.vhost_codec": "msgspec structs",
 }
 """Modules of `streaming.broker` that stay plain Python, and why; mypyc cannot compile structs."""
 

@@ -26,7 +26,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Events, Kind
 from streaming.broker.message import Message
 from streaming.broker.shard import Batch, Shard
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file

@@ -22,7 +22,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from tests.bench import workload
 from tests.bench.workload import Depths, Log
 

@@ -17,7 +17,7 @@ from streaming.broker.events import DeathOutcome
 from streaming.broker.message import Envelope, Message
 from streaming.broker.queues.queue import NO_PLANS, Queue
 from streaming.broker.queues.registry import QueueRegistry
-from streaming.broker.vhost_codec import MissingAlternate
+from streaming.broker.state.vhost_codec import MissingAlternate
 
 MAX_DESCENDANTS = 10_000
 """Dead letters that one message may leave in one instant (D11)."""

@@ -37,7 +37,7 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from streaming.config.job import JobSettings
 from streaming.protocol.command_json import parse_command
 from tests.bench.core import event_columns

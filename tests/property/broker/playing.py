@@ -21,7 +21,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.state import paged_fifo as pages
 from streaming.broker.state import record_groups as records
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from tests.property.broker.scripts import Publish, Step
 
 START_MS = 1_600_000_000_000

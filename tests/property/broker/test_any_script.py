@@ -12,7 +12,7 @@ from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Event
 from streaming.broker.shard import Shard
-from streaming.broker.vhost_codec import VhostCache
+from streaming.broker.state.vhost_codec import VhostCache
 from tests.builders import Broker
 from tests.property.broker.balance import Balance
 from tests.property.broker.declarations import CHANNELS, QUEUES

@@ -8,7 +8,7 @@ from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.shard import Shard
 from streaming.broker.shard_state import MissingStateError
 from streaming.broker.state import record_groups as records
-from streaming.broker.vhost_codec import CACHED_VHOSTS, VhostCache
+from streaming.broker.state.vhost_codec import CACHED_VHOSTS, VhostCache
 from tests.builders import Broker
 from topology.declarations import Queue
 

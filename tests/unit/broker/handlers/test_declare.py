@@ -4,7 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
-from streaming.broker.vhost_codec import encode_vhost
+from streaming.broker.state.vhost_codec import encode_vhost
 from tests.builders import Broker, a_queue
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import Refusal

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
-from streaming.broker.vhost_codec import encode_vhost
+from streaming.broker.state.vhost_codec import encode_vhost
 from tests.builders import Broker
 from topology.refusals import Refusal
 

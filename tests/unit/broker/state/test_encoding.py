@@ -24,7 +24,7 @@ from streaming.broker.state.schema import (
     QueueRecord,
 )
 from streaming.broker.state.store import MemoryStore
-from streaming.broker.vhost_codec import _Record as TopologyRecord
+from streaming.broker.state.vhost_codec import _Record as TopologyRecord
 from topology.values import Timestamp
 
 TABLE: dict[str, Any] = {

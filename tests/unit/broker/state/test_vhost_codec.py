@@ -1,6 +1,6 @@
 """Stored vhosts stay readable, and equal vhosts give equal bytes."""
 
-from streaming.broker.vhost_codec import decode_vhost, encode_vhost
+from streaming.broker.state.vhost_codec import decode_vhost, encode_vhost
 from topology.declarations import Binding, Exchange, Permission, Policy, Queue
 
 STORED = bytes.fromhex(
