@@ -3,7 +3,7 @@
 `locks/kafka.lock.toml` and `locks/spark.lock.toml` have the format of jgo's lock files (jgo can
 load and check them), plus a size for progress bars and an optional reason. They list every jar of a
 class path: dlx resolves no dependencies and reads no POM. To change a version, edit the coordinates
-and run `python -m streaming.embedded.jvm.relock`.
+and run `python -m tools.relock`.
 """
 
 import tomllib

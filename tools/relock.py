@@ -1,4 +1,4 @@
-"""Rewrite the lock files after editing coordinates: `python -m streaming.embedded.jvm.relock`.
+"""Rewrite the lock files after editing coordinates: `python -m tools.relock`.
 
 Downloads each jar again and records its size and sha256; review the difference.
 """
@@ -12,7 +12,7 @@ from typing import get_args
 from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
 from streaming.embedded.jvm.jars import download_with_jgo
 
-HEADER = "# The class path of {which}, to the byte. Written by streaming/embedded/jvm/relock.py.\n"
+HEADER = "# The class path of {which}, to the byte. Written by tools/relock.py.\n"
 
 
 def relock(path: Path, which: str) -> None:
