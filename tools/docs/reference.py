@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from streaming.broker.events import Kind
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
-from streaming.ledger.schema import table_reference as tables_reference
 from streaming.protocol import defaults
 from streaming.scenario import json_schema as schema
 from tools.docs import api
 from tools.docs.markdown import DOCS, name_of, pages
+from tools.docs.tables import reference as tables_reference
 from topology.findings import KINDS
 
 COMPATIBILITY: Final = DOCS / "compatibility.toml"
@@ -74,13 +74,13 @@ def _rows(rows: list[Row]) -> Iterator[str]:
 
 def _table_list() -> Iterator[str]:
     yield from ("| table | a row is | key |", "|---|---|---|")
-    for table in tables_reference.reference():
+    for table in tables_reference():
         key = ", ".join(f"`{name}`" for name in table.key)
         yield f"| [`{table.name}`](#{table.name}) | {table.row} | {key} |"
 
 
 def _columns() -> Iterator[str]:
-    for table in tables_reference.reference():
+    for table in tables_reference():
         yield from (f"## {table.name}", "", "| column | type | what it is |", "|---|---|---|")
         yield from (f"| `{name}` | {kind} | {what} |" for name, kind, what in table.columns)
         yield ""
