@@ -161,8 +161,7 @@ def _clock(properties: dict[str, str], admin: Any) -> Finding:
 def _checkpoint(config: Any) -> Iterator[Finding]:
     from filelock import FileLock, Timeout
 
-    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
-    from streaming.pipeline.checkpoint.lock import FILE
+    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, FILE
     from streaming.pipeline.checkpoint.manifest import read_manifest
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 

@@ -4,9 +4,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from streaming.config import outcome_changes
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.lock import CheckpointLock
+from streaming.pipeline.checkpoint.folders import make_folder
 from streaming.pipeline.checkpoint.manifest import (
     FILE,
     FORMAT,
@@ -20,6 +22,36 @@ from streaming.protocol.record_headers import WIRE_VERSION
 
 CORE_VERSION = 6
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
+
+LOCK_FILE = "dlx.lock"
+
+
+class CheckpointLock:
+    """The lock of one checkpoint."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._lock = FileLock(checkpoint / LOCK_FILE, thread_local=False)
+
+    def acquire(self) -> None:
+        """Take the lock; create the checkpoint's folder.
+
+        Raises:
+            CheckpointError: another job has the lock.
+            FolderError: the folder cannot be written to.
+        """
+        make_folder("job.checkpoint_location", self._checkpoint)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise CheckpointError(
+                f"job.checkpoint_location: another job uses {self._checkpoint}. Stop it, or give "
+                "this job its own checkpoint and tables"
+            ) from error
+
+    def release(self) -> None:
+        """Let another job take the lock; harmless without the lock."""
+        self._lock.release()
 
 
 class Checkpoint:

@@ -8,9 +8,9 @@ import pytest
 from streaming.config.secrets import SecretText
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place
+from streaming.pipeline.checkpoint.checkpoint import CheckpointLock
 from streaming.pipeline.checkpoint.errors import FolderError
 from streaming.pipeline.checkpoint.folders import NewFolders, make_folder, open_ledger
-from streaming.pipeline.checkpoint.lock import CheckpointLock
 
 
 def test_a_folder_is_created_with_its_parents(tmp_path):

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
+from streaming.pipeline.checkpoint.checkpoint import CheckpointLock
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.lock import CheckpointLock
 
 HOLD = """
 import sys, pathlib
-from streaming.pipeline.checkpoint.lock import CheckpointLock
+from streaming.pipeline.checkpoint.checkpoint import CheckpointLock
 lock = CheckpointLock(pathlib.Path(sys.argv[1]))
 lock.acquire()
 print("locked", flush=True)
