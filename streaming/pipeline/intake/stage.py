@@ -10,16 +10,208 @@ and returns the same blobs.
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from streaming.pipeline.intake.parsing import Intake
-from streaming.pipeline.reports import IntakeReport, encode_report
-from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.task import TaskSettings, batch_context, paused_gc
+from streaming.broker.events import Actor
+from streaming.ledger.write.data_file import DataFile
+from streaming.pipeline.intake.command_records import CommandRow, read_commands
+from streaming.pipeline.intake.header_columns import HEADER_BYTES, with_header_columns
+from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctHeaders
+from streaming.pipeline.reports import FaultCount, IntakeReport, encode_report
+from streaming.pipeline.rows.messages import MessageRows
+from streaming.pipeline.rows.quarantine import QuarantineRows
+from streaming.pipeline.shard_block import FILES_KEY, pack, record_table
+from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask, batch_context, paused_gc
+from streaming.protocol.record_headers import MalformedRecordError
 
 OUTPUT = "shard int, blob binary"
 _OUTPUT_SCHEMA = pa.schema([("shard", pa.int32()), ("blob", pa.binary())])
+
+
+class _ShardRows:
+    """The records of one shard so far."""
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+        self.publications: list[int] = []  # the task's codes, in the order of the blob's codes
+        self.publication_of = CodeMap()  # the task's code -> the blob's code
+        self.actor_of: dict[str, CodeMap] = {}  # by user: the task's code -> the blob's actor
+        self.actors: dict[Actor, int] = {}
+
+
+class Intake:
+    """Collects the records of one task.
+
+    Publishes are handled as whole columns, and equal headers are parsed once (`publications`). Only
+    commands, foreign headers and malformed records cost work per row.
+    """
+
+    def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
+        self._settings = settings
+        self._headers = DistinctHeaders(settings.vhosts, settings.max_header_bytes)
+        self._shards: dict[int, _ShardRows] = {}
+        self._now_ms = context.now_ms
+        self._messages = MessageRows(settings, context)
+        self._quarantine = QuarantineRows(settings, context)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the records of one Arrow batch, all from one source."""
+        topics = batch["topic"].dictionary_encode()
+        for code, name in enumerate(topics.dictionary.to_pylist()):
+            topic = self._settings.topics[name]
+            rows = batch
+            if len(topics.dictionary) > 1:
+                rows = batch.filter(pc.equal(topics.indices, code))
+            rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
+            commands = pc.is_valid(rows["dlx_op"])
+            if pc.any(commands).as_py():
+                self._add_commands(rows.filter(commands), name, topic)
+                rows = rows.filter(pc.invert(commands))
+            if rows.num_rows:
+                self._add_publishes(rows, name, topic)
+
+    def close(self) -> list[DataFile]:
+        """Write the remaining rows; return the descriptions of all files written."""
+        return [*self._messages.close(), *self._quarantine.close()]
+
+    def faults(self) -> list[FaultCount]:
+        """Return the quarantined records by topic and cause."""
+        return self._quarantine.faults.counts()
+
+    def blobs(self) -> list[tuple[int, bytes]]:
+        """Return (grouping key, blob) of each shard that has records."""
+        return [
+            (
+                key,
+                pack(
+                    pa.concat_tables(shard.tables),
+                    [self._headers.parsed[code].publication for code in shard.publications],
+                    list(shard.actors),
+                    self._now_ms,
+                ),
+            )
+            for key, shard in sorted(self._shards.items())
+        ]
+
+    # -- publishes
+
+    def _add_publishes(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
+        codes = self._headers.codes(rows, topic)
+        sizes = pc.fill_null(pc.binary_length(rows["value"]), -1).to_numpy()
+        header_bytes = rows[HEADER_BYTES].to_numpy()
+        suspects = np.flatnonzero(
+            (codes == MALFORMED)
+            | (sizes < 0)
+            | (sizes > self._settings.max_body_bytes)
+            | (header_bytes > self._settings.max_header_bytes)
+        ).tolist()
+        if suspects:
+            faults = [
+                (index, self._fault(rows.slice(index, 1), sizes[index], topic))
+                for index in suspects
+            ]
+            self._quarantine.add(rows, topic_name, topic, faults)
+            keep = np.ones(rows.num_rows, bool)
+            keep[suspects] = False
+            rows = rows.filter(pa.array(keep))
+            codes, sizes = codes[keep], sizes[keep]
+        if not rows.num_rows:
+            return
+        partitions = rows["partition"].to_numpy()
+        lanes, keys = self._lanes_and_keys(codes, partitions)
+        used, indices = np.unique(codes, return_inverse=True)
+        parsed = [self._headers.parsed[code] for code in used.tolist()]
+        body_files, body_rows = self._messages.add(
+            rows, topic_name, topic, parsed, indices.astype(np.int32), lanes, sizes
+        )
+        columns = {
+            "topic_number": np.full(rows.num_rows, topic.number, np.int32),
+            "partition": partitions,
+            "offset": rows["offset"].to_numpy(),
+            "at_ms": rows["at_ms"].to_numpy(),
+            "publication": codes,
+            "size": sizes,
+            "body_file": body_files,
+            "body_row": body_rows,
+        }
+        for key in np.unique(keys):
+            chosen = keys == key
+            part = {name: column[chosen] for name, column in columns.items()}
+            self._add_to_shard(int(key), part, topic)
+
+    def _add_to_shard(self, key: int, columns: dict[str, Any], topic: TopicTask) -> None:
+        """Add publishes to a shard, with the blob's own codes for publications and actors."""
+        shard = self._shards.setdefault(key, _ShardRows())
+        actor_of = shard.actor_of.setdefault(topic.user, CodeMap())
+        codes = columns["publication"]
+        for code in shard.publication_of.missing(codes):
+            shard.publication_of[code] = len(shard.publications)
+            shard.publications.append(code)
+        for code in actor_of.missing(codes):
+            actor = Actor(topic.user, self._headers.parsed[code].channel)
+            actor_of[code] = shard.actors.setdefault(actor, len(shard.actors))
+        columns["publication"] = shard.publication_of.of(codes)
+        columns["actor"] = actor_of.of(codes)
+        columns["flags"] = self._headers.flags.of(codes).astype(np.int8)
+        shard.tables.append(record_table(columns))
+
+    def _lanes_and_keys(self, codes: Any, partitions: Any) -> tuple[Any, Any]:
+        """Return the lane and grouping key of each record (D2)."""
+        vhost_of = self._headers.vhosts.of(codes)
+        lanes = np.zeros(len(codes), np.int32)
+        keys = np.zeros(len(codes), np.int32)
+        for name, number in self._headers.vhost_numbers.items():
+            lane_keys = self._settings.vhosts[name]
+            chosen = vhost_of == number
+            lanes[chosen] = partitions[chosen] % len(lane_keys)
+            keys[chosen] = np.array(lane_keys, np.int32)[lanes[chosen]]
+        return lanes, keys
+
+    def _fault(self, row: pa.RecordBatch, size: int, topic: TopicTask) -> MalformedRecordError:
+        """Return what is wrong with a publish."""
+        settings = self._settings
+        header_bytes = row[HEADER_BYTES][0].as_py()
+        if header_bytes > settings.max_header_bytes:
+            return MalformedRecordError(
+                "headers_too_large",
+                f"the headers have {header_bytes} bytes, more than {settings.max_header_bytes}",
+            )
+        if size < 0:
+            return MalformedRecordError(
+                "null_body", "a publish needs a value; it may be empty, but not null"
+            )
+        if self._headers.codes(row, topic)[0] == MALFORMED:
+            return self._headers.fault(row, topic)
+        return MalformedRecordError(
+            "body_too_large", f"the body has {size} bytes, more than {settings.max_body_bytes}"
+        )
+
+    # -- commands
+
+    def _add_commands(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
+        commands, faults = read_commands(rows, self._settings.vhosts)
+        by_shard: dict[int, list[CommandRow]] = {}
+        for command in commands:
+            for key in command.keys:
+                by_shard.setdefault(key, []).append(command)
+        for key, chosen in by_shard.items():
+            shard = self._shards.setdefault(key, _ShardRows())
+            actors = [Actor(topic.user, one.channel) for one in chosen]
+            columns = {
+                "topic_number": [topic.number] * len(chosen),
+                "partition": [one.partition for one in chosen],
+                "offset": [one.offset for one in chosen],
+                "at_ms": [one.at_ms for one in chosen],
+                "actor": [shard.actors.setdefault(one, len(shard.actors)) for one in actors],
+                "command": [one.value for one in chosen],
+            }
+            shard.tables.append(record_table(columns))
+        if faults:
+            self._quarantine.add(rows, topic_name, topic, faults)
 
 
 def run_intake(

@@ -16,7 +16,7 @@ from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.intake.parsing import Intake
+from streaming.pipeline.intake.stage import Intake
 from streaming.pipeline.rows.bounds import chunks
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.shard_block import unpack
