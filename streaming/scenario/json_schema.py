@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streaming.protocol.amqp_properties import PROPERTIES, WHOLE_PROPERTIES
-from streaming.protocol.command_fields import CommandFields
+from streaming.protocol.bounded_json import CommandFields
 from streaming.protocol.command_json import READERS
 from streaming.protocol.definitions_packing import PACKED, PLAIN
 from streaming.scenario.document import DESCRIPTIVE

@@ -11,7 +11,7 @@ import msgspec
 from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
 from streaming.protocol.amqp_properties import property_fault
-from streaming.protocol.command_fields import CommandFields
+from streaming.protocol.bounded_json import CommandFields
 from streaming.protocol.command_json import READERS, read_command
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
