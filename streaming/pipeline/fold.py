@@ -43,8 +43,8 @@ from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_tables
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
-from streaming.protocol.bounded_json import read_json
 from streaming.protocol.command_json import parse_command, read_settlement
+from streaming.protocol.json_input import read_json
 
 OUTPUT = "shard int, report binary"
 

@@ -10,8 +10,8 @@ import msgspec
 
 from streaming.broker import commands
 from streaming.broker.commands import CheckedPublish, Command, Settlement
-from streaming.protocol.bounded_json import CommandFields
 from streaming.protocol.definitions_packing import read_definitions
+from streaming.protocol.json_input import CommandFields
 from topology.declarations import Binding, Exchange, Policy, Queue, too_long
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (

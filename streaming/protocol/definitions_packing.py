@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from streaming.protocol.bounded_json import read_json
+from streaming.protocol.json_input import read_json
 from topology.definitions.json_object import Fields
 from topology.values import json_type
 

@@ -23,8 +23,8 @@ from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Publication
 from streaming.broker.outbound import DeliveryOut
 from streaming.protocol.amqp_properties import property_fault
-from streaming.protocol.bounded_json import read_json
 from streaming.protocol.command_json import read_command, read_settlement
+from streaming.protocol.json_input import read_json
 from topology.declarations import MAX_NAME_BYTES
 from topology.definitions.json_object import MAX_PROBLEMS, Report
 from topology.errors import InvalidTopologyError

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from streaming.protocol.bounded_json import MAX_DEPTH
+from streaming.protocol.json_input import MAX_DEPTH
 from topology.errors import Problem
 from topology.values import INTEGERS
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streaming.protocol.bounded_json import CommandFields
+from streaming.protocol.json_input import CommandFields
 from streaming.scenario.decoding import DOCUMENT, decode
 from streaming.scenario.expectations import Expectations, read_expectations
 from streaming.scenario.steps import MAX_MS, Step, read_steps

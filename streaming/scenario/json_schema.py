@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streaming.protocol.amqp_properties import PROPERTIES, WHOLE_PROPERTIES
-from streaming.protocol.bounded_json import CommandFields
 from streaming.protocol.command_json import READERS
 from streaming.protocol.definitions_packing import PACKED, PLAIN
+from streaming.protocol.json_input import CommandFields
 from streaming.scenario.document import DESCRIPTIVE
 from streaming.scenario.steps import MAX_MS
 from topology.definitions import objects

@@ -11,8 +11,8 @@ import msgspec
 from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication
 from streaming.protocol.amqp_properties import property_fault
-from streaming.protocol.bounded_json import CommandFields
 from streaming.protocol.command_json import READERS, read_command
+from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 from topology.suggestions import did_you_mean

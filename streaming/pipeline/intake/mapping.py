@@ -31,7 +31,7 @@ from streaming.config.selectors import (
 )
 from streaming.config.types import join_key
 from streaming.protocol.amqp_properties import PROPERTIES, WHOLE_PROPERTIES
-from streaming.protocol.bounded_json import read_json
+from streaming.protocol.json_input import read_json
 from streaming.protocol.record_headers import (
     DEFAULT_CHANNEL,
     MalformedRecordError,

@@ -5,8 +5,8 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streaming.protocol.bounded_json import read_json
 from streaming.protocol.command_json import parse_command, read_settlement
+from streaming.protocol.json_input import read_json
 from topology.errors import InvalidTopologyError
 
 names = st.text(max_size=5) | st.just("c" * 256) | st.just("é" * 128)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.protocol.bounded_json import MAX_DEPTH, read_json
+from streaming.protocol.json_input import MAX_DEPTH, read_json
 from streaming.protocol.record_headers import MalformedRecordError, command_record
 
 TOO_DEEP = "it is nested more than 200 levels deep"
