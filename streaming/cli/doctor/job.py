@@ -161,7 +161,7 @@ def _clock(properties: dict[str, str], admin: Any) -> Finding:
 def _checkpoint(config: Any) -> Iterator[Finding]:
     from filelock import FileLock, Timeout
 
-    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, FILE
+    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, LOCK_FILE
     from streaming.pipeline.checkpoint.manifest import read_manifest
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
@@ -178,7 +178,7 @@ def _checkpoint(config: Any) -> Iterator[Finding]:
     last = logs.last_committed()
     detail = f"{path}, {'no batch yet' if last is None else f'last batch {last}'}"
     try:
-        FileLock(path / FILE).acquire(timeout=0).lock.release()
+        FileLock(path / LOCK_FILE).acquire(timeout=0).lock.release()
         detail += ", the job does not run"
     except Timeout:
         detail += ", the job runs"
