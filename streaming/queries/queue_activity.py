@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.clients import consumer_counts
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import QueueDepth, list_queues
+from streaming.queries.vhosts.clients import consumer_counts
 
 _ENDINGS: Final = "('consumed', 'acked', 'died', 'purged', 'deleted', 'rerouted')"
 _LAST_BATCH: Final = """

@@ -196,7 +196,7 @@ def _check_channel(connection: "Connection", channel: str, config: Path) -> None
 def _open_channels(config: Path) -> list[str]:
     """The names of the open channels, as far as the tables can be read here."""
     with suppress(DlxError, ModuleNotFoundError), options.open_tables(None, config) as tables:
-        from streaming.queries.clients import list_channels
+        from streaming.queries.vhosts.clients import list_channels
 
         return [channel["name"] for channel in list_channels(tables)]
     return []

@@ -51,7 +51,7 @@ def balance(
     """
     from streaming.queries.audit.balance import ENDINGS
     from streaming.queries.audit.balance import balance as compute
-    from streaming.queries.known_names import require_known
+    from streaming.queries.vhosts.known_names import require_known
 
     columns = _listing(ENDINGS)
     columns.check(view)

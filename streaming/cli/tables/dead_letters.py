@@ -144,7 +144,7 @@ def list_(
         list_dead_letters,
         queues_of_deaths,
     )
-    from streaming.queries.known_names import check_name, known_names, require_known
+    from streaming.queries.vhosts.known_names import check_name, known_names, require_known
 
     order, count = None, limit or None
     if view.sort is not None:

@@ -136,7 +136,7 @@ def in_vhost(tables: "Tables", rows: list[Row], vhost: str | None) -> list[Row]:
     Raises:
         QueryError: the tables do not know that vhost.
     """
-    from streaming.queries.known_names import require_known
+    from streaming.queries.vhosts.known_names import require_known
 
     if vhost is None:
         return rows
@@ -158,7 +158,7 @@ def named(
         QueryError: nothing has that name; the text says which name is most similar.
     """
     from streaming.queries.duckdb_tables import QueryError
-    from streaming.queries.known_names import check_name, known_names
+    from streaming.queries.vhosts.known_names import check_name, known_names
 
     rows = in_vhost(tables, rows, vhost)
     found = [row for row in rows if name in {row[key] for key in keys}]
@@ -180,47 +180,47 @@ def named(
 
 
 def _exchange_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.declared import declared
-    from streaming.queries.topology import exchange_rows
+    from streaming.queries.vhosts.declared import declared
+    from streaming.queries.vhosts.listings import exchange_rows
 
     return exchange_rows(declared(tables))
 
 
 def _binding_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.declared import declared
-    from streaming.queries.topology import binding_rows
+    from streaming.queries.vhosts.declared import declared
+    from streaming.queries.vhosts.listings import binding_rows
 
     return binding_rows(declared(tables))
 
 
 def _policy_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.declared import declared
-    from streaming.queries.topology import policy_rows
+    from streaming.queries.vhosts.declared import declared
+    from streaming.queries.vhosts.listings import policy_rows
 
     return policy_rows(declared(tables))
 
 
 def _permission_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.declared import declared
-    from streaming.queries.topology import permission_rows
+    from streaming.queries.vhosts.declared import declared
+    from streaming.queries.vhosts.listings import permission_rows
 
     return permission_rows(declared(tables))
 
 
 def _channel_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.clients import list_channels
+    from streaming.queries.vhosts.clients import list_channels
 
     return list_channels(tables)
 
 
 def _consumer_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.clients import list_consumers
+    from streaming.queries.vhosts.clients import list_consumers
 
     return list_consumers(tables)
 
 
 def _connection_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.clients import list_connections
+    from streaming.queries.vhosts.clients import list_connections
 
     return list_connections(tables)
 

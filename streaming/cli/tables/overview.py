@@ -14,7 +14,7 @@ from streaming.cli.output import print_json
 from streaming.cli.tables.nouns import in_vhost
 
 if TYPE_CHECKING:
-    from streaming.queries.overview import Overview
+    from streaming.queries.vhosts.overview import Overview
 
 _VHOSTS: Final = Listing(
     (
@@ -50,7 +50,7 @@ def overview(
     The figures of the last minute end with the last batch. It reads the tables, so it also answers
     while no job runs.
     """
-    from streaming.queries.overview import overview as compute
+    from streaming.queries.vhosts.overview import overview as compute
 
     _VHOSTS.check(view)
     with open_tables(tables, config) as opened:

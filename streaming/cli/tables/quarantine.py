@@ -58,8 +58,8 @@ def list_(
 
     `dlx quarantine show` takes an ID. The time is that of the Kafka record.
     """
-    from streaming.queries.known_names import check_name
     from streaming.queries.quarantine import known_values, list_quarantine
+    from streaming.queries.vhosts.known_names import check_name
 
     _RECORDS.check(view)
     begin, end = time_range(since, until)

@@ -75,7 +75,7 @@ _CONTENTS: Final = Listing(
 
 
 def _rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.topology import queue_rows
+    from streaming.queries.vhosts.listings import queue_rows
 
     return queue_rows(tables)
 
@@ -139,9 +139,9 @@ def peek(
 
     The order is that of the queue, except that priorities are ignored.
     """
-    from streaming.queries.known_names import require_known
     from streaming.queries.queues import list_queues
     from streaming.queries.queues import peek as peek_at
+    from streaming.queries.vhosts.known_names import require_known
 
     _CONTENTS.check(view)
     with open_tables(tables, config) as opened:

@@ -308,7 +308,7 @@ def test_what_is_left_out_is_counted(dlx, office):
 
 
 def test_tables_of_a_job_that_did_not_record_whole_declarations_still_list_its_queues(tmp_path):
-    from streaming.queries.declared import Declared
+    from streaming.queries.vhosts.declared import Declared
 
     before = Declared()
     for detail in (

@@ -4,7 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.known_names import known_names, require_known
+from streaming.queries.vhosts.known_names import known_names, require_known
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording, apart
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from streaming.queries.clients import consumer_counts
-from streaming.queries.declared import Declared, declared
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.queues import QueueDepth, list_queues
+from streaming.queries.vhosts.clients import consumer_counts
+from streaming.queries.vhosts.declared import Declared, declared
 from topology.declarations import Exchange, Queue
 from topology.policies import QueueSettings
 from topology.values import table_to_json

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from streaming.queries.clients import list_channels
-from streaming.queries.declared import declared
 from streaming.queries.duckdb_tables import Row, Tables, iso
 from streaming.queries.queues import list_queues
+from streaming.queries.vhosts.clients import list_channels
+from streaming.queries.vhosts.declared import declared
 
 _RATES = """
     SELECT vhost, count(DISTINCT message_id) FILTER (WHERE kind IN ('enqueued', 'unroutable',

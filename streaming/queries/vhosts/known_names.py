@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from streaming.queries.clients import known_channels
-from streaming.queries.declared import declared
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.vhosts.clients import known_channels
+from streaming.queries.vhosts.declared import declared
 from topology.suggestions import did_you_mean_or_known
 
 Noun = Literal[
