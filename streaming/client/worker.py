@@ -23,9 +23,10 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, update_wrapper
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from streaming.client.errors import ClientError
@@ -193,6 +194,39 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
         loop.add_signal_handler(number, stop, number)
 
 
+class _Threads:
+    """The threads of one function: daemons, so one that never returns does not keep the process."""
+
+    def __init__(self, declared: QueueConsumer) -> None:
+        self._function = declared.function
+        self._count = declared.concurrency
+        self._waiting: SimpleQueue[tuple[Any, Future[object]] | None] = SimpleQueue()
+        for number in range(self._count):
+            name = f"dlx-consumer-{declared.queue}-{number}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def submit(self, delivery: Any) -> Future[object]:
+        """Let a thread call the function."""
+        future: Future[object] = Future()
+        self._waiting.put((delivery, future))
+        return future
+
+    def end(self) -> None:
+        """End each thread after its present call."""
+        for _ in range(self._count):
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        while (given := self._waiting.get()) is not None:
+            delivery, future = given
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(self._function(delivery))
+            except BaseException as error:  # noqa: BLE001 (whoever waits for the future gets it)
+                future.set_exception(error)
+
+
 class _Running:
     """One consumer while it runs."""
 
@@ -201,10 +235,9 @@ class _Running:
         self._stopping = stopping
         self._slots = asyncio.Semaphore(declared.concurrency)
         self._handling: set[asyncio.Task[None]] = set()
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: _Threads | None = None
         if not inspect.iscoroutinefunction(declared.function):
-            name = f"dlx-consumer-{declared.queue}"
-            self._threads = ThreadPoolExecutor(declared.concurrency, name)
+            self._threads = _Threads(declared)
 
     async def run(self, connection: aio.Connection) -> None:
         """Handle deliveries until the end; requeue what has not begun, wait for what has."""
@@ -220,7 +253,7 @@ class _Running:
                 if self._handling:
                     await asyncio.wait(self._handling)
                 if self._threads is not None:
-                    self._threads.shutdown(wait=False)
+                    self._threads.end()
                 with suppress(ClientError):
                     await channel.sync()
 
@@ -264,8 +297,7 @@ class _Running:
                 await awaitable
             else:
                 given = delivery.synchronous()
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._threads, declared.function, given)
+                await asyncio.wrap_future(self._threads.submit(given))
         except Exception:
             outcome = "settled by the function"
             if not given.is_settled:

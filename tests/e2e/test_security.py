@@ -121,6 +121,12 @@ class Command:
         environ = {VARIABLE: password}
         return Connection.from_config(self.run.file, environ=environ, timeout_s=timeout_s)
 
+    def connect_without_the_file(self, password: str, timeout_s: float = WAIT_S) -> Connection:
+        """Connect as a service does that knows Kafka's address and its own password."""
+        security = {**self.config.kafka.security, "sasl.password": password}
+        kafka = {name: str(value) for name, value in security.items()}
+        return Connection(self.servers, kafka=kafka, timeout_s=timeout_s)
+
     def tenant(self) -> Address:
         """The configuration of a client whose user is subject to ACLs."""
         address = address_of(self.config, environ={VARIABLE: PASSWORD})
@@ -168,6 +174,9 @@ def test_job_and_clients_log_on_and_the_password_appears_nowhere(command, secure
         delivery = channel.get("work", auto_ack=True)
         assert delivery is not None
         assert delivery.body == BODY
+    with command.connect_without_the_file(PASSWORD) as connection:
+        assert connection.address.commands == command.tenant().commands
+        connection.publisher().publish("", "work", BODY).result(WAIT_S)
     works_without_the_heartbeat(command.tenant(), secure)
     command.run.stop()
 
@@ -190,4 +199,7 @@ def test_a_wrong_password_is_refused_without_repeating_it(command):
 
     with pytest.raises(KafkaUnreachableError, match="uthentication failed") as refused:
         command.connect(wrong, timeout_s=5)
+    assert wrong not in str(refused.value)
+    with pytest.raises(KafkaUnreachableError, match="uthentication failed") as refused:
+        command.connect_without_the_file(wrong, timeout_s=5)
     assert wrong not in str(refused.value)

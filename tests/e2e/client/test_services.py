@@ -210,6 +210,53 @@ def test_decorated_functions_consume_until_sigterm(running_job, name):
     assert depths == [0, 0]
 
 
+STUCK = """
+import os, threading
+from streaming.client import consumer, run
+
+@consumer(os.environ["QUEUE"])
+def stuck(delivery):
+    print("stuck", flush=True)
+    threading.Event().wait()
+
+run(
+    address=os.environ["KAFKA"], vhost=os.environ["VHOST"], timeout_s=float(os.environ["WAIT_S"]),
+    stop_timeout_s=0.2,
+)
+"""
+
+
+def test_a_function_that_never_returns_does_not_keep_the_process(running_job, name):
+    queue = name("stuck")
+    with running_job.connect(vhost=running_job.own_vhost) as connection:
+        channel = connection.channel()
+        channel.declare_queue(queue)
+        connection.publisher().publish("", queue, "x").result(WAIT_S)
+        process = subprocess.Popen(
+            [sys.executable, "-c", STUCK],
+            env={
+                **os.environ,
+                "QUEUE": queue,
+                "KAFKA": running_job.servers,
+                "VHOST": running_job.own_vhost,
+                "WAIT_S": str(WAIT_S),
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "stuck\n"
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=WAIT_S)
+        finally:
+            process.kill()
+            process.wait()
+
+        assert process.returncode == 0
+        assert get_when_there(channel, queue).redelivered
+
+
 def test_a_missing_queue_ends_the_service_with_its_error(running_job, name):
     program = SERVICE.replace("plain-", "nosuch-")
     finished = subprocess.run(
