@@ -173,6 +173,7 @@ async def _run(
         for task in late:
             logger.warning("a function still runs after %g s: requeued", stop_timeout_s)
             task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
         for task in tasks:
             if task not in late:
                 task.result()
