@@ -17,8 +17,8 @@ WORKDIR /opt/dlx
 
 # What seldom changes comes first: a changed line of code then builds in seconds.
 COPY requirements.lock build-constraints.txt ./
-COPY streaming/cli/bootstrap_venv.py streaming/cli/
-RUN python -I streaming/cli/bootstrap_venv.py /opt/dlx
+COPY streaming/cli/develop/bootstrap_venv.py streaming/cli/develop/
+RUN python -I streaming/cli/develop/bootstrap_venv.py /opt/dlx
 
 COPY docker/fill_cache.py docker/
 COPY topology/ topology/

@@ -4,6 +4,7 @@ The help lists the commands by section, each with its whole summary. A wrong com
 line: the command, what is wrong with it, and where its help is.
 """
 
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from typer.core import TyperGroup
@@ -12,6 +13,9 @@ from typer.exceptions import TyperException
 from topology.suggestions import did_you_mean
 
 PROGRAM: Final = "dlx"
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+"""The checkout that this program runs from, or the folder that its packages are installed in."""
 
 COMPLETION_VARIABLE: Final = "_DLX_COMPLETE"
 """A shell that completes a line sets it."""

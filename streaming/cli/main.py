@@ -5,42 +5,50 @@ Slow imports (Spark, pandas, pyarrow, Kafka) belong inside the function that nee
 commands without them start at once. For the same reason only the module of the command that the
 user typed is imported.
 
-    job/      commands that talk to a running job through Kafka
-    tables/   commands that query or rebuild the Delta tables
+    topology/   commands that ask a definitions file
+    run/        commands that configure, run and reset a job
+    doctor/     the checks of a machine and a job
+    job/        commands that talk to a running job through Kafka
+    tables/     commands that query or rebuild the Delta tables
+    develop/    commands for the developers of dlx itself
+    listing/    the tables that commands print
 """
 
 import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
-from streaming.cli.command_group import COMPLETION_VARIABLE, PROGRAM, CommandGroup, usage_line
+from streaming.cli.command_group import (
+    COMPLETION_VARIABLE,
+    PROGRAM,
+    ROOT,
+    CommandGroup,
+    usage_line,
+)
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.cli.job_extra import remedy
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
 from topology.errors import DlxError
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-
 COMMANDS: Final[dict[str, dict[str, str]]] = {
     "Ask a definitions file": {
-        "check": "topology:check",
-        "route": "topology:route",
-        "diagram": "topology:diagram",
-        "simulate": "simulate:simulate",
+        "check": "topology.commands:check",
+        "route": "topology.commands:route",
+        "diagram": "topology.commands:diagram",
+        "simulate": "topology.simulate:simulate",
     },
     "Run a job": {
-        "demo": "demo:demo",
-        "run": "run:run",
-        "kafka": "kafka:kafka",
-        "config": "config:app",
+        "demo": "run.demo:demo",
+        "run": "run.command:run",
+        "kafka": "run.kafka:kafka",
+        "config": "run.config:app",
         "doctor": "doctor.command:doctor",
-        "reset": "reset:reset",
+        "reset": "run.reset:reset",
         "completion": "completion:completion",
     },
     "Talk to a running job": {
@@ -73,9 +81,9 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     },
     "Develop dlx": {
         "bench": "tests.bench.commands:app",
-        "compile": "development:compile_core",
-        "test": "development:run_suite",
-        "docs": "development:build_docs",
+        "compile": "develop.commands:compile_core",
+        "test": "develop.commands:run_suite",
+        "docs": "develop.commands:build_docs",
     },
 }
 """Section of the help -> command -> its function or group, as module:name in streaming.cli."""

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from streaming.cli.development import ROOT
+from streaming.cli.command_group import ROOT
 from streaming.cli.doctor.finding import Finding
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, screen_width

@@ -9,10 +9,10 @@ import msgspec
 import typer
 
 from streaming.cli import options
-from streaming.cli.definitions_file import load, refuse
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import ConfigFile
 from streaming.cli.output import AsJson, print_json, printable
+from streaming.cli.topology.definitions_file import load, refuse
 from topology.declarations import BindingEnd, Definitions
 from topology.errors import InvalidTopologyError, Problem
 

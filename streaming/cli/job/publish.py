@@ -10,7 +10,7 @@ from streaming.cli import options
 from streaming.cli.options import ConfigFile
 from streaming.cli.output import printable
 from streaming.cli.refusals import live_names, missing_name
-from streaming.cli.topology import parse_headers
+from streaming.cli.topology.commands import parse_headers
 
 if TYPE_CHECKING:
     from streaming.client import Connection, Properties

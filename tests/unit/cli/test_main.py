@@ -172,8 +172,10 @@ def test_only_the_module_of_the_command_is_imported():
         check=True,
     )
 
-    assert "streaming.cli.topology" in finished.stdout.split()
-    assert not {"streaming.cli.run", "streaming.cli.simulate"} & set(finished.stdout.split())
+    assert "streaming.cli.topology.commands" in finished.stdout.split()
+    assert not {"streaming.cli.run.command", "streaming.cli.topology.simulate"} & set(
+        finished.stdout.split()
+    )
 
 
 def test_the_module_runs_as_the_wrapper_runs_it():

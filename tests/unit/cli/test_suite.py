@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli import development
-from streaming.cli.development import STATIC_CHECKS, Check, pytest_checks, run_checks
+from streaming.cli.develop import commands as development
+from streaming.cli.develop.commands import STATIC_CHECKS, Check, pytest_checks, run_checks
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PRINTS = Check("first", ("-c", "print('first ran')"))

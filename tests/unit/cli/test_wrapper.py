@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli import bootstrap_venv
-from streaming.cli.bootstrap_venv import BootstrapError
+from streaming.cli.develop import bootstrap_venv
+from streaming.cli.develop.bootstrap_venv import BootstrapError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -39,8 +39,8 @@ class Clone:
         self.dev_lock.write_text("pytest==1\n")
         shutil.copy(CHECKOUT / "dlx", root / "dlx")
         cli = root / "streaming" / "cli"
-        cli.mkdir(parents=True)
-        shutil.copy(CHECKOUT / "streaming/cli/bootstrap_venv.py", cli)
+        (cli / "develop").mkdir(parents=True)
+        shutil.copy(CHECKOUT / "streaming/cli/develop/bootstrap_venv.py", cli / "develop")
         (cli / "__main__.py").write_text("import sys\nprint('ran', sys.argv[1:], sys.path[-1])\n")
         shutil.copytree(venv, root / ".venv", symlinks=True)
         uv = root / ".venv" / "bin" / "uv"

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from streaming.cli import development
+from streaming.cli.develop import commands as development
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 
 ACTIONS = ("serve", "generate", "record", "measure")
@@ -26,7 +26,7 @@ def calls(monkeypatch):
             return self.status
 
     made = Calls()
-    monkeypatch.setattr("streaming.cli.development.subprocess.run", made.run)
+    monkeypatch.setattr("streaming.cli.develop.commands.subprocess.run", made.run)
     return made
 
 

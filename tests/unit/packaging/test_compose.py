@@ -172,7 +172,9 @@ def test_programs_of_health_checks_are_in_the_images():
     asked = set()
     for name, service in OURS.items():
         python, script, what, config = service["healthcheck"]["test"][1:]
-        assert python == "/opt/dlx/.venv/bin/python", "as streaming/cli/bootstrap_venv.py makes it"
+        assert python == "/opt/dlx/.venv/bin/python", (
+            "as streaming/cli/develop/bootstrap_venv.py makes it"
+        )
         assert in_checkout(script) == health
         assert config in mounts(service), name
         asked.add(what)

@@ -53,7 +53,7 @@ def test_the_image_runs_files_that_it_has():
     homes = {rest for keyword, rest in steps if keyword == "WORKDIR"}
 
     assert scripts == [
-        "streaming/cli/bootstrap_venv.py",
+        "streaming/cli/develop/bootstrap_venv.py",
         "docker/fill_cache.py",
         "/opt/dlx/dlx",
     ]
@@ -97,7 +97,7 @@ def test_the_image_holds_no_development_tools():
     copied = {source for source, _ in copies()}
 
     assert installs.split() == [
-        *("python", "-I", "streaming/cli/bootstrap_venv.py", str(IMAGE_HOME)),
+        *("python", "-I", "streaming/cli/develop/bootstrap_venv.py", str(IMAGE_HOME)),
     ], "without the name of a lock, the runtime lock is installed"
     assert "requirements.lock" in copied
     assert not is_sent_to_the_builder("requirements-dev.lock")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.cli.definitions_file import load
+from streaming.cli.topology.definitions_file import load
 from streaming.scenario.compare import Comparison, compare_outcome
 from streaming.scenario.document import parse_scenario
 from streaming.scenario.play import play

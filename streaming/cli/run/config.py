@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streaming.cli import starter_config
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import DEFAULT_FILE, ConfigFile, find_config
 from streaming.cli.output import AsJson, print_json, printable
+from streaming.cli.run import starter_config
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import msgspec
 import typer
 
-from streaming.cli.definitions_file import ChosenVhost, VhostName, choose
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.output import print_in_colour, printable
-from streaming.cli.topology import CompatOption
+from streaming.cli.topology.commands import CompatOption
+from streaming.cli.topology.definitions_file import ChosenVhost, VhostName, choose
 from topology.declarations import Definitions
 from topology.errors import Problem
 from topology.values import Compat

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 import typer
 
+from streaming.cli.command_group import ROOT
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, record
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 What = Literal["tables", "checkpoint", "topics", "kafka", "logs", "demo", "cache", "environment"]
 
 CHOICES: Final = get_args(What)
-ROOT: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 10
 LISTING: Final = Listing(
     (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.kafka import broker_for
 from streaming.cli.options import OwnConfigFile, find_config
+from streaming.cli.run.kafka import broker_for
 from topology.errors import DlxError
 
 if TYPE_CHECKING:

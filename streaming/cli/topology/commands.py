@@ -9,11 +9,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 import typer
 
-from streaming.cli.definitions_file import DefinitionsFile, VhostName, choose, examine_file
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, output
 from streaming.cli.output import print_json, printable
+from streaming.cli.topology.definitions_file import DefinitionsFile, VhostName, choose, examine_file
 from topology.errors import InvalidTopologyError, Problem
 from topology.findings import KINDS, Severity
 from topology.routing.router import Hop

@@ -10,9 +10,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from streaming.cli.command_group import ROOT
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 
-ROOT = Path(__file__).resolve().parents[2]
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
