@@ -212,7 +212,7 @@ def bind(
 
     A headers exchange matches on --argument: `-a x-match=all -a kind=order`.
     """
-    arguments = parse_arguments(argument, ("x-match",))
+    arguments = parse_arguments(argument)
     with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
         channel = connection.channel()
         if destination_type == DestinationType.QUEUE:
