@@ -12,7 +12,8 @@ from streaming.cli.main import main
 from streaming.config import InputSettings, TopicMapping, show_config
 from streaming.embedded.kafka.ports import free_port
 from streaming.pipeline.job import Job
-from streaming.pipeline.topics.other_jobs import OtherJobError
+from streaming.pipeline.topics.other_jobs import OtherJobError, refuse_other_job
+from streaming.protocol.addressing import JobMark
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import wait_until
 
@@ -42,14 +43,9 @@ def beats(first):
     return f"{outbound}.alive" in admin.list_topics().topics
 
 
-@pytest.mark.parametrize("outbound", ["the same", "its own"])
-def test_a_second_job_is_refused_while_the_first_one_runs(first, spark, tmp_path, outbound):
+def test_a_second_job_is_refused_while_the_first_one_runs(first, spark, tmp_path):
     wait_until(lambda: beats(first))
-    changes = {}
-    if outbound == "its own":
-        pattern = f"other-{first.publishes}.{{vhost}}.{{user}}"
-        changes["outbound"] = attrs.evolve(first.config.outbound, topic=pattern)
-    second = Job(second_of(first, tmp_path / "second", **changes))
+    second = Job(second_of(first, tmp_path / "second"))
 
     try:
         with pytest.raises(OtherJobError) as refused:
@@ -63,8 +59,24 @@ def test_a_second_job_is_refused_while_the_first_one_runs(first, spark, tmp_path
     assert str(first.tables) in said
     assert str(tmp_path / "second" / "tables") in said
     assert not (tmp_path / "second" / "tables").exists()
-    names = AdminClient({"bootstrap.servers": first.servers}).list_topics().topics
-    assert [name for name in names if name.startswith(f"other-{first.publishes}")] == []
+
+
+def test_a_job_that_reads_along_and_answers_elsewhere_is_warned(first, tmp_path, caplog):
+    wait_until(lambda: beats(first))
+    pattern = f"other-{first.publishes}.{{vhost}}.{{user}}"
+    outbound = attrs.evolve(first.config.outbound, topic=pattern)
+    config = second_of(first, tmp_path / "second", outbound=outbound)
+    properties = {"bootstrap.servers": first.servers}
+    ours = JobMark("ours", str(tmp_path / "second" / "tables"))
+    topics = AdminClient(properties).list_topics().topics
+
+    with caplog.at_level(logging.WARNING, "streaming.pipeline.topics.other_jobs"):
+        refuse_other_job(config, ours, properties, topics)
+
+    [warning] = [each.getMessage() for each in caplog.records if each.name.endswith("other_jobs")]
+    assert "runs and reads the same topics" in warning
+    assert str(first.tables) in warning
+    assert ours.tables in warning
 
 
 def test_a_second_job_is_warned_once_the_first_one_has_stopped(first, spark, tmp_path, caplog):

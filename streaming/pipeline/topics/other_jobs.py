@@ -4,10 +4,10 @@ Two jobs on the same topics would both take every message, each into its own tab
 answer their clients. Every heartbeat says which job sent it and which topics that job uses, so the
 last heartbeats in Kafka show who else there is:
 
-    none of another job             --> start
-    of another job, and a newer one
-      follows within 5 s            --> it runs: refuse
-    of another job that is silent   --> it has stopped: warn, since its messages are in its tables
+    none of another job               --> start
+    another one follows within 5 s    --> that job runs: refuse if both would answer on the same
+                                          outbound topics, otherwise warn: it may be a replay
+    of another job that stays silent  --> warn: what it has read is in its tables
 
 The checkpoint's lock keeps a second job with the same checkpoint away; that one is not looked for.
 Topics with a mapping belong to others, and any number of jobs may read them.
@@ -55,7 +55,7 @@ class _Heartbeat(msgspec.Struct):
 def refuse_other_job(
     config: JobConfig, ours: JobMark, properties: Mapping[str, str], topics: Iterable[str]
 ) -> None:
-    """Refuse to start if another job works with this one's topics; warn if one has done so before.
+    """Refuse to start if another job answers on this one's topics; warn if one reads the same.
 
     Args:
         ours: the mark of this job.
@@ -63,7 +63,7 @@ def refuse_other_job(
         topics: all topics that exist.
 
     Raises:
-        OtherJobError: another job runs.
+        OtherJobError: another job runs with the same outbound topics.
     """
     own = _own_topics(config)
     watched = [name for name in topics if name.endswith(ALIVE_SUFFIX)]
@@ -76,31 +76,40 @@ def refuse_other_job(
     }
     if not others:
         return
+    running = _running(admin, others, ends)
+    outbound = {*config.outbound_topics().values()}
+    for topic, heartbeat in others.items():
+        shared = _topics_of(heartbeat, topic) & own
+        if topic in running and shared & outbound:
+            raise OtherJobError(_refusal(config, heartbeat.job, shared))
+    for mark in sorted({heartbeat.job for heartbeat in others.values()}, key=lambda each: each.id):
+        runs = any(others[topic].job == mark for topic in running)
+        if runs or mark.tables != ours.tables:
+            logger.warning(
+                "another job %s: %s. What it has read is in its tables; this job writes to %s",
+                "runs and reads the same topics" if runs else "read these topics before",
+                mark.place,
+                ours.tables,
+            )
+
+
+def _running(admin: Any, others: Mapping[str, Any], ends: Mapping[str, int]) -> set[str]:
+    """The topics to which a heartbeat was added while we watched."""
+    found: set[str] = set()
     deadline_s = time.monotonic() + WATCH_S
-    while time.monotonic() < deadline_s:
+    while time.monotonic() < deadline_s and len(found) < len(others):
         time.sleep(_POLL_S)
         now = _ends(admin, list(others))
-        for topic, heartbeat in others.items():
-            if now.get(topic, 0) > ends[topic]:
-                raise OtherJobError(
-                    _refusal(config, heartbeat.job, _topics_of(heartbeat, topic) & own)
-                )
-    marks = {heartbeat.job for heartbeat in others.values() if heartbeat.job.tables != ours.tables}
-    for mark in sorted(marks, key=lambda each: each.tables):
-        logger.warning(
-            "another job, which does not run now, used these topics before: its messages are in "
-            "%s, not in the tables of this job, %s",
-            mark.place,
-            ours.tables,
-        )
+        found |= {topic for topic in others if now.get(topic, 0) > ends[topic]}
+    return found
 
 
 def _refusal(config: JobConfig, other: JobMark, shared: Iterable[str]) -> str:
     names = ", ".join(sorted(shared))
     return (
         f"inputs: another job runs and works with the same topics ({names}): {other.place}. This "
-        f"one would take every message a second time, into {config.job.tables_location}. Stop the "
-        "other job, or give this one its own topics: set inputs.topic and outbound.topic"
+        f"one would take every message a second time, into {config.job.tables_location}, and both "
+        "would answer. Stop the other job, or set inputs.topic and outbound.topic to other topics"
     )
 
 
