@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from streaming.cli.job.arguments import parse_arguments
+from streaming.cli.job.declare import parse_arguments
 from topology.validation.arguments import QUEUE_ARGUMENTS
 
 
