@@ -117,7 +117,7 @@ def address_of(
         InvalidConfigError: a secret cannot be found.
     """
     from streaming.config import librdkafka_properties  # noqa: PLC0415 - slow, and needed only here
-    from streaming.config.addresses import job_address  # noqa: PLC0415
+    from streaming.config.model import job_address  # noqa: PLC0415
 
     for table, name, known in (("vhosts", vhost, config.vhosts), ("users", user, config.users)):
         if name not in known:

@@ -16,6 +16,8 @@ from streaming.config.rules import Parts, conflicts, even_partitions
 from streaming.config.tables import TablesSettings
 from streaming.config.types import Section, setting, table
 from streaming.config.vhosts import UserSettings, VhostSettings
+from streaming.protocol.addressing import JobAddress
+from streaming.protocol.record_headers import WIRE_VERSION
 from topology.errors import Problem
 
 
@@ -86,3 +88,27 @@ class JobConfig(Section):
             for vhost in self.vhosts
             for user in self.users
         }
+
+
+def job_address(config: JobConfig, vhost: str, user: str) -> JobAddress:
+    """Return the topics and limits of a vhost and user that the configuration has."""
+    inputs: dict[str, InputSettings] = {
+        each.source: each
+        for each in reversed(config.inputs)
+        if each.mapping is None and each.user == user
+    }
+    topics = {source: each.topic for source, each in inputs.items()}
+    commands = topics.get("commands")
+    return JobAddress(
+        vhost=vhost,
+        user=user,
+        outbound=config.outbound_topics()[vhost, user],
+        commands=commands,
+        publishes=topics.get("publishes") or commands or "",
+        transactions=topics.get("transactions"),
+        lanes=config.vhosts[vhost].lanes,
+        max_body_bytes=config.flow.max_body_bytes,
+        max_header_bytes=config.flow.max_header_bytes,
+        max_message_bytes=config.kafka.max_message_bytes,
+        wire_version=WIRE_VERSION,
+    )

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.config import JobConfig
-from streaming.config.addresses import job_address
+from streaming.config.model import job_address
 from streaming.pipeline.flow.batch_size import Gate, GateState
 from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
