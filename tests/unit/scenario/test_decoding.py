@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.scenario.decoding import decode
+from streaming.scenario.document import decode
 from topology.errors import Problem
 
 
