@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from streaming.demo.depths import Depth
+from streaming.demo.job_observer import Depth
 from streaming.demo.order_process import QUEUES
 
 LINE_EVERY_S: Final = 5.0

@@ -1,6 +1,6 @@
 """Queue depths, updated by every event."""
 
-from streaming.demo.depths import CopyEvent, Depth, Depths
+from streaming.demo.job_observer import CopyEvent, Depth, Depths
 
 
 def test_a_copy_moves_between_ready_and_unacked_and_leaves():

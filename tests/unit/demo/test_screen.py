@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from streaming.demo.depths import Depth
+from streaming.demo.job_observer import Depth
 from streaming.demo.screen import LINE_EVERY_S, ScreenState, View, plain_line, render
 
 STATE = ScreenState(

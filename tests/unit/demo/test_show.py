@@ -9,8 +9,7 @@ from rich.console import Console
 
 from streaming.demo import show
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
-from streaming.demo.depths import CopyEvent
-from streaming.demo.job_observer import JobObserver
+from streaming.demo.job_observer import CopyEvent, JobObserver
 from streaming.demo.screen import View
 from streaming.demo.show import Running, Show, job_config
 from streaming.pipeline.reports import BatchDone
