@@ -246,23 +246,31 @@ class _Running:
             consuming = await channel.consume(
                 self._declared.queue, prefetch=self._declared.prefetch
             )
+            failure: ClientError | None = None
             try:
                 await self._take_deliveries(consuming)
-            finally:
-                with suppress(ClientError):  # the channel is closed: the broker requeues
-                    await consuming.close()
-                if self._handling:
-                    await asyncio.wait(self._handling)
-                if self._threads is not None:
-                    self._threads.end()
-                with suppress(ClientError):
-                    await channel.sync()
+            except ClientError as error:
+                failure = error
+            with suppress(ClientError):  # the channel is closed: the broker requeues
+                await consuming.close()
+            if self._handling:
+                await asyncio.wait(self._handling)
+            if self._threads is not None:
+                self._threads.end()
+            with suppress(ClientError):
+                await channel.sync()
+            if failure is not None:
+                raise failure
 
     async def _take_deliveries(self, consuming: aio.Consumer) -> None:
         stop = asyncio.create_task(self._stopping.wait())
         try:
             while True:
-                await self._slots.acquire()
+                slot = asyncio.create_task(self._slots.acquire())
+                await asyncio.wait({slot, stop}, return_when=asyncio.FIRST_COMPLETED)
+                if not slot.done():
+                    slot.cancel()
+                    return
                 taking = asyncio.create_task(consuming.next())
                 await asyncio.wait({taking, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if not taking.done():
