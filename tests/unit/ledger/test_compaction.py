@@ -10,8 +10,14 @@ from deltalake.exceptions import CommitFailedError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import Compacted, compact, plan, small_files
-from streaming.ledger.upkeep.rewrite import commit_onto, replace_files
+from streaming.ledger.upkeep.compaction import (
+    Compacted,
+    commit_onto,
+    compact,
+    plan,
+    replace_files,
+    small_files,
+)
 from streaming.ledger.write.ledger import query_ids
 from streaming.ledger.write.log_actions import add_action, removal
 from streaming.ledger.write.table_writer import TableWriter
