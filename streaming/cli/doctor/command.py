@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from streaming.cli.command_group import ROOT
-from streaming.cli.doctor.finding import Finding
+from streaming.cli.doctor.machine import Finding
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, screen_width
 from streaming.cli.listing.view import View, record

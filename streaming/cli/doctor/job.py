@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.cli.doctor.finding import Finding, Status, check_folder
+from streaming.cli.doctor.machine import Finding, Status, check_folder
 from topology.errors import DlxError, InvalidDocumentError
 
 WARN_CLOCK_MS: Final = 1_000

@@ -176,7 +176,7 @@ def _parts(what: What, folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
 def _folder(
     what: What, folder: Path, remove: Callable[[], None], parts: Iterable[Path] | None = None
 ) -> Item:
-    from streaming.cli.doctor.finding import size_text
+    from streaming.cli.doctor.machine import size_text
 
     size = sum(_size_bytes(part) for part in parts or [folder])
     return Item(what, str(folder), size_text(size), remove)

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from streaming.cli.doctor.finding import FULL_DISK_BYTES, LOW_DISK_BYTES, check_folder, size_text
+from streaming.cli.doctor.machine import FULL_DISK_BYTES, LOW_DISK_BYTES, check_folder, size_text
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -135,7 +135,7 @@ def test_a_folder_without_write_access_fails(tmp_path):
 )
 def test_a_full_disk_is_reported(tmp_path, monkeypatch, free, status):
     monkeypatch.setattr(
-        "streaming.cli.doctor.finding.shutil.disk_usage",
+        "streaming.cli.doctor.machine.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": free}),
     )
 
