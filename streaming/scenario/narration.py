@@ -51,7 +51,10 @@ class CopyPath(msgspec.Struct):
 
 
 class MessagePaths:
-    """All copies of a play, and the messages that never reached a queue."""
+    """All copies of a play, and the messages that never reached a queue.
+
+    'order 2'  work (rejected) -> retry (expired) -> work (acked)
+    """
 
     def __init__(self) -> None:
         self._copies: dict[int, CopyPath] = {}

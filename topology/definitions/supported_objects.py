@@ -63,7 +63,9 @@ _SECTIONS = {
 
 
 class SkippedObjects(msgspec.Struct, frozen=True):
-    """What is skipped in one vhost.
+    """What is skipped in one vhost: RabbitMQ would have it.
+
+    Tools show where it would be, and do not call lost what would reach it.
 
     Attributes:
         bindings: those with a skipped exchange or queue at one of their ends.

@@ -6,6 +6,10 @@ slower. `plan` chooses which files to compact, `compact` copies their rows and c
 Neighbouring files are compacted when together they outweigh the next older file by half. File sizes
 then double from the newest to the oldest: a row is rewritten at most about log2(target / batch)
 times, and never again once its file is half the target size.
+
+Delta's own conflict check does not see two simultaneous rewrites of one file (deltalake 1.6: both
+succeed, and the rows are doubled). A rewrite is therefore committed without retries: exactly onto
+the version in which all replaced files were seen, or not at all.
 """
 
 import hashlib

@@ -209,7 +209,12 @@ def _used_values(chunk: pa.DictionaryArray) -> pa.Array:
 
 
 def fingerprint(table: pa.Table) -> str:
-    """The fingerprint of a table: 64 hexadecimal digits."""
+    """The fingerprint of a table's content: 64 hexadecimal digits.
+
+    Two tables have the same one exactly if they have the same columns and rows. Chunks,
+    dictionaries, slices and bytes beneath a null do not matter. Columns are read as buffers, at
+    about 0.2 us per row of `messages`.
+    """
     digest = hashlib.sha256()
     digest.update(f"{table.num_rows}\n".encode())
     for name, column in zip(table.column_names, table.columns, strict=True):

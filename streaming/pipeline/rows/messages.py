@@ -91,7 +91,11 @@ class MessageRows:
 
 
 def body_file_number(batch_id: int, partition: int, index: int) -> int:
-    """Return the number that stands for a data file of `messages` in the state."""
+    """Return the number that stands for a data file of `messages` in the state.
+
+    It packs the batch id, the partition of the task and the index of the task's file. A message in
+    the state holds it, and its row in that file.
+    """
     assert partition < 1 << _PARTITION_BITS, f"partition {partition} has no number"
     assert index < 1 << _INDEX_BITS, f"file {index} of a task has no number"
     return (batch_id << (_PARTITION_BITS + _INDEX_BITS)) | (partition << _INDEX_BITS) | index
