@@ -36,8 +36,7 @@ from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.observe.failures import SparkLostError, wait_for_end
 from streaming.pipeline.query import build_query
-from streaming.pipeline.reports import BatchDone
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.task import task_settings
 from streaming.pipeline.topics.accepted_loss import check_gaps
 from streaming.pipeline.topics.admin import KafkaTopics

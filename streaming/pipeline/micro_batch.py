@@ -20,8 +20,7 @@ from streaming.pipeline.clock.trigger import Ticks, Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
-from streaming.pipeline.reports import BatchDone, read_reports
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import BatchDone, ShardStats, read_reports
 from streaming.pipeline.task import set_batch_time
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.topics.offset_gaps import GapWatch

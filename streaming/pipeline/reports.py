@@ -1,4 +1,7 @@
-"""The reports of a batch's tasks to the driver: written files, and the result of each shard."""
+"""The reports of a batch's tasks to the driver: written files, and the result of each shard.
+
+`ShardStats` keeps the latest figures of each shard across batches and, through batch rows, restarts.
+"""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -6,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from streaming.broker.message import NEVER
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.shard_block import FILES_KEY
 
@@ -13,6 +17,9 @@ logger = logging.getLogger(__name__)
 
 MAX_NAMED_RECORDS = 100
 """The most truncated records that a batch row names."""
+
+NEWEST_WEIGHT = 0.3
+"""Weight of the newest batch in the mean size of messages."""
 
 
 class TruncatedRecord(msgspec.Struct, frozen=True):
@@ -229,3 +236,59 @@ def read_reports(rows: Iterable[Any]) -> Reports:
     files = [file for task in intake for file in task.files]
     files += [file for shard in shards for file in shard.files]
     return Reports(files, intake, shards)
+
+
+class ShardStats:
+    """Resident messages, resident bytes and next deadline by shard; the recent mean body size.
+
+    Args:
+        detail: the detail of the last batch row; empty for a new checkpoint.
+    """
+
+    def __init__(self, detail: dict[str, Any]) -> None:
+        self.resident: dict[int, tuple[int, int]] = {
+            int(shard): (messages, size)
+            for shard, (messages, size) in detail.get("resident", {}).items()
+        }
+        self.deadlines: dict[int, int] = {
+            int(shard): due_ms for shard, due_ms in detail.get("next_deadline_ms", {}).items()
+        }
+        self.mean_bytes = float(detail.get("mean_bytes", 0.0))
+
+    def update(self, reports: list[ShardReport]) -> None:
+        """Replace the figures of the shards that a batch reports."""
+        published = size = 0
+        for report in reports:
+            self.resident[report.shard] = (
+                report.resident_messages,
+                report.resident_bytes + report.state_bytes,
+            )
+            self.deadlines[report.shard] = report.next_deadline_ms
+            published += report.publishes
+            size += report.published_bytes
+        if published:
+            mean, known = size / published, self.mean_bytes
+            smoothed = known * (1 - NEWEST_WEIGHT) + mean * NEWEST_WEIGHT
+            self.mean_bytes = max(mean, smoothed) if known else mean
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the resident messages of all shards."""
+        return sum(size for _messages, size in self.resident.values())
+
+    @property
+    def resident_messages(self) -> int:
+        """Resident messages of all shards."""
+        return sum(messages for messages, _size in self.resident.values())
+
+    def detail(self) -> dict[str, Any]:
+        """Return the figures as the batch row stores them."""
+        return {
+            "resident": {str(shard): list(pair) for shard, pair in sorted(self.resident.items())},
+            "next_deadline_ms": {
+                str(shard): due_ms
+                for shard, due_ms in sorted(self.deadlines.items())
+                if due_ms < NEVER
+            },
+            "mean_bytes": round(self.mean_bytes, 1),
+        }

@@ -1,4 +1,4 @@
-"""What a job needs from this machine: Python, packages, Java, jars, folders, ports."""
+"""What a job needs from this machine: Python, packages, Java, jars, folders, ports; and what a check finds."""
 
 import os
 import shutil

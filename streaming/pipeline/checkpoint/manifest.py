@@ -11,8 +11,8 @@ import msgspec
 from streaming.config import JobConfig
 from streaming.json_file import read_json_file, write_json_file
 from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.reports import ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.shard_stats import ShardStats
 
 FILE = "dlx.json"
 FORMAT = 1

@@ -17,7 +17,7 @@ from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
 
 MEASURE_S = 5.0

@@ -19,8 +19,7 @@ from rich.text import Text
 
 from streaming.ledger.storage import Place
 from streaming.pipeline.flow.batch_size import GateState
-from streaming.pipeline.reports import FAULT_KINDS, BatchDone
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import FAULT_KINDS, BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_activity import QueueActivity, Traffic, queue_activity
 from streaming.queries.queues import QueueDepth

@@ -1,4 +1,4 @@
-"""Rows of `messages`: every publish as it arrived, with its body (D6)."""
+"""Rows of `messages`: every publish as it arrived, with its body; and where each is (D6)."""
 
 from collections.abc import Sequence
 from typing import Any

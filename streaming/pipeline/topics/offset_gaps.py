@@ -7,6 +7,8 @@
 A topic that was deleted and recreated under the same name is a gap with an unknown end: the rest
 of the old topic. If a log ends before the job's position (an unclean leader election), the input
 cannot be continued: its next records would have the ids of earlier ones.
+
+`GapWatch` looks for gaps while the job runs: one stops the job with an explanation.
 """
 
 import logging

@@ -25,9 +25,8 @@ from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.intake import stage
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
-from streaming.pipeline.reports import BatchDone
+from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.shard_stats import ShardStats
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 

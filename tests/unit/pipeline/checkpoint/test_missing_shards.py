@@ -6,7 +6,7 @@ from streaming.config import JobConfig
 from streaming.config.vhosts import VhostSettings
 from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.checkpoint.manifest import Manifest
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import ShardStats
 
 MANIFEST = Manifest(shards={"0 /": 1, "0 shop": 2, "1 shop": 3})
 

@@ -7,8 +7,7 @@ import pytest
 
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.observe.job_log import batch_figures
-from streaming.pipeline.reports import BatchDone, ShardReport
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import BatchDone, ShardReport, ShardStats
 
 NOW_MS = 1_800_000_000_000
 OPEN = GateState(0, 100, "below", open=True)

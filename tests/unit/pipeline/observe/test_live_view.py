@@ -12,8 +12,7 @@ from streaming.ledger.storage import Place
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.observe.job_log import JobLog, log_batch
 from streaming.pipeline.observe.live_view import LiveView
-from streaming.pipeline.reports import BatchDone
-from streaming.pipeline.shard_stats import ShardStats
+from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_activity import Traffic, queue_activity
 from tests.builders import Broker
