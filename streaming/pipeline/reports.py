@@ -1,6 +1,6 @@
 """The reports of a batch's tasks to the driver: written files, and the result of each shard.
 
-`ShardStats` keeps the latest figures of each shard across batches and, through batch rows, restarts.
+`ShardStats` keeps the latest figures of each shard, across batches and restarts.
 """
 
 import logging

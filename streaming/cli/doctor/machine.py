@@ -1,4 +1,7 @@
-"""What a job needs from this machine: Python, packages, Java, jars, folders, ports; and what a check finds."""
+"""What a job needs from this machine: Python, packages, Java, jars, folders, ports.
+
+A `Finding` is the result of one check, of the machine or of a job.
+"""
 
 import os
 import shutil
