@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from streaming.embedded.errors import EmbeddedError
+from streaming.embedded.kafka.broker import BrokerLog
 from streaming.embedded.kafka.broker_properties import (
     BrokerLimits,
     broker_properties,
 )
 from streaming.embedded.kafka.data_folder import cluster_id_of, new_cluster_id, take_directory
-from streaming.embedded.kafka.log import BrokerLog
 from streaming.embedded.kafka.ports import LOOPBACK, RANGE, Ports, choose_ports, free_port, is_free
 
 
