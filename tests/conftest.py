@@ -1,6 +1,7 @@
 """Settings that all tests share: Hypothesis profiles, timeouts, and totals of durations."""
 
 import os
+import signal
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,6 +23,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 TESTS = Path(__file__).parent
 SERVICE_TIMEOUT_S = 900
 LONG_TIMEOUT_S = 3600
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests get Ctrl-C
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

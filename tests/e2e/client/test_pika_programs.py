@@ -92,8 +92,8 @@ def printed(request, running_job):
     """What all programs of one kind print, in a vhost of their own; they run at the same time."""
     vhost = running_job.second_vhost if request.param else running_job.own_vhost
     programs = Programs(request.param, running_job.servers, vhost)
-    with ExitStack() as stack, ThreadPoolExecutor(len(SESSIONS) + len(ALONE)) as pool:
-        stack.callback(programs.kill)
+    with ThreadPoolExecutor(len(SESSIONS) + len(ALONE)) as pool, ExitStack() as stack:
+        stack.callback(programs.kill)  # before the pool waits for who reads their output
         found: dict[str, Future[Any]] = {
             **{name: pool.submit(programs.output, *name.split("/")) for name in ALONE},
             **{each.folder: pool.submit(programs.play, each) for each in SESSIONS},
