@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
 from streaming.embedded.jvm.jars import download_with_jgo
+from streaming.embedded.jvm.pinned_jars import Jar, JarSet, lock_file, read_lock
 
 HEADER = "# The class path of {which}, to the byte. Written by tools/relock.py.\n"
 

@@ -5,8 +5,8 @@ import time
 import pytest
 from jgo.env import LockFile
 
-from streaming.embedded.jvm.jar_lock import lock_file
 from streaming.embedded.jvm.jars import resolve_jars
+from streaming.embedded.jvm.pinned_jars import lock_file
 
 
 @pytest.mark.parametrize("which", ["kafka", "spark"])

@@ -12,7 +12,7 @@ as if those before it had been taken, and none had taken effect yet.
 from collections.abc import Iterable
 
 from streaming.broker.channels.channel import Channel, Consumer
-from streaming.broker.channels.delivery_refs import DeliveryRefs
+from streaming.broker.channels.settlement_refs import DeliveryRefs
 from streaming.broker.commands import Ack, Check, CheckedPublish, Recover, Reject, Settlement
 from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import Result

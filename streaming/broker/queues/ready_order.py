@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from streaming.broker.message import Copy
-from streaming.broker.queues.sorted_runs import RequeuedCopies
+from streaming.broker.queues.requeued_copies import RequeuedCopies
 from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import LevelRecord
 from streaming.broker.state.store import StateStore

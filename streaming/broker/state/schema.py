@@ -37,7 +37,7 @@ class FifoRecord(msgspec.Struct, array_like=True):
 
 
 class RunRecord(msgspec.Struct, array_like=True):
-    """A run of requeued copies at rest (`sorted_runs.py`)."""
+    """A run of requeued copies at rest (`requeued_copies.py`)."""
 
     number: int
     first: int

@@ -15,7 +15,7 @@ import msgspec
 
 from streaming.cli.completion import version_of
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
+from streaming.embedded.jvm.pinned_jars import Jar, JarSet, lock_file, read_lock
 from streaming.user_folders import user_cache_folder
 
 LEAST_PYTHON: Final = (3, 11)

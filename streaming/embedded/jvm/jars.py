@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jvm.jar_lock import Jar, JarSet, lock_file, read_lock
+from streaming.embedded.jvm.pinned_jars import Jar, JarSet, lock_file, read_lock
 from streaming.user_folders import user_cache_folder
 
 if TYPE_CHECKING:

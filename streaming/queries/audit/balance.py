@@ -18,9 +18,9 @@ from streaming.queries.audit.copy_lifecycle import (
     contents_against_events,
     count_copies,
 )
-from streaming.queries.audit.findings import Clue, Finding, explain, unmentioned
 from streaming.queries.audit.ledger_rows import Shard, load_ledger
 from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
+from streaming.queries.audit.unexplained import Clue, Finding, explain, unmentioned
 from streaming.queries.duckdb_tables import Tables
 
 ENDINGS: Final = (

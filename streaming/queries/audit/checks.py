@@ -13,8 +13,8 @@ are only searched if the count is wrong.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from streaming.queries.audit.findings import MAX_NAMED, Clue, Finding, What
 from streaming.queries.audit.ledger_rows import DEATHS, MESSAGE_KEY, BatchDetail, Shard
+from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, What
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
 

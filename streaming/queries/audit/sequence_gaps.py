@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from streaming.queries.audit.findings import MAX_NAMED, Clue, Finding, Gap
 from streaming.queries.audit.ledger_rows import MESSAGE_KEY, NO_SHARD, BatchDetail, Shard
+from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, Gap
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
 

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.embedded.jvm.jar_lock import Jar
 from streaming.embedded.jvm.jars import Report, ensure_jars
+from streaming.embedded.jvm.pinned_jars import Jar
 
 
 def a_jar(artifact: str, content: bytes = b"") -> Jar:

@@ -3,7 +3,7 @@ import re
 import pytest
 from jgo.env import LockFile
 
-from streaming.embedded.jvm.jar_lock import lock_file, read_lock
+from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
 
 BOTH = pytest.mark.parametrize("which", ["kafka", "spark"])
 

@@ -18,7 +18,7 @@ import yaml  # type: ignore[import-untyped]
 from streaming.cli.main import build_app
 from streaming.config import load_config
 from streaming.config.definitions_files import load_vhost_definitions
-from streaming.embedded.jvm.jar_lock import lock_file, read_lock
+from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
 from streaming.embedded.kafka.broker_properties import BrokerLimits, broker_properties
 from streaming.embedded.kafka.ports import Ports
 from tests.unit.packaging.container_files import (

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from streaming.queries.audit.balance import QueueBalance, VhostBalance
-from streaming.queries.audit.findings import REBUILD, Finding
+from streaming.queries.audit.unexplained import REBUILD, Finding
 from streaming.queries.duckdb_tables import Tables
 from tests.unit.queries.drawing import change, drawn, named, remove, repeat
 from tests.unit.queries.random_play import RandomPlay

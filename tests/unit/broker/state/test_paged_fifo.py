@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.queues.sorted_runs import RequeuedCopies
+from streaming.broker.queues.requeued_copies import RequeuedCopies
 from streaming.broker.state import paged_fifo as pages
 from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.schema import FifoRecord, PageRef
