@@ -36,7 +36,8 @@ NO_ROUTE, NO_CONSUMERS = 312, 313
 
 MAX_PLANS = 50_000
 
-_INTEGER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
+_INTEGER = re.compile(r"([+-]?)0*([0-9]+)(.*)", re.DOTALL)
+_MAX_DIGITS = len(str(MAX_EXPIRATION_MS))
 _LINE = 80
 
 
@@ -277,15 +278,14 @@ def _expiration(text: str) -> tuple[int | None, str]:
     match = _INTEGER.match(text)
     if match is None:
         return None, "no_integer"
-    digits, rest = match.groups()
+    sign, digits, rest = match.groups()
     if rest:
         return None, f'{{leftover_string,"{rest}"}}'
-    number = int(digits) if len(digits) < _LINE else MAX_EXPIRATION_MS + 1
-    if number < 0:
-        return None, f"{{value_negative,{number}}}"
-    if number > MAX_EXPIRATION_MS:
-        return None, f"{{value_too_large,{digits.lstrip('+')}}}"
-    return number, ""
+    if sign == "-" and digits != "0":
+        return None, f"{{value_negative,-{digits}}}"
+    if len(digits) > _MAX_DIGITS or int(digits) > MAX_EXPIRATION_MS:
+        return None, f"{{value_too_large,{digits}}}"
+    return int(digits), ""
 
 
 def _wrapped(start: str, term: str) -> str:

@@ -61,7 +61,6 @@ class DeathPlan:
             self.targets[:count],
             "cascade_limit",
             planned.cycles,
-            self.missing_alternates,
         )
 
     def refused_by(self, refused: tuple[str, ...]) -> DeathOutcome:

@@ -33,45 +33,6 @@ def test_r_route_8_and_10_a_refused_publish_reaches_no_queue(exchange, code, tex
     assert (confirms(out), returns(out), broker.depth("q")) == ([], [], 0)
 
 
-@pytest.mark.parametrize(
-    ("expiration", "reason"),
-    [
-        ("abc", "no_integer"),
-        ("", "no_integer"),
-        (" 5", "no_integer"),
-        ("-1", "{value_negative,-1}"),
-        ("1.5", '{leftover_string,".5"}'),
-        ("315360000001", "{value_too_large,315360000001}"),
-        ("9" * 5_000, "{value_too_large," + "9" * 5_000 + "}"),
-    ],
-)
-def test_r_ttl_6_an_invalid_expiration_is_refused(expiration, reason):
-    broker = Broker()
-    broker.queue("q")
-
-    refusal = error_of(broker.publish("", "q", "m1", expiration=expiration))
-
-    assert refusal is not None
-    assert refusal.code == 406
-    text = refusal.text.replace("\n", "").replace(" ", "")
-    assert text == f"PRECONDITION_FAILED-invalidexpiration'{expiration.strip()}':{reason}"
-    assert broker.depth("q") == 0
-
-
-@pytest.mark.parametrize(
-    ("compat", "given", "shown"),
-    [("4.0", "+5000", "5000"), ("3.10", "+5000", "+5000"), ("4.0", "005", "5")],
-)
-def test_r_ttl_2_a_valid_expiration_has_the_form_of_the_rabbitmq_version(compat, given, shown):
-    broker = Broker(compat=compat)
-    broker.queue("q")
-    broker.publish("", "q", "m1", expiration=given)
-
-    (delivery,) = broker.get("q")
-
-    assert delivery.copy.envelope.expiration == shown
-
-
 @pytest.mark.parametrize("header", ["CC", "BCC"])
 @pytest.mark.parametrize(
     ("value", "kind"), [("q", "longstr"), (None, "void"), ({}, "table"), (1, "signedint")]
