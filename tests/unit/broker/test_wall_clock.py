@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from streaming.broker import commands
+from streaming.broker.clock import Clock
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Events
 from streaming.broker.message import NEVER
 from tests.builders import START_MS, Broker
 
@@ -168,3 +173,21 @@ def test_messages_expire_however_long_the_shard_was_away():
 
     assert broker.story()[-1] == "m1 died in work, expired, to nowhere: no_exchange"
     assert broker.finish().next_deadline_ms == NEVER
+
+
+@pytest.mark.parametrize(
+    ("due_ms", "ends_ms"),
+    [(100_000, 200_000), (99_999, 199_999), (100_001, 100_001)],
+)
+def test_d4_a_lease_that_ended_while_the_shard_was_away_is_postponed_and_no_other(due_ms, ends_ms):
+    clock = Clock(ShardConfig(clock="wall"), Events(1), [(0, 0, 0)], now_ms=0, batch_ms=100_000)
+
+    assert clock.postponed(due_ms) == ends_ms
+
+
+def test_d4_without_an_absence_no_lease_is_postponed():
+    clock = Clock(
+        ShardConfig(clock="wall"), Events(1), [(99_999, 0, 0)], now_ms=0, batch_ms=100_000
+    )
+
+    assert [clock.postponed(due_ms) for due_ms in (99_999, 100_000)] == [99_999, 100_000]

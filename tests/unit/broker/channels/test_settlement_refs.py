@@ -200,3 +200,21 @@ def test_a_ref_never_means_a_delivery_caused_by_its_own_settlement():
     missed = [detail["ref"] for _queue, detail in broker.of_kind(Kind.SETTLE_MISSED)]
     assert missed == ["c/1"]
     assert broker.deliveries()[-1] == "c/1 m2"
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_delivery_id_is_unacked_until_it_is_settled_and_an_unknown_one_never_is(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.publish("", "q", "m1")
+    (given,) = broker.get("q", "g")
+    channel, consumer, number = given.delivery_id.split(".")
+    unknown = [f"9.{consumer}.{number}", f"{channel}.99.{number}", f"{channel}.{consumer}.9"]
+
+    before = broker.shard.state.channels.is_unacked(given.delivery_id)
+    broker.ack("g/0")
+
+    assert before
+    assert not any(
+        broker.shard.state.channels.is_unacked(each) for each in (given.delivery_id, *unknown)
+    )

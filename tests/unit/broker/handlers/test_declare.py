@@ -252,3 +252,28 @@ def test_asking_for_the_depth_of_a_queue_counts_as_a_use():
     broker.at(1_900)
 
     assert (before, broker.depth("q")) == (0, None)
+
+
+@pytest.mark.parametrize("command", [commands.Bind, commands.Unbind])
+def test_the_default_exchange_cannot_be_the_destination_of_a_binding(command):
+    broker = Broker()
+
+    of_exchange = broker.refusal(
+        command(binding=Binding("amq.fanout", "", destination_type="exchange"))
+    )
+    of_queue = broker.refusal(command(binding=Binding("amq.fanout", "")))
+
+    assert of_exchange is not None
+    assert of_exchange.code == 403
+    assert of_queue is None or of_queue.code == 404
+
+
+@pytest.mark.parametrize("operator", [False, True])
+@pytest.mark.parametrize(("compat", "is_refused"), [("3.10", True), ("4.0", False)])
+def test_a_policy_is_checked_by_the_rules_of_the_rabbitmq_version(operator, compat, is_refused):
+    """Only 4.x knows a negative delivery limit."""
+    broker = Broker(compat=compat)
+
+    refusal = broker.policy("p", "", {"delivery-limit": -1}, operator=operator)
+
+    assert (refusal is not None) == is_refused

@@ -181,3 +181,16 @@ def test_a_check_refuses_to_settle_deliveries_of_a_deleted_queue(cut):
     assert broker.answer(commands.Check(steps=steps)) == Refusal(
         406, "PRECONDITION_FAILED - unknown delivery tag gone/1"
     )
+
+
+@CUT
+def test_r_set_7_recover_is_an_explicit_requeue_and_no_failure(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    broker.publish("", "q", "m1")
+    broker.get("q", "g")
+
+    broker.do(commands.Recover(channel="c0"))
+
+    (again,) = broker.get("q", "h")
+    assert (again.requeue_count, again.failures) == (1, 0)

@@ -11,6 +11,7 @@ from streaming.broker.queues import unfinished
 from streaming.broker.shard import Shard
 from tests.builders import Broker
 from tests.property.broker.playing import tiny_pages
+from topology.declarations import Binding
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 TYPES = pytest.mark.parametrize("arguments", [{}, {"max_priority": 3}, {"queue_type": "quorum"}])
@@ -216,3 +217,102 @@ def test_unfinished_work_is_the_next_deadline():
     assert batch.next_deadline_ms == broker.time_ms + unfinished.CONTINUE_AFTER_MS
     broker.at(1_000)
     assert broker.finish().next_deadline_ms == NEVER
+
+
+@CUT
+@pytest.mark.parametrize("once", [True, False])
+def test_r_qpid_5_the_orphans_that_follow_later_are_rerouted_as_the_queue_was_configured(cut, once):
+    broker = Broker(cut=cut)
+    broker.queue("spare")
+    broker.bind("amq.topic", "spare", "#")
+    broker.queue("work", alternate_exchange="amq.fanout", reroute_once=once)
+    broker.bind("amq.fanout", "work")
+    for number in range(6):
+        broker.publish("", "work", f"m{number}")
+    broker.get("work", "g", count=6)
+    broker.reject(*[f"g/{number}" for number in range(6)])
+    broker.do(commands.Unbind(binding=Binding("amq.fanout", "work")))
+    broker.bind("amq.fanout", "spare")
+    broker.story()
+
+    broker.do(commands.DeleteQueue(queue="work"))
+    broker.at(1_000)
+
+    where = "nowhere: rerouted_before" if once else "spare"
+    assert [line for line in broker.story() if "rerouted in" in line] == [
+        f"m{number} rerouted in work, orphaned, to {where}" for number in range(6)
+    ]
+    assert broker.depth("spare") == (0 if once else 6)
+
+
+@TYPES
+def test_the_copies_that_follow_later_are_recorded_with_the_name_of_their_queue(arguments):
+    broker = a_broker(10, **arguments)
+
+    broker.do(commands.DeleteQueue(queue="q"))
+    broker.at(1_000)
+
+    lines = [(event.kind, event.queue) for event in broker.everything() if event.copy][10:]
+    assert lines == [(Kind.DELETED, "q")] * 10
+
+
+@pytest.mark.parametrize("jump", [False, True])
+def test_one_batch_does_ten_portions_at_most(jump):
+    broker = a_broker(4 * unfinished.PORTIONS_PER_BATCH + 10)
+    broker.do(commands.Purge(queue="q"))
+
+    if jump:
+        broker.at(100_000)
+    else:
+        for portion in range(100):
+            broker.at(portion * unfinished.CONTINUE_AFTER_MS)
+    in_one_batch = broker.story()
+    broker.at(200_000)
+
+    assert len(in_one_batch) == 4 * unfinished.PORTIONS_PER_BATCH
+    assert len(broker.story()) == 10
+
+
+@CUT
+def test_a_paused_queue_continues_within_its_batch_and_in_the_next(cut):
+    broker = a_broker(10, cut=cut)
+    broker.consume("q", "c")
+
+    broker.at(1_000)
+
+    assert broker.deliveries() == [f"c/{number} m{number}" for number in range(10)]
+    assert not broker.shard.state.queues.named("q").paused
+
+
+@CUT
+@pytest.mark.parametrize("compat", ["4.0", "3.10"])
+def test_r_pri_7_after_a_large_purge_a_quorum_queue_serves_its_priorities_anew(cut, compat):
+    broker = Broker(cut=cut, compat=compat)
+    broker.quorum("q")
+    for number in range(6):
+        broker.publish("", "q", f"old{number}", priority=9)
+    broker.get("q", count=1, auto_ack=True)
+    broker.do(commands.Purge(queue="q"))
+    broker.publish("", "q", "normal")
+    for number in range(3):
+        broker.publish("", "q", f"high{number}", priority=9)
+
+    expected = ["high0", "high1", "normal", "high2"]
+    if compat == "3.10":
+        expected = ["normal", "high0", "high1", "high2"]
+    assert broker.drain("q") == expected
+
+
+@CUT
+@TYPES
+def test_a_queue_of_requeued_copies_only_is_purged_in_portions(cut, arguments):
+    broker = a_broker(10, cut=cut, **arguments)
+    broker.get("q", "g", count=10)
+    broker.do(commands.Recover(channel="c0"))
+
+    assert broker.answer(commands.Purge(queue="q")) == {"purged": 10}
+    broker.publish("", "q", "new")
+    broker.at(1_000)
+
+    assert len(broker.of_kind(Kind.PURGED)) == 10
+    assert broker.drain("q") == ["new"]
