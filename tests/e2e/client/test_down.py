@@ -52,8 +52,12 @@ def test_without_kafka_connecting_fails_in_words():
 
 
 def test_without_the_jobs_topics_connecting_names_them(embedded_kafka):
-    with pytest.raises(ClientError, match=r"no topic dlx\.commands, dlx\.out\._2f\.guest.*dlx run"):
-        Connection(embedded_kafka.bootstrap_servers)
+    address = Address(
+        bootstrap=embedded_kafka.bootstrap_servers, commands="none.commands", outbound="none.out"
+    )
+
+    with pytest.raises(ClientError, match=r"no topic .*none\.commands.*none\.out.*dlx run"):
+        Connection(address)
 
 
 def test_without_a_job_a_command_fails_in_words(nobody):

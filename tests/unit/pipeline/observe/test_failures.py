@@ -16,19 +16,17 @@ def shown():
 
 
 @pytest.fixture
-def root(shown, tmp_path):
+def root(shown, tmp_path, monkeypatch):
     logger = logging.getLogger()
-    level, before = logger.level, list(logger.handlers)
-    logger.setLevel(logging.INFO)
     terminal = logging.StreamHandler(shown)
-    logger.addHandler(terminal)
+    monkeypatch.setattr(logger, "handlers", [terminal])  # not those that other tests left
+    level = logger.level
+    logger.setLevel(logging.INFO)
     divert_tracebacks([terminal], tmp_path)
-    added = [each for each in logger.handlers if each not in before]
     yield logger
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         del server.handle_error
-    for handler in added:
-        logger.removeHandler(handler)
+    for handler in logger.handlers:
         handler.close()
     logger.setLevel(level)
 
