@@ -161,6 +161,7 @@ def _find(queues: list[QueueDepth], queue: str, vhost: str | None) -> QueueDepth
         case []:
             where = "" if vhost is None else f" in vhost {vhost!r}"
             hint = did_you_mean(queue, sorted({one.queue for one in queues}))
+            hint = hint or ": `dlx queues list` shows what there is"
             raise QueryError(f"there is no queue {queue!r}{where}{hint}")
         case _:
             names = ", ".join(repr(one.vhost) for one in found)

@@ -6,8 +6,9 @@
 | anything else, or `--wide` | every column, whole values, ISO times |
 
 A value is never broken across lines. To fit, titles become short, free text is cut with an
-ellipsis, then whole columns are left out, the least important first. Below the table stands what
-was left out: columns with the same value in every row, columns without room, and rows.
+ellipsis, then whole columns are left out, the least important first. What then still has room
+comes back. Below the table stands what was left out: columns with the same value in every row,
+columns without room, and rows.
 """
 
 import csv
@@ -55,6 +56,8 @@ class Column(NamedTuple):
         short: a shorter title, and another name that `--columns` and `--sort` accept.
         kind: `free` may be cut; an `instant` is printed at its time, an `age` as a distance.
         always: print it even if all its values are equal.
+        identifies: it tells rows apart: never leave it out while its values differ.
+        older: an older name that `--columns` and `--sort` still accept.
     """
 
     name: str
@@ -62,6 +65,8 @@ class Column(NamedTuple):
     short: str = ""
     kind: Literal["plain", "free", "instant", "age"] = "plain"
     always: bool = False
+    identifies: bool = False
+    older: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,13 @@ class Listing:
         columns: the columns of its table, in order.
         more: further keys of its rows, for JSON, CSV and `--columns`.
         cells: how to write a value in a table, by column, where its text does not do.
+        whole: the command that shows a cut text whole.
     """
 
     columns: tuple[Column, ...]
     more: tuple[str, ...] = ()
     cells: Mapping[str, Any] | None = None
+    whole: str = ""
 
     def column(self, name: str, option: str) -> Column:
         """The column that a user means.
@@ -87,7 +94,7 @@ class Listing:
         wanted = name.lower()
         everything = (*self.columns, *(Column(one, kind="free") for one in self.more))
         for column in everything:
-            if wanted in {column.name, column.short}:
+            if wanted in {column.name, column.short, column.older}:
                 return column
         names = [column.name for column in everything]
         what = f"there is no column {name!r}{did_you_mean(wanted, names)}: {', '.join(names)}"
@@ -245,8 +252,9 @@ def _print_table(
     now = datetime.now(UTC)
     texts = {column.name: _texts(listing, column, rows, now, fitted=fitted) for column in columns}
     if width is None or view.wide:
-        _print_lines([_Drawn(one, one.name, texts[one.name]) for one in columns], rows)
-        return notes
+        drawn = [_Drawn(one, one.name, texts[one.name]) for one in columns]
+        _print_lines(drawn, rows)
+        return [*_cut_said(listing, drawn), *notes]
     same: list[str] = []
     if view.columns is None:
         columns = [one for one in columns if one.rank != WIDE_ONLY]
@@ -259,11 +267,20 @@ def _print_table(
         notes.insert(0, f"In every row: {', '.join(same)}.")
     if dropped:
         notes.append(f"No room for {', '.join(dropped)}: --wide shows all columns.")
+    notes += _cut_said(listing, drawn)
     if any(one.kind == "instant" and {*texts[one.name]} != {"-"} for one in listing.shown(view)):
         notes.append(f"Times are {zone_name()}.")
     for note in notes:
         print("\n".join(_wrapped(note, width)))
     return []
+
+
+def _cut_said(listing: Listing, drawn: Sequence["_Drawn"]) -> list[str]:
+    """Where the texts are whole that were cut."""
+    names = [one.column.name for one in drawn if one.is_cut]
+    if not names or not listing.whole:
+        return []
+    return [f"Cut: {', '.join(names)}. {listing.whole} shows whole texts."]
 
 
 def _wrapped(note: str, width: int) -> list[str]:
@@ -306,12 +323,14 @@ class _Drawn:
         self.column = column
         self.title = title
         self.texts = texts
+        self.is_cut = False
         self.width = max(_width(text) for text in (title, *texts))
         self.right = all(text == "-" or _is_number(text) for text in texts)
 
     def cut(self, width: int) -> None:
         """Cut the texts to a width."""
-        self.texts = [_cut(text, width) for text in self.texts]
+        before, self.texts = self.texts, [_cut(text, width) for text in self.texts]
+        self.is_cut |= self.texts != list(before)
         self.width = max(_width(text) for text in (self.title, *self.texts))
 
     def cell(self, text: str) -> str:
@@ -329,8 +348,14 @@ def _fit(
 ) -> list[_Drawn]:
     """Fit columns into a width: those to print."""
 
-    def draw(*, short: bool) -> list[_Drawn]:
-        return [_Drawn(one, (short and one.short) or one.name, texts[one.name]) for one in columns]
+    def draw(column: Column, *, short: bool) -> _Drawn:
+        return _Drawn(column, (short and column.short) or column.name, texts[column.name])
+
+    def whole(drawn: list[_Drawn]) -> int:
+        return _GAP * (len(drawn) - 1) + sum(one.width for one in drawn)
+
+    def may_go(column: Column) -> bool:
+        return column.rank > 0 and not (column.identifies and len(set(texts[column.name])) > 1)
 
     def least(drawn: list[_Drawn]) -> int:
         return _GAP * (len(drawn) - 1) + sum(
@@ -340,16 +365,28 @@ def _fit(
             for one in drawn
         )
 
-    drawn = draw(short=False)
+    drawn = [draw(one, short=False) for one in columns]
     if least(drawn) > width:
-        drawn = draw(short=True)
-    while may_drop and least(drawn) > width:
-        worst = max(reversed(drawn), key=lambda one: one.column.rank)
-        if worst.column.rank == 0:
-            break
-        drawn.remove(worst)
+        everything = drawn = [draw(one, short=True) for one in columns]
+        least_important = sorted(
+            (one for one in reversed(everything) if may_drop and may_go(one.column)),
+            key=lambda one: -one.column.rank,
+        )
+        dropped: set[_Drawn] = set()
+        for one in least_important:
+            if least(drawn) > width:
+                dropped.add(one)
+                drawn = [other for other in drawn if other is not one]
+        for one in reversed(least_important):
+            more = [other for other in everything if other is one or other not in dropped]
+            if one in dropped and least(more) <= width:
+                dropped.remove(one)
+                drawn = more
+        for number, one in enumerate(drawn):
+            more = [*drawn[:number], draw(one.column, short=False), *drawn[number + 1 :]]
+            drawn = more if whole(more) <= width else drawn
     free = [one for one in drawn if one.column.kind == "free"]
-    room = width - _GAP * (len(drawn) - 1) - sum(one.width for one in drawn)
+    room = width - whole(drawn)
     for one in sorted(free, key=lambda one: -one.width):
         if room < 0:
             before = one.width

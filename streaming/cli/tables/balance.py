@@ -19,7 +19,7 @@ _MAX_FINDINGS: Final = 20
 def _listing(endings: tuple[str, ...]) -> Listing:
     return Listing(
         (
-            Column("vhost", 2),
+            Column("vhost", 2, identifies=True),
             Column("queue", 0),
             Column("published", 1),
             Column("dead_lettered", 1),
@@ -89,13 +89,15 @@ def _row(queue: "QueueBalance", endings: tuple[str, ...]) -> Row:
 def _print_totals(result: "Balance", vhost: str | None) -> None:
     for total in result.vhosts:
         if vhost in {None, total.vhost}:
+            messages = "message" if total.messages == 1 else "messages"
             print(
-                f"vhost {total.vhost!r}: {total.messages} messages published: {total.unroutable} "
-                f"unroutable, {total.returned} returned, {total.publish_errors} refused with an "
-                "error"
+                f"vhost {total.vhost!r}: {total.messages} {messages} published: "
+                f"{total.unroutable} unroutable, {total.returned} returned, "
+                f"{total.publish_errors} with an error"
             )
     if result.quarantined:
-        print(f"{result.quarantined} records are in quarantine")
+        records = "record is" if result.quarantined == 1 else "records are"
+        print(f"{result.quarantined} {records} in quarantine")
     for finding in result.findings[:_MAX_FINDINGS]:
         print(finding)
     if len(result.findings) > _MAX_FINDINGS:

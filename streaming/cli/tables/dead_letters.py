@@ -35,7 +35,7 @@ DEAD_LETTERS: Final = Listing(
     (
         Column("at", 0, kind="instant"),
         Column("message_id", 0, "message"),
-        Column("vhost", 1),
+        Column("vhost", 1, identifies=True),
         Column("queue", 1),
         Column("reason", 1),
         Column("count", 4),

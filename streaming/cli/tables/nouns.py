@@ -28,7 +28,7 @@ from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_
 if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
 
-VHOST: Final = Column("vhost", 1)
+VHOST: Final = Column("vhost", 1, identifies=True)
 ARGUMENTS: Final = Column("arguments", 7, kind="free")
 _SOURCE: Final = "It reads the tables, so it also answers while no job runs."
 
@@ -258,11 +258,12 @@ add_list_and_show(
             Column("source_name", 0, "source"),
             Column("source_kind", WIDE_ONLY),
             Column("destination_name", 0, "destination"),
-            Column("destination_kind", 2, "kind"),
+            Column("destination_type", 2, "type"),
             Column("routing_key", 1, "key"),
             ARGUMENTS,
             VHOST,
         ),
+        more=("destination_kind",),
         cells=_DEFAULT_EXCHANGE,
     ),
     _binding_rows,

@@ -32,6 +32,7 @@ _RECORDS: Final = Listing(
         *("query_id", "batch_id", "topic_number", "partition", "offset"),
     ),
     cells={"record_key": readable, "record_value": readable},
+    whole="`dlx quarantine show ID`",
 )
 
 

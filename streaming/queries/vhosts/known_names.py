@@ -71,4 +71,5 @@ def check_name(noun: str, name: str, known: list[str], place: str = "") -> None:
         QueryError: it is unknown; the text says which known name is most similar.
     """
     if name not in known:
-        raise QueryError(f"there is no {noun} {name!r}{place}{did_you_mean_or_known(name, known)}")
+        hint = did_you_mean_or_known(name, dict.fromkeys(known))
+        raise QueryError(f"there is no {noun} {name!r}{place}{hint}")

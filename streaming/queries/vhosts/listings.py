@@ -100,10 +100,11 @@ def binding_rows(vhosts: Mapping[str, Declared]) -> list[Row]:
             "source_name": binding.source,
             "source_kind": "exchange",
             "destination_name": binding.destination,
-            "destination_kind": binding.destination_type,
+            "destination_type": binding.destination_type,
             "routing_key": binding.routing_key,
             "arguments": table_to_json(binding.arguments),
             "vhost": vhost,
+            "destination_kind": binding.destination_type,
         }
         for vhost, each in vhosts.items()
         for binding in each.definitions().bindings

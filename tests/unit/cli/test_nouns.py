@@ -328,3 +328,42 @@ def test_tables_of_a_job_that_did_not_record_whole_declarations_still_list_its_q
     assert before.queues["q"].queue_type == "quorum"
     assert before.exchanges["x"] == Exchange("x", "fanout")
     assert list(before.bindings.values()) == [Binding("x", "q", routing_key="k")]
+
+
+def test_known_names_are_said_once(dlx, office):
+    status, out, err = dlx("permissions", "show", "zzzzzzzz", "--tables", office)
+
+    assert (status, out) == (2, "")
+    assert err.count("'anna'") == 1
+
+
+def test_an_unknown_queue_without_a_similar_one_says_where_queues_are_listed(dlx, office):
+    status, out, err = dlx("queues", "peek", "zzzzzzzz", "--tables", office)
+
+    assert (status, out) == (2, "")
+    assert "`dlx queues list`" in err
+
+
+@pytest.mark.parametrize("key", ["destination_type", "destination_kind"])
+def test_bindings_have_rabbitmqs_two_names_of_the_kind_of_destination(rows, key):
+    assert [row[key] for row in rows("bindings", "list")] == ["queue", "queue", "exchange"]
+
+
+def test_vhosts_that_differ_and_dead_letter_targets_stay_at_80_columns(dlx, office, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    queues, balance = (
+        dlx(*command, "--tables", office)[1].splitlines()[0].split()
+        for command in (("queues", "list"), ("balance",))
+    )
+
+    assert {"vhost", "name"} <= {*queues}
+    assert {"dead_letter", "dead_letter_exchange"} & {*queues}
+    assert {"vhost", "queue"} <= {*balance}
+
+
+def test_the_balance_of_one_message_fits_80_columns(dlx, office):
+    _, out, _ = dlx("balance", "--tables", office)
+    lines = [line for line in out.splitlines() if line.startswith("vhost '/'")]
+
+    assert [len(line) <= 80 and "1 message published" in line for line in lines] == [True]

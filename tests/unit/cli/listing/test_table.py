@@ -245,3 +245,83 @@ def test_a_name_cannot_command_the_terminal(printed):
     lines, _ = printed([a_row("\x1b[31mred\nline"), a_row("b\u0085")])
 
     assert lines[1:3] == ["\\x1b[31mred\\nline", "b\\x85"]
+
+
+def _header(capsys, monkeypatch, columns, rows, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_listing(Listing(columns), rows, View())
+    return capsys.readouterr().out.splitlines()[0].split()
+
+
+def test_a_column_that_fits_after_a_wider_one_was_left_out_comes_back(capsys, monkeypatch):
+    columns = (Column("name", 0), Column("much", 3), Column("ready", 4))
+    rows = [{"name": f"n{i}", "much": "m" * 40 + str(i), "ready": i} for i in range(2)]
+
+    assert _header(capsys, monkeypatch, columns, rows, 30) == ["name", "ready"]
+
+
+def test_titles_are_whole_again_where_they_fit_after_a_column_was_left_out(capsys, monkeypatch):
+    columns = (
+        Column("name", 0),
+        Column("messages_ready", 1, "ready"),
+        Column("messages_unacked", 2, "unacked"),
+        Column("much", 3),
+    )
+    rows = [
+        {"name": f"n{i}", "messages_ready": i, "messages_unacked": i, "much": "m" * 40 + str(i)}
+        for i in range(2)
+    ]
+
+    found = _header(capsys, monkeypatch, columns, rows, 30)
+    assert found == ["name", "messages_ready", "unacked"]
+
+
+def test_a_column_that_identifies_stays_while_its_values_differ(capsys, monkeypatch):
+    columns = (Column("name", 0), Column("ready", 1), Column("vhost", 7, identifies=True))
+    rows = [{"name": "n" * 10, "ready": 10**7 + i, "vhost": f"tenant-{i}"} for i in range(2)]
+
+    assert _header(capsys, monkeypatch, columns, rows, 22) == ["name", "vhost"]
+    assert _header(capsys, monkeypatch, columns, rows[:1], 22) == ["name", "ready"]
+
+
+def test_an_older_name_of_a_column_is_accepted():
+    column = Column("dead_letter_exchange", 1, "dead_letter", older="dlx")
+
+    assert Listing((column,)).column("dlx", "--columns") is column
+
+
+def test_a_cut_text_says_once_where_it_is_whole(capsys, monkeypatch):
+    listing = Listing(
+        (Column("id", 0), Column("detail", 2, kind="free")), whole="`dlx quarantine show ID`"
+    )
+    rows = [{"id": number, "detail": f"{number} " + "long " * 60} for number in range(2)]
+
+    def said(width, rows):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_listing(listing, rows, View())
+        return "".join(capsys.readouterr()).count("`dlx quarantine show ID`")
+
+    assert said(60, rows) == 1
+    assert said(900, [{"id": 1, "detail": "short"}]) == 0
+    monkeypatch.delenv("COLUMNS")
+    print_listing(listing, rows, View())
+    captured = capsys.readouterr()
+    assert "`dlx quarantine show ID`" not in captured.out
+    assert captured.err.count("`dlx quarantine show ID`") == 1
+
+
+def test_a_title_is_not_made_whole_where_that_cuts_text(capsys, monkeypatch):
+    columns = (
+        Column("name", 0),
+        Column("messages_unacknowledged", 1, "unacked"),
+        Column("body", 1, kind="free"),
+    )
+    rows = [
+        {"name": f"n{i}", "messages_unacknowledged": i, "body": f"{i}" + "b" * 25} for i in range(2)
+    ]
+
+    monkeypatch.setenv("COLUMNS", "42")
+    print_listing(Listing(columns), rows, View())
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["name", "unacked", "body"]
+    assert all(line.endswith("b" * 25) for line in lines[:2])
