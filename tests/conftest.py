@@ -1,8 +1,9 @@
-"""Settings that all tests share: Hypothesis profiles, timeouts, and totals of durations."""
+"""What all tests share: Hypothesis profiles, timeouts, totals of durations, a state folder."""
 
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ LONG_TIMEOUT_S = 3600
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests get Ctrl-C
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state folder of the tests, so that no demo of a test becomes the user's last demo."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,12 +1,13 @@
-"""The user's cache folder."""
+"""The user's cache and state folders."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from streaming.compiled import default_folder
-from streaming.user_folders import user_cache_folder
+from streaming.user_folders import user_cache_folder, user_state_folder
 
 
 def test_an_absolute_xdg_folder_holds_the_cache(monkeypatch):
@@ -23,3 +24,18 @@ def test_otherwise_the_cache_is_in_the_home_folder(tmp_path, monkeypatch, xdg):
     monkeypatch.setenv("XDG_CACHE_HOME", xdg)
 
     assert user_cache_folder() == tmp_path / ".cache" / "dlx-stream"
+
+
+def test_tests_and_their_processes_leave_the_users_state_alone(state_folder):
+    assert user_state_folder() == state_folder / "dlx-stream"
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from streaming.user_folders import user_state_folder; print(user_state_folder())",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.strip() == str(state_folder / "dlx-stream")
