@@ -106,6 +106,7 @@ class Job:
         definitions: Mapping[str, Definitions] | None = None,
         *,
         accept_loss: bool = False,
+        creates_mapped: bool = False,
     ) -> None:
         """Prepare everything and start the query. Call `stop` afterwards, even after a failure.
 
@@ -113,6 +114,7 @@ class Job:
             spark: the session to use; by default the job makes its own and stops it at the end.
             definitions: by vhost; imported before the first message, and never again.
             accept_loss: continue after records that Kafka lost, with a quarantine row per range.
+            creates_mapped: create mapped topics that are missing; for a Kafka of one's own.
 
         Raises:
             DlxError: the configuration, Kafka, the checkpoint or the tables cannot be used.
@@ -120,7 +122,7 @@ class Job:
         config, checkpoint, closing = self.config, self.checkpoint, self._closing
         checkpoint.lock.acquire()
         closing.callback(checkpoint.lock.release)
-        topics = KafkaTopics(config, dict(self._producer))
+        topics = KafkaTopics(config, dict(self._producer), creates_mapped=creates_mapped)
         mark = JobMark(
             checkpoint.job_id, str(self.tables.url), str(checkpoint.path), platform.node()
         )

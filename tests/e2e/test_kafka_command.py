@@ -19,7 +19,8 @@ def start(tmp_path):
 
     def begin(*arguments):
         log = tmp_path / f"out-{len(started)}"
-        process = DlxProcess("kafka", str(tmp_path / "mine"), *arguments, out=log)
+        folder, err = str(tmp_path / "mine"), tmp_path / f"err-{len(started)}"
+        process = DlxProcess("kafka", folder, *arguments, out=log, err=err)
         started.append(process)
         process.until_it_says("Ctrl-C stops it")
         first, *_ = process.output().splitlines()
@@ -56,6 +57,19 @@ def test_topics_stay_between_two_starts_and_a_signal_ends_it_cleanly(start, tmp_
     consumer.close()
     assert (record.error(), record.value()) == (None, b"kept")
     assert (tmp_path / "mine" / "logs" / "kafka.log").is_file()
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+
+
+def test_without_a_port_it_listens_where_the_configuration_says(start, tmp_path):
+    port = free_port()
+    config = tmp_path / "dlx.toml"
+    config.write_text(f'kafka.bootstrap_servers = ["localhost:{port}"]')
+
+    process, address = start("--config", str(config))
+
+    assert address == f"127.0.0.1:{port}"
+    assert f"port {port}: " in process.err.read_text()
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
 

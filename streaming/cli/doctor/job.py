@@ -115,7 +115,12 @@ def _topics(config: Any, known: set[str]) -> Finding:
     absent = [name for name in mapped if name in missing]
     if absent:
         what = f"{', '.join(absent)}: does not exist, and the job does not create mapped topics"
-        return Finding("fail", "topics", what, "create it, or correct inputs.topic")
+        servers = ",".join(config.kafka.bootstrap_servers)
+        remedy = (
+            f"correct inputs.topic, or create it: `kafka-topics --create --topic {absent[0]} "
+            f"--bootstrap-server {servers}`"
+        )
+        return Finding("fail", "topics", what, remedy)
     if missing:
         what = f"{len(missing)} of {len(names)} do not exist yet; the first start creates them"
         return Finding("ok", "topics", what)

@@ -43,7 +43,8 @@ def run(
         typer.Option(
             "--with-kafka",
             help="Also run a Kafka broker, at the configuration's address, with its data in the "
-            "folder kafka beside the configuration. It stops with the job.",
+            "folder kafka beside the configuration. It stops with the job. "
+            "Mapped topics that are missing are created in it.",
         ),
     ] = False,
     log_format: Annotated[
@@ -148,7 +149,9 @@ def _run_job(
             logger.info(
                 "Kafka listens on %s, data in %s", broker.bootstrap_servers, broker.directory
             )
-        job.start(definitions=definitions, accept_loss=accept_loss)
+        job.start(
+            definitions=definitions, accept_loss=accept_loss, creates_mapped=broker is not None
+        )
         started.set()
         job.wake()  # the first batch loads much and takes seconds
         by_records = settings.job.clock == "event"  # the first batch starts with the first record

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.options import DEFAULT_FILE, OwnConfigFile
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
@@ -36,11 +37,13 @@ def kafka(
             "--port",
             min=1,
             max=65_535,
-            help="The port for clients. Default: that of the last start in this folder; at first "
+            help="The port for clients. Default: that of the configuration's first bootstrap "
+            "server if it is this machine, else that of the last start in this folder; at first "
             "9092, or any port if that is in use.",
             show_default=False,
         ),
     ] = None,
+    config: OwnConfigFile = None,
 ) -> int:
     """Run a Kafka broker on this machine until Ctrl-C; no setup needed.
 
@@ -54,7 +57,10 @@ def kafka(
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    broker = _broker(directory, _port(directory, port), None)
+    if port is None:
+        port, why = _default_port(directory, config)
+        print(why, file=sys.stderr, flush=True)
+    broker = _broker(directory, port, None)
     broker.start()
     try:
         print(f"Kafka listens on {broker.bootstrap_servers}", flush=True)
@@ -71,13 +77,31 @@ def kafka(
     return EXIT_OK
 
 
-def _port(directory: Path, wanted: int | None) -> int | None:
-    """Return the port for a start; None for the one of the last start, or any."""
-    from streaming.embedded.kafka.ports import is_free
+def _default_port(directory: Path, config: Path | None) -> tuple[int | None, str]:
+    """Return the port for a start, and a line that says where it comes from.
 
-    if wanted is not None or (directory / "ports.json").exists() or not is_free(DEFAULT_PORT):
-        return wanted
-    return DEFAULT_PORT
+    The port is None for that of the last start, or any.
+
+    Raises:
+        DlxError: the configuration is invalid.
+    """
+    from streaming.embedded.kafka.ports import LOCAL_HOSTS, is_free
+
+    file = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    elsewhere = ""
+    if file is not None:
+        from streaming.config import read_config
+
+        address = read_config(file).kafka.bootstrap_servers[0]
+        host, _, port = address.rpartition(":")
+        if host in LOCAL_HOSTS:
+            return int(port), f"port {port}: that of kafka.bootstrap_servers in {file}"
+        elsewhere = f"; {address} in {file} is not this machine"
+    if (directory / "ports.json").exists():
+        return None, f"port: that of the last start in {directory} if it is free{elsewhere}"
+    if not is_free(DEFAULT_PORT):
+        return None, f"port: any that is free, because {DEFAULT_PORT} is in use{elsewhere}"
+    return DEFAULT_PORT, f"port {DEFAULT_PORT}: the default{elsewhere}"
 
 
 def _broker(directory: Path, port: int | None, log_dir: Path | None) -> "EmbeddedKafka":

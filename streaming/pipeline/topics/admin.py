@@ -1,5 +1,6 @@
 """Finds, creates and describes the job's Kafka topics (D3)."""
 
+import logging
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -22,6 +23,8 @@ REQUEST_TIMEOUT_S = 30
 
 ALIVE_SEGMENT_MS = 600_000
 
+logger = logging.getLogger(__name__)
+
 
 class KafkaUnreachableError(DlxError):
     """No broker answers, or a topic cannot be used."""
@@ -30,13 +33,19 @@ class KafkaUnreachableError(DlxError):
 class KafkaTopics:
     """The topics of a job, with their ids and limits.
 
+    Args:
+        creates_mapped: create mapped topics that are missing, instead of refusing them.
+
     Attributes:
         identities: topic -> `CLUSTER_ID/TOPIC_ID`.
         record_bytes: the largest record that every outbound topic accepts.
     """
 
-    def __init__(self, config: JobConfig, properties: dict[str, str]) -> None:
+    def __init__(
+        self, config: JobConfig, properties: dict[str, str], *, creates_mapped: bool = False
+    ) -> None:
         self._config = config
+        self._creates_mapped = creates_mapped
         self._timeout_s = config.kafka.connect_timeout_ms / 1000
         self._kafka_errors = KafkaErrors()
         settings: dict[str, Any] = {"log_level": 0, "error_cb": self._kafka_errors.note}
@@ -57,7 +66,9 @@ class KafkaTopics:
         """
         known = self.known_topics()
         missing = [
-            self._input_topic(each.topic, self._config.partitions_of(each))
+            self._input_topic(
+                each.topic, self._config.partitions_of(each) if each.mapping is None else 1
+            )
             for each in self._config.inputs
             if each.topic not in known
         ]
@@ -67,6 +78,8 @@ class KafkaTopics:
             if alive_topic(topic) not in known:
                 missing.append(self._alive_topic(topic))
         self._create(missing)
+        if made := sorted(self._mapped_topics() - known):
+            logger.info("created mapped topics, with one partition each: %s", ", ".join(made))
         self._describe(REQUEST_TIMEOUT_S)  # hundreds of new topics take time
         outbound = self._config.outbound_topics().values()
         try:
@@ -81,22 +94,28 @@ class KafkaTopics:
         """Return the names of existing topics; wait for mapped topics that are being created.
 
         Raises:
-            KafkaUnreachableError: no broker answers, or a mapped topic is missing.
+            KafkaUnreachableError: no broker answers, or a mapped topic is missing and must not be
+                created.
         """
-        mapped = {each.topic for each in self._config.inputs if each.mapping is not None}
+        mapped = self._mapped_topics()
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             known = set(self._ask_for_topics())
             missing = sorted(mapped - known)
-            if not missing:
+            if not missing or self._creates_mapped:
                 return known
             if time.monotonic() > deadline_s:
                 names = ", ".join(map(repr, missing))
+                servers = ",".join(self._config.kafka.bootstrap_servers)
                 raise KafkaUnreachableError(
-                    f"inputs: there is no topic {names}; the job does not create mapped topics. "
-                    "Create it, or correct its name"
+                    f"inputs: there is no topic {names}, which has a mapping. Correct the name, or "
+                    f"create it: `kafka-topics --create --topic {missing[0]} --bootstrap-server "
+                    f"{servers}`. Only `dlx run --with-kafka` creates mapped topics"
                 )
             time.sleep(0.1)
+
+    def _mapped_topics(self) -> set[str]:
+        return {each.topic for each in self._config.inputs if each.mapping is not None}
 
     def _ask_for_topics(self) -> Iterable[str]:
         try:

@@ -1,4 +1,4 @@
-"""`dlx config init`, and what `dlx kafka` and `dlx run --with-kafka` refuse."""
+"""`dlx config init`, the port of `dlx kafka`, and what that and `dlx run --with-kafka` refuse."""
 
 import json
 import socket
@@ -6,6 +6,8 @@ import socket
 import pytest
 
 from streaming.config import JobConfig, load_config
+from streaming.embedded.errors import EmbeddedError
+from streaming.user_folders import remember_demo
 
 
 @pytest.fixture(autouse=True)
@@ -130,4 +132,79 @@ def test_a_broker_that_cannot_be_the_configured_one_is_refused(dlx, here, text, 
     [line] = err.splitlines()
     assert line.startswith(place.replace("PORT", port))
     assert "without --with-kafka" in line
+    assert [file.name for file in here.iterdir()] == ["dlx.toml"]
+
+
+@pytest.fixture
+def kafka_port(dlx, monkeypatch):
+    """A function that runs `dlx kafka` up to its start: the port it asks for, and stderr."""
+    asked = []
+
+    def refuse(_directory, port, _log_dir):
+        asked.append(port)
+        raise EmbeddedError("not started")
+
+    monkeypatch.setattr("streaming.cli.run.kafka._broker", refuse)
+
+    def run(*arguments):
+        status, out, err = dlx("kafka", *arguments)
+        assert (status, out) == (2, "")
+        return asked.pop(), err
+
+    return run
+
+
+def test_a_broker_listens_at_the_address_of_the_configuration(kafka_port, here, monkeypatch):
+    (here / "dlx.toml").write_text('kafka.bootstrap_servers = ["localhost:19592"]')
+    (here / "other.toml").write_text('kafka.bootstrap_servers = ["127.0.0.1:19593", "b:1"]')
+    (here / "kafka").mkdir()
+    (here / "kafka" / "ports.json").touch()
+
+    port, err = kafka_port()
+    assert port == 19592
+    assert "19592" in err.splitlines()[0]
+    assert "dlx.toml" in err.splitlines()[0]
+    port, err = kafka_port("--config", "other.toml")
+    assert port == 19593
+    assert "other.toml" in err.splitlines()[0]
+    port, err = kafka_port("--port", "19594")
+    assert port == 19594
+    assert len(err.splitlines()) == 1
+    monkeypatch.setenv("DLX_CONFIG", "other.toml")
+    assert kafka_port()[0] == 19593
+
+
+def test_a_broker_without_a_configuration_has_the_default_port(kafka_port, here, monkeypatch):
+    demo = here / "demo" / "dlx.toml"
+    demo.parent.mkdir()
+    demo.write_text('kafka.bootstrap_servers = ["localhost:19592"]')
+    remember_demo(demo)
+    free: set[int] = set()
+    monkeypatch.setattr("streaming.embedded.kafka.ports.is_free", free.__contains__)
+
+    port, err = kafka_port()
+    assert port is None
+    assert "9092 is in use" in err
+    free.add(9092)
+    port, err = kafka_port()
+    assert port == 9092
+    assert "9092" in err.splitlines()[0]
+    (here / "dlx.toml").write_text('kafka.bootstrap_servers = ["kafka.example:19592"]')
+    port, err = kafka_port()
+    assert port == 9092
+    assert "kafka.example:19592 in dlx.toml" in err.splitlines()[0]
+    (here / "kafka").mkdir()
+    (here / "kafka" / "ports.json").touch()
+    port, err = kafka_port()
+    assert port is None
+    assert "last start in kafka" in err
+
+
+def test_a_broker_with_an_invalid_configuration_does_not_start(dlx, here):
+    (here / "dlx.toml").write_text("kafka.bootstrap_server = 1")
+
+    status, out, err = dlx("kafka")
+
+    assert (status, out) == (2, "")
+    assert "kafka.bootstrap_server" in err
     assert [file.name for file in here.iterdir()] == ["dlx.toml"]
