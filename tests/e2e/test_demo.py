@@ -70,7 +70,7 @@ def demo(tmp_path):
 
 def numbers(said):
     """The numbers of the balance summary by label."""
-    sheet = said[said.index("\nBalance\n") : said.index("\nWhere everything is\n")]
+    sheet = said[said.index("\nBalance of all messages") : said.index("\nWhere everything is\n")]
     rows = re.findall(r"^ +(\S.*?)  +([\d,]+)$", sheet, re.MULTILINE)
     return {what: int(count.replace(",", "")) for what, count in rows}
 
