@@ -24,6 +24,7 @@ MAX_SUMMARY_CHARACTERS: Final = 1_000
 """Longer than any summary: none is cut off."""
 
 
+_ROUTING_KEY: Final = "--routing-key"
 _TYPES: Final = {
     "int range": "a whole number",
     "float range": "a number",
@@ -82,5 +83,11 @@ def usage_line(error: TyperException, command: str) -> str:
     for typed, words in _TYPES.items():
         text = text.replace(f"is not a valid {typed}", f"is not {words}")
     context = getattr(problem, "ctx", None)
+    if text.startswith("Got unexpected extra argument") and _has_option(context, _ROUTING_KEY):
+        text += f"; a routing key is given with {_ROUTING_KEY}"
     path = f"{PROGRAM} {command}" if context is None else context.command_path
     return f"{path}: {text[:1].lower()}{text[1:]}; see `{path} --help`"
+
+
+def _has_option(context: Any, name: str) -> bool:
+    return context is not None and any(name in one.opts for one in context.command.params)

@@ -23,6 +23,7 @@ _READING: Final = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "MULTI"})
 _SHOWS_ALL: Final = re.compile(r"\b(?:show|information_schema|duckdb_\w+|pragma)\b", re.IGNORECASE)
 _EXPLAIN: Final = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^)]*\)\s*)?", re.IGNORECASE)
 _UNKNOWN_TABLE: Final = re.compile(r"Table with name (?P<name>\S+) does not exist")
+_PARSER: Final = "Parser Error: "
 _RESERVED: Final = re.compile(r'(?<![\w".])(at|offset)(?![\w"])', re.IGNORECASE)
 
 
@@ -78,7 +79,7 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
     try:
         statements = tables.connection.extract_statements(sql)
     except duckdb.Error as error:
-        raise QueryError(_said(sql, error)) from None
+        raise QueryError(_said(tables, sql, error)) from None
     for statement in statements:
         _refuse_writing(tables, statement.type.name, statement.query)
     for statement in statements:
@@ -87,7 +88,7 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
             described = cursor.description
             values = cursor.fetchall() if described else []
         except duckdb.Error as error:
-            raise QueryError(_said(sql, error)) from None
+            raise QueryError(_said(tables, sql, error)) from None
         if statement.type.name == "SET" or not described:
             continue
         columns = _distinct(str(column[0]) for column in described)
@@ -114,17 +115,20 @@ def _refuse_writing(tables: Tables, kind: str, sql: str) -> None:
         )
 
 
-def _said(sql: str, error: Exception) -> str:
+def _said(tables: Tables, sql: str, error: Exception) -> str:
     unknown = _UNKNOWN_TABLE.search(str(error))
     if isinstance(error, duckdb.CatalogException) and unknown is not None:
         name = unknown["name"]
-        return f"there is no view {name!r}{did_you_mean(name, VIEWS)}: {', '.join(VIEWS)}"
-    hint = ""
+        views = create_all_views(tables)
+        return f"there is no view {name!r}{did_you_mean(name, views)}: {', '.join(views)}"
+    if not isinstance(error, duckdb.ParserException):
+        return one_line(error)
+    said = f"not valid SQL: {one_line(error).removeprefix(_PARSER)}"
     found = _RESERVED.search(sql)
-    if isinstance(error, duckdb.ParserException) and found is not None:
+    if found is not None:
         word = found[0]
-        hint = f'; {word} is a reserved word of DuckDB: write the column as "{word}"'
-    return f"{one_line(error)}{hint}"
+        return f'{said}; {word} is a reserved word of DuckDB: write the column as "{word}"'
+    return f"{said}; `SHOW TABLES` lists the views, and `DESCRIBE dead_letters` columns of one"
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

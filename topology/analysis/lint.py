@@ -65,7 +65,8 @@ def lint(
 ) -> tuple[Problem, ...]:
     """Find everything in one vhost that is probably a mistake, ordered by rule, then by name.
 
-    The `where` of each problem names an object: `queue 'work'`.
+    The `where` of each problem names an object: `queue 'work'`. The rest is a sentence of its own,
+    as a colon stands between them.
 
     Args:
         definitions: valid ones: `find_problems` finds nothing in them.
@@ -100,8 +101,8 @@ def _lost_on_exit(subject: _Subject) -> Iterator[Problem]:
     for queue, settings in subject.settings.items():
         if settings.dead_letter_exchange is None and settings.dead_letter_routing_key is not None:
             what = (
-                f"has dead-letter routing key {settings.dead_letter_routing_key!r} but no "
-                "dead-letter exchange"
+                f"its dead-letter routing key {settings.dead_letter_routing_key!r} has no effect "
+                "without a dead-letter exchange"
             )
             yield Problem(f"queue {queue!r}", what, "routing-key-without-exchange")
     arrivals = Arrivals(subject.vhost, subject.unknown)
@@ -146,7 +147,7 @@ def _lost_alternates(subject: _Subject) -> Iterator[Problem]:
             continue
         where = f"exchange {exchange!r}"
         if alternate == exchange:
-            what = "is its own alternate exchange, which has no effect"
+            what = "its alternate exchange is itself, which has no effect"
             yield Problem(where, what, "useless-alternate-exchange")
             continue
         if alternate not in router.exchanges:
@@ -171,7 +172,7 @@ def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
     reported.update(router.alternate_of(exchange) or "" for exchange in router.exchanges)
     for exchange in sorted(router.exchanges.keys() - PREDECLARED_NAMES - reported):
         if not subject.reach.from_exchange(exchange, None):
-            what = "leads to no queue: messages published to it are lost"
+            what = "no binding leads from it to a queue: messages published to it are lost"
             yield Problem(f"exchange {exchange!r}", what, "idle-exchange")
 
 
@@ -188,8 +189,8 @@ def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:
         reached.update(subject.reach.from_exchange(exchange, key))
     for queue in sorted(subject.settings.keys() - reached):
         what = (
-            "is unreachable: no binding, dead letter or alternate exchange leads to it, only a "
-            "publish to the default exchange with its name"
+            "no binding, dead letter or alternate exchange leads to it, only a publish to the "
+            "default exchange with its name"
         )
         yield Problem(f"queue {queue!r}", what, "unreachable-queue")
 
@@ -267,10 +268,10 @@ def _policies_of_kind(vhost: Vhost, *, operator: bool) -> Iterator[Problem]:
         if policy.apply_to == "streams":
             continue
         if not matched[policy.name]:
-            what = f"matches nothing: pattern {policy.pattern!r}, apply-to {policy.apply_to}"
+            what = f"its pattern {policy.pattern!r} with apply-to {policy.apply_to} matches nothing"
             yield Problem(where, what, "policy-matches-nothing")
         elif policy.name not in in_force:
-            what = "never applies: other policies outrank it wherever it matches"
+            what = "other policies outrank it wherever it matches"
             yield Problem(where, what, "policy-never-applies")
     yield from _ties(kind, policies, matched)
 
@@ -289,8 +290,8 @@ def _ties(kind: str, policies: list[Policy], matched: dict[str, list[str]]) -> I
             reported.add(names)
             others = " and ".join(repr(other) for other in names[1:])
             what = (
-                f"has the same priority ({highest}) as {others} on {name}: which one applies is "
-                "undefined"
+                f"its priority ({highest}) is also that of {others} on {name}: which one applies "
+                "is undefined"
             )
             yield Problem(f"{kind} {names[0]!r}", what, "policy-tie")
 

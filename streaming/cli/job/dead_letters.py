@@ -1,6 +1,8 @@
 """`dlx dead-letters get`: get one dead letter from wherever it is now."""
 
+import shlex
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -10,6 +12,7 @@ from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job.deliveries import DELIVERIES, AutoAck, print_deliveries
 from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile
+from streaming.cli.output import printable
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ def get(
 
         history = history_of(opened, message)
     place = ready_place(history, queue, vhost)
+    where = f"queue {place.queue!r} of vhost {place.vhost!r}"
     with options.connect(file, user, place.vhost, timeout, require_job=require_job) as connection:
         # A queue that is missing closes the channel that asks: not the one of other deliveries.
         connection.channel().declare_queue(place.queue, passive=True)
@@ -73,18 +77,43 @@ def get(
     print_deliveries(deliveries, view)
     if not deliveries:
         print(
-            f"message {history.message_id} has just left queue {place.queue!r}: "
+            f"message {history.message_id} has just left {where}: "
             f"`dlx dead-letters show {history.message_id}` shows where it went",
             file=sys.stderr,
         )
-    return EXIT_OK if deliveries else EXIT_FINDINGS
+        return EXIT_FINDINGS
+    done = "acknowledged, so removed"
+    if not auto_ack:
+        options_of_ack = {
+            "--channel": (channel, options.DEFAULT_CHANNEL),
+            "--user": (user, options.DEFAULT_USER),
+            "--vhost": (place.vhost, options.DEFAULT_VHOST),
+            "--config": (str(config or ""), ""),
+        }
+        done = f"`{ack_command(deliveries[0].delivery_id, options_of_ack)}` removes it"
+    text = f"message {history.message_id} comes from {where}: {done}"
+    print(printable(text), file=sys.stderr)
+    return EXIT_OK
+
+
+def ack_command(delivery_id: str, given: Mapping[str, tuple[str, str]]) -> str:
+    """Return the command that settles a delivery.
+
+    Args:
+        given: the value of each option and its default, which need not be written.
+    """
+    words = ["dlx", "ack", delivery_id]
+    for option, (value, default) in given.items():
+        if value != default:
+            words += [option, value]
+    return shlex.join(words)
 
 
 def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None) -> Place:
     """Return the one queue that has the message ready.
 
     Raises:
-        DlxError: no queue has it, it is unacked, or several have it.
+        DlxError: no queue has it, it was never dead-lettered, it is unacked, or several have it.
     """
     of_copy = {event["copy_id"]: event for event in history.events if event["copy_id"] is not None}
     everywhere = sorted(
@@ -97,6 +126,15 @@ def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None)
     show = f"`dlx dead-letters show {history.message_id}` shows its history"
     if not everywhere:
         raise DlxError(f"no queue has {message} any more; {show}")
+    if not history.deaths:
+        queue_of = everywhere[0]
+        given = [queue_of.queue, "--message", history.message_id]
+        if queue_of.vhost != options.DEFAULT_VHOST:
+            given += ["--vhost", queue_of.vhost]
+        raise DlxError(
+            f"{message} was never dead-lettered; it is in {_names(everywhere)}: "
+            f"`dlx messages get {shlex.join(given)}` gets it"
+        )
     places = [
         place
         for place in everywhere

@@ -338,7 +338,11 @@ def _check_binding(
     raise DlxError(
         f"404 NOT_FOUND - {destination_type} {destination!r} is not bound to {source!r} with key "
         f"{routing_key!r}{f' and arguments {arguments}' if arguments else ''}: "
-        + (f"the keys between them are {those}" if between else "nothing is bound between them")
+        + (
+            f"the keys between them are {those}; choose one with --routing-key"
+            if between
+            else "nothing is bound between them"
+        )
     )
 
 

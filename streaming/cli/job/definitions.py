@@ -113,17 +113,22 @@ def plan(
     """Show what `import` would do to each object of a file, without changing anything.
 
     + creates, ~ replaces, = keeps. ! exists with other properties, so the import would be refused.
-    - exists and is not in the file: an import never removes anything, so it stays. Items that the
-    import would skip are listed as well.
+    - exists and is not in the file: an import never removes anything, so it stays. Items that an
+    import would skip are listed as well, each with its file.
 
     Exit status: 1 if the import would be refused.
     """
     if other is not None:
-        declared = load(file).vhosts
+        loaded = load(file)
+        declared = loaded.vhosts
         wanted = _wanted(other, vhost, None)
         for name in declared if vhost is None else ():
             wanted.setdefault(name, _Wanted(other, name, {}, listed=True))
-        return _plan(wanted, lambda name: declared.get(name, Definitions()), as_json=as_json)
+        status = _plan(wanted, lambda name: declared.get(name, Definitions()), as_json=as_json)
+        for problem in loaded.skipped:
+            if vhost is None or problem.vhost in {None, vhost}:
+                _print_skipped(file, problem.vhost or next(iter(wanted)), problem, as_json=as_json)
+        return status
     job = options.find_config(config)
     live = _asking(job, user, timeout, require_job=require_job)
     return _plan(_wanted(file, vhost, job), live, as_json=as_json)
@@ -133,11 +138,12 @@ def _plan(
     parts: "dict[str, _Wanted]", live_in: Callable[[str], Definitions], *, as_json: bool
 ) -> int:
     """Print the changes of each vhost."""
-    from topology.definitions.change_plan import Change, plan_import
+    from topology.definitions.change_plan import plan_import
 
     conflicts = 0
     told: set[Problem] = set()
     for name, wanted in parts.items():
+        wanted.refuse({"unknown-name"})  # the vhost may have it
         live = live_in(name)
         existing: list[BindingEnd] = [
             *(("exchange", each.name) for each in live.exchanges),
@@ -152,12 +158,18 @@ def _plan(
             if problem.vhost not in {None, name} or problem in told:
                 continue
             told.add(problem)
-            if as_json:
-                skipped = Change("skipped", problem.code, problem.where, problem.what)
-                _print_change(name, skipped, as_json=True)
-            else:
-                print(printable(f"{wanted.file}: skipped: {problem}"))
+            _print_skipped(wanted.file, name, problem, as_json=as_json)
     return EXIT_FINDINGS if conflicts else EXIT_OK
+
+
+def _print_skipped(file: Path, vhost: str, problem: Problem, *, as_json: bool) -> None:
+    from topology.definitions.change_plan import Change
+
+    if as_json:
+        skipped = Change("skipped", problem.code, problem.where, problem.what)
+        print_json({"vhost": vhost, **msgspec.to_builtins(skipped), "file": str(file)})
+    else:
+        print(printable(f"{file}: skipped: {problem}"))
 
 
 def _print_change(vhost: str, change: "Change", *, as_json: bool) -> None:
@@ -246,7 +258,9 @@ def _wanted(file: Path, vhost: str | None, config: Path | None) -> dict[str, _Wa
         raise InvalidTopologyError([Problem(str(file), what)]) from None
     if not isinstance(document, dict):
         raise InvalidTopologyError([Problem(str(file), "is not a definitions document")])
-    vhosts = [one.get("name") for one in document.get("vhosts") or [] if isinstance(one, dict)]
+    section = document.get("vhosts")
+    items = section if isinstance(section, list) else []
+    vhosts = [one.get("name") for one in items if isinstance(one, dict)]
     listed = [name for name in vhosts if isinstance(name, str)]
     served = listed or ["/"] if config is None else _vhosts_of(config)
     if vhost is not None:
@@ -260,6 +274,8 @@ def _wanted(file: Path, vhost: str | None, config: Path | None) -> dict[str, _Wa
     else:
         chosen = served[:1] if len(served) == 1 else []
     if not chosen:
+        of_any = _Wanted(file, served[0], document, bool(listed)).examine().problems
+        refuse(file, [each for each in of_any if each.code != "unknown-name"])
         what = "the file names none of the job's vhosts: choose one with --vhost"
         raise InvalidTopologyError([Problem(str(file), what)])
     return {name: _Wanted(file, name, document, bool(listed)) for name in chosen}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.cli.job.dead_letters import Place, ready_place
+from streaming.cli.job.dead_letters import Place, ack_command, ready_place
 from streaming.queries.message_history import MessageHistory
 from topology.errors import DlxError
 
@@ -16,7 +16,7 @@ def history_of(**states):
         for number, queue in enumerate(states)
     ]
     now = {number: state for number, state in enumerate(states.values()) if state}
-    return MessageHistory("1/0/42", None, [*events, {"copy_id": None}], {}, now)
+    return MessageHistory("1/0/42", None, [*events, {"copy_id": None}], {7: {}}, now)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,22 @@ def test_otherwise_the_error_says_where_it_is(states, options, words):
         ready_place(history_of(**states), options.get("queue"), options.get("vhost"))
 
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(("vhost", "option"), [("/", ""), ("the shop", " --vhost 'the shop'")])
+def test_a_message_that_never_died_is_refused_with_the_command_that_gets_it(vhost, option):
+    events = [{"copy_id": 0, "vhost": vhost, "queue": "work"}]
+    history = MessageHistory("1/0/0", None, events, {}, {0: "ready"})
+
+    with pytest.raises(DlxError) as caught:
+        ready_place(history, None, None)
+
+    assert f"queue 'work' of vhost {vhost!r}" in str(caught.value)
+    assert f"`dlx messages get work --message 1/0/0{option}`" in str(caught.value)
+
+
+def test_the_command_that_settles_has_every_option_that_is_not_the_default():
+    given = {"--channel": ("cli", "cli"), "--vhost": ("the shop", "/"), "--config": ("my.toml", "")}
+
+    assert ack_command("2.0.0", given) == "dlx ack 2.0.0 --vhost 'the shop' --config my.toml"
+    assert ack_command("2.0.0", {}) == "dlx ack 2.0.0"

@@ -117,6 +117,10 @@ def test_nothing_is_written(query, tmp_path, monkeypatch, sql):
     ("sql", "said"),
     [
         ("SELEC 1", "syntax error"),
+        ("SELECT", "not valid SQL: SELECT clause"),
+        ("SELECT", "`SHOW TABLES` lists the views"),
+        ("FROM events JOIN deths ON true", "messages, events, dead_letters, queue_contents"),
+        ("FROM deths", "quarantine, queued_messages"),
         ("SELECT quue FROM dead_letters", '"queue"'),
         ("SELECT 1 FROM dead_leters", "did you mean 'dead_letters'?"),
         ("SELECT max(at) FROM events", 'write the column as "at"'),

@@ -41,7 +41,7 @@ def test_check_prints_lint_on_stdout_and_minds_it_only_when_strict(dlx, write):
     missing, unreachable, summary = lax[1].splitlines()
     assert missing.startswith("definitions.json: warning: queue 'work': its dead-letter exchange")
     assert "(did you mean 'amq.topic'?)" in missing
-    assert unreachable.startswith("definitions.json: warning: queue 'work': is unreachable")
+    assert unreachable.startswith("definitions.json: warning: queue 'work': no binding")
     assert (summary, lax[2]) == ("definitions.json: valid, 2 warnings", "")
 
 
@@ -57,7 +57,7 @@ def test_check_prints_every_problem_on_stderr_one_a_line(dlx, write):
     status, out, err = dlx("check", file)
 
     assert status == 2
-    assert "warning: exchange 'orders': leads to no queue" in out
+    assert "warning: exchange 'orders': no binding leads" in out
     in_file = "definitions.json: "
     assert [line.rpartition("; ")[0] for line in err.splitlines()] == [
         f"{in_file}queues[0].arguments.x-message-ttl: must not be negative, but is -1",
@@ -153,7 +153,7 @@ def test_check_tells_vhosts_apart(dlx, write):
     status, out, _ = dlx("check", write(TWO_VHOSTS))
 
     assert status == 0
-    assert [line.split(": is")[0] for line in out.splitlines()] == [
+    assert [line.split(": no binding")[0] for line in out.splitlines()] == [
         "definitions.json: warning: vhost 'a': queue 'one'",
         "definitions.json: warning: vhost 'b': queue 'two'",
         "definitions.json: valid, 2 warnings",

@@ -18,6 +18,8 @@ WRONG = """
     queues show                                        | dlx queues show | QUEUE
     ack                                                | dlx ack | DELIVERY
     bind orders                                        | dlx bind | DESTINATION
+    bind orders work k                                 | dlx bind | --routing-key
+    unbind orders nope k                               | dlx unbind | --routing-key
     permissions set guest .*                           | dlx permissions set | WRITE
     queues list --vhots /                              | dlx queues list | '--vhost'
     run --accept-los                                   | dlx run | '--accept-loss'

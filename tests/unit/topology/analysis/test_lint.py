@@ -132,7 +132,10 @@ def test_a_dead_letter_routing_key_without_an_exchange_is_found():
     topology = a_topology(ORDERS, WORK, a_queue("work", key="failed"))
 
     assert lint(topology) == (
-        Problem("queue 'work'", "has dead-letter routing key 'failed' but no dead-letter exchange"),
+        Problem(
+            "queue 'work'",
+            "its dead-letter routing key 'failed' has no effect without a dead-letter exchange",
+        ),
     )
 
 
@@ -158,7 +161,7 @@ def test_a_dead_letter_routing_key_without_an_exchange_is_found():
             "its alternate exchange is the default exchange, which takes nothing: "
             "unrouted messages are lost",
         ),
-        ("orders", (), "is its own alternate exchange, which has no effect"),
+        ("orders", (), "its alternate exchange is itself, which has no effect"),
     ],
 )
 def test_an_alternate_exchange_without_bindings_is_found(alternate, others, what):
@@ -193,7 +196,7 @@ def test_an_exchange_that_leads_to_no_queue_is_found():
         Binding("forwarding", "idle", "exchange", "#"),
     )
 
-    what = "leads to no queue: messages published to it are lost"
+    what = "no binding leads from it to a queue: messages published to it are lost"
     assert lint(topology) == (
         Problem("exchange 'forwarding'", what),
         Problem("exchange 'idle'", what),
@@ -204,7 +207,7 @@ def test_a_queue_without_bindings_is_found():
     assert lint(a_topology(Queue("lonely"))) == (
         Problem(
             "queue 'lonely'",
-            "is unreachable: no binding, dead letter or alternate exchange leads to it, only a "
+            "no binding, dead letter or alternate exchange leads to it, only a "
             "publish to the default exchange with its name",
         ),
     )
@@ -218,7 +221,7 @@ def test_a_queue_behind_an_unbound_internal_exchange_is_found():
     (problem,) = lint(topology)
 
     assert problem.where == "queue 'work'"
-    assert problem.what.startswith("is unreachable")
+    assert problem.what.startswith("no binding, dead letter")
 
 
 def test_a_queue_that_gets_dead_letters_by_name_is_clean():

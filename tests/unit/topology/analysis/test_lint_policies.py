@@ -24,14 +24,14 @@ def test_policies_that_are_in_force_somewhere_are_clean():
 
 def test_a_policy_that_matches_nothing_is_found():
     assert problems_of(Policy("a", "^wrok$", TTL), Policy("b", "work", TTL, 0, "exchanges")) == (
-        Problem("policy 'a'", "matches nothing: pattern '^wrok$', apply-to all"),
-        Problem("policy 'b'", "matches nothing: pattern 'work', apply-to exchanges"),
+        Problem("policy 'a'", "its pattern '^wrok$' with apply-to all matches nothing"),
+        Problem("policy 'b'", "its pattern 'work' with apply-to exchanges matches nothing"),
     )
 
 
 def test_a_policy_with_a_key_that_its_only_queue_does_not_support_matches_nothing():
     assert problems_of(Policy("a", "^work$", {"delivery-limit": 3})) == (
-        Problem("policy 'a'", "matches nothing: pattern '^work$', apply-to all"),
+        Problem("policy 'a'", "its pattern '^work$' with apply-to all matches nothing"),
     )
 
 
@@ -41,7 +41,7 @@ def test_a_policy_for_streams_is_ignored():
 
 def test_a_policy_that_is_outranked_everywhere_is_found():
     assert problems_of(Policy("high", "", TTL, priority=5), Policy("low", "^work$", TTL)) == (
-        Problem("policy 'low'", "never applies: other policies outrank it wherever it matches"),
+        Problem("policy 'low'", "other policies outrank it wherever it matches"),
     )
 
 
@@ -49,11 +49,11 @@ def test_policies_of_equal_priority_on_one_object_are_found_once_with_an_example
     policies = (Policy("b", "", TTL), Policy("a", "", TTL), Policy("low", "^work$", TTL, -1))
 
     assert problems_of(*policies) == (
-        Problem("policy 'b'", "never applies: other policies outrank it wherever it matches"),
-        Problem("policy 'low'", "never applies: other policies outrank it wherever it matches"),
+        Problem("policy 'b'", "other policies outrank it wherever it matches"),
+        Problem("policy 'low'", "other policies outrank it wherever it matches"),
         Problem(
             "policy 'a'",
-            "has the same priority (0) as 'b' on queue 'work': which one applies is undefined",
+            "its priority (0) is also that of 'b' on queue 'work': which one applies is undefined",
         ),
     )
 
@@ -69,5 +69,5 @@ def test_operator_policies_are_compared_with_each_other_only():
     )
 
     assert problems == (
-        Problem("operator policy 'b'", "matches nothing: pattern '^x$', apply-to all"),
+        Problem("operator policy 'b'", "its pattern '^x$' with apply-to all matches nothing"),
     )
