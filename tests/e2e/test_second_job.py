@@ -136,16 +136,21 @@ def test_a_refused_start_leaves_nothing_behind(first, tmp_path, capsys, monkeypa
     first.stop()
     home = tmp_path / "home"
     home.mkdir()
-    mapping = TopicMapping(exchange="", routing_key="q")
-    absent = InputSettings(topic="absent", mapping=mapping)
-    config = second_of(first, home / "deep" / "er", inputs=(*first.config.inputs, absent))
+    config = second_of(first, home / "deep" / "er")
     job = attrs.evolve(config.job, log_dir=str(home / "logs"))
     servers = (f"localhost:{free_port()}",) if options else config.kafka.bootstrap_servers
-    kafka = attrs.evolve(config.kafka, bootstrap_servers=servers, connect_timeout_ms=500)
-    (home / "dlx.toml").write_text(show_config(attrs.evolve(config, job=job, kafka=kafka)))
+    kafka = attrs.evolve(
+        config.kafka,
+        bootstrap_servers=servers,
+        connect_timeout_ms=500,
+        replication_factor=9,  # of one broker
+    )
+    fresh = (InputSettings(topic="fresh"), *config.inputs[1:])
+    config = attrs.evolve(config, job=job, kafka=kafka, inputs=fresh)
+    (home / "dlx.toml").write_text(show_config(config))
 
     status = run(monkeypatch, home / "dlx.toml", *options)
 
     assert status == 2
-    assert "absent" in capsys.readouterr().err
+    assert "replication factor" in capsys.readouterr().err
     assert everything(home) == ["dlx.toml"]
