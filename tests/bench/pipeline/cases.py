@@ -27,8 +27,10 @@ from __future__ import annotations
 
 import gc
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,8 +168,7 @@ def _job_rate(
     config = environment.config(name, topic, lanes=lanes, batch_rows=sizes.batch)
     with environment.job(config) as job:
         job.wait_until(lambda: job.published >= total and job.died >= deaths)
-        batches = [each for each in job.batches if each.publishes >= sizes.batch // 2]
-    start_s, counted = batches[WARM_UP - 1].at_s, batches[WARM_UP:]
+        start_s, counted = _after_warm_up(job.batches, WARM_UP * sizes.batch)
     seconds = counted[-1].at_s - start_s
     publishes = sum(each.publishes for each in counted)
     rate = publishes / seconds
@@ -179,6 +180,18 @@ def _job_rate(
         **cores,
         **us_per_message(cores, rate),
     }
+
+
+def _after_warm_up(
+    batches: Sequence[CommittedBatch], warm_up: int
+) -> tuple[float, list[CommittedBatch]]:
+    """Return when `warm_up` publishes were read, and the later batches with publishes.
+
+    Batches may be smaller than asked for, so publishes are counted, not batches.
+    """
+    read = list(accumulate(each.publishes for each in batches))
+    last = bisect_left(read, warm_up)
+    return batches[last].at_s, [each for each in batches[last + 1 :] if each.publishes]
 
 
 def us_per_message(cores: Mapping[str, float], rate: float) -> dict[str, float]:
