@@ -1,5 +1,7 @@
 """The options that commands share, and what they find: a configuration, tables, a connection.
 
+A command that talks to a job has a parameter `job: JobOptions` and the decorator `job_options`.
+
     --config FILE, else DLX_CONFIG, else ./dlx.toml, else the last demo (said on stderr)
         --> the job that a command talks to
         --> the tables that it reads, unless --tables names them
@@ -11,13 +13,16 @@ only when a command needs them, so that wrong options are reported first.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_NO_ANSWER, EXIT_NO_JOB
+from streaming.cli.option_groups import Command, Option, with_options
 from streaming.cli.output import printable
 from streaming.cli.refusals import explained
 from streaming.protocol.defaults import DETACHED_LEASE_S, TIMEOUT_S
@@ -209,6 +214,57 @@ def _log_outages(*, enabled: bool) -> None:
 
     level = logging.NOTSET if enabled else logging.CRITICAL
     logging.getLogger(OUTAGE_LOGGER).setLevel(level)
+
+
+@dataclass
+class JobOptions:
+    """The job that a command talks to, and how.
+
+    Attributes:
+        config: the configuration that the user names, if any.
+        require_job: see `RequireJob`.
+    """
+
+    config: Path | None
+    user: str
+    timeout_s: float
+    require_job: bool
+    vhost: str = DEFAULT_VHOST
+
+    @cached_property
+    def file(self) -> Path:
+        """The configuration that `find_config` finds; it is looked for once."""
+        return find_config(self.config)
+
+    def connect(self, vhost: str | None = None) -> AbstractContextManager["Connection"]:
+        """Connect as `connect` does, to --vhost or to another vhost."""
+        return connect(
+            self.file,
+            self.user,
+            self.vhost if vhost is None else vhost,
+            self.timeout_s,
+            require_job=self.require_job,
+        )
+
+
+def job_options(command: Command) -> Command:
+    """Give a command the options of `JobOptions`; it receives them as its parameter `job`."""
+    return with_options(command, "job", _JOB_OPTIONS, JobOptions)
+
+
+def job_options_without_vhost(command: Command) -> Command:
+    """The same for a command that chooses the vhosts itself."""
+    options = {name: each for name, each in _JOB_OPTIONS.items() if name != "vhost"}
+    return with_options(command, "job", options, JobOptions)
+
+
+_JOB_OPTIONS: Final = {
+    "config": Option(ConfigFile),
+    "user": Option(User, DEFAULT_USER),
+    "vhost": Option(Vhost, DEFAULT_VHOST),
+    "timeout_s": Option(Timeout, DEFAULT_TIMEOUT_S),
+    "require_job": Option(RequireJob, False),
+}
 
 
 @contextmanager

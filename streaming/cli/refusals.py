@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from topology.suggestions import did_you_mean
+from topology.errors import DlxError
+from topology.suggestions import did_you_mean, did_you_mean_or_known
 
 if TYPE_CHECKING:
     from streaming.client import BrokerError, Connection
@@ -48,6 +49,26 @@ def missing_name(names: Mapping[str, list[str]], kind: str, name: str) -> str:
     if name in names[other]:
         return f": {name!r} is the name of {'an' if other == 'exchange' else 'a'} {other}"
     return f": `dlx {kind}s list` shows what there is, `dlx {kind}s declare` makes one"
+
+
+def refuse_missing(
+    connection: "Connection", section: str, member: str, name: str, what: str
+) -> None:
+    """Refuse a name that no object in a section of the definitions has.
+
+    A user who may not see the definitions is not refused.
+
+    Args:
+        member: the member of an object that has its name.
+        what: what is missing, after RabbitMQ's `404 NOT_FOUND - `.
+
+    Raises:
+        DlxError: there is no such object; the text has a name that is alike.
+    """
+    document = live_definitions(connection)
+    names = [each[member] for each in document.get(section, ())]
+    if document and name not in names:
+        raise DlxError(f"404 NOT_FOUND - {what}{did_you_mean_or_known(name, names)}")
 
 
 def live_names(connection: "Connection") -> dict[str, list[str]]:

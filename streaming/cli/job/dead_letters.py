@@ -11,7 +11,7 @@ from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job.deliveries import DELIVERIES, AutoAck, print_deliveries
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile
+from streaming.cli.options import JobOptions, job_options_without_vhost
 from streaming.cli.output import printable
 from topology.errors import DlxError
 
@@ -28,6 +28,7 @@ class Place(NamedTuple):
 
 
 @listing
+@job_options_without_vhost
 def get(
     message: Annotated[
         str,
@@ -46,28 +47,25 @@ def get(
     lease: options.Lease = options.DEFAULT_LEASE_S,
     view: View,
     tables: options.TablesLocation = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
     vhost: options.VhostFilter = None,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Get a dead letter, wherever it is in its queue; the messages around it stay.
 
     The tables say which queue has it; a running job delivers it. Settle it with `dlx ack` (remove
-    it) or `dlx reject` (--requeue puts it back to its place).
+    it) or `dlx reject` (--requeue puts it back to its place). A vhost with several lanes refuses
+    to deliver.
 
     Exit status: 1 if no queue has it ready.
     """
     DELIVERIES.check(view)
-    file = options.find_config(config)
-    with options.open_tables(tables, file) as opened:
+    with options.open_tables(tables, job.file) as opened:
         from streaming.queries.message_history import history_of
 
         history = history_of(opened, message)
     place = ready_place(history, queue, vhost)
     where = f"queue {place.queue!r} of vhost {place.vhost!r}"
-    with options.connect(file, user, place.vhost, timeout, require_job=require_job) as connection:
+    with job.connect(place.vhost) as connection:
         # A queue that is missing closes the channel that asks: not the one of other deliveries.
         connection.channel().declare_queue(place.queue, passive=True)
         with options.shared_channel(connection, channel, lease) as shared:
@@ -86,9 +84,9 @@ def get(
     if not auto_ack:
         options_of_ack = {
             "--channel": (channel, options.DEFAULT_CHANNEL),
-            "--user": (user, options.DEFAULT_USER),
+            "--user": (job.user, options.DEFAULT_USER),
             "--vhost": (place.vhost, options.DEFAULT_VHOST),
-            "--config": (str(config or ""), ""),
+            "--config": (str(job.config or ""), ""),
         }
         done = f"`{ack_command(deliveries[0].delivery_id, options_of_ack)}` removes it"
     text = f"message {history.message_id} comes from {where}: {done}"

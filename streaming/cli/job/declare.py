@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.options import ConfigFile
+from streaming.cli.options import JobOptions, job_options
 from streaming.cli.refusals import live_definitions
 from topology.errors import DlxError
 from topology.suggestions import did_you_mean
@@ -46,13 +45,14 @@ def parse_arguments(given: list[str] | None, known: Iterable[str] = ()) -> Table
     Raises:
         typer.BadParameter: an option has no `=`, a value has no AMQP type, or a name is misspelt.
     """
+    names = list(known)
     table: Table = {}
     for option in given or ():
         name, equals, text = option.partition("=")
         if not name or not equals:
             what = f"expected NAME=VALUE, such as x-message-ttl=60000, got {option!r}"
             raise typer.BadParameter(what, param_hint="--argument")
-        suggestion = "" if name in (names := list(known)) else did_you_mean(name, names)
+        suggestion = "" if name in names else did_you_mean(name, names)
         if suggestion:
             raise typer.BadParameter(f"unknown name {name!r}{suggestion}", param_hint="--argument")
         if name in table:
@@ -115,6 +115,7 @@ AutoDelete = Annotated[
 IfUnused = Annotated[bool, typer.Option("--if-unused", help="Refuse to delete it while in use.")]
 
 
+@job_options
 def declare_queue(
     queue: QueueName,
     *,
@@ -124,11 +125,7 @@ def declare_queue(
     transient: Transient = False,
     auto_delete: AutoDelete = False,
     argument: Arguments = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Declare a queue; one that exists must have the same properties.
 
@@ -141,17 +138,18 @@ def declare_queue(
     if queue_type is not None:
         arguments["x-queue-type"] = queue_type.value
     arguments |= parse_arguments(argument, QUEUE_ARGUMENTS)
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         declared = connection.channel().declare_queue(
             queue, durable=not transient, auto_delete=auto_delete, arguments=arguments
         )
     print(
-        f"queue {queue!r} is declared in vhost {vhost!r}: {declared.ready} ready, "
+        f"queue {queue!r} is declared in vhost {job.vhost!r}: {declared.ready} ready, "
         f"{declared.consumers} consumers"
     )
     return EXIT_OK
 
 
+@job_options
 def delete_queue(
     queue: QueueName,
     *,
@@ -159,32 +157,25 @@ def delete_queue(
     if_empty: Annotated[
         bool, typer.Option("--if-empty", help="Refuse to delete it while messages are ready.")
     ] = False,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Delete a queue with its messages, without dead-lettering them."""
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         channel = connection.channel()
         channel.declare_queue(queue, passive=True)
         deleted = channel.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
-    print(f"queue {queue!r} is deleted from vhost {vhost!r}, with {deleted} ready messages")
+    print(f"queue {queue!r} is deleted from vhost {job.vhost!r}, with {deleted} ready messages")
     return EXIT_OK
 
 
+@job_options
 def purge_queue(
     queue: QueueName,
     *,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Remove all ready messages from a queue of a running job, without dead-lettering them."""
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         purged = connection.channel().purge_queue(queue)
         lanes = connection.address.lanes
     others = "" if lanes == 1 else f" in lane 0 of {lanes}, and all in the other lanes"
@@ -193,6 +184,7 @@ def purge_queue(
 
 
 @exchanges_app.command("declare")
+@job_options
 def declare_exchange(
     exchange: ExchangeName,
     *,
@@ -203,16 +195,12 @@ def declare_exchange(
         bool, typer.Option("--internal", help="Publishers may not use it; bindings may.")
     ] = False,
     argument: Arguments = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Declare an exchange; one that exists must have the same properties."""
     _check_name(exchange, "EXCHANGE")
     arguments = parse_arguments(argument, ("alternate-exchange",))
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         connection.channel().declare_exchange(
             exchange,
             exchange_type.value,
@@ -221,30 +209,28 @@ def declare_exchange(
             internal=internal,
             arguments=arguments,
         )
-    print(f"exchange {exchange!r} of type {exchange_type} is declared in vhost {vhost!r}")
+    print(f"exchange {exchange!r} of type {exchange_type} is declared in vhost {job.vhost!r}")
     return EXIT_OK
 
 
 @exchanges_app.command("delete")
+@job_options
 def delete_exchange(
     exchange: ExchangeName,
     *,
     if_unused: IfUnused = False,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Delete an exchange and all bindings from and to it."""
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         channel = connection.channel()
         channel.declare_exchange(exchange, passive=True)
         channel.delete_exchange(exchange, if_unused=if_unused)
-    print(f"exchange {exchange!r} is deleted from vhost {vhost!r}")
+    print(f"exchange {exchange!r} is deleted from vhost {job.vhost!r}")
     return EXIT_OK
 
 
+@job_options
 def bind(
     source: Source,
     destination: Destination,
@@ -252,27 +238,23 @@ def bind(
     routing_key: BindingKey = "",
     destination_type: ToType = DestinationType.QUEUE,
     argument: Arguments = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Bind a queue, or another exchange, to an exchange.
 
     A headers exchange matches on --argument: `-a x-match=all -a kind=order`.
     """
     arguments = parse_arguments(argument)
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         channel = connection.channel()
-        if destination_type == DestinationType.QUEUE:
-            channel.bind_queue(destination, source, routing_key, arguments)
-        else:
-            channel.bind_exchange(destination, source, routing_key, arguments)
+        is_queue = destination_type == DestinationType.QUEUE
+        bind_it = channel.bind_queue if is_queue else channel.bind_exchange
+        bind_it(destination, source, routing_key, arguments)
     print(f"{destination_type} {destination!r} is bound to {source!r} with key {routing_key!r}")
     return EXIT_OK
 
 
+@job_options
 def unbind(
     source: Source,
     destination: Destination,
@@ -280,61 +262,49 @@ def unbind(
     routing_key: BindingKey = "",
     destination_type: ToType = DestinationType.QUEUE,
     argument: Arguments = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Remove the binding with this key and these arguments."""
     arguments = parse_arguments(argument)
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         channel = connection.channel()
         channel.declare_exchange(source, passive=True)
-        if destination_type == DestinationType.QUEUE:
-            channel.declare_queue(destination, passive=True)
-        else:
-            channel.declare_exchange(destination, passive=True)
-        _check_binding(
-            live_definitions(connection),
-            source,
-            destination,
-            destination_type,
-            routing_key,
-            arguments,
-        )
-        if destination_type == DestinationType.QUEUE:
-            channel.unbind_queue(destination, source, routing_key, arguments)
-        else:
-            channel.unbind_exchange(destination, source, routing_key, arguments)
+        is_queue = destination_type == DestinationType.QUEUE
+        declare_it = channel.declare_queue if is_queue else channel.declare_exchange
+        declare_it(destination, passive=True)
+        ends = (source, destination, destination_type)
+        _check_binding(live_definitions(connection), ends, routing_key, arguments)
+        unbind_it = channel.unbind_queue if is_queue else channel.unbind_exchange
+        unbind_it(destination, source, routing_key, arguments)
     print(f"{destination_type} {destination!r} is unbound from {source!r} with key {routing_key!r}")
     return EXIT_OK
 
 
 def _check_binding(
     document: dict[str, Any],
-    source: str,
-    destination: str,
-    destination_type: DestinationType,
+    ends: tuple[str, str, DestinationType],
     routing_key: str,
-    arguments: dict[str, Any],
+    arguments: Table,
 ) -> None:
-    """Refuse a binding that does not exist; a user who may not see the bindings is not refused."""
+    """Refuse a binding that does not exist; a user who may not see the bindings is not refused.
+
+    Args:
+        document: the definitions; empty if the user may not see them.
+        ends: the source, the destination and its type.
+    """
     from topology.values import table_to_json
 
-    if not document:
-        return
-    ends = (source, destination, destination_type.value)
     between = [
         (each["routing_key"], each["arguments"])
         for each in document.get("bindings", ())
         if (each["source"], each["destination"], each["destination_type"]) == ends
     ]
-    if (routing_key, table_to_json(arguments)) in between:
+    if not document or (routing_key, table_to_json(arguments)) in between:
         return
     those = ", ".join(
         repr(key) + (f" and arguments {table}" if table else "") for key, table in between
     )
+    source, destination, destination_type = ends
     raise DlxError(
         f"404 NOT_FOUND - {destination_type} {destination!r} is not bound to {source!r} with key "
         f"{routing_key!r}{f' and arguments {arguments}' if arguments else ''}: "

@@ -10,7 +10,7 @@ import typer
 
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
-from streaming.cli.options import ConfigFile
+from streaming.cli.options import JobOptions, job_options_without_vhost
 from streaming.cli.output import AsJson, print_json, printable
 from streaming.cli.topology.definitions_file import load, refuse
 from topology.declarations import BindingEnd, Definitions
@@ -39,25 +39,23 @@ _MARKS = {"create": "+", "replace": "~", "same": "=", "conflict": "!", "absent":
 
 
 @app.command()
+@job_options_without_vhost
 def export(
     *,
     vhost: options.VhostFilter = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Print the topology as a definitions document that RabbitMQ can import."""
     document: dict[str, Any] = {}
-    job = options.find_config(config)
-    for name in [vhost] if vhost is not None else _vhosts_of(job):
-        for section, objects in _live(job, user, name, timeout, require_job=require_job).items():
+    for name in [vhost] if vhost is not None else _vhosts_of(job.file):
+        for section, objects in _live(job, name).items():
             document.setdefault(section, []).extend(objects)
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     return EXIT_OK
 
 
 @app.command("import")
+@job_options_without_vhost
 def import_(
     file: File,
     *,
@@ -65,22 +63,17 @@ def import_(
         bool, typer.Option("--dry-run", help="Only show what would change, as `plan` does.")
     ] = False,
     vhost: options.VhostFilter = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Declare the objects of a file: for each vhost all of them, or none.
 
     Vhosts that the job does not serve are listed and skipped.
     """
-    job = options.find_config(config)
     if dry_run:
-        live = _asking(job, user, timeout, require_job=require_job)
-        return _plan(_wanted(file, vhost, job), live, as_json=False)
-    for name, wanted in _wanted(file, vhost, job).items():
+        return _plan(_wanted(file, vhost, job.file), _asking(job), as_json=False)
+    for name, wanted in _wanted(file, vhost, job.file).items():
         wanted.refuse({"unknown-name"})  # the job may have it
-        with options.connect(job, user, name, timeout, require_job=require_job) as connection:
+        with job.connect(name) as connection:
             imported = connection.channel().import_definitions(wanted.part)
         print(f"vhost {name!r}: {imported.objects} objects imported")
         for problem in wanted.examine().loaded.skipped:
@@ -90,6 +83,7 @@ def import_(
 
 
 @app.command()
+@job_options_without_vhost
 def plan(
     file: File,
     other: Annotated[
@@ -105,10 +99,7 @@ def plan(
     *,
     vhost: options.VhostFilter = None,
     as_json: AsJson = False,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Show what `import` would do to each object of a file, without changing anything.
 
@@ -129,9 +120,7 @@ def plan(
             if vhost is None or problem.vhost in {None, vhost}:
                 _print_skipped(file, problem.vhost or next(iter(wanted)), problem, as_json=as_json)
         return status
-    job = options.find_config(config)
-    live = _asking(job, user, timeout, require_job=require_job)
-    return _plan(_wanted(file, vhost, job), live, as_json=as_json)
+    return _plan(_wanted(file, vhost, job.file), _asking(job), as_json=as_json)
 
 
 def _plan(
@@ -181,21 +170,17 @@ def _print_change(vhost: str, change: "Change", *, as_json: bool) -> None:
     print(f"{_MARKS[change.effect]} {vhost} {change.kind} {quoted}{detail}")
 
 
-def _live(
-    config: Path, user: str, vhost: str, timeout_s: float, *, require_job: bool
-) -> dict[str, Any]:
-    with options.connect(config, user, vhost, timeout_s, require_job=require_job) as connection:
+def _live(job: JobOptions, vhost: str) -> dict[str, Any]:
+    with job.connect(vhost) as connection:
         return connection.channel().export_definitions()
 
 
-def _asking(
-    config: Path, user: str, timeout_s: float, *, require_job: bool
-) -> Callable[[str], Definitions]:
+def _asking(job: JobOptions) -> Callable[[str], Definitions]:
     """Return a function that asks the job what is declared in a vhost."""
     from topology.definitions.load import load_definitions
 
     def live_in(vhost: str) -> Definitions:
-        document = _live(config, user, vhost, timeout_s, require_job=require_job)
+        document = _live(job, vhost)
         return load_definitions(document, default_vhost=vhost).vhosts[vhost]
 
     return live_in

@@ -19,7 +19,7 @@ from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile
+from streaming.cli.options import JobOptions, job_options
 from streaming.cli.output import preview, printable
 from streaming.protocol.defaults import PREFETCH
 from topology.errors import DlxError
@@ -64,6 +64,7 @@ def _message_id(value: str | None) -> str | None:
 
 
 @listing
+@job_options
 def get(
     queue: QueueName,
     *,
@@ -82,20 +83,16 @@ def get(
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
     view: View,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Get messages from the head of a queue.
 
-    Settle them with `dlx ack` or `dlx reject`.
+    Settle them with `dlx ack` or `dlx reject`. A vhost with several lanes refuses to deliver.
 
     Exit status: 1 if the queue is empty.
     """
     DELIVERIES.check(view)
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         _check_queue(connection, queue)
         with options.shared_channel(connection, channel, lease) as opened:
             deliveries = opened.get_many(queue, count, auto_ack=auto_ack, message=message)
@@ -123,29 +120,26 @@ def _check_queue(connection: "Connection", queue: str) -> None:
     connection.send({"op": "close_channel"}, channel)
 
 
+@job_options
 def ack(
     deliveries: DeliveryIds,
     *,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Acknowledge messages that `dlx get` returned.
 
     Exit status: 1 if one is no longer unacked on the channel.
     """
     _check_ids(deliveries)
-    file = options.find_config(config)
     command = {"op": "ack", "refs": deliveries, "multiple": multiple}
-    with options.connect(file, user, vhost, timeout, require_job=require_job) as connection:
-        _check_channel(connection, channel, file)
+    with job.connect() as connection:
+        _check_channel(connection, channel, job.file)
         return _report(deliveries, channel, connection.request(command, channel))
 
 
+@job_options
 def reject(
     deliveries: DeliveryIds,
     *,
@@ -154,21 +148,16 @@ def reject(
     ] = False,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Dead-letter or requeue messages that `dlx get` returned.
 
     Exit status: 1 if one is no longer unacked on the channel.
     """
     _check_ids(deliveries)
-    file = options.find_config(config)
     command = {"op": "nack", "refs": deliveries, "requeue": requeue, "multiple": multiple}
-    with options.connect(file, user, vhost, timeout, require_job=require_job) as connection:
-        _check_channel(connection, channel, file)
+    with job.connect() as connection:
+        _check_channel(connection, channel, job.file)
         return _report(deliveries, channel, connection.request(command, channel))
 
 
@@ -214,6 +203,7 @@ def _report(deliveries: list[str], channel: str, answer: dict[str, Any]) -> int:
     return EXIT_FINDINGS if missing else EXIT_OK
 
 
+@job_options
 def consume(
     queue: QueueName,
     command: Annotated[
@@ -243,11 +233,7 @@ def consume(
             help=f"The most unacked messages. Default: {PREFETCH}; no limit if nothing is settled.",
         ),
     ] = None,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Pipe the messages of a queue to a command, or print them, until Ctrl-C.
 
@@ -256,7 +242,7 @@ def consume(
     (JSON, unless longer than 100 kB). SIGTERM works like Ctrl-C: unsettled messages are requeued.
 
     Without a command, messages are printed and return to the queue at the end, as redelivered;
-    --ack removes them instead.
+    --ack removes them instead. A vhost with several lanes refuses to deliver.
 
     Exit status: 1 if a message was rejected.
     """
@@ -270,7 +256,7 @@ def consume(
         limit = min(limit or count, count)
     done = {"acked": 0, "rejected": 0, "printed": 0}
     with (
-        options.connect(config, user, vhost, timeout, require_job=require_job) as connection,
+        job.connect() as connection,
         connection.channel() as channel,
     ):
         consumer = channel.consume(queue, prefetch=limit, timeout_s=idle)

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.options import ConfigFile, find_config
-from streaming.cli.refusals import live_definitions
+from streaming.cli.options import JobOptions, job_options
+from streaming.cli.refusals import refuse_missing
 from topology.errors import DlxError
 from topology.suggestions import did_you_mean_or_known
 
@@ -26,48 +25,36 @@ _PATTERN = "A regular expression for names; '^$' permits nothing."
 
 
 @app.command("set")
+@job_options
 def set_(
     who: UserName,
     configure: Annotated[str, typer.Argument(metavar="CONFIGURE", help=_PATTERN)],
     write: Annotated[str, typer.Argument(metavar="WRITE")],
     read: Annotated[str, typer.Argument(metavar="READ")],
     *,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Set what a user may configure, write to and read from in a vhost."""
-    file = find_config(config)
-    _check_user(file, who)
-    with options.connect(file, user, vhost, timeout, require_job=require_job) as connection:
+    _check_user(job.file, who)
+    with job.connect() as connection:
         connection.channel().set_permissions(who, configure=configure, write=write, read=read)
-    print(f"permissions of user {who!r} are set in vhost {vhost!r}")
+    print(f"permissions of user {who!r} are set in vhost {job.vhost!r}")
     return EXIT_OK
 
 
 @app.command()
+@job_options
 def clear(
     who: UserName,
     *,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Remove all permissions of a user in a vhost."""
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
-        document = live_definitions(connection)
-        users = [each["user"] for each in document.get("permissions", ())]
-        if document and who not in users:
-            raise DlxError(
-                f"404 NOT_FOUND - user {who!r} has no permissions in vhost {vhost!r}"
-                f"{did_you_mean_or_known(who, users)}"
-            )
+    with job.connect() as connection:
+        what = f"user {who!r} has no permissions in vhost {job.vhost!r}"
+        refuse_missing(connection, "permissions", "user", who, what)
         connection.channel().clear_permissions(who)
-    print(f"permissions of user {who!r} are removed from vhost {vhost!r}")
+    print(f"permissions of user {who!r} are removed from vhost {job.vhost!r}")
     return EXIT_OK
 
 

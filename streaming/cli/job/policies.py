@@ -6,12 +6,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.options import ConfigFile
-from streaming.cli.refusals import live_definitions
-from topology.errors import DlxError
-from topology.suggestions import did_you_mean, did_you_mean_or_known
+from streaming.cli.options import JobOptions, job_options
+from streaming.cli.refusals import refuse_missing
+from topology.suggestions import did_you_mean
 
 app = typer.Typer(
     name="policies",
@@ -39,6 +37,7 @@ Operator = Annotated[bool, typer.Option("--operator", help="An operator policy."
 
 
 @app.command("set")
+@job_options
 def set_(
     name: Name,
     pattern: Annotated[
@@ -54,15 +53,11 @@ def set_(
         typer.Option("--apply-to", help="Default: all; queues for operator policies."),
     ] = None,
     operator: Operator = False,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Create or replace a policy; it takes effect at once."""
     keys = _definition(definition, operator=operator)
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
+    with job.connect() as connection:
         connection.channel().set_policy(
             name,
             pattern,
@@ -71,35 +66,26 @@ def set_(
             apply_to=(apply_to or (ApplyTo.QUEUES if operator else ApplyTo.ALL)).value,
             operator=operator,
         )
-    print(f"policy {name!r} is set in vhost {vhost!r}")
+    print(f"policy {name!r} is set in vhost {job.vhost!r}")
     return EXIT_OK
 
 
 @app.command()
+@job_options
 def clear(
     name: Name,
     *,
     operator: Operator = False,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Remove a policy; its settings stop applying at once."""
     kind = "operator policy" if operator else "policy"
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
-        document = live_definitions(connection)
-        names = [
-            each["name"] for each in document.get("parameters" if operator else "policies", ())
-        ]
-        if document and name not in names:
-            raise DlxError(
-                f"404 NOT_FOUND - no {kind} {name!r} in vhost {vhost!r}"
-                f"{did_you_mean_or_known(name, names)}"
-            )
+    with job.connect() as connection:
+        section = "parameters" if operator else "policies"
+        what = f"no {kind} {name!r} in vhost {job.vhost!r}"
+        refuse_missing(connection, section, "name", name, what)
         connection.channel().clear_policy(name, operator=operator)
-    print(f"{kind} {name!r} is removed from vhost {vhost!r}")
+    print(f"{kind} {name!r} is removed from vhost {job.vhost!r}")
     return EXIT_OK
 
 

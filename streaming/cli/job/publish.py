@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from streaming.cli import options
-from streaming.cli.options import ConfigFile
+from streaming.cli.options import JobOptions, job_options
 from streaming.cli.output import printable
 from streaming.cli.refusals import live_names, missing_name
 from streaming.cli.topology.commands import parse_headers
@@ -19,6 +18,7 @@ MAX_DIGITS = 19
 """Python refuses to read thousands of digits."""
 
 
+@job_options
 def publish(
     body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Default: stdin.")] = None,
     *,
@@ -45,11 +45,7 @@ def publish(
     lines: Annotated[
         bool, typer.Option("--lines", help="Publish one message per line of stdin.")
     ] = False,
-    config: ConfigFile = None,
-    user: options.User = options.DEFAULT_USER,
-    vhost: options.Vhost = options.DEFAULT_VHOST,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
-    require_job: options.RequireJob = False,
+    job: JobOptions,
 ) -> int:
     """Publish a message and wait for the broker's confirm.
 
@@ -69,8 +65,8 @@ def publish(
     if not exchange and not routing_key and not (headers or {}).keys() & {"CC", "BCC"}:
         what = "the default exchange needs the name of a queue; or choose another with --exchange"
         raise typer.BadParameter(what, param_hint="--routing-key")
-    with options.connect(config, user, vhost, timeout, require_job=require_job) as connection:
-        publisher = connection.publisher(blocked_timeout_s=timeout)
+    with job.connect() as connection:
+        publisher = connection.publisher(blocked_timeout_s=job.timeout_s)
         outcome = PublishOutcome(mandatory=mandatory)
         confirms = []
         try:

@@ -1,11 +1,10 @@
 """The options that every listing has: -o, --json, --columns, --sort and --wide."""
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import typer
+
+from streaming.cli.option_groups import Command, Option, with_options
 
 Output = Literal["table", "json", "csv"]
 
@@ -25,74 +24,57 @@ class View(NamedTuple):
     wide: bool = False
 
 
-_OUTPUT: Final = Annotated[
-    Output | None,
-    typer.Option(
-        "-o", "--output", help="table for people, json (one value per line), or csv for programs."
-    ),
-]
-_JSON: Final = Annotated[bool, typer.Option("--json", help="Short for -o json.")]
-_COLUMNS: Final = Annotated[
-    str | None, typer.Option("--columns", metavar="A,B", help="Show these columns, in this order.")
-]
-_SORT: Final = Annotated[
-    str | None,
-    typer.Option("--sort", metavar="COLUMN[:desc]", help="Sort by a column; :desc reverses."),
-]
-_WIDE: Final = Annotated[
-    bool, typer.Option("--wide", help="Show every column, whatever the width of the terminal.")
-]
-_OPTIONS: Final = {"output": _OUTPUT, "as_json": _JSON, "columns": _COLUMNS}
-_MORE: Final = {"sort": _SORT, "wide": _WIDE}
-_EVERY: Final = {**_OPTIONS, **_MORE}
-_DEFAULTS: Final = {"as_json": False, "wide": False}
+_OUTPUT: Final = Option(
+    Annotated[
+        Output | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="table for people, json (one value per line), or csv for programs.",
+        ),
+    ]
+)
+_JSON: Final = Option(Annotated[bool, typer.Option("--json", help="Short for -o json.")], False)
+_COLUMNS: Final = Option(
+    Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B", help="Show these columns, in this order."),
+    ]
+)
+_SORT: Final = Option(
+    Annotated[
+        str | None,
+        typer.Option("--sort", metavar="COLUMN[:desc]", help="Sort by a column; :desc reverses."),
+    ]
+)
+_WIDE: Final = Option(
+    Annotated[
+        bool, typer.Option("--wide", help="Show every column, whatever the width of the terminal.")
+    ],
+    False,
+)
+_FORMAT: Final = {"output": _OUTPUT, "as_json": _JSON}
+_RECORD: Final = {**_FORMAT, "columns": _COLUMNS}
 
 
-def listing(command: Callable[..., int]) -> Callable[..., int]:
+def listing(command: Command) -> Command:
     """Give a command the options of a listing; it receives them as its parameter `view`."""
-    return _with_options(command, _EVERY)
+    return with_options(command, "view", {**_RECORD, "sort": _SORT, "wide": _WIDE}, _view)
 
 
-def record(command: Callable[..., int]) -> Callable[..., int]:
+def record(command: Command) -> Command:
     """Give a command that shows one thing `-o`, `--json` and `--columns`, as `view`."""
-    return _with_options(command, _OPTIONS)
+    return with_options(command, "view", _RECORD, _view)
 
 
-def printed(command: Callable[..., int]) -> Callable[..., int]:
+def printed(command: Command) -> Command:
     """Give a command whose columns are not known before `-o`, `--json` and `--wide`, as `view`."""
-    return _with_options(command, {name: _EVERY[name] for name in ("output", "as_json", "wide")})
+    return with_options(command, "view", {**_FORMAT, "wide": _WIDE}, _view)
 
 
-def output(command: Callable[..., int]) -> Callable[..., int]:
+def output(command: Command) -> Command:
     """Give a command that tells a story `-o` and `--json`, as `view`."""
-    return _with_options(command, {name: _EVERY[name] for name in ("output", "as_json")})
-
-
-def _with_options(command: Callable[..., int], options: dict[str, Any]) -> Callable[..., int]:
-    signature = inspect.signature(command)
-    parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name != "view":
-            parameters.append(parameter)
-            continue
-        parameters.extend(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_DEFAULTS.get(name),
-                annotation=annotation,
-            )
-            for name, annotation in options.items()
-        )
-
-    @functools.wraps(command)
-    def run(**given: Any) -> int:
-        chosen = {name: given.pop(name) for name in options}
-        return command(**given, view=_view(**chosen))
-
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": int}
-    return run
+    return with_options(command, "view", _FORMAT, _view)
 
 
 def _view(

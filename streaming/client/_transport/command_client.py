@@ -198,11 +198,8 @@ class CommandClient:
             )
             later = "It may still take effect."
         if not takes_effect:
-            later = (
-                "Nothing was changed; start the job with `dlx run`."
-                if absence
-                else ("Nothing was changed.")
-            )
+            remedy = "; start the job with `dlx run`" if absence else ""
+            later = f"Nothing was changed{remedy}."
         return NoAnswerError(f"{text} {consequence or later}", takes_effect=takes_effect)
 
     def _send(
