@@ -62,7 +62,9 @@ def test_the_command_line_has_the_defaults_of_the_table():
     from streaming.cli import options
     from streaming.cli.job import deliveries
 
-    assert default_of(deliveries.get, "timeout_s") == options.DEFAULT_TIMEOUT_S == defaults.TIMEOUT_S
+    assert (
+        default_of(deliveries.get, "timeout_s") == options.DEFAULT_TIMEOUT_S == defaults.TIMEOUT_S
+    )
     assert default_of(deliveries.get, "lease") == defaults.DETACHED_LEASE_S
     prefetch = inspect.signature(deliveries.consume).parameters["prefetch"].annotation
     assert f"Default: {defaults.PREFETCH};" in prefetch.__metadata__[0].help
