@@ -1,10 +1,10 @@
-"""What is in the queues now: the rows of `queue_contents`, updated by later events.
+"""What is in the queues, now or at a cut: stored rows, updated by later events.
 
-    stored rows (as of batch n)  +  events of the batches after n  -->  the queues now
+    queue_contents or a closing (as of batch n)  +  events of the batches after n  -->  the queues
 
 A copy enters with its `enqueued` event and leaves with its first ending. In between, `delivered`
 and `requeued` move it from ready to unacked and back. Copies held by at-least-once dead-lettering
-are in no queue, so `held` counts as an ending.
+are in no queue, so `held` counts as an ending, unless they are asked for too.
 
 | temporary table | a row is |
 |---|---|
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from streaming.broker.events import ENDINGS, Kind
+from streaming.queries.closings import closed_contents, closing_before
 from streaming.queries.duckdb_tables import Tables, text
 
 CONTENTS: Final = "queue_contents"
@@ -40,6 +41,7 @@ _COLUMNS: Final = (
     "parent_copy_id",
     "queue",
     "position",
+    "reason",
     "expires_at",
     "body_bytes",
     "exchange",
@@ -48,7 +50,9 @@ _COLUMNS: Final = (
     "channel",
 )
 _KEY: Final = "vhost, lane, copy_id"
-_LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
+_HELD: Final = Kind.HELD.name.lower()
+_ENDINGS: Final = sorted(kind.name.lower() for kind in ENDINGS)
+_LEAVING: Final = sorted([*_ENDINGS, _HELD])
 _MOVES: Final = sorted({*_LEAVING, "enqueued", "delivered", "requeued"})
 
 
@@ -107,14 +111,19 @@ def _last_batch(tables: Tables, query_id: str) -> int:
     return NEVER_APPLIED if last is None else int(last)
 
 
-def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
-    """Create the temporary tables of the events that are not applied yet."""
+def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = False) -> None:
+    """Create the temporary tables of the events that are not applied yet.
+
+    Args:
+        held: whether a held copy is still there.
+    """
     least = min((one.as_of for one in behind), default=NEVER_APPLIED)
     files = tables.files(EVENTS, {"batch_id": least})
     tables.view(EVENTS, files=files, columns=_COLUMNS)
     since = _since(behind)
     moves = ", ".join(text(kind) for kind in _MOVES)
-    leaving = ", ".join(text(kind) for kind in _LEAVING)
+    leaving = ", ".join(text(kind) for kind in (_ENDINGS if held else _LEAVING))
+    moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if held else ()))))
     run = tables.connection.execute
     run(f"CREATE OR REPLACE TEMP VIEW moves AS FROM events WHERE {since} AND kind IN ({moves})")
     run(
@@ -140,9 +149,9 @@ def collect_moves(tables: Tables, behind: Sequence[Progress]) -> None:
                count(*) FILTER (WHERE kind = 'requeued') AS returns,
                arg_max("position", seq) FILTER (WHERE kind = 'requeued') AS "position",
                arg_max({{'kind': kind, 'batch_id': batch_id, 'user': "user",
-                         'channel': channel}}, seq) AS latest
+                         'channel': channel, 'reason': reason, 'at': "at"}}, seq) AS latest
         FROM moves ANTI JOIN gone USING ({_KEY})
-        WHERE kind IN ('delivered', 'requeued')
+        WHERE kind IN ({moving})
         GROUP BY {_KEY}
         """
     )
@@ -162,17 +171,27 @@ def _since(behind: Sequence[Progress]) -> str:
             return f"({' OR '.join(parts) or 'false'})"
 
 
-def current_contents(stored: str | None) -> str:
+def current_contents(stored: str | None, *, held: bool = False) -> str:
     """A query for the current rows of `queue_contents`, after `collect_moves`.
 
     Args:
         stored: a view of all or some rows as of batch n; None: there are none.
+        held: whether the rows of held copies are wanted too; they have two more columns.
     """
-    born = """
+    more = (
+        """, CASE latest.kind WHEN 'held' THEN latest.reason ELSE known.reason END AS reason,
+            CASE latest.kind WHEN 'held' THEN latest."at" ELSE known.held_at END AS held_at"""
+        if held
+        else ""
+    )
+    nothing = (
+        ", CAST(NULL AS VARCHAR) AS reason, CAST(NULL AS TIMESTAMPTZ) AS held_at" if held else ""
+    )
+    born = f"""
         SELECT query_id, batch_id, vhost, lane, copy_id, parent_copy_id, message_id, queue,
                'ready' AS state, "position", "at" AS enqueued_at, expires_at, exchange, routing_key,
                CAST(0 AS BIGINT) AS returns, body_bytes,
-               CAST(NULL AS VARCHAR) AS "user", CAST(NULL AS VARCHAR) AS channel
+               CAST(NULL AS VARCHAR) AS "user", CAST(NULL AS VARCHAR) AS channel{nothing}
         FROM born
     """
     known = f"FROM {stored} ANTI JOIN gone USING ({_KEY}) UNION ALL BY NAME" if stored else ""
@@ -180,28 +199,38 @@ def current_contents(stored: str | None) -> str:
         SELECT known.* REPLACE (
             coalesce(latest.batch_id, known.batch_id) AS batch_id,
             CASE latest.kind WHEN 'delivered' THEN 'unacked' WHEN 'requeued' THEN 'ready'
-                ELSE known.state END AS state,
+                WHEN 'held' THEN 'held' ELSE known.state END AS state,
             coalesce(changed."position", known."position") AS "position",
             known.returns + coalesce(changed.returns, 0) AS returns,
-            CASE latest.kind WHEN 'delivered' THEN latest."user" WHEN 'requeued' THEN NULL
-                ELSE known."user" END AS "user",
-            CASE latest.kind WHEN 'delivered' THEN latest.channel WHEN 'requeued' THEN NULL
-                ELSE known.channel END AS channel)
+            CASE WHEN latest.kind = 'delivered' THEN latest."user"
+                WHEN latest.kind IN ('requeued', 'held') THEN NULL ELSE known."user" END AS "user",
+            CASE WHEN latest.kind = 'delivered' THEN latest.channel
+                WHEN latest.kind IN ('requeued', 'held') THEN NULL
+                ELSE known.channel END AS channel{more})
         FROM ({known} {born}) AS known LEFT JOIN changed USING ({_KEY})
     """
 
 
-def prepare_contents(tables: Tables) -> str:
-    """Prepare a query of what is in the queues at the last batch.
+def prepare_contents(tables: Tables, *, held: bool = False) -> str:
+    """Prepare a query of what is in the queues at the last batch, or at the cut.
+
+    Args:
+        held: whether copies held by at-least-once dead-lettering are wanted too; such rows have
+            the columns of `closed_contents`.
 
     Returns:
         The query: rows as in `queue_contents`, even if that table is behind or missing.
+
+    Raises:
+        QueryError: the cut lies before everything that the tables still know.
     """
     behind = progress(tables)
-    stored = None
-    if behind and all(one.as_of != NEVER_APPLIED for one in behind):
-        stored = tables.view(CONTENTS)
-    else:
-        behind = [one._replace(as_of=NEVER_APPLIED) for one in behind]
-    collect_moves(tables, behind)
-    return current_contents(stored)
+    is_current = bool(behind) and all(one.as_of != NEVER_APPLIED for one in behind)
+    if tables.cut is None and not held and is_current:
+        collect_moves(tables, behind)
+        return current_contents(tables.view(CONTENTS))
+    closing = closing_before(tables)
+    as_of = NEVER_APPLIED if closing is None else closing.batch_id
+    collect_moves(tables, [one._replace(as_of=as_of) for one in behind], held=held)
+    stored = None if closing is None else closed_contents(tables, closing, held=held)
+    return current_contents(stored, held=held)

@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.ledger.location import local_path
+from streaming.queries.cut import Cut
 from topology.errors import DlxError
 
 Row = dict[str, Any]
@@ -66,6 +67,7 @@ class Tables:
 
     Attributes:
         connection: queries the views; instants are UTC.
+        cut: where the history ends that the views show; None: at the last batch.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Tables:
         self.root = root
         self._options = dict(options or {})
         self._loaded: dict[str, DeltaTable] = {}
+        self.cut: Cut | None = None
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET preserve_insertion_order = false")
@@ -127,7 +130,7 @@ class Tables:
         *,
         inclusive: bool = False,
     ) -> list[str]:
-        """The data files of a table, relative to its folder.
+        """The data files of a table, relative to its folder, without those beyond the cut.
 
         Args:
             above: skip files whose largest value of a column is known not to be above this.
@@ -140,6 +143,13 @@ class Tables:
             if f"max.{column}" in actions.column_names:
                 for index, most in enumerate(_column(actions, f"max.{column}")):
                     keep[index] &= most is None or most > bound or (inclusive and most == bound)
+        if self.cut is not None:
+            names = set(actions.column_names)
+            nothing = [None] * len(files)
+            first = _column(actions, "min.batch_id") if "min.batch_id" in names else nothing
+            since = _column(actions, "min.at") if "min.at" in names else nothing
+            for index, least in enumerate(zip(first, since, strict=True)):
+                keep[index] &= self.cut.may_see(name, *least)
         return [file for file, kept in zip(files, keep, strict=True) if kept]
 
     def view(
@@ -150,7 +160,7 @@ class Tables:
         columns: Sequence[str] | None = None,
         view: str | None = None,
     ) -> str:
-        """Create or replace a view of a table.
+        """Create or replace a view of a table, without what lies beyond the cut.
 
         Args:
             files: read only these files, if DuckDB reads the table directly; None: all.
@@ -162,17 +172,22 @@ class Tables:
         view = view or name
         document = msgspec.json.decode(table.schema().to_json())
         kinds = {field["name"]: _duckdb_type(field["type"]) for field in document["fields"]}
-        if columns is not None:
-            kinds = {column: kinds[column] for column in columns}
+        chosen = list(kinds if columns is None else columns)
+        condition = None if self.cut is None else self.cut.condition(name)
+        read = {*chosen, *(self.cut.columns(name) if self.cut is not None else ())}
+        kinds = {column: kind for column, kind in kinds.items() if column in read}
+        select = f"SELECT {', '.join(map(quoted, chosen))} FROM "
+        where = "" if condition is None else f" WHERE {condition}"
         self.drop(view)
         folder = self.folder(name)
         if folder is None:
             self.connection.register("dlx_scan", table.scan(columns=list(kinds)))
-            self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS FROM dlx_scan")
+            self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS {select} dlx_scan{where}")
             self.connection.unregister("dlx_scan")
         else:
             paths = [str(folder / file) for file in (self.files(name) if files is None else files)]
-            self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {_source(kinds, paths)}")
+            source = f"{select} ({_source(kinds, paths)}){where}"
+            self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {source}")
         return view
 
     def folder(self, name: str) -> Path | None:

@@ -8,7 +8,10 @@ import msgspec
 from streaming.queries.current_contents import CONTENTS, query_ids
 from streaming.queries.duckdb_tables import Tables
 
-NAMES: Final = ("messages", "events", "dead_letters", "queue_contents", "quarantine")
+NAMES: Final = (
+    *("messages", "events", "dead_letters", "queue_contents", "quarantine"),
+    *("closings", "closed_contents"),
+)
 
 
 class TableInfo(msgspec.Struct, frozen=True):

@@ -7,7 +7,10 @@ import pyarrow as pa
 
 from streaming.ledger.schema.schemas import COMMENT, TABLES
 
-_ORDER: Final = ("messages", "events", "dead_letters", "queue_contents", "quarantine")
+_ORDER: Final = (
+    *("messages", "events", "dead_letters", "queue_contents", "quarantine"),
+    *("closings", "closed_contents"),
+)
 _SPARK_NAMES: Final = {"int32": "int", "int64": "bigint", "bool": "boolean"}
 
 

@@ -7,8 +7,9 @@ import msgspec
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, Row, print_listing
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_json
+from streaming.cli.tables.history import AsOf, open_as_of
 
 if TYPE_CHECKING:
     from streaming.queries.audit.balance import Balance, QueueBalance
@@ -37,6 +38,7 @@ def _listing(endings: tuple[str, ...]) -> Listing:
 def balance(
     *,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -55,7 +57,7 @@ def balance(
 
     columns = _listing(ENDINGS)
     columns.check(view)
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         if vhost is not None:
             require_known(opened, "vhost", vhost)
         result = compute(opened)

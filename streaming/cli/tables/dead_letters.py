@@ -12,6 +12,7 @@ from streaming.cli.listing.times import Since, Until, range_said, time_range
 from streaming.cli.listing.view import View, listing, output
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
 from streaming.cli.output import compact, preview, print_in_colour, print_json, readable
+from streaming.cli.tables.history import AsOf, open_as_of
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="List only this many, the latest; 0: all.")
     ] = 50,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -152,7 +154,7 @@ def list_(
         order = (column, view.sort[1]) if column in _STORED else None
         count = None if order is None else count
     wanted = DeadLetterFilter(vhost, queue, reason, begin, end, where, count, order)
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         rows = list_dead_letters(opened, wanted)
         total = count_dead_letters(opened, wanted) if len(rows) == limit else len(rows)
         if not rows and vhost is not None:

@@ -23,7 +23,8 @@ from streaming.cli.listing.table import (
     print_record,
 )
 from streaming.cli.listing.view import View, listing, record
-from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
+from streaming.cli.tables.history import AsOf, open_as_of
 
 if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
@@ -82,12 +83,13 @@ def add_list_and_show(
     def list_(
         *,
         vhost: VhostFilter = None,
+        as_of: AsOf = None,
         view: View,
         tables: TablesLocation = None,
         config: ConfigFile = None,
     ) -> int:
         columns.check(view)
-        with open_tables(tables, config) as opened:
+        with open_as_of(tables, config, as_of) as opened:
             found = in_vhost(opened, rows(opened), vhost)
         place = "" if vhost is None else f" in vhost {vhost!r}"
         print_listing(columns, found, view, nothing=f"no {plural}{place}")
@@ -97,12 +99,13 @@ def add_list_and_show(
         name: Name,
         *,
         vhost: VhostFilter = None,
+        as_of: AsOf = None,
         view: View,
         tables: TablesLocation = None,
         config: ConfigFile = None,
     ) -> int:
         columns.check(view)
-        with open_tables(tables, config) as opened:
+        with open_as_of(tables, config, as_of) as opened:
             found = named(opened, rows(opened), noun, name, vhost, keys)
         if len(keys) > 1 or not found:
             print_listing(columns, found, view, nothing=f"{name!r} has no {plural}")

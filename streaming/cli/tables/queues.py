@@ -12,9 +12,9 @@ from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
     VhostFilter,
-    open_tables,
 )
 from streaming.cli.output import preview
+from streaming.cli.tables.history import AsOf, diff, open_as_of
 from streaming.cli.tables.nouns import ARGUMENTS, VHOST, in_vhost, named, print_records
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def _rows(tables: "Tables") -> list[Row]:
 def list_(
     *,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -94,7 +95,7 @@ def list_(
     It reads the tables, so it also answers while no job runs.
     """
     QUEUES.check(view)
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         found = in_vhost(opened, _rows(opened), vhost)
     place = "" if vhost is None else f" in vhost {vhost!r}"
     print_listing(QUEUES, found, view, nothing=f"no queues{place}")
@@ -107,13 +108,14 @@ def show(
     queue: QueueName,
     *,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
     """Show one queue: contents, policies, and the settings that result."""
     QUEUES.check(view)
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         found = named(opened, _rows(opened), "queue", queue, vhost)
     print_records(QUEUES, found, view)
     return EXIT_OK
@@ -131,6 +133,7 @@ def peek(
         bool, typer.Option("--unacked", help="Show unacked messages instead of ready ones.")
     ] = False,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -144,7 +147,7 @@ def peek(
     from streaming.queries.vhosts.known_names import require_known
 
     _CONTENTS.check(view)
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         if vhost is not None:
             require_known(opened, "vhost", vhost)
         rows = peek_at(opened, queue, vhost=vhost, limit=count, unacked=unacked)
@@ -163,6 +166,7 @@ def peek(
     return EXIT_OK
 
 
+app.command("diff")(diff)
 app.command("declare")(declare.declare_queue)
 app.command("delete")(declare.delete_queue)
 app.command("purge")(declare.purge_queue)

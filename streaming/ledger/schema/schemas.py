@@ -222,6 +222,29 @@ QUEUE_CONTENTS: Final = pa.schema(
     ]
 )
 
+CLOSINGS: Final = pa.schema(
+    [
+        *_BATCH,
+        _column("kind", TEXT, "closing, total, topology, retention or erasure", required=True),
+        _column("at", INSTANT, "the latest event in it; of a retention or erasure, when it ran"),
+        _column("vhost", TEXT, "virtual host"),
+        _column("lane", INT, "lane of the virtual host"),
+        _column("queue", TEXT, "the queue of a total"),
+        _column("fate", TEXT, "what a total counts, as `dlx balance` names it"),
+        _column("number", LONG, "the total so far"),
+        _column("detail", TEXT, "the rest, as JSON"),
+    ]
+)
+
+CLOSED_CONTENTS: Final = pa.schema(
+    [
+        *QUEUE_CONTENTS,
+        _column("closing", LONG, "the last batch of the closing", required=True),
+        _column("reason", TEXT, "why a held copy died"),
+        _column("held_at", INSTANT, "when a held copy died"),
+    ]
+)
+
 QUARANTINE: Final = pa.schema(
     [
         *_BATCH,
@@ -308,6 +331,25 @@ TABLES: Final = {
             QUEUE_CONTENTS,
             ("vhost", "lane", "copy_id", "queue"),
             ("lane", "copy_id"),
+            append_only=False,
+        ),
+        TableSpec(
+            "closings",
+            "a closing of the books: totals of every fate by vhost, lane and queue, and the "
+            "topology; or a retention run or erasure",
+            ("query_id", "batch_id"),
+            CLOSINGS,
+            ("batch_id", "kind"),
+            ("batch_id",),
+            append_only=False,
+        ),
+        TableSpec(
+            "closed_contents",
+            "a copy that was in a queue, or held, at a closing",
+            ("closing", "vhost", "lane", "copy_id"),
+            CLOSED_CONTENTS,
+            ("closing", "lane", "copy_id"),
+            ("closing", "lane", "copy_id"),
             append_only=False,
         ),
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.queries.closings import closing_before, topology_of
 from streaming.queries.duckdb_tables import Tables
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
@@ -25,7 +26,8 @@ from topology.definitions.objects import (
 from topology.vhost import Vhost
 
 _EVENTS: Final = """
-    SELECT vhost, detail FROM events WHERE kind = 'topology' AND lane = 0 ORDER BY "at", seq
+    SELECT vhost, detail FROM events WHERE kind = 'topology' AND lane = 0 AND batch_id > ?
+    ORDER BY "at", seq
 """
 """Declarations are sent to every lane of a vhost, so one lane tells them all."""
 
@@ -45,6 +47,7 @@ class Declared:
         queues, exchanges, policies, operator_policies, permissions: what is declared now, by name,
             or by user.
         deleted_queues: the names of queues that were deleted and not declared again.
+        details: the details that lead to this, without those that later ones made irrelevant.
     """
 
     def __init__(self) -> None:
@@ -55,6 +58,7 @@ class Declared:
         self.operator_policies: dict[str, Any] = {}
         self.permissions: dict[str, Any] = {}
         self.deleted_queues: dict[str, None] = {}
+        self.details: dict[object, dict[str, Any]] = {}
         self._objects: dict[str, dict[str, Any]] = {
             "exchange": self.exchanges,
             "queue": self.queues,
@@ -69,8 +73,10 @@ class Declared:
         if what in {"bound", "unbound"}:
             document = {**detail, "destination": detail["name"]}
             binding = read_binding(_fields(document))
+            self.details.pop(binding.key, None)
             if what == "bound":
                 self.bindings[binding.key] = binding
+                self.details[binding.key] = detail
             else:
                 self.bindings.pop(binding.key, None)
             return
@@ -79,6 +85,9 @@ class Declared:
         if objects is None:
             return
         name = detail["name"] or detail.get("policy") or detail.get("user", "")
+        self.details.pop((kind, name), None)
+        if change in {"declared", "set"} or kind == "queue":
+            self.details[kind, name] = detail
         if change in {"declared", "set"}:
             if kind == "queue":
                 self.deleted_queues.pop(name, None)
@@ -101,6 +110,7 @@ class Declared:
             is_end = (one.destination_type, one.destination) == (kind, name)
             if is_end or (kind == "exchange" and one.source == name):
                 del self.bindings[key]
+                self.details.pop(key, None)
 
     def definitions(self) -> Definitions:
         """What is declared now."""
@@ -128,10 +138,19 @@ def declared(tables: Tables) -> dict[str, Declared]:
     Raises:
         QueryError: there is no table `events`.
     """
-    tables.view("events", columns=["vhost", "lane", "seq", "at", "kind", "detail"])
+    closing = closing_before(tables)
+    since = -1 if closing is None else closing.batch_id
+    columns = ["vhost", "lane", "seq", "at", "kind", "detail", "batch_id"]
+    tables.view("events", files=tables.files("events", {"batch_id": since}), columns=columns)
     found: dict[str, Declared] = {}
     for (vhost,) in tables.values("SELECT DISTINCT vhost FROM events WHERE vhost IS NOT NULL"):
         found[vhost] = Declared()
-    for vhost, detail in tables.values(_EVENTS):
+    if closing is not None:
+        found.update((vhost, Declared()) for vhost, *_ in closing.last_seq)
+        for vhost, details in topology_of(tables, closing).items():
+            found[vhost] = Declared()
+            for detail in details:
+                found[vhost].apply(detail)
+    for vhost, detail in tables.values(_EVENTS, [since]):
         found[vhost].apply(msgspec.json.decode(detail))
     return dict(sorted(found.items()))

@@ -58,13 +58,16 @@ def test_the_properties_are_those_of_a_ledger(tmp_path):
     }
 
 
-def test_only_queue_contents_may_be_changed(tmp_path):
+def test_only_derived_tables_may_be_changed(tmp_path):
     append_only = {
         name: open_table(a_place(tmp_path), name).metadata().configuration["delta.appendOnly"]
         for name in NAMES
     }
 
-    assert append_only == {**dict.fromkeys(LEDGER, "true"), "queue_contents": "false"}
+    assert append_only == {
+        **dict.fromkeys(LEDGER, "true"),
+        **dict.fromkeys(("queue_contents", "closings", "closed_contents"), "false"),
+    }
 
 
 def test_opening_again_changes_nothing(tmp_path):

@@ -1,0 +1,169 @@
+"""The closings of the books: where a query of the ledger can start instead of at its beginning.
+
+    closing (totals, copies, topology after batch n)  +  events after n  -->  any later instant
+
+A closing exists once its row of kind `closing` is in the table `closings`; its copies are in
+`closed_contents`. A row of kind `retention` names the closing before which rows were removed.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
+
+CLOSINGS: Final = "closings"
+CLOSED_CONTENTS: Final = "closed_contents"
+_OF_CONTENTS: Final = (
+    *("query_id", "batch_id", "vhost", "lane", "copy_id", "parent_copy_id", "message_id", "queue"),
+    *("state", "position", "enqueued_at", "expires_at", "exchange", "routing_key", "returns"),
+    *("body_bytes", "user", "channel"),
+)
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """One closing.
+
+    Attributes:
+        batch_id: the last batch in it.
+        at: the latest event in it; None: no shard had an event.
+        last_seq: the last event of each shard: vhost, lane, seq.
+    """
+
+    query_id: str
+    batch_id: int
+    at: datetime | None
+    last_seq: tuple[tuple[str, int, int], ...] = ()
+
+
+class _Detail(msgspec.Struct):
+    last_seq: list[tuple[str, int, int]] = []
+
+
+def list_closings(tables: Tables) -> list[Closing]:
+    """Every closing, the oldest first."""
+    if not tables.has(CLOSINGS):
+        return []
+    tables.view(CLOSINGS, columns=["query_id", "batch_id", "kind", "at", "detail"])
+    found = tables.rows(
+        f"SELECT query_id, batch_id, \"at\", detail FROM {CLOSINGS} WHERE kind = 'closing' "
+        "ORDER BY batch_id"
+    )
+    return [
+        Closing(
+            row["query_id"],
+            row["batch_id"],
+            _instant(row["at"]),
+            tuple(msgspec.json.decode(row["detail"] or "{}", type=_Detail).last_seq),
+        )
+        for row in found
+    ]
+
+
+def _instant(text: str | None) -> datetime | None:
+    said = iso(text)
+    return None if said is None else datetime.fromisoformat(said)
+
+
+def opening_batch(tables: Tables, *names: str) -> int:
+    """The batch of the closing before which rows of these tables were removed; -1: none were."""
+    if not tables.has(CLOSINGS):
+        return -1
+    tables.view(CLOSINGS, columns=["batch_id", "kind", "detail"])
+    found = tables.values(f"SELECT batch_id, detail FROM {CLOSINGS} WHERE kind = 'retention'")
+    wanted = set(names)
+    return max(
+        (
+            batch_id
+            for batch_id, detail in found
+            if wanted & set(msgspec.json.decode(detail or "{}").get("tables", ()))
+        ),
+        default=-1,
+    )
+
+
+def closing_before(tables: Tables, least: int = -1) -> Closing | None:
+    """The last closing that the cut sees whole, not before batch `least`; None: there is none.
+
+    Raises:
+        QueryError: the events from the cut back to the nearest closing were removed.
+    """
+    end = None if tables.cut is None else tables.cut.batch_id
+    known = list_closings(tables)
+    found = [one for one in known if one.batch_id >= least and (end is None or one.batch_id <= end)]
+    opening = opening_batch(tables, "events")
+    if opening >= 0 and (not found or found[-1].batch_id < opening):
+        raise QueryError(_forgotten(opening, known))
+    return found[-1] if found else None
+
+
+def _forgotten(opening: int, known: list[Closing]) -> str:
+    at = next((one.at for one in known if one.batch_id == opening), None)
+    when = "" if at is None else f" ({at:%Y-%m-%d %H:%M:%S} UTC)"
+    return (
+        f"the events before batch {opening}{when} were removed by [tables.retention], so nothing "
+        f"earlier is known: ask for batch {opening} or a later instant"
+    )
+
+
+def closed_contents(tables: Tables, closing: Closing, *, held: bool = False) -> str:
+    """Create a view of the copies in a closing; returns its name.
+
+    Args:
+        held: whether held copies are in it, with the columns `reason` and `held_at`.
+    """
+    name = "closed"
+    if not tables.has(CLOSED_CONTENTS):
+        columns = ", ".join(f'"{column}"' for column in _OF_CONTENTS)
+        raise QueryError(
+            f"{tables.root}: the table {CLOSED_CONTENTS} is missing, which has the columns "
+            f"{columns} of each closing; restore it, or remove the table {CLOSINGS} too"
+        )
+    cut, tables.cut = tables.cut, None
+    try:
+        files = tables.files(CLOSED_CONTENTS, {"closing": closing.batch_id}, inclusive=True)
+        tables.view(CLOSED_CONTENTS, files=files)
+    finally:
+        tables.cut = cut
+    more = ("reason", "held_at") if held else ()
+    columns = ", ".join(f'"{column}"' for column in (*_OF_CONTENTS, *more))
+    state = "true" if held else "state <> 'held'"
+    tables.drop(name)
+    tables.connection.execute(
+        f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM {CLOSED_CONTENTS} "
+        f"WHERE closing = {closing.batch_id} AND {state}"
+    )
+    return name
+
+
+def totals_of(tables: Tables, closing: Closing) -> list[Row]:
+    """The totals of a closing: vhost, lane, queue, fate, number."""
+    tables.view(CLOSINGS)
+    return tables.rows(
+        f"SELECT vhost, lane, queue, fate, number FROM {CLOSINGS} WHERE kind = 'total' AND "
+        "batch_id = ? ORDER BY ALL",
+        [closing.batch_id],
+    )
+
+
+def topology_of(tables: Tables, closing: Closing) -> dict[str, list[dict[str, Any]]]:
+    """The details of the topology events that matter at a closing, by vhost, in order."""
+    tables.view(CLOSINGS)
+    found = tables.values(
+        f"SELECT vhost, detail FROM {CLOSINGS} WHERE kind = 'topology' AND batch_id = ?",
+        [closing.batch_id],
+    )
+    return {vhost: msgspec.json.decode(detail) for vhost, detail in found}
+
+
+def refuse_forgotten(tables: Tables, cut: Cut, table: str) -> None:
+    """Refuse a cut that lies before what a table still knows.
+
+    Raises:
+        QueryError: the text says from where on it is known.
+    """
+    opening = opening_batch(tables, table)
+    if opening >= 0 and cut.batch_id < opening:
+        raise QueryError(_forgotten(opening, list_closings(tables)))

@@ -1,0 +1,77 @@
+"""What changed in a queue between two instants: which copies entered, which left, and why.
+
+contents at the first cut  +  entered  -  left  =  contents at the second cut
+"""
+
+from typing import Final
+
+from streaming.broker.events import ENDINGS, Kind
+from streaming.queries.current_contents import EVENTS, prepare_contents
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import Row, Tables, iso, text
+from streaming.queries.message_attributes import MessageId
+
+_LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
+_COLUMNS: Final = (
+    *("batch_id", "vhost", "lane", "seq", "at", "kind", "message_id", "copy_id"),
+    *("parent_copy_id", "queue", "reason", "routing_key", "body_bytes", "user", "channel"),
+)
+
+
+def queue_changes(
+    tables: Tables, queue: str, first: Cut, last: Cut, vhost: str | None = None
+) -> list[Row]:
+    """List what entered and left a queue after one cut and up to another, in order.
+
+    Returns:
+        Rows with `change` (entered or left) and `why`: `published`, `dead_lettered`, or how it
+        left, for deaths the reason. `from_queue` is the queue where its parent died.
+
+    Raises:
+        QueryError: the tables no longer know the first cut.
+    """
+    tables.cut = first
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE held_before AS SELECT vhost, lane, copy_id "
+        f"FROM ({prepare_contents(tables, held=True)}) WHERE state = 'held'"
+    )
+    tables.cut = last
+    files = tables.files(EVENTS, {"batch_id": first.batch_id})
+    tables.view(EVENTS, files=files, columns=_COLUMNS)
+    before = first.condition(EVENTS)
+    leaving = ", ".join(map(text, _LEAVING))
+    found = tables.rows(
+        f"""
+        WITH stretch AS (FROM {EVENTS} WHERE NOT coalesce({before}, false) AND kind <> 'batch'),
+        changes AS (
+            FROM stretch WHERE queue = ? AND vhost = coalesce(?, vhost) AND (kind = 'enqueued' OR
+            (kind IN ({leaving}) AND copy_id <> seq))),
+        settled AS (  -- a held copy has left before it dies
+            FROM changes WHERE kind = 'enqueued' OR kind = 'held' OR
+            (vhost, lane, copy_id) NOT IN (
+                SELECT (vhost, lane, copy_id) FROM changes WHERE kind = 'held'
+                UNION ALL SELECT (vhost, lane, copy_id) FROM held_before)),
+        deaths AS (
+            SELECT vhost, lane, copy_id AS parent_copy_id, any_value(queue) AS from_queue
+            FROM stretch WHERE kind IN ('died', 'rerouted', 'held') GROUP BY ALL)
+        SELECT "at", CASE kind WHEN 'enqueued' THEN 'entered' ELSE 'left' END AS change,
+               CASE WHEN kind = 'enqueued' AND parent_copy_id IS NULL THEN 'published'
+                    WHEN kind = 'enqueued' THEN 'dead_lettered'
+                    WHEN kind IN ('died', 'held', 'rerouted') THEN coalesce(reason, kind)
+                    ELSE kind END AS why,
+               message_id, routing_key, body_bytes,
+               CASE kind WHEN 'enqueued' THEN deaths.from_queue END AS from_queue,
+               "user", channel, settled.vhost, settled.lane, seq, copy_id, batch_id
+        FROM settled LEFT JOIN deaths USING (vhost, lane, parent_copy_id)
+        ORDER BY "at", settled.vhost, settled.lane, seq
+        """,
+        [queue, vhost],
+    )
+    return [
+        {
+            **row,
+            "at": iso(row["at"]),
+            "message_id": str(MessageId.of(row["message_id"]) or "") or None,
+        }
+        for row in found
+    ]
