@@ -9,7 +9,7 @@ parentheses does not match at the start of the name, and the rest does.
 import re
 from collections.abc import Iterator
 
-import re2  # type: ignore[import-untyped]
+import re2  # type: ignore[import-untyped] # has no types
 
 from topology.errors import UnsupportedPatternError
 

@@ -89,6 +89,8 @@ class Connection:
             file: the path of the `dlx.toml`.
             user: the user to act as.
             vhost: the vhost to connect to.
+            timeout_s: how long to wait for Kafka and for the job, in seconds.
+            on_outage: as for `Connection`.
             environ: where secrets are looked up; by default the environment of this process.
 
         Raises:

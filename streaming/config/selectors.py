@@ -53,24 +53,23 @@ _STEP: Final = re.compile(
 )
 
 
+@attrs.frozen
 class _Place:
-    """What the places of a value in a record have in common.
+    """A place of a value in a record.
 
     Without `otherwise` and `optional`, a record that lacks the value is quarantined.
 
     Attributes:
         member: the inline table's member that names the place.
-        name: the value of that member.
         otherwise: the value to use instead.
         optional: whether to leave the property or header out instead.
         unit: what a number means as a time, for the property `timestamp`.
     """
 
     member: ClassVar[str]
-    name: str
-    otherwise: Scalar | None
-    optional: bool
-    unit: Unit
+    otherwise: Scalar | None = attrs.field(default=None, kw_only=True)
+    optional: bool = attrs.field(default=False, kw_only=True)
+    unit: Unit = attrs.field(default="s", kw_only=True)
 
     def toml(self) -> dict[str, object]:
         """The inline table that it is in `dlx.toml`."""
@@ -89,9 +88,6 @@ class RecordKey(_Place):
     """The key of the Kafka record."""
 
     member: ClassVar = "record_key"
-    otherwise: Scalar | None = None
-    optional: bool = False
-    unit: Unit = "s"
 
     def __str__(self) -> str:
         return "the record key"
@@ -103,9 +99,6 @@ class RecordHeader(_Place):
 
     member: ClassVar = "header"
     name: str
-    otherwise: Scalar | None = None
-    optional: bool = False
-    unit: Unit = "s"
 
     def __str__(self) -> str:
         return f"header {self.name!r}"
@@ -117,9 +110,6 @@ class JsonValue(_Place):
 
     member: ClassVar = "json"
     name: str
-    otherwise: Scalar | None = None
-    optional: bool = False
-    unit: Unit = "s"
 
     def __str__(self) -> str:
         return f"{self.name} of the body"
@@ -131,9 +121,6 @@ class RecordField(_Place):
 
     member: ClassVar = "record"
     name: str
-    otherwise: Scalar | None = None
-    optional: bool = False
-    unit: Unit = "s"
 
     def __str__(self) -> str:
         return f"the record's {self.name}"
@@ -145,9 +132,6 @@ class Template(_Place):
 
     member: ClassVar = "template"
     name: str
-    otherwise: Scalar | None = None
-    optional: bool = False
-    unit: Unit = "s"
 
 
 Source = RecordKey | RecordHeader | JsonValue | RecordField

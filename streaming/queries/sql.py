@@ -21,7 +21,11 @@ VIEWS: Final = (*NAMES, QUEUED_MESSAGES)
 
 _READING: Final = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "MULTI"})
 _SHOWS_ALL: Final = re.compile(r"\b(?:show|information_schema|duckdb_\w+|pragma)\b", re.IGNORECASE)
-_EXPLAIN: Final = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^)]*\)\s*)?", re.IGNORECASE)
+_SPACE: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_EXPLAIN: Final = re.compile(
+    rf"{_SPACE}explain{_SPACE}(?:analyze\b{_SPACE})?(?:\([^)]*\){_SPACE})?",
+    re.IGNORECASE | re.DOTALL,
+)
 _UNKNOWN_TABLE: Final = re.compile(r"Table with name (?P<name>\S+) does not exist")
 _PARSER: Final = "Parser Error: "
 _RESERVED: Final = re.compile(r'(?<![\w".])(at|offset)(?![\w"])', re.IGNORECASE)
@@ -76,10 +80,7 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
     Raises:
         QueryError: a statement has a mistake, or would write.
     """
-    try:
-        statements = tables.connection.extract_statements(sql)
-    except duckdb.Error as error:
-        raise QueryError(_said(tables, sql, error)) from None
+    statements = _statements(tables, sql)
     for statement in statements:
         _refuse_writing(tables, statement.type.name, statement.query)
     for statement in statements:
@@ -102,11 +103,17 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
         yield Answer(columns, frozenset(instants), rows)
 
 
+def _statements(tables: Tables, sql: str) -> list[duckdb.Statement]:
+    try:
+        return tables.connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(_said(tables, sql, error)) from None
+
+
 def _refuse_writing(tables: Tables, kind: str, sql: str) -> None:
     """Refuse every statement that does more than read, inside EXPLAIN ANALYZE too."""
     if kind == "EXPLAIN":
-        explained = sql[_EXPLAIN.match(sql).end() :]  # type: ignore[union-attr]
-        for statement in tables.connection.extract_statements(explained):
+        for statement in _statements(tables, _EXPLAIN.sub("", sql, count=1)):
             _refuse_writing(tables, statement.type.name, statement.query)
     if kind not in _READING:
         raise QueryError(

@@ -21,6 +21,8 @@ from topology.definitions.json_object import Fields, Report
 Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+IDENTIFIER = "urn:dlx-stream:scenario"
+"""The name by which other schemas refer to this one; it is not an address to fetch."""
 MAX_NAME_LENGTH = 255
 
 _TEXT: Schema = {"type": "string"}
@@ -120,6 +122,7 @@ def json_schema() -> Schema:
     """The schema of a scenario file: one scenario, or an array of them."""
     return {
         "$schema": DIALECT,
+        "$id": IDENTIFIER,
         "title": "dlx-stream scenario",
         "anyOf": [
             {"$ref": "#/$defs/scenario"},

@@ -40,7 +40,7 @@ def launch_jvm(settings: Mapping[str, str], output: Path, *, as_json: bool = Fal
     """
     with _json_lines(output) if as_json else output.open("wb") as log:
         try:
-            return launch_gateway(  # type: ignore[no-untyped-call]
+            return launch_gateway(  # type: ignore[no-untyped-call] # has no types
                 spark_conf(settings), {"stdout": log, "stderr": log, "start_new_session": True}
             )
         except PySparkRuntimeError as failure:

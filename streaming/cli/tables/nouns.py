@@ -290,7 +290,7 @@ add_list_and_show(
     ),
     _policy_rows,
     plural="policies",
-    about="Operator policies are among them. APPLIES counts the queues and exchanges that a "
+    about="Operator policies are among them. `applies` counts the queues and exchanges that a "
     "policy governs: of several that match, the one with the highest priority. ",
 )
 add_list_and_show(

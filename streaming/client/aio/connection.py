@@ -23,16 +23,18 @@ from streaming.protocol.defaults import LEASE_S, MAX_UNCONFIRMED, TIMEOUT_S
 class Connection:
     """A connection to one vhost of a job, as one user. The tasks of one event loop can share it.
 
-    `async with` opens and closes it; so do `await connection.open()` and `close()`.
+    It needs no configuration of the job: the job's heartbeat says which topics to use. `async with`
+    opens and closes it; so do `await connection.open()` and `close()`.
 
     Args:
         address: Kafka's `HOST:PORT`, or several, separated by commas; or an `Address`.
         user: the user to act as.
         vhost: the vhost to connect to.
-        kafka: further librdkafka properties, such as security.
+        kafka: further librdkafka properties, such as
+            `{"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", ...}`.
         timeout_s: how long to wait for Kafka and for the job, in seconds.
-        on_outage: called on the event loop with a text when Kafka or the job goes down, and when
-            the job is back.
+        on_outage: called with a text when Kafka or the job goes down, and when the job answers
+            again. It runs on the event loop.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Connection:
             file: the path of the `dlx.toml`.
             user: the user to act as.
             vhost: the vhost to connect to.
+            timeout_s: how long to wait for Kafka and for the job, in seconds.
+            on_outage: as for `Connection`.
             environ: where secrets are looked up; by default the environment of this process.
         """
         connection = cls(on_outage=on_outage)
@@ -95,7 +99,8 @@ class Connection:
 
         Raises:
             KafkaUnreachableError: Kafka does not answer.
-            ClientError: no job serves this vhost and user, or its topics do not exist.
+            ClientError: no job serves this vhost and user, or its topics do not exist; the
+                `dlx.toml` is invalid, or a secret cannot be found.
         """
         on_outage = None if self._on_outage is None else on_loop(self._on_outage)
         connect = functools.partial(self._connect, on_outage=on_outage)

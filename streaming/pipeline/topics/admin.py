@@ -203,7 +203,7 @@ class KafkaTopics:
         ]
         found: dict[str, dict[tuple[str, int], int]] = {}
         try:
-            specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+            specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call] # have no types
             for name, spec in specs.items():
                 asked = self._admin.list_offsets(
                     dict.fromkeys(places, spec), request_timeout=REQUEST_TIMEOUT_S

@@ -127,7 +127,7 @@ def _topics_of(heartbeat: _Heartbeat, topic: str) -> set[str]:
 
 def _ends(admin: Any, topics: list[str]) -> dict[str, int]:
     """The next offset of each topic of heartbeats that this user may read."""
-    places = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}  # type: ignore[no-untyped-call]
+    places = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}  # type: ignore[no-untyped-call] # has no types
     found: dict[str, int] = {}
     if places:
         for place, future in admin.list_offsets(places, request_timeout=_TIMEOUT_S).items():

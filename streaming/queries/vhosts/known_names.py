@@ -1,11 +1,15 @@
 """The names that the tables know, so that a misspelt one is an error and not an empty answer."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.vhosts.clients import known_channels
 from streaming.queries.vhosts.declared import declared
 from topology.suggestions import did_you_mean_or_known
+
+_USERS: Final = """
+    SELECT DISTINCT "user" FROM events WHERE "user" IS NOT NULL AND vhost = coalesce(?, vhost)
+"""
 
 Noun = Literal[
     "vhost", "queue", "exchange", "policy", "operator policy", "user", "channel", "connection"
@@ -47,11 +51,6 @@ def known_names(tables: Tables, noun: Noun, vhost: str | None = None) -> list[st
         tables.view("events", columns=["vhost", "user"])
         found.update(name for (name,) in tables.values(_USERS, [vhost]))
     return sorted(found)
-
-
-_USERS = """
-    SELECT DISTINCT "user" FROM events WHERE "user" IS NOT NULL AND vhost = coalesce(?, vhost)
-"""
 
 
 def require_known(tables: Tables, noun: Noun, name: str, vhost: str | None = None) -> None:

@@ -98,6 +98,7 @@ def test_columns_of_one_name_stay_apart(query):
         "DROP VIEW dead_letters",
         "COPY dead_letters TO 'copy.csv'",
         "EXPLAIN ANALYZE COPY dead_letters TO 'copy.csv'",
+        "EXPLAIN/* all */ANALYZE -- of it\n COPY dead_letters TO 'copy.csv'",
         "ATTACH 'mine.db'",
         "INSERT INTO dead_letters SELECT * FROM dead_letters",
         "SELECT 1; EXPORT DATABASE 'copy'",

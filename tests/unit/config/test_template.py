@@ -77,14 +77,16 @@ EVERYTHING_CHANGED = JobConfig(
         InputSettings(
             topic="f2",
             mapping=TopicMapping(
-                exchange=RecordHeader("ce_type", "x"),
+                exchange=RecordHeader("ce_type", otherwise="x"),
                 routing_key=RecordKey(),
                 vhost=RecordHeader("tenant"),
             ),
         ),
         InputSettings(
             topic="f3",
-            mapping=TopicMapping(exchange="", routing_key=RecordKey(""), vhost='a "b"\\.c'),
+            mapping=TopicMapping(
+                exchange="", routing_key=RecordKey(otherwise=""), vhost='a "b"\\.c'
+            ),
         ),
     ),
     outbound=OutboundSettings(topic="o.{user}.{vhost}", partitions=2, retention_ms=60_000),
@@ -165,7 +167,7 @@ def test_the_examples_are_valid():
         mapped = mapped.replace(f"\n# {name} = ", f"\n{name} = ")
 
     assert parse_config(mapped).inputs[0].mapping == TopicMapping(
-        exchange="orders", routing_key=RecordHeader("type", "order"), vhost="/"
+        exchange="orders", routing_key=RecordHeader("type", otherwise="order"), vhost="/"
     )
 
 

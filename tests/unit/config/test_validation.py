@@ -100,7 +100,7 @@ def test_a_file_can_set_everything():
                 user="shop",
                 mapping=TopicMapping(
                     vhost="shop",
-                    exchange=RecordHeader("ce_type", "events"),
+                    exchange=RecordHeader("ce_type", otherwise="events"),
                     routing_key=RecordKey(),
                 ),
             ),

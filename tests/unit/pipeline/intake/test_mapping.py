@@ -70,7 +70,7 @@ def fault(settings, max_header_bytes=16_384, **parts):
         (JsonValue("$.none", otherwise="null is missing"), "null is missing"),
         (JsonValue("$.type.deeper", otherwise="none"), "none"),
         (JsonValue("$.customer.tags[2]", otherwise="none"), "none"),
-        (RecordHeader("absent", "none"), "none"),
+        (RecordHeader("absent", otherwise="none"), "none"),
         (Template("{header.absent}.{key}", otherwise="none"), "none"),
         (Template("{header.type}.{key}", otherwise="none"), "paid.k1"),
     ],
