@@ -47,6 +47,18 @@ class TablesSettings(Section):
         "longer than your longest query.",
         milliseconds(60_000),
     )
+    closing_interval_ms: int = setting(
+        3_600_000,
+        "How often the books are closed: totals, copies in queues and topology are stored, so that "
+        "--as-of and the balance read only later events, and retention can remove earlier ones.",
+        milliseconds(1_000),
+    )
+    closing_interval_rows: int = setting(
+        2_000_000,
+        "Number of rows of events after which the books are closed before the interval ends. --as-of reads "
+        "about that many in a second.",
+        whole(1_000, 1_000_000_000),
+    )
     storage_options: dict[str, Property] = setting(
         {},
         "Options of the storage behind a tables URL, with deltalake's and DuckDB's names: "

@@ -33,6 +33,7 @@ from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFileName, ranges
 from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import write_row_groups
+from streaming.queries.closings import closed_contents, closing_before
 from streaming.queries.current_contents import (
     CONTENTS,
     EVENTS,
@@ -97,7 +98,7 @@ class ContentsUpdater:
         return self._retry(rebuild=False)
 
     def rebuild(self) -> Updated:
-        """Rebuild the whole table from all events."""
+        """Rebuild the whole table from the last closing and the events after it."""
         done = self._retry(rebuild=True)
         assert done is not None, "a rebuild always writes"
         return done
@@ -121,9 +122,12 @@ class ContentsUpdater:
             table = open_table(self._root, CONTENTS, self._retention)
             behind = progress(tables, self._known_queries(tables))
             if rebuild or any(one.as_of == NEVER_APPLIED for one in behind):
-                replaced, stored = tables.files(CONTENTS), None
-                behind = [one._replace(as_of=NEVER_APPLIED) for one in behind]
+                replaced = tables.files(CONTENTS)
+                closed = closing_before(tables)
+                as_of = NEVER_APPLIED if closed is None else closed.batch_id
+                behind = [one._replace(as_of=as_of) for one in behind]
                 collect_moves(tables, behind)
+                stored = None if closed is None else closed_contents(tables, closed)
             elif all(one.as_of >= one.last for one in behind):
                 return None
             else:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from streaming.config import JobConfig, TablesSettings
+from streaming.contents.closer import Closer
 from streaming.contents.lowest_resident import Lowest, lowest_resident
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import Retention
@@ -32,7 +33,7 @@ def retention(tables: TablesSettings) -> Retention:
 
 
 class Housekeeping:
-    """Runs the maintenance of the ledger, updates `queue_contents`, and trims the inputs.
+    """Maintains the ledger, updates `queue_contents`, closes the books, and trims the inputs.
 
     Attributes:
         lowest: the lowest offsets of messages that may be in queues.
@@ -56,6 +57,11 @@ class Housekeeping:
         self._has_named_queues = False
         self._stopping = False
         self._contents = ContentsUpdater(self._tables, retention=retention(tables))
+        self._closer = Closer(self._tables, retention=retention(tables))
+        self._close_s = tables.closing_interval_ms / 1000
+        self._close_events = tables.closing_interval_rows
+        self._closed_s = time.monotonic()
+        self._unclosed = 0
         self._trimming = Trimming(config, properties, self._numbers)
         self._trim_s = config.kafka.trim_interval_ms / 1000 if config.job.clock == "wall" else 0.0
         self._read_lowest_s = self._trimmed_s = time.monotonic()
@@ -74,14 +80,16 @@ class Housekeeping:
         self._maintenance.start()
         self._thread.start()
 
-    def batch_done(self, *, is_full: bool = False) -> None:
+    def batch_done(self, *, is_full: bool = False, events: int = 0) -> None:
         """Notify that a batch has added events.
 
         Args:
             is_full: publishes are throttled because of resident messages.
+            events: how many.
         """
         with self._changed:
             self._is_behind = True
+            self._unclosed += events
             self._is_full = is_full
             self._changed.notify()
 
@@ -118,9 +126,26 @@ class Housekeeping:
             )
             if stopping:
                 return
+            self._try("the books could not be closed", self._close_books)
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             with self._changed:  # new batches do not shorten the pause: each update costs a merge
                 self._changed.wait_for(lambda: self._stopping, self._interval_s)
+
+    def _close_books(self) -> None:
+        """Close the books if that is due and anything has happened since the last time."""
+        now_s = time.monotonic()
+        is_due = now_s - self._closed_s >= self._close_s or self._unclosed >= self._close_events
+        if not is_due or not self._unclosed:
+            return
+        with self._changed:
+            self._unclosed = 0
+        self._closed_s = now_s
+        done = self._closer.close()
+        if done is not None:
+            logger.info(
+                "closed the books after batch %d: %d copies in queues, %.1f s",
+                *(done.batch_id, done.copies, done.seconds),
+            )
 
     def _name_largest_queues(self, *, is_full: bool) -> None:
         """Log the largest queues, once each time they cause publishes to be throttled."""

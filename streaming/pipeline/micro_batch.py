@@ -81,7 +81,10 @@ class MicroBatch:
         self.faults.log(reports.faults())
         self.flow.apply()
         self.ticks.batch_done(reports.shards)
-        self.housekeeping.batch_done(is_full=self.flow.state.cause == "above")
+        self.housekeeping.batch_done(
+            is_full=self.flow.state.cause == "above",
+            events=sum(shard.events for shard in reports.shards),
+        )
         seconds = {"stages": stages_s, "commit": sum(committed.seconds.values())}
         rounded = {part: round(each, 4) for part, each in seconds.items()}
         self.on_batch(reports.done(batch_id, now_ms, rounded))

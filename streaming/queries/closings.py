@@ -30,16 +30,25 @@ class Closing(msgspec.Struct, frozen=True):
         batch_id: the last batch in it.
         at: the latest event in it; None: no shard had an event.
         last_seq: the last event of each shard: vhost, lane, seq.
+        batch: the detail of the batch row, such as offsets and resident copies.
     """
 
     query_id: str
     batch_id: int
     at: datetime | None
     last_seq: tuple[tuple[str, int, int], ...] = ()
+    batch: dict[str, Any] = {}
+
+    @property
+    def resident(self) -> int | None:
+        """The copies ready, unacked or held by the broker's count; None if it is unknown."""
+        known = self.batch.get("resident")
+        return sum(copies for copies, _bytes in known.values()) if known else None
 
 
 class _Detail(msgspec.Struct):
     last_seq: list[tuple[str, int, int]] = []
+    batch: dict[str, Any] = {}
 
 
 def list_closings(tables: Tables) -> list[Closing]:
@@ -51,15 +60,13 @@ def list_closings(tables: Tables) -> list[Closing]:
         f"SELECT query_id, batch_id, \"at\", detail FROM {CLOSINGS} WHERE kind = 'closing' "
         "ORDER BY batch_id"
     )
-    return [
-        Closing(
-            row["query_id"],
-            row["batch_id"],
-            _instant(row["at"]),
-            tuple(msgspec.json.decode(row["detail"] or "{}", type=_Detail).last_seq),
-        )
-        for row in found
-    ]
+    return [_closing(row) for row in found]
+
+
+def _closing(row: Row) -> Closing:
+    detail = msgspec.json.decode(row["detail"] or "{}", type=_Detail)
+    at = _instant(row["at"])
+    return Closing(row["query_id"], row["batch_id"], at, tuple(detail.last_seq), detail.batch)
 
 
 def _instant(text: str | None) -> datetime | None:
@@ -97,6 +104,12 @@ def closing_before(tables: Tables, least: int = -1) -> Closing | None:
     if opening >= 0 and (not found or found[-1].batch_id < opening):
         raise QueryError(_forgotten(opening, known))
     return found[-1] if found else None
+
+
+def opening_closing(tables: Tables) -> Closing | None:
+    """The closing before which events were removed; None: they are all there."""
+    opening = opening_batch(tables, "events", "messages", "dead_letters")
+    return next((one for one in list_closings(tables) if one.batch_id == opening), None)
 
 
 def _forgotten(opening: int, known: list[Closing]) -> str:

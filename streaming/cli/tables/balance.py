@@ -1,8 +1,9 @@
 """`dlx balance`: accounts for every copy of every message."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
+import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, Row, print_listing
@@ -38,6 +39,12 @@ def _listing(endings: tuple[str, ...]) -> Listing:
 def balance(
     *,
     vhost: VhostFilter = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole", help="Check every row that the tables have, not only those after a closing."
+        ),
+    ] = False,
     as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
@@ -47,7 +54,8 @@ def balance(
 
     Every copy that was published or dead-lettered into a queue is ready, unacked, held, or has left
     it: acked, dead-lettered, purged or deleted. UNEXPLAINED counts rows of the tables that are
-    missing or contradict others; each one is listed with its message.
+    missing or contradict others; each one is listed with its message. It starts at the last closing
+    of the books, whose totals it takes over.
 
     Exit status: 0 if nothing is unexplained, 1 if something is, 2 if the tables cannot be read.
     """
@@ -60,7 +68,7 @@ def balance(
     with open_as_of(tables, config, as_of) as opened:
         if vhost is not None:
             require_known(opened, "vhost", vhost)
-        result = compute(opened)
+        result = compute(opened, whole=whole)
     queues = [_row(each, ENDINGS) for each in result.queues if vhost in {None, each.vhost}]
     if view.output == "csv" or (view.output == "json" and view.columns is not None):
         print_listing(columns, queues, view)
@@ -68,6 +76,7 @@ def balance(
         print_json(
             {
                 "batch_id": result.batch_id,
+                "opening_batch_id": result.opening_batch_id,
                 "unexplained": result.unexplained,
                 "vhosts": [row for row in result.vhosts if vhost in {None, row.vhost}],
                 "queues": [row for row in result.queues if vhost in {None, row.vhost}],
@@ -105,4 +114,6 @@ def _print_totals(result: "Balance", vhost: str | None) -> None:
     if len(result.findings) > _MAX_FINDINGS:
         print(f"and {len(result.findings) - _MAX_FINDINGS} more: --json lists all")
     last = "no batch yet" if result.batch_id is None else f"up to batch {result.batch_id}"
-    print(f"unexplained: {result.unexplained} ({last})")
+    opening = result.opening_batch_id
+    since = "" if opening is None else f", checked from the closing after batch {opening} on"
+    print(f"unexplained: {result.unexplained} ({last}{since})")

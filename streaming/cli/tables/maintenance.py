@@ -1,6 +1,6 @@
-"""`dlx tables`: the state of the Delta tables, and the recreation of queue_contents."""
+"""`dlx tables`: the state of the Delta tables, their closings, and recreation of contents."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -12,8 +12,9 @@ from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at, o
 
 app = typer.Typer(
     name="tables",
-    help="Show the state of the tables, and rebuild queue_contents.",
-    epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables rebuild --tables tables",
+    help="Show the state of the tables, close their books, and rebuild queue_contents.",
+    epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables close --tables tables\n\n"
+    "dlx tables rebuild --tables tables",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -63,4 +64,73 @@ def rebuild(*, tables: TablesLocation = None, config: ConfigFile = None) -> int:
         f"queue_contents: {done.rows} rows in {done.files} files, as of batch {done.batch_id}, "
         f"{done.seconds:.1f} s"
     )
+    return EXIT_OK
+
+
+@app.command()
+def close(
+    *,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", metavar="N", min=0, help="Close after this batch, not the last."),
+    ] = None,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
+) -> int:
+    """Close the books: store the totals, the copies in queues and the topology after a batch.
+
+    --as-of and `dlx balance` then start there, and retention can remove what lies before. The job
+    does it too, every tables.closing_interval_ms. It may run meanwhile.
+    """
+    from streaming.contents.closer import Closer
+    from streaming.ledger.storage import Place
+
+    location = locate(tables, config)
+    with open_at(location) as opened:
+        opened.table("events")
+    done = Closer(Place(location.root, location.options), threads=None).close(batch)
+    if done is None:
+        print("the books are closed there already, or no batch has happened yet")
+        return EXIT_OK
+    print(
+        f"closed the books after batch {done.batch_id}: {done.copies} copies in queues, "
+        f"{done.totals} totals, {done.seconds:.1f} s"
+    )
+    return EXIT_OK
+
+
+_CLOSINGS: Final = Listing(
+    (
+        Column("batch_id", 0, "batch"),
+        Column("at", 1, kind="instant"),
+        Column("messages", 1),
+        Column("opening", 2),
+    ),
+    more=("query_id",),
+)
+
+
+@app.command()
+@listing
+def closings(*, view: View, tables: TablesLocation = None, config: ConfigFile = None) -> int:
+    """List the closings of the books, the oldest first.
+
+    OPENING marks the one before which retention has removed events.
+    """
+    from streaming.queries.closings import list_closings, opening_batch
+
+    _CLOSINGS.check(view)
+    with open_tables(tables, config) as opened:
+        opening = opening_batch(opened, "events")
+        found = [
+            {
+                "batch_id": one.batch_id,
+                "at": None if one.at is None else f"{one.at:%Y-%m-%dT%H:%M:%S.%f}Z",
+                "messages": one.resident,
+                "opening": one.batch_id == opening,
+                "query_id": one.query_id,
+            }
+            for one in list_closings(opened)
+        ]
+    print_listing(_CLOSINGS, found, view, nothing="the books were never closed")
     return EXIT_OK

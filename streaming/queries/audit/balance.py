@@ -5,6 +5,9 @@
 
 Both sides are counted independently. The balance closes if no row of the ledger is missing,
 repeated or contradicts another. Otherwise each such row is a finding that names the message.
+
+It starts at the last closing of the books: totals and copies there are its opening balance, and
+only later rows are read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +24,7 @@ from streaming.queries.audit.copy_lifecycle import (
 from streaming.queries.audit.ledger_rows import Shard, load_ledger
 from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
 from streaming.queries.audit.unexplained import Clue, Finding, explain, unmentioned
+from streaming.queries.closings import closing_before, opening_closing, totals_of
 from streaming.queries.duckdb_tables import Tables
 
 ENDINGS: Final = (
@@ -85,6 +89,7 @@ class Balance(msgspec.Struct):
 
     Attributes:
         batch_id: the last batch in it; None if there is none yet.
+        opening_batch_id: the closing that it starts from; None: it counts every row.
         resident: copies ready, unacked or held by the broker's own count, which does not read the
             tables; None if no batch row has it.
     """
@@ -95,6 +100,7 @@ class Balance(msgspec.Struct):
     quarantined: int
     resident: int | None
     findings: list[Finding]
+    opening_batch_id: int | None = None
 
     @property
     def unexplained(self) -> int:
@@ -102,10 +108,30 @@ class Balance(msgspec.Struct):
         return sum(finding.count for finding in self.findings)
 
 
-def balance(tables: Tables) -> Balance:
-    """Draw the balance of the whole ledger."""
-    shards, details = load_ledger(tables)
+def balance(tables: Tables, *, whole: bool = False) -> Balance:
+    """Draw the balance after the last batch, or after the last whole batch before the cut.
+
+    Args:
+        whole: start at the first row that the tables have, not at the last closing.
+
+    Raises:
+        QueryError: the tables no longer know that batch.
+    """
+    if tables.cut is not None:
+        tables.cut = tables.cut.whole()
+    closing = closing_before(tables)
+    if whole and closing is not None:
+        closing = opening_closing(tables)
+    shards, details = load_ledger(tables, closing)
     sheet = _Totals(shards)
+    quarantined = 0
+    for row in [] if closing is None else totals_of(tables, closing):
+        if row["fate"] == "quarantined":
+            quarantined += row["number"]
+        elif row["fate"] == "messages":
+            sheet.vhost(row["vhost"]).messages += row["number"]
+        else:
+            sheet.add_to(row["vhost"], row["queue"], row["fate"], row["number"])
     left = count_copies(tables)
     for (shard, queue, state), copies in left.items():
         sheet.add(shard, queue, state, copies)
@@ -120,7 +146,9 @@ def balance(tables: Tables) -> Balance:
             sheet.add(shard, queue, "published" if of_publish else "dead_lettered", rows)
         if kind != "held":  # counted above
             sheet.add(shard, queue, reason if kind == "died" else kind, rows)
-    gaps, findings = find_gaps(tables, details, shards)
+    last_seq = () if closing is None else closing.last_seq
+    closed = {Shard(vhost, lane): seq for vhost, lane, seq in last_seq}
+    gaps, findings = find_gaps(tables, details, shards, closed)
     evidence: list[Clue | Finding] = [
         *clues_of_gaps(tables, gaps),
         *checks.deaths(tables, shards),
@@ -134,14 +162,17 @@ def balance(tables: Tables) -> Balance:
     findings += unmentioned(checks.batches(tables, details, sum(left.values())), findings)
     for shard, messages in tables.values("SELECT shard, count(*) FROM message GROUP BY shard"):
         sheet.vhost(shards[shard].vhost).messages += messages
-    [(quarantined,)] = tables.values("SELECT count(*) FROM quarantine")
+    [(later,)] = tables.values("SELECT count(*) FROM quarantine")
+    opening = None if closing is None else closing.batch_id
+    resident = None if closing is None else closing.resident
     return Balance(
-        max((detail.batch_id for detail in details), default=None),
+        max((detail.batch_id for detail in details), default=opening),
         sheet.vhosts(),
         sheet.queues(findings),
-        quarantined,
-        details[-1].copies if details else None,
+        quarantined + later,
+        details[-1].copies if details else resident,
         findings,
+        opening,
     )
 
 
@@ -158,8 +189,11 @@ class _Totals:
         return self._queues.setdefault((vhost, name), QueueBalance(vhost, name))
 
     def add(self, shard: int, queue: str | None, what: str | None, rows: int) -> None:
+        """Count rows of a shard."""
+        self.add_to(self._shards[shard].vhost, queue, what, rows)
+
+    def add_to(self, vhost: str | None, queue: str | None, what: str | None, rows: int) -> None:
         """Count rows; kinds without a column are skipped."""
-        vhost = self._shards[shard].vhost
         match what:
             case "published" | "dead_lettered" | "ready" | "unacked" | "held" | "refused":
                 row = self.queue(vhost, queue)

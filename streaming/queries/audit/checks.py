@@ -22,7 +22,7 @@ Evidence = Clue | Finding
 
 _LIMIT: Final = f"LIMIT {MAX_NAMED}"
 _ARRIVALS: Final = """
-    (FROM event WHERE topic_number IS NOT NULL
+    (FROM event ANTI JOIN refused_before USING (shard, seq) WHERE topic_number IS NOT NULL
      AND (copy_id IS NULL OR (copy_id = seq AND parent_copy_id IS NULL))) AS arrival
 """
 """The events of a publish: copies, or an event that says why there are none."""
@@ -130,7 +130,7 @@ def targets(tables: Tables) -> Iterator[Clue]:
     """Each target got a copy, or rejected it into its own dead letters; both create a copy.
 
     Copies held by at-least-once dead-lettering may have more targets than the row names, never
-    fewer.
+    fewer. A target may have taken its copy before the closing that the rows follow.
     """
     [(broken,)] = tables.values(
         """
@@ -138,7 +138,8 @@ def targets(tables: Tables) -> Iterator[Clue]:
             SELECT shard, parent_copy_id AS copy_id, count(*) AS born FROM event
             WHERE copy_id = seq AND parent_copy_id IS NOT NULL GROUP BY ALL
         ) USING (shard, copy_id)
-        WHERE coalesce(born, 0) < targets
+        WHERE coalesce(born, 0) < targets AND NOT (shard, copy_id) IN (
+            SELECT (shard, copy_id) FROM opening WHERE state = 'held')
         """
     )
     if not broken:
@@ -152,7 +153,9 @@ def targets(tables: Tables) -> Iterator[Clue]:
             SELECT shard, parent_copy_id AS copy_id, queue AS target FROM event
             WHERE copy_id = seq AND parent_copy_id IS NOT NULL)
         SELECT shard, seq, target, copy_id, {MESSAGE_KEY}
-        FROM named ANTI JOIN born USING (shard, copy_id, target) ORDER BY ALL {_LIMIT}
+        FROM named ANTI JOIN born USING (shard, copy_id, target)
+        WHERE NOT (shard, copy_id) IN (SELECT (shard, copy_id) FROM opening WHERE state = 'held')
+        ORDER BY ALL {_LIMIT}
         """
     ):
         why = f"the death of copy {copy_id} (event {seq}) names queue {target!r} as a target"

@@ -83,6 +83,9 @@ def event_value_sql() -> str:
     return f"CASE kind {cases} WHEN 'died' THEN {died} WHEN 'rerouted' THEN {rerouted} ELSE 0 END"
 
 
+_OPENING: Final = {State.READY: BORN, State.UNACKED: BORN + LENT, State.HELD: BORN + HELD}
+"""What a copy of a closing adds to its sum, by its state there."""
+
 _READY: Final = frozenset({State.READY})
 _UNACKED: Final = frozenset({State.UNACKED})
 _ALIVE: Final = frozenset({State.READY, State.UNACKED, State.HELD})
@@ -108,22 +111,27 @@ def count_copies(tables: Tables) -> dict[tuple[int, str | None, State], int]:
     Creates the temporary table `lifecycle`: the remaining copies, and those with impossible sums.
     """
     over = ", ".join(str(total) for total, state in LIFECYCLES.items() if state is State.GONE)
+    before = " ".join(f"WHEN '{state}' THEN {total}" for state, total in _OPENING.items())
     tables.connection.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE lifecycle AS
-        SELECT shard, queue, copy_id, max(seq) AS last_seq,
-               CAST(sum({event_value_sql()}) AS BIGINT) AS total
-        FROM event WHERE copy_id IS NOT NULL GROUP BY shard, queue, copy_id
+        SELECT shard, queue, copy_id, max(seq) AS last_seq, CAST(sum(value) AS BIGINT) AS total
+        FROM (SELECT shard, queue, copy_id, seq, {event_value_sql()} AS value
+              FROM event WHERE copy_id IS NOT NULL
+              UNION ALL
+              SELECT shard, queue, copy_id, copy_id, CASE state {before} END FROM opening)
+        GROUP BY shard, queue, copy_id
         HAVING total NOT IN ({over})
         """
     )
-    return {
-        (shard, queue, LIFECYCLES[total]): copies
-        for shard, queue, total, copies in tables.values(
-            "SELECT shard, queue, total, count(*) FROM lifecycle GROUP BY shard, queue, total"
-        )
-        if total in LIFECYCLES
-    }
+    left: dict[tuple[int, str | None, State], int] = {}
+    for shard, queue, total, copies in tables.values(
+        "SELECT shard, queue, total, count(*) FROM lifecycle GROUP BY shard, queue, total"
+    ):
+        state = LIFECYCLES.get(total)
+        if state is not None:  # several lifecycles lead to held
+            left[shard, queue, state] = left.get((shard, queue, state), 0) + copies
+    return left
 
 
 def broken_lifecycles(tables: Tables) -> Iterator[Clue]:
@@ -132,7 +140,9 @@ def broken_lifecycles(tables: Tables) -> Iterator[Clue]:
     found = tables.values(
         f"""
         SELECT shard, copy_id, {MESSAGE_KEY}, seq, kind, reason, queue
-        FROM event SEMI JOIN (
+        FROM (SELECT shard, copy_id, {MESSAGE_KEY}, seq, kind, reason, queue FROM event
+              UNION ALL SELECT shard, copy_id, {MESSAGE_KEY}, copy_id, state, NULL, queue
+              FROM opening) SEMI JOIN (
             SELECT DISTINCT shard, copy_id FROM lifecycle WHERE total NOT IN ({possible})
             ORDER BY ALL LIMIT {MAX_NAMED}) USING (shard, copy_id)
         ORDER BY shard, copy_id, seq
@@ -148,7 +158,9 @@ def _walk(shard: int, copy_id: int, message_id: MessageId, events: list[_Event])
     before = 0
     for seq, kind, reason, queue in events:
         possible, after = _step(kind, reason)
-        if seq == copy_id and kind in _BIRTHS:
+        if seq == copy_id and kind in _OPENING:
+            after = State(kind)
+        elif seq == copy_id and kind in _BIRTHS:
             after = State.READY if kind == "enqueued" else State.GONE
         elif state is None:
             why = f"event {seq} ({kind}) is about the copy that it enqueued"
@@ -173,7 +185,7 @@ def contents_against_events(tables: Tables) -> Iterator[Clue]:
 
     It was derived from the same events, so it still has copies whose events were removed later.
     """
-    if not tables.has(CONTENTS):
+    if tables.cut is not None or not tables.has(CONTENTS):
         return
     behind = progress(tables)
     if len(behind) != 1 or behind[0].as_of == NEVER_APPLIED:

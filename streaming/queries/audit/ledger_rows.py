@@ -4,7 +4,9 @@
 |---|---|
 | `shard` | a shard: its number in these tables, vhost, lane |
 | `event` | an event that belongs to a shard |
+| `opening` | a copy in the closing that the rows follow, with its state |
 | `message` | the key of a message |
+| `refused_before` | a refusal of a message that arrived before the closing |
 | `death` | a row of dead_letters |
 | `batch_rows` | the number of rows that a batch has in a table |
 
@@ -12,11 +14,11 @@ A batch is committed table by table and has happened once its events are committ
 that is not in `events` are skipped: it is being committed, or will be replayed.
 """
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
+from streaming.queries.closings import Closing, closed_contents
 from streaming.queries.current_contents import CONTENTS
 from streaming.queries.duckdb_tables import Tables, text
 
@@ -74,16 +76,19 @@ class _Detail(msgspec.Struct):
     resident: dict[str, tuple[int, int]] = {}
 
 
-def load_ledger(tables: Tables) -> LedgerRows:
-    """Create the temporary tables."""
+def load_ledger(tables: Tables, closing: Closing | None = None) -> LedgerRows:
+    """Create the temporary tables, of the rows after a closing or of all rows."""
     tables.has(CONTENTS)  # loaded first, so it is never ahead of the events
     tables.table("events")
     run = tables.connection.execute
-    tables.view("events")
-    happened = _happened(tables)
-    for name in ("messages", "dead_letters", "quarantine"):
-        tables.view(name, view=f"all {name}")
-        run(f'CREATE OR REPLACE TEMP VIEW {name} AS FROM "all {name}" WHERE {happened}')
+    since = -1 if closing is None else closing.batch_id
+    happened = f"batch_id > {since}"
+    for name in ("events", "messages", "dead_letters", "quarantine"):
+        tables.view(name, files=tables.files(name, {"batch_id": since}), view=f"all {name}")
+        tables.drop(name)
+        run(f'CREATE TEMP VIEW {name} AS FROM "all {name}" WHERE {happened}')
+        if name == "events":
+            happened = f"{_happened(tables)} AND {happened}"
     run(
         """
         CREATE OR REPLACE TEMP TABLE shard AS
@@ -92,7 +97,11 @@ def load_ledger(tables: Tables) -> LedgerRows:
         """
     )
     details = _read_details(tables)
-    places = _add_silent_shards(tables, details)
+    named = {Shard(vhost, lane) for detail in details for vhost, lane, _seq in detail.last_seq}
+    if closing is not None:
+        named |= {Shard(vhost, lane) for vhost, lane, _seq in closing.last_seq}
+    places = _add_silent_shards(tables, named)
+    _create_opening(tables, closing)
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE event AS
@@ -105,6 +114,13 @@ def load_ledger(tables: Tables) -> LedgerRows:
         CREATE OR REPLACE TEMP TABLE message AS
         SELECT coalesce(shard, {NO_SHARD}) AS shard, batch_id, {MESSAGE_KEY}
         FROM messages LEFT JOIN shard USING (vhost, lane)
+        """
+    )
+    run(  # a full queue also refuses dead letters, of messages that arrived before the closing
+        f"""
+        CREATE OR REPLACE TEMP TABLE refused_before AS
+        SELECT shard, seq FROM event ANTI JOIN message USING ({MESSAGE_KEY})
+        WHERE kind = 'refused' AND {str(closing is not None).lower()}
         """
     )
     run(
@@ -147,11 +163,27 @@ def _read_details(tables: Tables) -> list[BatchDetail]:
     return details
 
 
-def _add_silent_shards(tables: Tables, details: Sequence[BatchDetail]) -> dict[int, Shard]:
-    """All shards by number, including those without events that a batch row names."""
+def _create_opening(tables: Tables, closing: Closing | None) -> None:
+    stored = (
+        "(SELECT NULL::VARCHAR AS vhost, NULL::INTEGER AS lane, NULL::BIGINT AS copy_id, "
+        "NULL::VARCHAR AS queue, NULL::VARCHAR AS state, NULL::STRUCT(topic_number INTEGER, "
+        '"partition" INTEGER, "offset" BIGINT) AS message_id WHERE false)'
+        if closing is None
+        else closed_contents(tables, closing, held=True)
+    )
+    tables.connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE opening AS
+        SELECT shard, copy_id, queue, state, {_KEY_OF_STRUCT}
+        FROM {stored} AS stored JOIN shard USING (vhost, lane)
+        """
+    )
+
+
+def _add_silent_shards(tables: Tables, named: set[Shard]) -> dict[int, Shard]:
+    """All shards by number, including those without events that a batch row or closing names."""
     found = tables.values("SELECT vhost, lane FROM shard ORDER BY shard")
     known = [Shard(vhost, lane) for vhost, lane in found]
-    named = {Shard(vhost, lane) for detail in details for vhost, lane, _seq in detail.last_seq}
     silent = sorted(named - set(known))
     for number, (vhost, lane) in enumerate(silent, len(known) + 1):
         tables.connection.execute("INSERT INTO shard VALUES (?, ?, ?)", [number, vhost, lane])

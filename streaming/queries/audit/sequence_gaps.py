@@ -1,4 +1,7 @@
-"""Find missing events: every shard numbers its events 1, 2, 3, ... without gaps."""
+"""Find missing events: every shard numbers its events 1, 2, 3, ... without gaps.
+
+The rows may begin after a closing; then the numbers begin after those of the closing.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,16 +15,24 @@ _MAX_BITSTRING: Final = 1_000_000_000
 
 
 def find_gaps(
-    tables: Tables, details: Sequence[BatchDetail], shards: Mapping[int, Shard]
+    tables: Tables,
+    details: Sequence[BatchDetail],
+    shards: Mapping[int, Shard],
+    closed: Mapping[Shard, int],
 ) -> tuple[list[Gap], list[Finding]]:
-    """The missing and the repeated numbers of every shard."""
-    ends = _last_seqs(tables, details, shards)
-    if not any(ends.values()):
+    """The missing and the repeated numbers of every shard.
+
+    Args:
+        closed: the last number of each shard before the first row.
+    """
+    starts = {number: closed.get(shard, 0) for number, shard in shards.items()}
+    ends = _last_seqs(tables, details, shards, starts)
+    if all(end == starts[shard] for shard, end in ends.items()):
         return [], []
-    bits = max(ends.values())
+    first, last = min(starts[shard] for shard in ends), max(ends.values())
     distinct = (
-        f"bit_count(bitstring_agg(seq, 0, {bits}))"
-        if bits < _MAX_BITSTRING
+        f"bit_count(bitstring_agg(seq, {first}, {last}))"
+        if last - first < _MAX_BITSTRING
         else "count(DISTINCT seq)"
     )
     found = {
@@ -34,18 +45,21 @@ def find_gaps(
     repeated: list[Finding] = []
     for shard, end in ends.items():
         rows, numbers = found.get(shard, (0, 0))
-        if numbers != end:
-            gaps += _gaps(tables, shard, end)
+        if numbers != end - starts[shard]:
+            gaps += _gaps(tables, shard, starts[shard], end)
         if rows != numbers:
             repeated += _repeated(tables, shard, shards[shard])
     return gaps, repeated
 
 
 def _last_seqs(
-    tables: Tables, details: Sequence[BatchDetail], shards: Mapping[int, Shard]
+    tables: Tables,
+    details: Sequence[BatchDetail],
+    shards: Mapping[int, Shard],
+    starts: Mapping[int, int],
 ) -> dict[int, int]:
     """The highest known number of each shard, in any row that mentions one."""
-    ends = {shard: 0 for shard in shards if shard != NO_SHARD}
+    ends = {shard: starts[shard] for shard in shards if shard != NO_SHARD}
     mentioned = tables.values(
         """
         SELECT shard, max(seq) FROM event GROUP BY shard
@@ -64,15 +78,15 @@ def _last_seqs(
     return ends
 
 
-def _gaps(tables: Tables, shard: int, end: int) -> list[Gap]:
+def _gaps(tables: Tables, shard: int, start: int, end: int) -> list[Gap]:
     found = tables.values(
         """
         SELECT before + 1, seq - 1
-        FROM (SELECT seq, lag(seq, 1, 0) OVER (ORDER BY seq) AS before
+        FROM (SELECT seq, lag(seq, 1, CAST(? AS BIGINT)) OVER (ORDER BY seq) AS before
               FROM (SELECT DISTINCT seq FROM event WHERE shard = ? UNION ALL SELECT ? + 1))
         WHERE seq > before + 1 ORDER BY seq
         """,
-        [shard, end],
+        [start, shard, end],
     )
     return [
         Gap(shard, first, last, _neighbours(tables, shard, first, last)) for first, last in found

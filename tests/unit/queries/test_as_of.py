@@ -22,7 +22,9 @@ from tests.unit.queries.state import contents_of
 def contents_at(root, cut):
     tables = Tables(str(root))
     tables.cut = cut
-    return tables.rows(f"SELECT {COLUMNS} FROM ({prepare_contents(tables)}) ORDER BY lane, copy_id")
+    return tables.rows(
+        f"SELECT {COLUMNS} FROM ({prepare_contents(tables)}) ORDER BY vhost, lane, copy_id"
+    )
 
 
 def topology_at(root, cut):

@@ -1,0 +1,132 @@
+"""The books close: totals, copies and topology after a batch, and what starts from there."""
+
+import msgspec
+import pytest
+
+from streaming.contents.closer import Closer
+from streaming.contents.updater import ContentsUpdater
+from streaming.queries.audit.balance import balance
+from streaming.queries.closings import list_closings
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import QueryError, Tables
+from tests.builders import Broker
+from tests.unit.queries.drawing import remove
+from tests.unit.queries.random_play import RandomPlay
+from tests.unit.queries.recording import Recording, apart
+from tests.unit.queries.state import contents_of
+from tests.unit.queries.test_as_of import contents_at, topology_at
+
+
+def drawn_at(root, batch_id, **options):
+    tables = Tables(str(root))
+    tables.cut = Cut(batch_id)
+    return balance(tables, **options)
+
+
+def rows_of(root, name):
+    tables = Tables(str(root))
+    tables.view(name)
+    return sorted(tables.rows(f"FROM {name}"), key=repr)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_answers_are_the_same_from_any_closing(tmp_path, seed):
+    plays = [RandomPlay(seed), RandomPlay(50 + seed, vhost="other")]
+    apart(plays[1].broker, 1000)
+    recording = Recording(tmp_path, *(play.broker for play in plays))
+    closer = Closer(recording.place)
+    live = []
+    for _ in range(6):
+        for play in plays:
+            play.steps(play.chance.randrange(1, 50))
+        batch_id = recording.commit()
+        unclosed = [contents_at(tmp_path, Cut(batch_id)), topology_at(tmp_path, Cut(batch_id))]
+        live.append((unclosed, drawn_at(tmp_path, batch_id)))
+        if batch_id in {1, 3}:
+            closed = closer.close()
+            assert closed is not None
+            assert closed.batch_id == batch_id
+            assert closer.close() is None
+    assert [one.batch_id for one in list_closings(Tables(str(tmp_path)))] == [1, 3]
+
+    for batch_id, (contents, before) in enumerate(live):
+        cut = Cut(batch_id)
+        assert [contents_at(tmp_path, cut), topology_at(tmp_path, cut)] == contents
+        found = drawn_at(tmp_path, batch_id)
+        opening = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3}.get(batch_id)
+        assert found == msgspec.structs.replace(before, opening_batch_id=opening)
+        assert found.findings == []
+        whole = drawn_at(tmp_path, batch_id, whole=True)
+        assert whole == msgspec.structs.replace(before, opening_batch_id=None)
+    mine = [row for row in contents_at(tmp_path, Cut(5)) if row["vhost"] == "/"]
+    assert mine == contents_of(plays[0].broker)
+
+
+def test_a_closing_does_not_depend_on_those_before_it(tmp_path):
+    for root, batches in ((tmp_path / "once", {4}), (tmp_path / "often", {0, 2, 3, 4})):
+        play = RandomPlay(9)
+        recording = Recording(root, play.broker)
+        for _ in range(5):
+            play.steps(30)
+            if recording.commit() in batches:
+                Closer(recording.place).close()
+
+    for name in ("closings", "closed_contents"):
+        last = {"closings": "batch_id", "closed_contents": "closing"}[name]
+        once, often = (
+            [row for row in rows_of(tmp_path / folder, name) if row[last] == 4]
+            for folder in ("once", "often")
+        )
+        assert once == often
+
+
+def test_an_earlier_batch_can_be_closed_later(tmp_path):
+    play = RandomPlay(3)
+    recording = Recording(tmp_path, play.broker)
+    for _ in range(3):
+        play.steps(30)
+        recording.commit()
+    closer = Closer(recording.place)
+    before = contents_at(tmp_path, Cut(1))
+
+    assert closer.close(1) is not None
+
+    assert contents_at(tmp_path, Cut(1)) == before
+    with pytest.raises(QueryError, match="the last batch is 2"):
+        closer.close(3)
+
+
+def test_a_row_that_is_missing_after_a_closing_is_found(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker, with_totals=False)
+    broker.queue("work")
+    for number in range(3):
+        broker.publish("", "work", f"order {number}")
+    recording.commit()
+    Closer(recording.place).close()
+    broker.get("work", "g", 2)
+    broker.ack("g/0", "g/1")
+    recording.commit()
+    assert remove(
+        tmp_path, "events", lambda row: row["kind"] == "delivered" and row["copy_id"] == 2
+    )
+
+    found = balance(Tables(str(tmp_path)))
+
+    assert found.opening_batch_id == 0
+    assert found.unexplained > 0
+    assert {one.queue for one in found.findings} == {"work"}
+
+
+def test_contents_can_be_rebuilt_from_a_closing(tmp_path):
+    play = RandomPlay(5)
+    recording = Recording(tmp_path, play.broker)
+    play.steps(40)
+    recording.commit()
+    Closer(recording.place).close()
+    play.steps(20)
+    recording.commit()
+
+    ContentsUpdater(recording.place).rebuild()
+
+    assert contents_at(tmp_path, None) == contents_of(play.broker)
