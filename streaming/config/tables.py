@@ -55,8 +55,8 @@ class TablesSettings(Section):
     )
     closing_interval_rows: int = setting(
         2_000_000,
-        "Number of rows of events after which the books are closed before the interval ends. --as-of reads "
-        "about that many in a second.",
+        "Number of rows of events after which the books are closed before the interval ends. "
+        "--as-of reads about that many in a second.",
         whole(1_000, 1_000_000_000),
     )
     storage_options: dict[str, Property] = setting(
