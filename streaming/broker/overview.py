@@ -1,11 +1,12 @@
 """The main figures of a shard.
 
 An overview loads every queue, which takes 0.1 ms each. Batches therefore do not use it: they report
-`ShardState.resident` and the next deadline, which an overview gives as well.
+`ShardState.resident`, the next deadline, and the queues that they used anyway (`BatchOverview`).
 """
 
 from typing import NamedTuple
 
+from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 
@@ -58,6 +59,17 @@ class ShardOverview(NamedTuple):
     queues: dict[str, QueueOverview]
 
 
+class BatchOverview(NamedTuple):
+    """The queues that a batch used, at its end, and who uses the shard."""
+
+    queues: list[QueueOverview]
+    channels: ChannelRegistry
+
+    def clients(self) -> tuple[int, list[str | None]]:
+        """How many channels are open, and the users that have any; reads their directory."""
+        return self.channels.count(), self.channels.users()
+
+
 def overview_of(shard: ShardState) -> ShardOverview:
     """The overview of a shard; loads every queue."""
     context = shard.context
@@ -74,6 +86,11 @@ def overview_of(shard: ShardState) -> ShardOverview:
         size,
         queues,
     )
+
+
+def batch_overview_of(shard: ShardState) -> BatchOverview:
+    """The overview of the batch that ends; loads nothing."""
+    return BatchOverview([_overview(queue) for queue in shard.queues.loaded()], shard.channels)
 
 
 def _overview(queue: Queue) -> QueueOverview:

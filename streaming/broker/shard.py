@@ -43,7 +43,12 @@ from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import BROADCAST_OPS
 from streaming.broker.message import NO_COPY, Message, Publication
 from streaming.broker.outbound import AnswerOut, Outbound
-from streaming.broker.overview import ShardOverview, overview_of
+from streaming.broker.overview import (
+    BatchOverview,
+    ShardOverview,
+    batch_overview_of,
+    overview_of,
+)
 from streaming.broker.queues.queue import REFUSED
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.store import StateStore
@@ -95,6 +100,7 @@ class Batch(NamedTuple):
         now_ms: the shard's clock.
         resident_messages: copies that have not ended: ready, unacked, held, or detached.
         resident_bytes: their bodies.
+        overview: the queues that the batch used.
     """
 
     events: Events
@@ -104,6 +110,7 @@ class Batch(NamedTuple):
     now_ms: int
     resident_messages: int
     resident_bytes: int
+    overview: BatchOverview
 
 
 class Shard:
@@ -228,6 +235,7 @@ class Shard:
         self.state.unfinished.finish()
         next_deadline_ms = self._clock.next_deadline_ms()
         messages, size = self.state.resident()
+        overview = batch_overview_of(self.state)
         self.state.save()
         return Batch(
             self._context.events,
@@ -237,6 +245,7 @@ class Shard:
             self._clock.now_ms,
             messages,
             size,
+            overview,
         )
 
     def take_outbound(self) -> list[Outbound]:

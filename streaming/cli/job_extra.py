@@ -18,6 +18,7 @@ JOB_MODULES: Final = frozenset(
         "kafka",
         "numpy",
         "pandas",
+        "prometheus_client",
         "py4j",
         "pyarrow",
         "pyspark",

@@ -11,6 +11,7 @@ from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
+from streaming.config.metrics import MetricsSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.rules import Parts, conflicts, even_partitions
 from streaming.config.tables import TablesSettings
@@ -61,6 +62,9 @@ class JobConfig(Section):
     )
     tables: TablesSettings = setting(
         TablesSettings(), "Maintenance of the Delta tables.", table(TablesSettings)
+    )
+    metrics: MetricsSettings = setting(
+        MetricsSettings(), "Metrics for Prometheus, and health checks.", table(MetricsSettings)
     )
 
     def contradictions(self) -> Iterator[Problem]:

@@ -41,6 +41,7 @@ from streaming.pipeline.reports import (
 )
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_tables
+from streaming.pipeline.rows.traffic import EventCounter, traffic_of
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
 from streaming.protocol.command_json import parse_command, read_settlement
@@ -161,7 +162,8 @@ class BrokerProcessor(StatefulProcessor):
             lap("unpack")
             batch = fold(config, store, records)
             lap("fold")
-            files = self._write(shard_key, config, context, batch.events)
+            counter = EventCounter()
+            files = self._write(shard_key, config, context, batch.events, counter)
             lap("rows")
             writer = OutboundWriter(self._settings, config, context)
             with closing(BodyReader(self._settings.tables, STORED)) as bodies:
@@ -191,10 +193,16 @@ class BrokerProcessor(StatefulProcessor):
             truncated=writer.truncated,
             warnings=warnings_of(batch.events),
             faults=faults_of(batch.events, config.vhost),
+            traffic=traffic_of(batch, records, counter),
         )
 
     def _write(
-        self, shard_key: int, config: ShardConfig, context: BatchContext, events: Events
+        self,
+        shard_key: int,
+        config: ShardConfig,
+        context: BatchContext,
+        events: Events,
+        counter: EventCounter,
     ) -> list[DataFile]:
         """Write the shard's rows of `events` and `dead_letters`."""
         if not len(events):
@@ -210,7 +218,7 @@ class BrokerProcessor(StatefulProcessor):
                 if file is not None:
                     files.append(file)
 
-        write("events", event_tables(events, *ids))
+        write("events", counter.passing(event_tables(events, *ids)))
         columns = ("body", "kafka_headers", "origin")
         with closing(BodyReader(self._settings.tables, columns)) as bodies:
             most = self._settings.max_header_bytes

@@ -23,6 +23,7 @@ from streaming.config import (
     reveal,
 )
 from streaming.ledger.storage import Place
+from streaming.ledger.write.batch_row import BatchRow
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.checkpoint.folders import open_ledger
 from streaming.pipeline.checkpoint.table_match import read_table_batches
@@ -43,6 +44,7 @@ from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports
 from streaming.pipeline.topics.offset_gaps import GapWatch
 from streaming.pipeline.topics.other_jobs import refuse_other_job
+from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.spark.session import (
@@ -69,6 +71,7 @@ class Job:
     Attributes:
         shards: the latest figures of each shard.
         committed: set once a batch is committed.
+        last_batch: the last batch of the run before; None: there was none.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Job:
         self.marks = memory_marks(config.flow, config.job.driver_memory, this_machine())
         self.shards = ShardStats({})
         self.committed = threading.Event()
+        self.last_batch: BatchRow | None = None
         self._own_spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
         self._closing = ExitStack()
@@ -137,7 +141,7 @@ class Job:
             read_table_batches(ledger, query_id),
         )
         topics.prepare()
-        last = ledger.last_batch(query_id) if query_id else None
+        last = self.last_batch = ledger.last_batch(query_id) if query_id else None
         detail = {} if last is None else last.detail
         self.shards = ShardStats(detail)
         clock = JobClock(
@@ -199,6 +203,7 @@ class Job:
             watch=self._watch,
             loss=loss,
             stats=self.shards,
+            traffic=TrafficTotals(detail, None if last is None else last.batch_id),
             flow=flow,
             ticks=self._ticks,
             housekeeping=housekeeping,
@@ -236,6 +241,10 @@ class Job:
         """The running query."""
         assert self._query is not None, "the job is not running"
         return self._query
+
+    def is_batch_running(self) -> bool:
+        """Ask Spark whether a batch runs; raises its errors if it does not answer."""
+        return bool(self.query.status["isTriggerActive"])
 
     def wake(self) -> None:
         """Let a batch run now, with `clock = wall`; with `event`, only records make batches."""

@@ -24,6 +24,7 @@ from streaming.pipeline.reports import BatchDone, ShardStats, read_reports
 from streaming.pipeline.task import set_batch_time
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.topics.offset_gaps import GapWatch
+from streaming.pipeline.traffic import TrafficTotals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class MicroBatch:
     watch: GapWatch
     loss: AcceptedLoss
     stats: ShardStats
+    traffic: TrafficTotals
     flow: FlowControl
     ticks: Ticks
     housekeeping: Housekeeping
@@ -62,12 +64,19 @@ class MicroBatch:
         self.watch.check_mapped_topics()
         files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
         self.stats.update(reports.shards)
-        self.flow.decide()
+        gate = self.flow.decide()
+        self.traffic.add(
+            batch_id,
+            ((shard.vhost, shard.lane, shard.traffic) for shard in reports.shards),
+            reports.fault_totals(),
+            gate_open=gate.open,
+        )
         detail: dict[str, Any] = {
             "offsets": offsets.ends,
             "configuration": self.checkpoint.manifest.outcome_hash,
             "core_version": CORE_VERSION,
             **self.stats.detail(),
+            "traffic": self.traffic.detail(),
             "gate": msgspec.to_builtins(self.flow.state),
             "lowest_resident": self.housekeeping.lowest_detail(),
             **reports.truncated_detail(),
@@ -86,6 +95,7 @@ class MicroBatch:
             events=sum(shard.events for shard in reports.shards),
         )
         seconds = {"stages": stages_s, "commit": sum(committed.seconds.values())}
+        seconds["batch"] = time.perf_counter() - started_s
         rounded = {part: round(each, 4) for part, each in seconds.items()}
-        self.on_batch(reports.done(batch_id, now_ms, rounded))
+        self.on_batch(reports.done(batch_id, now_ms, rounded, offsets.ends, self.traffic))
         self.trigger.wait()

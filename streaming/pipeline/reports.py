@@ -12,6 +12,7 @@ import msgspec
 from streaming.broker.message import NEVER
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.shard_block import FILES_KEY
+from streaming.pipeline.traffic import Traffic, TrafficTotals
 
 logger = logging.getLogger(__name__)
 
@@ -92,11 +93,13 @@ class IntakeReport(msgspec.Struct, frozen=True):
 
     Attributes:
         seconds: time spent waiting for records, understanding them, and writing the last bodies.
+        arrivals: instant in Kafka, epoch milliseconds -> how many records; neighbours are merged.
     """
 
     files: list[DataFile]
     seconds: dict[str, float]
     faults: list[FaultCount] = []
+    arrivals: dict[int, int] = {}
 
 
 class ShardReport(msgspec.Struct, frozen=True):
@@ -109,6 +112,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         truncated: outbound records that were too large for their topic.
         warnings: details of the batch's WARNING events; a shard reports a limited number.
         faults: publishes that no queue took, or that were refused.
+        traffic: what the batch did, counted for the metrics.
     """
 
     shard: int
@@ -132,6 +136,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     truncated: list[TruncatedRecord]
     warnings: list[dict[str, Any]] = []
     faults: list[FaultCount] = []
+    traffic: Traffic = Traffic()
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -140,6 +145,10 @@ class BatchDone(msgspec.Struct, frozen=True):
     Attributes:
         seconds: duration of each part; for parallel tasks, that of the slowest.
         faults: how many publishes did not reach a queue or were not understood, by kind.
+        causes: the same, by cause.
+        arrivals: as `IntakeReport` has them, of all tasks.
+        offsets: topic -> partition -> the next offset to read.
+        totals: of all batches so far; None in tests of other figures.
     """
 
     batch_id: int
@@ -149,6 +158,10 @@ class BatchDone(msgspec.Struct, frozen=True):
     events: int
     seconds: dict[str, float]
     faults: dict[str, int] = {}
+    causes: list[FaultCount] = []
+    arrivals: list[tuple[int, int]] = []
+    offsets: dict[str, dict[str, int]] = {}
+    totals: TrafficTotals | None = None
 
 
 class Reports(NamedTuple):
@@ -191,11 +204,20 @@ class Reports(NamedTuple):
         named = [msgspec.to_builtins(record) for record in truncated[:MAX_NAMED_RECORDS]]
         return {"cut_records": {"count": len(truncated), "first": named}}
 
-    def done(self, batch_id: int, now_ms: int, seconds: dict[str, float]) -> BatchDone:
+    def done(
+        self,
+        batch_id: int,
+        now_ms: int,
+        seconds: dict[str, float],
+        offsets: dict[str, dict[str, int]],
+        totals: TrafficTotals,
+    ) -> BatchDone:
         """Describe the committed batch.
 
         Args:
             seconds: durations of the driver's parts.
+            offsets: topic -> partition -> the next offset to read.
+            totals: of all batches so far.
         """
         slowest: dict[str, float] = {}
         intake_seconds = [report.seconds for report in self.intake]
@@ -212,6 +234,10 @@ class Reports(NamedTuple):
             events,
             {**seconds, **slowest},
             self.fault_totals(),
+            self.faults(),
+            [pair for task in self.intake for pair in task.arrivals.items()],
+            offsets,
+            totals,
         )
 
 

@@ -24,7 +24,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
 
     Attributes:
         type: classic or quorum; None if it was declared before the ledger began.
-        bytes: size of the bodies, ready and unacked.
+        bytes: size of the bodies, ready and unacked; `ready_bytes`: of those ready.
         oldest_at: when the oldest copy in it was enqueued.
     """
 
@@ -35,6 +35,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
     unacked: int
     bytes: int
     oldest_at: str | None
+    ready_bytes: int = 0
 
 
 class QueueBytes(msgspec.Struct, frozen=True):
@@ -59,10 +60,13 @@ def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth
         held AS (
             SELECT vhost, queue AS name, count(*) FILTER (WHERE state = 'ready') AS ready,
                    count(*) FILTER (WHERE state = 'unacked') AS unacked,
-                   sum(body_bytes) AS bytes, min(enqueued_at) AS oldest_at
+                   sum(body_bytes) AS bytes,
+                   sum(body_bytes) FILTER (WHERE state = 'ready') AS ready_bytes,
+                   min(enqueued_at) AS oldest_at
             FROM ({contents}) GROUP BY vhost, queue)
         SELECT vhost, name AS queue, type, coalesce(ready, 0) AS ready,
-               coalesce(unacked, 0) AS unacked, coalesce(bytes, 0) AS bytes, oldest_at
+               coalesce(unacked, 0) AS unacked, coalesce(bytes, 0) AS bytes, oldest_at,
+               coalesce(ready_bytes, 0) AS ready_bytes
         FROM declared FULL JOIN held USING (vhost, name)
         WHERE (what = 'queue_declared' OR ready + unacked > 0) AND vhost = coalesce(?, vhost)
         ORDER BY vhost, name

@@ -111,6 +111,15 @@ class ChannelRegistry:
         """How many channels are open."""
         return len(self._numbers())
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether a channel was opened or closed in this batch."""
+        return self._names_changed
+
+    def users(self) -> list[str | None]:
+        """The users that have open channels, in order of their oldest one."""
+        return list(dict.fromkeys(user for user, _name in self._numbers()))
+
     def is_loaded(self, number: int) -> bool:
         """Whether a channel was used in this batch."""
         return number in self._loaded

@@ -115,6 +115,10 @@ class QueueRegistry:
         queue.save()
         self.records.delete(queue.number)
 
+    def loaded(self) -> list[Queue]:
+        """The queues that were used so far, by name."""
+        return [self._names[name] for name in sorted(self._names)]
+
     def settings_for(self, declaration: Declaration) -> QueueSettings:
         """The settings in force for a queue on this lane: limits are divided (D2)."""
         settings = self._context.vhost.settings(declaration)

@@ -116,6 +116,7 @@ def _run_job(
     from rich.console import Console
 
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
+    from streaming.metrics.service import Metrics
     from streaming.pipeline.job import Job
     from streaming.pipeline.observe.job_log import batch_figures, log_batch
     from streaming.pipeline.observe.live_view import LiveView
@@ -131,8 +132,12 @@ def _run_job(
         stopping.set()
 
     view: LiveView | None = None
+    listen = settings.metrics.listen
+    metrics = None if listen is None else Metrics(settings, listen)
 
     def batch_done(done: BatchDone) -> None:
+        if metrics is not None:
+            metrics.batch_done(done, job)
         log_batch(batch_figures(done, job.shards, job.gate_state, settings.job.clock))
         if view is not None:
             view.show(done, job.shards, job.gate_state)
@@ -153,6 +158,9 @@ def _run_job(
             definitions=definitions, accept_loss=accept_loss, creates_mapped=broker is not None
         )
         started.set()
+        if metrics is not None:
+            metrics.started(job)
+            logger.info("metrics: http://%s/metrics", listen)
         job.wake()  # the first batch loads much and takes seconds
         by_records = settings.job.clock == "event"  # the first batch starts with the first record
         announced = False
@@ -176,7 +184,11 @@ def _run_job(
         logger.error("the job failed: %s", text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
+        if metrics is not None:
+            metrics.health.stopping()
         job.stop()
+        if metrics is not None:
+            metrics.stop()
         if view is not None:
             view.close()
         if broker is not None:

@@ -29,6 +29,10 @@ from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask, batch
 from streaming.protocol.record_headers import MalformedRecordError
 
 OUTPUT = "shard int, blob binary"
+
+ARRIVAL_CLASSES = 32
+"""The most instants that a task reports; earlier and later records are counted with them."""
+
 _OUTPUT_SCHEMA = pa.schema([("shard", pa.int32()), ("blob", pa.binary())])
 
 
@@ -57,9 +61,11 @@ class Intake:
         self._now_ms = context.now_ms
         self._messages = MessageRows(settings, context)
         self._quarantine = QuarantineRows(settings, context)
+        self._arrived_ms: list[Any] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the records of one Arrow batch, all from one source."""
+        self._arrived_ms.append(batch["at_ms"].to_numpy())
         topics = batch["topic"].dictionary_encode()
         for code, name in enumerate(topics.dictionary.to_pylist()):
             topic = self._settings.topics[name]
@@ -81,6 +87,16 @@ class Intake:
     def faults(self) -> list[FaultCount]:
         """Return the quarantined records by topic and cause."""
         return self._quarantine.faults.counts()
+
+    def arrivals(self) -> dict[int, int]:
+        """Return when the records arrived in Kafka: instant -> how many, in few classes."""
+        instants = np.concatenate(self._arrived_ms) if self._arrived_ms else np.array([], np.int64)
+        if not len(instants):
+            return {}
+        first = int(instants.min())
+        width = (int(instants.max()) - first) // ARRIVAL_CLASSES + 1
+        counts = np.bincount((instants - first) // width).tolist()
+        return {first + index * width: count for index, count in enumerate(counts) if count}
 
     def blobs(self) -> list[tuple[int, bytes]]:
         """Return (grouping key, blob) of each shard that has records."""
@@ -237,7 +253,8 @@ def run_intake(
             "understand": understanding + packed - read,
             "write": time.perf_counter() - packed,
         }
-        rows.append((FILES_KEY, encode_report(IntakeReport(files, seconds, intake.faults()))))
+        report = IntakeReport(files, seconds, intake.faults(), intake.arrivals())
+        rows.append((FILES_KEY, encode_report(report)))
     if rows:
         keys, blobs = zip(*rows, strict=True)
         yield pa.record_batch(

@@ -29,6 +29,7 @@ from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
+from streaming.pipeline.traffic import Clients, TrafficTotals
 
 QUERY, SHARD = "one-query", 1
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -137,6 +138,7 @@ class Job:
             watch=nothing,
             loss=AcceptedLoss(self.checkpoint),
             stats=stats,
+            traffic=TrafficTotals({}, None),
             flow=FlowControl(JobConfig(), MARKS, {}, stats),
             ticks=nothing,
             housekeeping=nothing,
@@ -237,3 +239,38 @@ def test_faults_are_counted_and_logged_when_they_begin(job, caplog):
     assert len(first) == len(counts)
     assert first == caplog.messages
     assert ["topic log" in line and "(bad_json)" in line for line in first].count(True) == 1
+
+
+def test_a_batch_counts_what_it_did_for_the_metrics(job):
+    other = command(op="declare_queue", queue={"name": "other"})
+    job.run(
+        0,
+        DECLARE,
+        DECLARE,
+        other,
+        publish(b"body", routing_key=b"work", confirm=b"true"),
+        publish(b"lost", routing_key=b"nowhere"),
+        command(op="get", queue="work", channel="c", auto_ack=False),
+        command(op="get", queue="work", channel="c", auto_ack=False),
+    )
+    job.run(1, command(op="close_channel", channel="c"), command(op="delete_queue", queue="other"))
+
+    first, second = (done.reports[0].traffic for done in job.done)
+    row = job.ledger.last_batch(QUERY)
+
+    assert first.counts["received"] == 2
+    assert first.counts["get_manual"] == 1
+    assert first.counts["get_empty"] == 1
+    assert first.counts["queues_declared"] == 3
+    assert first.counts["queues_created"] == 2
+    assert first.kinds["work"] == {"enqueued": 1, "delivered": 1, "published": 1}
+    assert first.sizes[0] == 2
+    assert {queue.name: queue.unacked for queue in first.queues} == {"work": 1, "other": 0}
+    assert first.clients == Clients(1, ["guest"])
+    assert second.deleted == ["other"]
+    assert second.clients == Clients(0, [])
+    totals = row.detail["traffic"]["vhosts"]["/"]
+    assert totals["received"] == 2
+    assert totals["channels_opened"] == totals["channels_closed"] == 1
+    assert totals["unroutable"] == 1
+    assert job.done[0].arrivals

@@ -1,0 +1,146 @@
+"""Metric families: their form, and how they become text."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from streaming.metrics.figures import JobFigures, Queue
+
+Form = Literal["gauge", "counter", "histogram"]
+Sample = tuple[tuple[str, ...], float]
+Distribution = tuple[tuple[str, ...], list[tuple[str, float]], float]
+"""Label values, cumulative counts by upper bound, and the sum."""
+
+
+UNPREFIXED: Final = ("dlx_", "rabbitmq_cluster_")
+"""Families that have the same name in a detailed view."""
+
+
+class View(NamedTuple):
+    """What a response shows.
+
+    Attributes:
+        endpoint: `aggregated`, `per-object` or `detailed`; RabbitMQ's label `rabbitmq_endpoint`.
+        queues: the queues in it, by vhost and name.
+        vhosts: only these; None: all.
+    """
+
+    figures: JobFigures
+    endpoint: str
+    queues: list[Queue]
+    vhosts: frozenset[str] | None = None
+
+    def shows(self, vhost: str) -> bool:
+        """Whether a vhost is in it."""
+        return self.vhosts is None or vhost in self.vhosts
+
+
+@dataclass(frozen=True)
+class Family:
+    """A metric family.
+
+    Attributes:
+        name: as scraped; of a counter with `_total`.
+        labels: of each series; a family by queue has none in the aggregated view.
+        read: yields label values and a number for each series.
+        by_queue: whether it has one series per queue, or one for all.
+        histogram: of a histogram; `read` is then unused.
+        detailed: the families of `/metrics/detailed` that it belongs to.
+    """
+
+    name: str
+    form: Form
+    help: str
+    labels: tuple[str, ...]
+    read: Callable[[View], Iterable[Sample]]
+    by_queue: bool = False
+    histogram: Callable[[View], Distribution] | None = None
+    detailed: tuple[str, ...] = ()
+
+    def metric(self, view: View) -> Metric:
+        """Return the family with its series; in a detailed view with RabbitMQ's prefix."""
+        name = self.name
+        if view.endpoint == "detailed" and self.detailed and not name.startswith(UNPREFIXED):
+            name = name.replace("rabbitmq_", "rabbitmq_detailed_", 1)
+        if self.histogram is not None:
+            found = HistogramMetricFamily(name, self.help, labels=self.labels)
+            found.add_metric(*self.histogram(view))
+            return found
+        kind = CounterMetricFamily if self.form == "counter" else GaugeMetricFamily
+        labels = () if self.by_queue and view.endpoint == "aggregated" else self.labels
+        metric: Metric = kind(name, self.help, labels=labels)
+        for values, value in self.read(view):
+            metric.add_metric(values, value)  # type: ignore[attr-defined] # both classes have it
+        return metric
+
+
+def single(read: Callable[[JobFigures], float | None]) -> Callable[[View], Iterator[Sample]]:
+    """Return a reader of one number without labels; None: no series."""
+
+    def samples(view: View) -> Iterator[Sample]:
+        value = read(view.figures)
+        if value is not None:
+            yield (), value
+
+    return samples
+
+
+def total(*names: str) -> Callable[[View], Iterator[Sample]]:
+    """Return a reader of a total of all vhosts."""
+    return single(lambda figures: sum(figures.count(name) for name in names))
+
+
+def by_queue(
+    read: Callable[[JobFigures, Queue], float | None],
+) -> Callable[[View], Iterator[Sample]]:
+    """Return a reader of a number of each queue, added up unless the view is by object."""
+
+    def samples(view: View) -> Iterator[Sample]:
+        figures = view.figures
+        if view.endpoint == "aggregated":
+            values = (read(figures, queue) for queue in list(figures.queues))
+            yield (), sum(value for value in values if value is not None)
+            return
+        for queue in view.queues:
+            value = read(figures, queue)
+            if value is not None:
+                yield queue, value
+
+    return samples
+
+
+def of_queue(name: str) -> Callable[[View], Iterator[Sample]]:
+    """Return a reader of an attribute of `QueueOverview`, added up over the lanes."""
+    parts = name.split("+")
+    return by_queue(
+        lambda figures, queue: sum(
+            getattr(lane, part) for lane in figures.queue(queue) for part in parts
+        )
+    )
+
+
+def events_of_queue(*kinds: str) -> Callable[[View], Iterator[Sample]]:
+    """Return a reader of the number of events of some kinds.
+
+    Aggregated, it is the total of the vhosts: it also counts queues that were deleted.
+    """
+
+    def of_one(figures: JobFigures, queue: Queue) -> float | None:
+        counts = figures.kinds.get(queue)
+        if not figures.is_seeded:
+            return None
+        return 0.0 if counts is None else float(sum(counts[kind] for kind in kinds))
+
+    per_queue, everything = by_queue(of_one), total(*kinds)
+
+    def samples(view: View) -> Iterator[Sample]:
+        return everything(view) if view.endpoint == "aggregated" else per_queue(view)
+
+    return samples

@@ -1,0 +1,302 @@
+"""The families that only dlx has, with the prefix `dlx_`."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, get_args
+
+from streaming.metrics.families import Distribution, Family, Sample, View, of_queue, single
+from streaming.metrics.figures import Histogram, JobFigures, Lag, TableSize, Unhandled
+from streaming.pipeline.flow.batch_size import Cause
+from streaming.pipeline.reports import FAULT_KINDS
+
+
+def _deaths(view: View) -> Iterator[Sample]:
+    if view.figures.is_seeded:
+        for key, count in list(view.figures.deaths.items()):
+            if view.shows(key[0]):
+                yield key, count
+
+
+def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[View], Iterator[Sample]]:
+    def samples(view: View) -> Iterator[Sample]:
+        for queue, waiting in list(view.figures.unhandled.items()):
+            if view.shows(queue[0]):
+                yield queue, read(waiting)
+
+    return samples
+
+
+def _quarantined(view: View) -> Iterator[Sample]:
+    if view.figures.is_seeded:
+        yield from list(view.figures.quarantined.items())
+
+
+def _faults(view: View) -> Iterator[Sample]:
+    totals = view.figures.totals
+    for kind in FAULT_KINDS:
+        yield (kind,), 0 if totals is None else totals.job[f"faults.{kind}"]
+
+
+def _gate_causes(view: View) -> Iterator[Sample]:
+    gate = view.figures.gate
+    for cause in get_args(Cause):
+        yield (cause,), float(gate is not None and gate.cause == cause)
+
+
+def _transitions(view: View) -> Iterator[Sample]:
+    totals = view.figures.totals
+    for state in ("open", "closed"):
+        name = "gate_opened" if state == "open" else "gate_closed"
+        yield (state,), 0 if totals is None else totals.job[name]
+
+
+def _lag(read: Callable[[Lag], float]) -> Callable[[View], Iterator[Sample]]:
+    def samples(view: View) -> Iterator[Sample]:
+        for (topic, partition), lag in list(view.figures.lags.items()):
+            yield (topic, str(partition)), read(lag)
+
+    return samples
+
+
+def _table(read: Callable[[TableSize], float]) -> Callable[[View], Iterator[Sample]]:
+    def samples(view: View) -> Iterator[Sample]:
+        for name, size in list(view.figures.tables.items()):
+            yield (name,), read(size)
+
+    return samples
+
+
+def _resident(read: Callable[[JobFigures], float]) -> Callable[[View], Iterator[Sample]]:
+    return single(read)
+
+
+def _failures(view: View) -> Iterator[Sample]:
+    for source in ("kafka", "tables", "balance"):
+        yield (source,), view.figures.failures[source]
+
+
+def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) -> Family:
+    def distribution(view: View) -> Distribution:
+        durations = read(view.figures)
+        return (), durations.buckets(), durations.sum_s
+
+    return Family(name, "histogram", text, (), lambda _: (), histogram=distribution)
+
+
+QUEUE: Final = ("vhost", "queue")
+PARTITION: Final = ("topic", "partition")
+
+OWN: Final[tuple[Family, ...]] = (
+    Family(
+        "dlx_dead_letters_total",
+        "counter",
+        "Deaths. The outcome is dead_lettered if every target got the dead letter; else it "
+        "says why not: no_exchange, no_route, cycle, rerouted_before, cascade_limit or "
+        "refused.",
+        ("vhost", "queue", "reason", "outcome"),
+        _deaths,
+        detailed=("dlx_dead_letters",),
+    ),
+    Family(
+        "dlx_unhandled_dead_letters",
+        "gauge",
+        "Dead letters that wait in a queue, ready or unacked.",
+        QUEUE,
+        _unhandled(lambda one: one.count),
+        detailed=("dlx_dead_letters",),
+    ),
+    Family(
+        "dlx_unhandled_dead_letters_oldest_timestamp_seconds",
+        "gauge",
+        "When the oldest dead letter that waits in a queue entered it.",
+        QUEUE,
+        _unhandled(lambda one: one.oldest_s),
+        detailed=("dlx_dead_letters",),
+    ),
+    Family(
+        "dlx_held_messages",
+        "gauge",
+        "Dead messages that at-least-once dead-lettering holds until every target accepts them.",
+        QUEUE,
+        of_queue("held"),
+        by_queue=True,
+        detailed=("dlx_dead_letters",),
+    ),
+    Family(
+        "dlx_quarantined_total",
+        "counter",
+        "Kafka records that could not be understood, by topic and cause.",
+        ("topic", "cause"),
+        _quarantined,
+    ),
+    Family(
+        "dlx_publish_faults_total",
+        "counter",
+        "Publishes that reached no queue or were not understood, by kind.",
+        ("kind",),
+        _faults,
+    ),
+    Family(
+        "dlx_unexplained",
+        "gauge",
+        "Rows of the ledger that are missing, repeated or contradict others, according to the "
+        "last balance.",
+        (),
+        single(lambda figures: figures.unexplained),
+    ),
+    Family(
+        "dlx_balance_timestamp_seconds",
+        "gauge",
+        "When the last balance was drawn.",
+        (),
+        single(lambda figures: figures.balance_s),
+    ),
+    Family(
+        "dlx_gate_open",
+        "gauge",
+        "1 if publishes are read at full speed, 0 if flow control holds them back.",
+        (),
+        single(lambda figures: None if figures.gate is None else float(figures.gate.open)),
+    ),
+    Family(
+        "dlx_gate_cause",
+        "gauge",
+        "1 for what decides the gate: flow control is off; resident messages are below, "
+        "between or above the marks; or the memory of the processes is above its mark.",
+        ("cause",),
+        _gate_causes,
+    ),
+    Family(
+        "dlx_gate_transitions_total",
+        "counter",
+        "Changes of the gate, by new state.",
+        ("to",),
+        _transitions,
+    ),
+    Family(
+        "dlx_resident_messages",
+        "gauge",
+        "Messages that the broker holds: ready, unacked or held.",
+        (),
+        _resident(lambda figures: figures.stats.resident_messages),
+    ),
+    Family(
+        "dlx_state_rows",
+        "gauge",
+        "Entries of messages in the state: one for each resident message.",
+        (),
+        _resident(lambda figures: figures.stats.resident_messages),
+    ),
+    Family(
+        "dlx_state_bytes",
+        "gauge",
+        "Estimated size of the state, with the bodies that it refers to.",
+        (),
+        _resident(lambda figures: figures.stats.resident_bytes),
+    ),
+    Family(
+        "dlx_state_read_bytes_total",
+        "counter",
+        "Bytes read from the state since the start.",
+        (),
+        single(lambda figures: figures.state_bytes_read),
+    ),
+    Family(
+        "dlx_state_written_bytes_total",
+        "counter",
+        "Bytes written to the state since the start.",
+        (),
+        single(lambda figures: figures.state_bytes_written),
+    ),
+    _histogram(
+        "dlx_batch_duration_seconds",
+        "Duration of batches since the start, without the pause between them.",
+        lambda figures: figures.batch_seconds,
+    ),
+    _histogram(
+        "dlx_produce_to_visible_seconds",
+        "Time from a publish's timestamp in Kafka to the commit of its batch, since the start.",
+        lambda figures: figures.visible_seconds,
+    ),
+    Family(
+        "dlx_batches_total",
+        "counter",
+        "Batches since the first start.",
+        (),
+        single(lambda figures: 0 if figures.totals is None else figures.totals.job["batches"]),
+    ),
+    Family(
+        "dlx_last_batch_timestamp_seconds",
+        "gauge",
+        "When this run last committed a batch.",
+        (),
+        single(lambda figures: figures.last_batch_s or None),
+    ),
+    Family(
+        "dlx_start_timestamp_seconds",
+        "gauge",
+        "When the job started.",
+        (),
+        single(lambda figures: figures.started_s),
+    ),
+    Family(
+        "dlx_consumer_lag_records",
+        "gauge",
+        "Records of a partition that the job has not read. Spark commits no offsets: Kafka's "
+        "own tools cannot tell.",
+        PARTITION,
+        _lag(lambda lag: max(lag.end - lag.offset, 0)),
+    ),
+    Family(
+        "dlx_consumer_offset",
+        "gauge",
+        "The next offset that the job reads.",
+        PARTITION,
+        _lag(lambda lag: lag.offset),
+    ),
+    Family(
+        "dlx_log_end_offset",
+        "gauge",
+        "The end of a partition.",
+        PARTITION,
+        _lag(lambda lag: lag.end),
+    ),
+    Family(
+        "dlx_table_files",
+        "gauge",
+        "Data files of a table.",
+        ("table",),
+        _table(lambda size: size.files),
+    ),
+    Family(
+        "dlx_table_bytes",
+        "gauge",
+        "Size of a table's data files.",
+        ("table",),
+        _table(lambda size: size.bytes),
+    ),
+    Family(
+        "dlx_table_rows", "gauge", "Rows of a table.", ("table",), _table(lambda size: size.rows)
+    ),
+    Family(
+        "dlx_as_of_earliest_timestamp_seconds",
+        "gauge",
+        "The earliest instant that the ledger can answer for.",
+        (),
+        single(lambda figures: figures.earliest_s),
+    ),
+    Family(
+        "dlx_metrics_queues_left_out",
+        "gauge",
+        "Queues that this response leaves out because of metrics.max_series.",
+        (),
+        single(lambda figures: figures.queues_left_out),
+    ),
+    Family(
+        "dlx_metrics_failures_total",
+        "counter",
+        "Failed attempts to ask Kafka, the tables, or for the balance, since the start.",
+        ("source",),
+        _failures,
+    ),
+)
+"""The families of dlx."""

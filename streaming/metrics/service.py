@@ -1,0 +1,250 @@
+"""The metrics of one job: figures, health, and threads that ask Kafka, Spark and the tables."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # not in its stubs
+
+from streaming.broker.overview import QueueOverview
+from streaming.config import JobConfig, librdkafka_properties
+from streaming.config.metrics import split_address
+from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
+from streaming.metrics.health import Health
+from streaming.metrics.server import MetricsServer
+from streaming.pipeline.job import Job
+from streaming.pipeline.reports import BatchDone
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.job_totals import (
+    LedgerTotals,
+    earliest_event_s,
+    totals_through,
+    waiting_letters,
+)
+from streaming.queries.queues import list_queues
+from streaming.queries.table_info import describe
+from streaming.queries.vhosts.clients import consumer_counts
+
+MAX_SHARE: Final = 0.1
+"""The most time that questions to the tables may take."""
+
+KAFKA_TIMEOUT_S: Final = 10.0
+DUCKDB_MEMORY: Final = "256MB"
+PROBE_S: Final = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+class Metrics:
+    """Serves the metrics of a job.
+
+    Args:
+        listen: HOST:PORT.
+
+    Raises:
+        ListenError: the address cannot be used.
+    """
+
+    def __init__(self, config: JobConfig, listen: str) -> None:
+        settings = config.metrics
+        self._config = config
+        self.figures = JobFigures(config.kafka.client_id)
+        self.figures.disk_path = _existing(config.job.checkpoint_location)
+        self.health = Health(settings.stalled_after_ms / 1000)
+        host, port = split_address(listen)
+        self.server = MetricsServer(host, port, self.figures, self.health, settings.max_series)
+        self.server.start()
+        self._job: Job | None = None
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._balance_s = 0.0
+        self._logged: set[str] = set()
+
+    def started(self, job: Job) -> None:
+        """Begin to ask about a job that runs."""
+        self._job = job
+        self.figures.memory_limit_bytes = job.marks.process_high_bytes or job.marks.high_bytes
+        self.health.started(needs_batch=self._config.job.clock == "wall")
+        works: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("metrics-kafka", self._follow_kafka),
+            ("metrics-tables", self._follow_tables),
+            ("metrics-spark", self._probe_spark),
+        )
+        for name, work in works:
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def batch_done(self, done: BatchDone, job: Job) -> None:
+        """Take over a batch; never raises."""
+        with self._guarded("batch"):
+            last = job.last_batch
+            self.figures.is_seeded |= last is None
+            is_new = last is None or done.batch_id > last.batch_id
+            self.figures.batch(done, job.shards, job.gate_state, is_new=is_new)
+            self.health.batch_ended()
+
+    def stop(self) -> None:
+        """Stop the threads and release the address."""
+        self.health.stopping()
+        self._stopping.set()
+        self.server.stop()
+
+    # -- Kafka
+
+    def _follow_kafka(self) -> None:
+        properties = librdkafka_properties(self._config.kafka, os.environ)
+        settings: dict[str, Any] = {**properties, "log_level": 0, "error_cb": lambda _error: None}
+        admin = AdminClient(settings)
+        while not self._stopping.wait(self._config.metrics.interval_ms / 1000):
+            with self._guarded("kafka"):
+                self._measure_lag(admin)
+
+    def _measure_lag(self, admin: AdminClient) -> None:
+        figures = self.figures
+        positions = {
+            (topic, int(partition)): offset
+            for topic, offsets in figures.offsets.items()
+            for partition, offset in offsets.items()
+        }
+        if not positions:
+            return
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # has no types
+        wanted: dict[TopicPartition, Any] = {TopicPartition(*place): latest for place in positions}
+        asked = admin.list_offsets(wanted, request_timeout=KAFKA_TIMEOUT_S)
+        lags = {}
+        for place, answer in asked.items():
+            key = (place.topic, place.partition)
+            lags[key] = Lag(positions[key], answer.result().offset)
+        figures.lags = lags
+        self.health.waiting(records=self._has_work(lags))
+
+    def _has_work(self, lags: Mapping[tuple[str, int], Lag]) -> bool:
+        """Whether records wait that flow control does not hold back."""
+        gate = self.figures.gate
+        publishes = set(self._config.topics_of("publishes"))
+        return any(
+            lag.end > lag.offset and (gate is None or gate.max_rows > 0 or topic not in publishes)
+            for (topic, _partition), lag in lags.items()
+        )
+
+    # -- Spark
+
+    def _probe_spark(self) -> None:
+        while not self._stopping.wait(PROBE_S):
+            job = self._job
+            with self._guarded("spark"):
+                if job is not None:
+                    self.health.answered(is_running=job.is_batch_running())
+
+    # -- the tables
+
+    def _follow_tables(self) -> None:
+        pause_s = 0.0
+        while not self._stopping.wait(pause_s):
+            began_s = time.monotonic()
+            if self.figures.last_batch is not None:
+                with self._guarded("tables"):
+                    self._ask_tables()
+                with self._guarded("balance"):
+                    self._draw_balance()
+            took_s = time.monotonic() - began_s
+            is_early = self.figures.last_batch is None
+            interval_s = 0.5 if is_early else self._config.metrics.interval_ms / 1000
+            pause_s = max(interval_s, took_s / MAX_SHARE - took_s)
+
+    def _ask_tables(self) -> None:
+        figures = self.figures
+        with self._tables() as tables:
+            figures.tables = {
+                one.name: TableSize(one.files, one.bytes, one.rows) for one in describe(tables)
+            }
+            if not figures.is_seeded:
+                figures.seed(self._totals_before(tables), _queues_at_rest(tables))
+            if tables.has("queue_contents"):
+                figures.unhandled = {
+                    (one.vhost, one.queue): Unhandled(one.count, one.oldest_s)
+                    for one in waiting_letters(tables)
+                }
+            figures.earliest_s = earliest_event_s(tables)
+
+    def _totals_before(self, tables: Tables) -> LedgerTotals:
+        assert self._job is not None
+        assert self._job.last_batch is not None, "a new checkpoint has no earlier batches"
+        return totals_through(tables, self._job.last_batch.query_id, self._job.last_batch.batch_id)
+
+    def _draw_balance(self) -> None:
+        interval_s = self._config.metrics.balance_interval_ms / 1000
+        now_s = time.monotonic()
+        if not interval_s or (self._balance_s and now_s - self._balance_s < interval_s):
+            return
+        self._balance_s = now_s
+        with self._tables() as tables:
+            self.figures.unexplained = balance(tables).unexplained
+        self.figures.balance_s = time.time()
+
+    @contextmanager
+    def _tables(self) -> Iterator[Tables]:
+        assert self._job is not None, "the job has started"
+        place = self._job.tables
+        tables = Tables(place.url, place.options, threads=1)
+        try:
+            tables.connection.execute(f"SET memory_limit = '{DUCKDB_MEMORY}'")
+            yield tables
+        finally:
+            tables.close()
+
+    @contextmanager
+    def _guarded(self, source: str) -> Iterator[None]:
+        """Log a failure, once until it succeeds again: metrics must not disturb the job."""
+        try:
+            yield
+        except Exception as error:
+            self.figures.failures[source] += 1
+            if source not in self._logged and not self._stopping.is_set():
+                self._logged.add(source)
+                logger.warning(
+                    "metrics: %s could not be asked: %s",
+                    source,
+                    error,
+                    exc_info=logger.isEnabledFor(logging.DEBUG),
+                )
+        else:
+            self._logged.discard(source)
+
+
+def _existing(path: str) -> str:
+    """Return the nearest folder that exists."""
+    folder = Path(path).resolve()
+    while not folder.is_dir():
+        folder = folder.parent
+    return str(folder)
+
+
+def _queues_at_rest(tables: Tables) -> Iterator[tuple[str, QueueOverview]]:
+    """Yield vhost and figures of each queue, as the tables have them."""
+    consumers = consumer_counts(tables)
+    for one in list_queues(tables):
+        yield (
+            one.vhost,
+            QueueOverview(
+                name=one.queue,
+                type=one.type or "classic",
+                ready=one.ready,
+                ready_bytes=one.ready_bytes,
+                unacked=one.unacked,
+                unacked_bytes=one.bytes - one.ready_bytes,
+                held=0,
+                held_bytes=0,
+                consumers=consumers.get((one.vhost, one.queue), 0),
+                waiting=0,
+                paused=False,
+            ),
+        )

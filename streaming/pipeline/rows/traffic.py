@@ -1,0 +1,145 @@
+"""Counts what a shard's batch did, from columns that exist already: metrics must cost little."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streaming.broker.events import Events, Kind
+from streaming.broker.message import CONFIRM
+from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut
+from streaming.broker.shard import Batch
+from streaming.pipeline.rows.events import KIND_NAMES
+from streaming.pipeline.shard_block import Records
+from streaming.pipeline.traffic import (
+    ALL_TARGETS,
+    PUBLISHED,
+    REDELIVERED,
+    SIZE_BOUNDS,
+    Clients,
+    QueueDeaths,
+    Traffic,
+)
+
+_NAMES: Final = (*KIND_NAMES, PUBLISHED, REDELIVERED)
+_PUBLISHED: Final = len(KIND_NAMES)
+_REDELIVERED: Final = _PUBLISHED + 1
+_CHANGES: Final = {
+    "queue_declared": "queues_created",
+    "queue_deleted": "queues_deleted",
+    "channel_closed": "channels_closed",
+}
+
+
+class EventCounter:
+    """Counts events by queue and kind while their tables are written."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, Counter[str]] = {}
+
+    def passing(self, tables: Iterator[tuple[int, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the tables of `event_tables` unchanged, and count their rows."""
+        for first, table in tables:
+            self._add(table)
+            yield first, table
+
+    def _add(self, table: pa.Table) -> None:
+        kinds, _ = _codes(table, "kind")
+        queues, names = _codes(table, "queue")
+        everything = np.ones(table.num_rows, bool)
+        is_new = (kinds == Kind.ENQUEUED) & ~_is_valid(table, "parent_copy_id")
+        is_again = ((kinds == Kind.DELIVERED) | (kinds == Kind.CONSUMED)) & _is_valid(
+            table, "number"
+        )
+        for chosen, kind in (
+            (everything, kinds),
+            (is_new, np.full(table.num_rows, _PUBLISHED)),
+            (is_again, np.full(table.num_rows, _REDELIVERED)),
+        ):
+            pairs = (queues[chosen] + 1) * len(_NAMES) + kind[chosen]
+            for pair, count in enumerate(np.bincount(pairs).tolist()):
+                if count:
+                    queue, code = divmod(pair, len(_NAMES))
+                    name = names[queue - 1] if queue else ""
+                    self.kinds.setdefault(name, Counter())[_NAMES[code]] += count
+
+
+def _codes(table: pa.Table, column: str) -> tuple[Any, list[str]]:
+    """Return the code of each row, -1 for null, and the names of the codes."""
+    chunk = table[column].combine_chunks()
+    if isinstance(chunk, pa.ChunkedArray):
+        chunk = chunk.unify_dictionaries().combine_chunks()
+    codes = pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64), chunk.dictionary.to_pylist()
+
+
+def _is_valid(table: pa.Table, column: str) -> Any:
+    return pc.is_valid(table[column]).to_numpy()
+
+
+def traffic_of(batch: Batch, records: Records, events: EventCounter) -> Traffic:
+    """Return what a batch did.
+
+    Args:
+        events: has counted the events of the batch.
+    """
+    is_publish = records.columns["publication"] >= 0
+    sizes = records.columns["size"][is_publish]
+    bounds = np.searchsorted(SIZE_BOUNDS, sizes)
+    counts = Counter(
+        {
+            "received": int(is_publish.sum()),
+            "received_bytes": int(sizes.sum()),
+            "received_confirm": int(((records.columns["flags"] & CONFIRM) != 0)[is_publish].sum()),
+        }
+    )
+    counts.update(_outbound_counts(batch))
+    deleted = set()
+    for detail in batch.events.details.values():
+        what = detail.get("what")
+        if what in _CHANGES:
+            counts[_CHANGES[what]] += 1
+        if what == "queue_deleted":
+            deleted.add(detail["name"])
+    overview = batch.overview
+    return Traffic(
+        counts={name: count for name, count in counts.items() if count},
+        kinds={queue: dict(kinds) for queue, kinds in events.kinds.items()},
+        deaths=_deaths(batch.events),
+        sizes=np.bincount(bounds, minlength=len(SIZE_BOUNDS) + 1).tolist(),
+        queues=overview.queues,
+        deleted=sorted(deleted - {queue.name for queue in overview.queues}),
+        clients=Clients(*overview.clients()) if overview.channels.has_changed else None,
+    )
+
+
+def _outbound_counts(batch: Batch) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for one in batch.outbound:
+        match one:
+            case DeliveryOut():
+                way = "get" if one.got else "consume"
+                counts[f"{way}_{'manual' if one.consumer_id else 'auto'}"] += 1
+            case ConfirmOut():
+                counts["confirmed" if one.ack else "nacked"] += 1
+            case AnswerOut(op="get", refusal=None):
+                counts["get_empty"] += not one.result["delivered"]
+            case AnswerOut(op="declare_queue", refusal=None):
+                counts["queues_declared"] += 1
+            case _:
+                pass
+    return counts
+
+
+def _deaths(events: Events) -> list[QueueDeaths]:
+    queues = events.queues
+    alike = Counter(
+        zip((queues[row] for row in events.death_rows), events.death_outcomes, strict=True)
+    )
+    found: Counter[tuple[str, str, str]] = Counter()
+    for (queue, outcome), count in alike.items():
+        found[queue, outcome.reason, outcome.outcome or ALL_TARGETS] += count
+    return [QueueDeaths(*key, count) for key, count in sorted(found.items())]

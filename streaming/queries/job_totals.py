@@ -1,0 +1,99 @@
+"""What the ledger says about all batches up to one: totals that a restarted job continues with."""
+
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+from streaming.queries.duckdb_tables import Tables
+
+_EARLIER: Final = "(query_id <> ? OR batch_id <= ?)"
+
+
+class LedgerTotals(msgspec.Struct, frozen=True):
+    """Totals of the ledger.
+
+    Attributes:
+        kinds: (vhost, queue) -> kind of event -> number; also `published` and `redelivered`.
+        deaths: by vhost, queue, reason and outcome (`dead_lettered` if every target accepted).
+        quarantined: by topic and cause.
+    """
+
+    kinds: dict[tuple[str, str], Counter[str]]
+    deaths: Counter[tuple[str, str, str, str]]
+    quarantined: Counter[tuple[str, str]]
+
+
+class WaitingLetters(msgspec.Struct, frozen=True):
+    """The dead letters that wait in one queue, ready or unacked."""
+
+    vhost: str
+    queue: str
+    count: int
+    oldest_s: float
+
+
+def totals_through(tables: Tables, query_id: str, batch_id: int) -> LedgerTotals:
+    """Add up the ledger, without the batches of a query after this one."""
+    parameters = [query_id, batch_id]
+    shared = ["query_id", "batch_id", "vhost", "queue"]
+    tables.view("events", columns=[*shared, "kind", "parent_copy_id", "number"])
+    kinds: dict[tuple[str, str], Counter[str]] = {}
+    for vhost, queue, kind, rows, published, redelivered in tables.values(
+        f"""
+        SELECT vhost, coalesce(queue, ''), kind, count(*),
+               count(*) FILTER (WHERE kind = 'enqueued' AND parent_copy_id IS NULL),
+               count(*) FILTER (WHERE kind IN ('delivered', 'consumed') AND number > 0)
+        FROM events WHERE vhost IS NOT NULL AND {_EARLIER} GROUP BY ALL ORDER BY ALL
+        """,
+        parameters,
+    ):
+        found = kinds.setdefault((vhost, queue), Counter())
+        found[kind] += rows
+        found["published"] += published
+        found["redelivered"] += redelivered
+    tables.view("dead_letters", columns=[*shared, "reason", "outcome"])
+    deaths: Counter[tuple[str, str, str, str]] = Counter()
+    for *key, rows in tables.values(
+        f"""
+        SELECT vhost, queue, reason, coalesce(nullif(outcome, ''), 'dead_lettered'), count(*)
+        FROM dead_letters WHERE {_EARLIER} GROUP BY ALL ORDER BY ALL
+        """,
+        parameters,
+    ):
+        deaths[_texts(key)] = rows
+    tables.view("quarantine", columns=["query_id", "batch_id", "origin", "cause"])
+    quarantined: Counter[tuple[str, str]] = Counter()
+    for topic, cause, rows in tables.values(
+        f"""
+        SELECT coalesce(origin.topic, ''), cause, count(*) FROM quarantine WHERE {_EARLIER}
+        GROUP BY ALL ORDER BY ALL
+        """,
+        parameters,
+    ):
+        quarantined[topic, cause] = rows
+    return LedgerTotals(kinds, deaths, quarantined)
+
+
+def _texts(key: list[Any]) -> tuple[str, str, str, str]:
+    vhost, queue, reason, outcome = key
+    return vhost, queue, reason, outcome
+
+
+def waiting_letters(tables: Tables) -> list[WaitingLetters]:
+    """List the queues in which dead letters wait, according to `queue_contents`."""
+    tables.view("queue_contents", columns=["vhost", "queue", "parent_copy_id", "enqueued_at"])
+    found = tables.values(
+        """
+        SELECT vhost, queue, count(*), coalesce(min(epoch(enqueued_at)), 0)
+        FROM queue_contents WHERE parent_copy_id IS NOT NULL GROUP BY ALL ORDER BY ALL
+        """
+    )
+    return [WaitingLetters(*row) for row in found]
+
+
+def earliest_event_s(tables: Tables) -> float | None:
+    """The instant of the earliest event that the ledger still has, epoch seconds."""
+    tables.view("events", columns=["at"])
+    [(earliest,)] = tables.values('SELECT min(epoch("at")) FROM events')
+    return None if earliest is None else float(earliest)

@@ -1,0 +1,231 @@
+"""What a response of the metrics server shows of a job's batches."""
+
+import time
+from collections import Counter
+
+import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.metrics.collector import FAMILIES, Collected, UnknownFamilyError, collect
+from streaming.metrics.figures import SECONDS
+from streaming.pipeline.traffic import SIZE_BOUNDS, Traffic, TrafficTotals
+from streaming.queries.job_totals import LedgerTotals
+from tests.unit.metrics.job import CLOSED, Batches, clients, deaths, queue, report
+
+
+@pytest.fixture
+def batches():
+    return Batches()
+
+
+def test_depths_are_added_up_over_queues_and_lanes(batches):
+    batches.run(
+        report(Traffic(queues=[queue("work", ready=3, ready_bytes=30, unacked=1)])),
+        report(Traffic(queues=[queue("work", ready=4)]), lane=1),
+        report(Traffic(queues=[queue("work", ready=5, consumers=2)]), vhost="other"),
+    )
+
+    values = batches.values()
+    each = batches.values("per-object")
+
+    assert values["rabbitmq_queue_messages_ready",] == 12
+    assert values["rabbitmq_queue_messages",] == 13
+    assert values["rabbitmq_queue_consumers",] == 2
+    assert each["rabbitmq_queue_messages_ready", "work", "/"] == 7
+    assert each["rabbitmq_queue_messages_ready", "work", "other"] == 5
+    assert each["rabbitmq_queue_messages_ready_bytes", "work", "/"] == 30
+
+
+def test_a_later_batch_replaces_depths_and_adds_to_counters(batches):
+    for ready in (3, 2):
+        batches.run(
+            report(Traffic(queues=[queue("work", ready=ready)], kinds={"work": {"acked": 2}}))
+        )
+
+    each = batches.values("per-object")
+
+    assert each["rabbitmq_queue_messages_ready", "work", "/"] == 2
+    assert each["rabbitmq_queue_messages_acked_total", "work", "/"] == 4
+
+
+def test_a_deleted_queue_has_no_series_but_its_events_still_count(batches):
+    batches.run(report(Traffic(queues=[queue("work", ready=3)], kinds={"work": {"enqueued": 3}})))
+    batches.run(report(Traffic(deleted=["work"], kinds={"work": {"deleted": 3, "acked": 0}})))
+
+    assert batches.values()["rabbitmq_queues",] == 0
+    assert not [key for key in batches.values("per-object") if "work" in key]
+
+
+def test_deaths_are_told_by_queue_reason_and_outcome(batches):
+    batches.run(report(deaths(2)), report(deaths(1, "expired", "no_route")))
+
+    values = batches.values()
+
+    assert values["dlx_dead_letters_total", "dead_lettered", "work", "rejected", "/"] == 2
+    assert values["dlx_dead_letters_total", "no_route", "work", "expired", "/"] == 1
+    assert values["rabbitmq_global_messages_dead_lettered_rejected_total", "kafka"] == 2
+
+
+def test_connections_are_counted_as_users_come_and_go(batches):
+    batches.run(report(clients("guest", "shop")))
+    batches.run(report(clients("shop"), lane=1))
+    batches.run(report(clients()))
+
+    values = batches.values()
+
+    assert values["rabbitmq_connections",] == 1  # shop, on lane 1
+    assert values["rabbitmq_channels",] == 1
+    assert values["rabbitmq_connections_opened_total",] == 2
+    assert values["rabbitmq_connections_closed_total",] == 1
+
+
+def test_changes_of_the_gate_are_counted(batches):
+    batches.run()
+    for gate in (CLOSED, CLOSED):
+        batches.run(gate=gate)
+
+    values = batches.values()
+
+    assert values["dlx_gate_open",] == 0
+    assert values["dlx_gate_transitions_total", "closed"] == 1
+    assert values["dlx_gate_transitions_total", "open"] == 0
+    assert values["dlx_gate_cause", "above"] == 1
+
+
+def test_quarantined_records_have_their_topic_and_cause(batches):
+    batches.run(quarantined=3)
+
+    assert batches.values()["dlx_quarantined_total", "null_body", "orders"] == 3
+
+
+def test_totals_continue_after_the_last_batch_row():
+    before = Batches()
+    before.run(report(deaths(2)), report(clients("guest")))
+    after = Batches(TrafficTotals({"traffic": before.totals.detail()}, 0))
+
+    after.run(report(deaths(5)))  # the restart repeats batch 0
+    after.run(report(deaths(1)))
+
+    values = after.values()
+    assert values["rabbitmq_global_messages_dead_lettered_rejected_total", "kafka"] == 3
+    assert values["rabbitmq_connections",] == 1
+    assert values["dlx_batches_total",] == 2
+
+
+def test_counters_of_queues_wait_for_the_totals_of_earlier_runs(batches):
+    batches.figures.is_seeded = False
+    batches.run(
+        report(
+            Traffic(
+                queues=[queue("work", ready=1)],
+                deleted=["gone"],
+                kinds={"work": {"acked": 1}},
+                deaths=deaths(1).deaths,
+            )
+        )
+    )
+    key = ("dlx_dead_letters_total", "dead_lettered", "work", "rejected", "/")
+    assert key not in batches.values()
+    assert ("rabbitmq_queue_messages_acked_total", "work", "/") not in batches.values("per-object")
+
+    earlier = LedgerTotals(
+        {("/", "work"): Counter(acked=4)},
+        Counter({("/", "work", "rejected", "dead_lettered"): 7}),
+        Counter({}),
+    )
+    batches.figures.seed(
+        earlier,
+        [("/", queue("work", ready=9)), ("/", queue("idle", ready=2)), ("/", queue("gone"))],
+    )
+
+    each = batches.values("per-object")
+    assert each[key] == 8
+    assert each["rabbitmq_queue_messages_acked_total", "work", "/"] == 5
+    assert each["rabbitmq_queue_messages_ready", "work", "/"] == 1  # this run knows better
+    assert each["rabbitmq_queue_messages_ready", "idle", "/"] == 2
+    assert ("rabbitmq_queue_messages_ready", "gone", "/") not in each
+
+
+def test_histograms_are_cumulative(batches):
+    now_ms = int(time.time() * 1_000)
+    batches.run(
+        report(Traffic(counts={"received_bytes": 2_050}, sizes=[1, 0, 2, 0, 0, 0, 0, 0, 0])),
+        arrivals=[(now_ms - 3_000, 4), (now_ms - 400_000, 1)],
+    )
+
+    values = batches.values()
+
+    assert values["rabbitmq_message_size_bytes_bucket", "100", "kafka"] == 1
+    assert values["rabbitmq_message_size_bytes_bucket", "10000", "kafka"] == 3
+    assert values["rabbitmq_message_size_bytes_bucket", "+Inf", "kafka"] == 3
+    assert values["rabbitmq_message_size_bytes_sum", "kafka"] == 2_050
+    assert values["dlx_produce_to_visible_seconds_bucket", "300.0"] == 4
+    assert values["dlx_produce_to_visible_seconds_count",] == 5
+    assert values["dlx_batch_duration_seconds_bucket", "0.25"] == 1
+    assert list(SECONDS) == sorted(SECONDS)
+    assert list(SIZE_BOUNDS) == sorted(SIZE_BOUNDS)
+
+
+def test_a_detailed_view_has_rabbitmqs_prefix_and_only_what_is_asked(batches):
+    batches.run(
+        report(Traffic(queues=[queue("work", ready=3)])),
+        report(Traffic(queues=[queue("work", ready=4)]), vhost="other"),
+    )
+
+    values = batches.values("detailed", families=["queue_coarse_metrics"], vhosts=["other"])
+
+    names = {key[0] for key in values}
+    assert values["rabbitmq_detailed_queue_messages_ready", "work", "other"] == 4
+    assert ("rabbitmq_detailed_queue_messages_ready", "work", "/") not in values
+    assert "rabbitmq_detailed_queue_consumers" not in names
+
+
+def test_a_family_that_nobody_has_is_refused(batches):
+    assert collect(batches.figures, "detailed", 1_000, families=["channel_metrics"])
+
+    with pytest.raises(UnknownFamilyError, match="did you mean 'queue_metrics'"):
+        collect(batches.figures, "detailed", 1_000, families=["queue_metric"])
+
+
+def test_no_response_has_more_series_than_allowed(batches):
+    batches.run(report(Traffic(queues=[queue(f"queue-{n}", ready=1) for n in range(3_000)])))
+
+    each = batches.values("per-object", most=2_000)
+    everything = batches.values("aggregated", most=2_000)
+
+    shown = sum(key[0] == "rabbitmq_queue_messages_ready" for key in each)
+    assert len(each) <= 2_000
+    assert 0 < shown < 3_000
+    assert each["dlx_metrics_queues_left_out",] == 3_000 - shown
+    assert everything["rabbitmq_queue_messages_ready",] == 3_000
+    assert everything["dlx_metrics_queues_left_out",] == 0
+
+
+def test_the_response_is_valid_text_whatever_queues_are_called(batches):
+    names = ['a"b', "back\\slash", "two\nlines", "\N{SNOWMAN}", ""]
+    batches.run(report(Traffic(queues=[queue(name, ready=1) for name in names])))
+
+    text = generate_latest(Collected(collect(batches.figures, "per-object", 20_000))).decode()
+
+    found = {
+        sample.labels["queue"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "rabbitmq_queue_messages_ready"
+    }
+    assert found == set(names)
+
+
+def test_every_family_has_its_own_name_and_a_sentence_of_help():
+    names = [family.name for family in FAMILIES]
+
+    assert len(names) == len(set(names))
+    assert all(family.help.endswith(".") for family in FAMILIES)
+    assert all(family.name.endswith("_total") == (family.form == "counter") for family in FAMILIES)
+
+
+def test_no_label_carries_an_id():
+    labels = {label for family in FAMILIES for label in family.labels}
+
+    assert not labels & {"message_id", "copy_id", "channel", "batch_id", "offset", "user"}

@@ -1,0 +1,96 @@
+"""The HTTP server of the metrics, over real sockets."""
+
+import socket
+from http.client import HTTPConnection
+
+import pytest
+
+from streaming.metrics.figures import JobFigures
+from streaming.metrics.health import Health
+from streaming.metrics.server import PATHS, ListenError, MetricsServer
+from streaming.pipeline.traffic import Traffic
+from tests.unit.metrics.job import Batches, queue, report
+
+
+@pytest.fixture
+def server():
+    batches = Batches()
+    batches.run(report(Traffic(queues=[queue("work", ready=3)])))
+    server = MetricsServer("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
+    server.start()
+    yield server
+    server.stop()
+
+
+def get(server, path, method="GET", **headers):
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers["Content-Type"], body
+
+
+def test_the_paths_answer(server):
+    status, kind, body = get(server, "/metrics")
+    assert (status, "rabbitmq_queue_messages_ready 3.0" in body) == (200, True)
+    assert kind.startswith("text/plain")
+
+    assert (
+        'rabbitmq_queue_messages_ready{queue="work",vhost="/"} 3.0'
+        in get(server, "/metrics/per-object")[2]
+    )
+    assert (
+        'rabbitmq_detailed_queue_messages{queue="work",vhost="/"} 3.0'
+        in get(server, "/metrics/detailed?family=queue_coarse_metrics&vhost=%2F")[2]
+    )
+    assert get(server, "/healthz")[::2] == (200, "ok\n")
+    assert get(server, "/readyz")[0] == 503
+
+
+def test_prometheus_may_ask_for_openmetrics(server):
+    status, kind, body = get(server, "/metrics", Accept="application/openmetrics-text")
+
+    assert status == 200
+    assert kind.startswith("application/openmetrics-text")
+    assert body.endswith("# EOF\n")
+
+
+def test_a_head_request_has_no_body(server):
+    assert get(server, "/healthz", "HEAD")[::2] == (200, "")
+
+
+def test_a_wrong_path_names_the_right_ones(server):
+    status, _, body = get(server, "/metric")
+
+    assert status == 404
+    assert all(path in body for path in PATHS)
+
+
+def test_a_wrong_family_is_the_callers_mistake(server):
+    status, _, body = get(server, "/metrics/detailed?family=queues")
+
+    assert status == 400
+    assert "queue_coarse_metrics" in body
+
+
+def test_an_answer_that_fails_is_an_http_error_and_the_next_one_works(caplog):
+    figures = JobFigures("orders")
+    server = MetricsServer("127.0.0.1", 0, figures, Health(300.0), 20_000)
+    server.start()
+    figures.disk_path = "/nonexistent"
+    assert get(server, "/metrics")[0] == 500
+    figures.disk_path = ""
+    assert get(server, "/metrics")[0] == 200
+    server.stop()
+    assert "/metrics" in caplog.text
+
+
+def test_an_address_in_use_is_refused():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError) as refused:
+            MetricsServer("127.0.0.1", port, JobFigures("orders"), Health(300.0), 1_000)
+
+    assert f"127.0.0.1:{port}" in str(refused.value)
+    assert "metrics.listen" in str(refused.value)
