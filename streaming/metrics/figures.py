@@ -94,7 +94,6 @@ class JobFigures:
         self.gate: GateState | None = None
         self.batch_seconds = Histogram()
         self.visible_seconds = Histogram()
-        self.state_bytes_read = self.state_bytes_written = 0
         self.last_batch: int | None = None
         self.last_batch_s = 0.0
         self.offsets: dict[str, dict[str, int]] = {}
@@ -125,8 +124,6 @@ class JobFigures:
         for instant_ms, count in done.arrivals:
             self.visible_seconds.add(self.last_batch_s - instant_ms / 1000, count)
         for report in done.reports:
-            self.state_bytes_read += report.state_bytes_read
-            self.state_bytes_written += report.state_bytes_written
             traffic = report.traffic
             for queue in traffic.queues:
                 self.queues.setdefault((report.vhost, queue.name), {})[report.lane] = queue

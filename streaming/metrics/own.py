@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final, get_args
 
-from streaming.metrics.families import Distribution, Family, Sample, View, of_queue, single
+from streaming.metrics.families import Distribution, Family, Sample, View, of_queue, single, total
 from streaming.metrics.figures import Histogram, JobFigures, Lag, TableSize, Unhandled
 from streaming.pipeline.flow.batch_size import Cause
 from streaming.pipeline.reports import FAULT_KINDS
@@ -196,16 +196,16 @@ OWN: Final[tuple[Family, ...]] = (
     Family(
         "dlx_state_read_bytes_total",
         "counter",
-        "Bytes read from the state since the start.",
+        "Bytes read from the state.",
         (),
-        single(lambda figures: figures.state_bytes_read),
+        total("state_read"),
     ),
     Family(
         "dlx_state_written_bytes_total",
         "counter",
-        "Bytes written to the state since the start.",
+        "Bytes written to the state.",
         (),
-        single(lambda figures: figures.state_bytes_written),
+        total("state_written"),
     ),
     _histogram(
         "dlx_batch_duration_seconds",

@@ -193,7 +193,7 @@ class BrokerProcessor(StatefulProcessor):
             truncated=writer.truncated,
             warnings=warnings_of(batch.events),
             faults=faults_of(batch.events, config.vhost),
-            traffic=traffic_of(batch, records, counter),
+            traffic=traffic_of(batch, records, counter, (store.bytes_read, store.bytes_written)),
         )
 
     def _write(

@@ -80,17 +80,22 @@ def _is_valid(table: pa.Table, column: str) -> Any:
     return pc.is_valid(table[column]).to_numpy()
 
 
-def traffic_of(batch: Batch, records: Records, events: EventCounter) -> Traffic:
+def traffic_of(
+    batch: Batch, records: Records, events: EventCounter, state_bytes: tuple[int, int]
+) -> Traffic:
     """Return what a batch did.
 
     Args:
         events: has counted the events of the batch.
+        state_bytes: bytes read from the state, and written to it.
     """
     is_publish = records.columns["publication"] >= 0
     sizes = records.columns["size"][is_publish]
     bounds = np.searchsorted(SIZE_BOUNDS, sizes)
     counts = Counter(
         {
+            "state_read": state_bytes[0],
+            "state_written": state_bytes[1],
             "received": int(is_publish.sum()),
             "received_bytes": int(sizes.sum()),
             "received_confirm": int(((records.columns["flags"] & CONFIRM) != 0)[is_publish].sum()),

@@ -188,7 +188,7 @@ def test_the_default_template_has_every_default():
     document = tomllib.loads(shown)
 
     assert list(document) == [
-        "job", "kafka", "vhosts", "users", "inputs", "outbound", "flow", "tables",
+        "job", "kafka", "vhosts", "users", "inputs", "outbound", "flow", "tables", "metrics",
     ]  # fmt: skip
     assert document["job"] == {
         "checkpoint_location": "checkpoints",
@@ -215,7 +215,7 @@ def test_the_reference_has_every_setting_under_its_header():
 
     assert list(sections) == [
         "[job]", "[kafka]", "[vhosts.NAME]", "[users.NAME]", "[[inputs]]", "[inputs.mapping]",
-        "[outbound]", "[flow]", "[tables]",
+        "[outbound]", "[flow]", "[tables]", "[metrics]",
     ]  # fmt: skip
     assert (kafka["connect_timeout_ms"].takes, kafka["connect_timeout_ms"].bounds) == (
         "a whole number of milliseconds",

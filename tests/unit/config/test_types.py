@@ -10,7 +10,7 @@ from streaming.config import InvalidConfigError, JobConfig, JobSettings, TopicMa
 from streaming.config.types import Section, Setting, settings_of
 
 UNITS = ("_ms", "_bytes", "_rows", "_commits", "_partitions", "_fraction", "_memory")
-COUNTS = {"partitions", "lanes", "default_delivery_limit", "replication_factor"}
+COUNTS = {"max_series", "partitions", "lanes", "default_delivery_limit", "replication_factor"}
 
 
 def all_fields() -> Iterator[tuple[type[Section], Any]]:
@@ -66,7 +66,7 @@ def test_the_name_of_a_number_ends_in_its_unit(section_class, field):
 
 def test_settings_are_listed_in_the_order_of_the_fields():
     assert list(settings_of(JobConfig)) == [
-        "job", "kafka", "vhosts", "users", "inputs", "outbound", "flow", "tables",
+        "job", "kafka", "vhosts", "users", "inputs", "outbound", "flow", "tables", "metrics",
     ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def queue(name: str, **numbers: int) -> QueueOverview:
 
 def report(traffic: Traffic, *, vhost: str = "/", lane: int = 0) -> ShardReport:
     """The report of a shard's batch."""
-    numbers = dict.fromkeys(
+    numbers: dict[str, Any] = dict.fromkeys(
         (
             *("records", "publishes", "published_bytes", "events", "resident_messages"),
             *("resident_bytes", "state_bytes", "state_bytes_read", "state_bytes_written"),

@@ -37,7 +37,7 @@ def test_queues_are_current_even_if_the_contents_are_outdated(tmp_path):
     recording.commit()
     tables = Tables(str(tmp_path))
 
-    assert list_queues(tables) == [QueueDepth("/", "work", "classic", 2, 1, 21, AT_0)]
+    assert list_queues(tables) == [QueueDepth("/", "work", "classic", 2, 1, 21, AT_0, 14)]
     assert [row["body"] for row in peek(tables, "work")] == ["order 1", "order 2"]
     assert [row["body"] for row in peek(tables, "work", unacked=True)] == ["order 0"]
 
