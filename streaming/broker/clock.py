@@ -29,6 +29,7 @@ class TimerKind(IntEnum):
     LEASE = 6
     EXPIRE_QUEUE = 7
     CONTINUE = 8  # unfinished work on very many copies
+    REDRIVE = 9  # letters that a redrive moves next
 
 
 Timer = tuple[int, int, int]

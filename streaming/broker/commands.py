@@ -246,6 +246,110 @@ class Check(Command, frozen=True, tag="check"):
     channel: str = "admin"
 
 
+class Target(msgspec.Struct, frozen=True, array_like=True):
+    """Where a redriven letter goes.
+
+    Attributes:
+        queue: the queue it enters, and only it; None: it is published to the exchange again.
+        exchange, routing_keys: what the letter shows then as its exchange and keys.
+    """
+
+    queue: str | None
+    exchange: str
+    routing_keys: tuple[str, ...]
+
+
+class StoredLetter(msgspec.Struct, frozen=True, array_like=True):
+    """A letter that is in no queue any more: what it takes to publish it again.
+
+    Attributes:
+        message: topic number, partition, offset.
+        size: bytes of its body, which stays where it is stored.
+        headers: its headers as typed JSON text, without the death records.
+        deaths: `count, reason, queue, time_s, exchange, routing_keys, original_expiration`, the
+            newest first.
+    """
+
+    message: tuple[int, int, int]
+    size: int
+    priority: int
+    properties: dict[str, Any]
+    headers: str | None
+    deaths: tuple[tuple[int, str, str, int, str, tuple[str, ...], str | None], ...]
+    first_death: tuple[str, str, str] | None = None
+    last_death: tuple[str, str, str] | None = None
+
+
+class Letter(msgspec.Struct, frozen=True, array_like=True):
+    """One letter of a sealed plan: an exact copy.
+
+    Attributes:
+        copy_id: the copy, on its lane.
+        queue: the queue it is in, or the last one it was in.
+        target: None: it is discarded.
+        published_ms: when the message was published; only read if its expiration is kept.
+        stored: only for a letter that is in no queue any more.
+    """
+
+    lane: int
+    copy_id: int
+    queue: str
+    target: Target | None = None
+    published_ms: int = 0
+    stored: StoredLetter | None = None
+
+
+class RedriveOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a redrive moves its letters.
+
+    Attributes:
+        action: `redrive`; `discard`: the letters leave their queues; `restore`: like `redrive`, but
+            the letters return as they were, without marks.
+        expiration: `drop`, `keep` (counted from the publish) or `restart`.
+        x_death: `keep` or `clear` in the header; the ledger keeps it.
+        rate: letters a second; None: as fast as the broker moves them.
+        ceiling: letters wait while their target has this many ready messages.
+        canary: the first letters, whose fate the others wait for.
+        stop_after, stop_percent: how many letters, or which share, may die again.
+        cap: letters that were redriven this often already stay where they are.
+    """
+
+    action: str = "redrive"
+    expiration: str = "drop"
+    x_death: str = "keep"
+    rate: int | None = None
+    ceiling: int | None = None
+    canary: int = 0
+    stop_after: int | None = None
+    stop_percent: int | None = None
+    cap: int = 3
+
+
+class Redrive(Command, frozen=True, tag="redrive"):
+    """Move the letters of a sealed plan, or a part of them: `letters` begin at number `first`.
+
+    The redrive starts once all `total` letters have arrived. The same id again moves nothing.
+    """
+
+    id: str
+    reason: str
+    seal: str
+    total: int
+    letters: tuple[Letter, ...]
+    first: int = 0
+    options: RedriveOptions = RedriveOptions()
+    channel: str = "admin"
+
+
+class ControlRedrive(Command, frozen=True, tag="control_redrive"):
+    """Pause, resume or cancel an open redrive; `action` says which."""
+
+    id: str
+    action: str
+    reason: str
+    channel: str = "admin"
+
+
 class Tick(Command, frozen=True, tag="tick"):
     """Nothing but the passing of time."""
 
@@ -279,5 +383,7 @@ AnyCommand = (
     | ImportDefinitions
     | ExportDefinitions
     | Check
+    | Redrive
+    | ControlRedrive
     | Tick
 )

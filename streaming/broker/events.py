@@ -34,6 +34,11 @@ class Kind(IntEnum):
     CHANNEL = 17  # a channel was opened or closed, or a consumer started or was cancelled
     WARNING = 18  # something that an operator should know; `detail` says what
     SETTLE_MISSED = 19  # a settlement of something that is not unacked: it changed nothing
+    REDRIVEN = 20  # a redrive moved it: it left its queue for `targets`; `number`: how often now
+    DISCARDED = 21  # a discard removed it from its queue; it can be restored
+    REPUBLISHED = 22  # a copy that had left its queue earlier was published again to `targets`
+    SKIPPED = 23  # a sealed letter of a redrive stays where it is; `reason` says why
+    REDRIVE = 24  # a redrive was requested, started, paused, resumed, stopped, cancelled or ended
 
 
 ENQUEUED: Final = 1
@@ -43,7 +48,16 @@ DIED: Final = 6
 """The kinds of nearly all events as plain integers: enum members take longer to access."""
 
 ENDINGS = frozenset(
-    {Kind.CONSUMED, Kind.ACKED, Kind.DIED, Kind.PURGED, Kind.DELETED, Kind.REROUTED}
+    {
+        Kind.CONSUMED,
+        Kind.ACKED,
+        Kind.DIED,
+        Kind.PURGED,
+        Kind.DELETED,
+        Kind.REROUTED,
+        Kind.REDRIVEN,
+        Kind.DISCARDED,
+    }
 )
 """The events that end a copy's life in its queue."""
 

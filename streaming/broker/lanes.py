@@ -23,6 +23,8 @@ BROADCAST_OPS = frozenset(
         "clear_permissions",
         "import_definitions",
         "purge",
+        "redrive",
+        "control_redrive",
         "tick",
     }
 )

@@ -37,6 +37,7 @@ from streaming.broker.handlers import (
     lifecycle,
     policies,
     queues,
+    redrives,
     settlement,
 )
 from streaming.broker.handlers.access import Handler, Result
@@ -84,6 +85,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ImportDefinitions: import_export.import_definitions,
     commands.ExportDefinitions: import_export.export_definitions,
     commands.Check: settlement.check,
+    commands.Redrive: redrives.redrive,
+    commands.ControlRedrive: redrives.control,
 }
 """The handler of each command; only `Tick` has none, and no answer."""
 
@@ -233,6 +236,7 @@ class Shard:
         for due_ms, kind, number in self._clock.finish():
             self._fire(due_ms, kind, number)
         self.state.unfinished.finish()
+        self.state.redrives.finish()
         next_deadline_ms = self._clock.next_deadline_ms()
         messages, size = self.state.resident()
         overview = batch_overview_of(self.state)
@@ -286,6 +290,8 @@ class Shard:
                 lifecycle.queue_expiry_due(state, number, due_ms)
             case TimerKind.CONTINUE:
                 lifecycle.continue_unfinished(state)
+            case TimerKind.REDRIVE:
+                state.redrives.tick()
             case _:
                 lifecycle.channel_timer_due(state, kind, number, due_ms)
         self._finish_step()

@@ -9,8 +9,11 @@ from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.dead_lettering import DeadLettering
 from streaming.broker.events import Events
 from streaming.broker.publishing import Publishing
+from streaming.broker.message import NEVER
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
+from streaming.broker.redrives import open_redrives
+from streaming.broker.redrives.open_redrives import OpenRedrives
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.state.store import StateStore
@@ -74,6 +77,7 @@ class ShardState:
         self.unfinished = UnfinishedWork(context, self.queues)
         self.dead_lettering = DeadLettering(context, self.queues)
         self.publishing = Publishing(context, self.queues)
+        self.redrives = OpenRedrives(context, self.queues)
 
     def _open_vhost(self, config: ShardConfig, store: StateStore) -> Vhost:
         vhost = self._cache.take(config.compat, self._digest)
@@ -106,6 +110,7 @@ class ShardState:
         self.channels.save()
         self.queues.save()
         self.unfinished.save()
+        self.redrives.save()
         if context.vhost.version != self._saved_version:
             data = encode_vhost(context.vhost)
             self._digest = digest_of(data)
@@ -131,6 +136,9 @@ def _timers(header: HeaderRecord) -> list[Timer]:
     for group, due_ms in header.queue_timers.items():
         if group == GROUP:
             timers.append((due_ms, TimerKind.CONTINUE, 0))
+        elif group == open_redrives.GROUP:
+            if due_ms != NEVER:
+                timers.append((due_ms, TimerKind.REDRIVE, 0))
         else:
             timers.append((due_ms, TimerKind.WAKE_QUEUES, group))
     for group, due_ms in header.channel_timers.items():

@@ -12,6 +12,7 @@ from streaming.broker import commands
 from streaming.broker.commands import CheckedPublish, Command, Settlement
 from streaming.protocol.definitions_packing import read_definitions
 from streaming.protocol.json_input import CommandFields
+from streaming.protocol.redrive_json import read_letters, read_redrive_options
 from topology.declarations import Binding, Exchange, Policy, Queue, too_long
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
@@ -30,8 +31,13 @@ MAX_COUNT = 1_000_000
 
 Reader = Callable[[CommandFields], Command]
 
-_BOUNDS = {"count": (0, MAX_COUNT), "prefetch": (0, 65535), "first": (0, 1 << 53)}
-_TEXTS = frozenset({"configure", "expiration", "read", "reply_id", "write"})
+_BOUNDS = {
+    "count": (0, MAX_COUNT),
+    "prefetch": (0, 65535),
+    "first": (0, 1 << 53),
+    "total": (0, 1 << 31),
+}
+_TEXTS = frozenset({"configure", "expiration", "read", "reason", "reply_id", "seal", "write"})
 """The strings that are not names, so that AMQP does not limit their length."""
 
 _DECLARATIONS: dict[type, Callable[[Fields], Any]] = {
@@ -114,8 +120,11 @@ def _step(fields: CommandFields) -> CheckedPublish | Settlement | None:
 
 
 _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
+    "action": lambda fields: fields.choice("action", ("pause", "resume", "cancel")),
     "definitions": read_definitions,
+    "letters": read_letters,
     "message": lambda fields: fields.message_id("message"),
+    "options": read_redrive_options,
     "refs": lambda fields: fields.refs(),
     "steps": _steps,
 }

@@ -332,6 +332,26 @@ class Queue(ABC):
         self.ready = self.ready_bytes = 0
         return copies, detached
 
+    def find_ready(self, copy_ids: set[int]) -> dict[int, Copy]:
+        """The ready copies with these ids that have not expired; they stay in the queue."""
+        now_ms = self.clock.now_ms
+        found: dict[int, Copy] = {}
+        if not self.ready:
+            return found
+        for copy in self.order.matching(lambda copy: copy.copy_id in copy_ids):
+            if copy.deadline_ms > now_ms:
+                found[copy.copy_id] = copy
+            if len(found) == len(copy_ids):
+                break
+        return found
+
+    def take_out(self, copies: dict[int, Copy]) -> None:
+        """Remove ready copies, wherever they are; the caller records what becomes of them."""
+        left = self.order.remove(lambda copy: copy.copy_id in copies, len(copies))
+        assert not left, f"{left} copies of queue {self.name} are not where they were"
+        self.ready -= len(copies)
+        self.ready_bytes -= sum(copy.message.size for copy in copies.values())
+
     def place(self, copy: Copy) -> tuple[int, int]:
         """The sort key of the copies in the queue, ready or not (R-QPID-10)."""
         return (0, copy.position)

@@ -48,6 +48,12 @@ class Order(Protocol):
     def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
         """Remove the first copy that is wanted, wherever it is; None if there is none."""
 
+    def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
+        """Yield the copies that are wanted, and leave them where they are."""
+
+    def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
+        """Remove copies that are wanted, up to `count`; return how many are left to find."""
+
     def take_all(self) -> Iterator[Copy]:
         """Remove and yield everything, in order."""
 
@@ -112,6 +118,18 @@ class ClassicOrder:
         """See `Order`."""
         copy = self.requeued.extract(wanted) if self.requeued else None
         return self.fifo.extract(wanted) if copy is None else copy
+
+    def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
+        """See `Order`. Requeued copies come first."""
+        if self.requeued is not None:
+            yield from self.requeued.matching(wanted)
+        yield from self.fifo.matching(wanted)
+
+    def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
+        """See `Order`."""
+        while count and self.requeued and self.requeued.extract(wanted) is not None:
+            count -= 1
+        return self.fifo.remove(wanted, count) if count else 0
 
     def take_all(self) -> Iterator[Copy]:
         """See `Order`."""
@@ -191,6 +209,21 @@ class PriorityOrder:
                     self._filled ^= 1 << priority
                 return copy
         return None
+
+    def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
+        """See `Order`."""
+        for priority in sorted(self._levels, reverse=True):
+            yield from self._levels[priority].matching(wanted)
+
+    def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
+        """See `Order`."""
+        for priority in sorted(self._levels, reverse=True):
+            order = self._levels[priority]
+            if order:
+                count = order.remove(wanted, count)
+                if not order:
+                    self._filled ^= 1 << priority
+        return count
 
     def take_all(self) -> Iterator[Copy]:
         """See `Order`."""
@@ -276,6 +309,17 @@ class QuorumOrder:
             if copy is not None:
                 return copy
         return None
+
+    def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
+        """See `Order`."""
+        for fifo in self._fifos:
+            yield from fifo.matching(wanted)
+
+    def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
+        """See `Order`. The two-to-one counter stays as it is."""
+        for fifo in self._fifos:
+            count = fifo.remove(wanted, count)
+        return count
 
     def take_all(self) -> Iterator[Copy]:
         """See `Order`. Requeued, then high, then normal copies; the counter starts again."""

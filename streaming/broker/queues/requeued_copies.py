@@ -117,6 +117,11 @@ class RequeuedCopies:
             return copy  # `last` may be too high now: then no later copy extends the run there
         return None
 
+    def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
+        """Yield the copies that are wanted, run by run, and leave them where they are."""
+        for _, number in self._firsts:
+            yield from self._fifo(self._runs[number]).matching(wanted)
+
     def take_all(self) -> Iterator[Copy]:
         """Remove and yield everything in order."""
         while self._runs:

@@ -144,9 +144,7 @@ class Fifo(Generic[T]):
             self._drop_page()
             return item
         for index, page in enumerate(self.pages):
-            data = self._store.read(self._key(page.number))
-            assert data is not None, f"page {self._key(page.number)} is missing from the state"
-            rest: deque[T] = deque(islice(self._codec.decode(data), page.taken, None))
+            rest: deque[T] = deque(self._rest_of(page))
             item = _extract(rest, wanted)
             if item is not None:
                 self._store.delete(self._key(page.number))
@@ -156,6 +154,47 @@ class Fifo(Generic[T]):
                     del self.pages[index]
                 return item
         return None if self.back is self.front else _extract(self.back, wanted)
+
+    def matching(self, wanted: Callable[[T], bool]) -> Iterator[T]:
+        """Yield the items that are wanted, oldest first, and leave them where they are."""
+        yield from filter(wanted, self.front)
+        for page in self.pages:
+            yield from filter(wanted, self._rest_of(page))
+        if self.back is not self.front:
+            yield from filter(wanted, self.back)
+
+    def remove(self, wanted: Callable[[T], bool], count: int) -> int:
+        """Remove items that are wanted, up to `count`; return how many are left to find.
+
+        Stops reading pages once all are found. The rest of a page is written as a new page.
+        """
+        left = _remove(self.front, wanted, count)
+        if left < count:
+            self._drop_page()
+        pages = self.pages
+        index = 0
+        while left and index < len(pages):
+            rest = deque(self._rest_of(pages[index]))
+            before = left
+            left = _remove(rest, wanted, left)
+            if left == before:
+                index += 1
+                continue
+            self._store.delete(self._key(pages[index].number))
+            if rest:
+                pages[index] = self._write(list(rest))
+                index += 1
+            else:
+                del pages[index]
+        if left and self.back is not self.front:
+            left = _remove(self.back, wanted, left)
+        return left
+
+    def _rest_of(self, page: PageRef) -> Iterator[T]:
+        """The items of a page that have not left it."""
+        data = self._store.read(self._key(page.number))
+        assert data is not None, f"page {self._key(page.number)} is missing from the state"
+        return islice(self._codec.decode(data), page.taken, None)
 
     def take_all(self) -> Iterator[T]:
         """Take everything, oldest first, page by page."""
@@ -223,3 +262,17 @@ def _extract(items: deque[T], wanted: Callable[[T], bool]) -> T | None:
             del items[index]
             return item
     return None
+
+
+def _remove(items: deque[T], wanted: Callable[[T], bool], count: int) -> int:
+    """Remove the first `count` items that are wanted; return how many were not there."""
+    kept = []
+    for item in items:
+        if count and wanted(item):
+            count -= 1
+        else:
+            kept.append(item)
+    if len(kept) < len(items):
+        items.clear()
+        items.extend(kept)
+    return count

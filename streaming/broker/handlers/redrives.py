@@ -1,0 +1,111 @@
+"""Commands of redrives: what a user may move, and how an open redrive is controlled."""
+
+from collections.abc import Iterator
+
+from streaming.broker.commands import ControlRedrive, Redrive
+from streaming.broker.events import Actor
+from streaming.broker.handlers.access import (
+    Result,
+    refuse_access,
+    refuse_administration,
+    vhost_name,
+)
+from streaming.broker.handlers.queues import usable_queue
+from streaming.broker.redrives import records
+from streaming.broker.redrives.records import ClosedRecord, OpenRecord
+from streaming.broker.shard_state import ShardState
+from topology.permissions import Need
+from topology.refusals import Refusal, internal_exchange, precondition_failed
+
+NOT_FOUND = 404
+
+
+def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
+    """Receive letters of a sealed plan; the same id again changes nothing."""
+    known = shard.redrives.named(command.id)
+    if known is not None and known.seal != command.seal:
+        return precondition_failed(f"redrive '{command.id}' exists with another seal")
+    if isinstance(known, ClosedRecord):
+        return _answer(known)
+    if known is not None and command.first < known.received:
+        return _answer(known)
+    received = 0 if known is None else known.received
+    if command.first > received:
+        return precondition_failed(
+            f"redrive '{command.id}': letters {received} to {command.first - 1} are missing"
+        )
+    if received + len(command.letters) > command.total:
+        return precondition_failed(
+            f"redrive '{command.id}' has more letters than the {command.total} that were sealed"
+        )
+    refusal = _refuse(shard, actor, command)
+    if refusal is not None:
+        return refusal
+    return _answer(shard.redrives.receive(command, actor.user))
+
+
+def control(shard: ShardState, actor: Actor, command: ControlRedrive) -> Result:
+    """Pause, resume or cancel a redrive; only its user and administrators may."""
+    known = shard.redrives.named(command.id)
+    if known is None:
+        name = vhost_name(shard)
+        return Refusal(NOT_FOUND, f"NOT_FOUND - no redrive '{command.id}' in vhost '{name}'")
+    if isinstance(known, ClosedRecord):
+        return _answer(known)
+    if actor.user != known.user:
+        forbidden = refuse_administration(shard, actor)
+        if forbidden is not None:
+            return forbidden
+    if command.action == "cancel":
+        shard.redrives.cancel(known, command.reason)
+    elif command.action == "pause":
+        if known.status == records.RUNNING:
+            shard.redrives.pause(known, command.reason)
+    elif known.status in {records.PAUSED, records.STOPPED}:
+        shard.redrives.resume(known, command.reason)
+    return _answer(known)
+
+
+def _answer(record: OpenRecord | ClosedRecord) -> dict[str, object]:
+    return {
+        "status": record.status,
+        "total": record.total,
+        "moved": record.moved,
+        "skipped": record.skipped,
+        "parked": record.parked,
+    }
+
+
+def _refuse(shard: ShardState, actor: Actor, command: Redrive) -> Refusal | None:
+    """Refuse what a get of the letters and a publish to their targets would be refused.
+
+    Nobody can check where a letter was that is in no queue any more: only administrators may
+    publish it again.
+    """
+    forbidden = refuse_access(shard, actor, sorted(set(_needs(command))))
+    if forbidden is not None:
+        return forbidden
+    if any(letter.stored is not None for letter in command.letters):
+        forbidden = refuse_administration(shard, actor)
+        if forbidden is not None:
+            return forbidden
+    vhost = shard.context.vhost
+    for name in sorted({letter.queue for letter in command.letters}):
+        if name in vhost.queues:
+            queue = usable_queue(shard, actor, name, None)
+            if isinstance(queue, Refusal):
+                return queue
+    for letter in command.letters:
+        if letter.target is not None and letter.target.queue is None:
+            exchange = vhost.router.exchanges.get(letter.target.exchange)
+            if exchange is not None and exchange.internal:
+                return internal_exchange(exchange.name, vhost_name(shard))
+    return None
+
+
+def _needs(command: Redrive) -> Iterator[Need]:
+    for letter in command.letters:
+        yield ("read", "queue", letter.queue)
+        if letter.target is not None:
+            exchange = "" if letter.target.queue is not None else letter.target.exchange
+            yield ("write", "exchange", exchange)

@@ -1,0 +1,97 @@
+"""What a redrive writes on a letter: exchange and keys, expiration, x-death, its own marks.
+
+Only this module knows how the marks `x-redrive-id` and `x-redrive-count` are kept on an envelope.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from streaming.broker.commands import Letter, RedriveOptions, StoredLetter, Target
+from streaming.broker.message import Copy, Death, DeathNote, Envelope, Message
+from topology.values import table_from_json
+
+X_REDRIVE_ID: Final = "x-redrive-id"
+X_REDRIVE_COUNT: Final = "x-redrive-count"
+
+NO_FILE: Final = -1
+"""The file of a body that is found by its message's key."""
+
+_MAX_COUNT: Final = 1 << 31
+
+
+def redrive_count(envelope: Envelope) -> int:
+    """How often the letter was redriven already."""
+    count = (envelope.headers or {}).get(X_REDRIVE_COUNT, 0)
+    return count if type(count) is int and 0 <= count < _MAX_COUNT else 0
+
+
+def _marked(headers: dict[str, Any] | None, redrive_id: str, count: int) -> dict[str, Any]:
+    return {**(headers or {}), X_REDRIVE_ID: redrive_id, X_REDRIVE_COUNT: count}
+
+
+def redriven_envelope(
+    envelope: Envelope,
+    target: Target,
+    redrive_id: str,
+    options: RedriveOptions,
+    published_ms: int,
+    now_ms: int,
+) -> Envelope:
+    """The envelope of a letter as it enters its target."""
+    if options.action == "restore":
+        return envelope.replace(exchange=target.exchange, routing_keys=target.routing_keys)
+    headers = _marked(envelope.headers, redrive_id, redrive_count(envelope) + 1)
+    changes: dict[str, Any] = {"headers": headers, "expiration": None, "ttl_ms": None}
+    expiration = _first_expiration(envelope)
+    if options.expiration != "drop" and expiration is not None:
+        ttl_ms = int(expiration)
+        if options.expiration == "keep":
+            ttl_ms = max(0, published_ms + ttl_ms - now_ms)
+        changes.update(expiration=expiration, ttl_ms=ttl_ms)
+    if options.x_death == "clear":
+        changes.update(deaths=(), first_death=None, last_death=None)
+    return envelope.replace(
+        exchange=target.exchange, routing_keys=target.routing_keys, rerouted=False, **changes
+    )
+
+
+def _first_expiration(envelope: Envelope) -> str | None:
+    """The expiration that the publisher gave: the first death removed it."""
+    given = [death.original_expiration for death in envelope.deaths]
+    known = (one for one in reversed(given) if one is not None)
+    return next(known, envelope.expiration)
+
+
+def stored_headers(stored: StoredLetter) -> dict[str, Any] | None:
+    """The headers of a stored letter.
+
+    Raises:
+        ValueError: they are not typed JSON.
+    """
+    if stored.headers is None:
+        return None
+    document = msgspec.json.decode(stored.headers)
+    if not isinstance(document, dict):
+        raise ValueError("headers: expected an object")  # noqa: TRY004 - the caller reports both
+    return table_from_json(document)
+
+
+def stored_copy(letter: Letter, stored: StoredLetter) -> Copy:
+    """The copy that a stored letter once was."""
+    topic_number, partition, offset = stored.message
+    message = Message(topic_number, partition, offset, NO_FILE, 0, stored.size)
+    target = letter.target
+    assert target is not None, "a stored letter has a target"
+    envelope = Envelope(
+        target.exchange,
+        target.routing_keys,
+        (),
+        stored.properties,
+        stored_headers(stored),
+        priority=stored.priority,
+        deaths=tuple(Death(*death) for death in stored.deaths),
+        first_death=None if stored.first_death is None else DeathNote(*stored.first_death),
+        last_death=None if stored.last_death is None else DeathNote(*stored.last_death),
+    )
+    return Copy(letter.copy_id, message, envelope, -1, 0, -1)

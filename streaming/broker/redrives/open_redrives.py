@@ -1,0 +1,358 @@
+"""The open redrives of a shard: received, started, moved in ticks, followed, ended.
+
+    receiving --all letters are there--> running --no letter is left--> finished
+                                        |  ^   \\
+                           pause, stop  v  |    cancel --> cancelled
+                                       paused, stopped
+
+Nothing but the log and the clock moves a letter. A running redrive has a tick every `TICK_MS` at
+most; at a tick it decides on what has happened to its letters until then. Endings of moved copies
+are read from the batch's events, at ticks and when the batch ends, so that what a tick knows does
+not depend on where the log is cut.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from streaming.broker.clock import TimerKind
+from streaming.broker.commands import Letter, Redrive
+from streaming.broker.context import ShardContext
+from streaming.broker.events import ENDINGS, Kind
+from streaming.broker.message import NEVER
+from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.redrives import records
+from streaming.broker.redrives.moves import Mover
+from streaming.broker.redrives.records import ChunkRecord, ClosedRecord, OpenRecord
+from streaming.broker.state.encoding import pack, unpack
+
+GROUP: Final = -2
+"""The key of the next tick among the timers of groups of queues, in the header.
+
+It is there while a redrive is open; NEVER if none of them waits for a tick.
+"""
+
+TICK_MS: Final = 100
+WAIT_MS: Final = 1_000
+"""How soon letters are tried again whose target is full, or whose canary is not settled."""
+
+MAX_AT_ONCE = 1_000
+"""Letters that one tick moves."""
+
+MAX_LATE_TICKS: Final = 10
+"""When time moves far at once, a redrive has at most this many ticks."""
+
+MIN_FATES: Final = 10
+"""Letters whose fate must be known before a share of them stops a redrive."""
+
+IN_REDRIVE: Final = "in_redrive"
+
+_KEY: Final = "redrives"
+_encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
+_open = msgspec.msgpack.Decoder(list[OpenRecord])
+_chunk = msgspec.msgpack.Decoder(ChunkRecord)
+_closed = msgspec.msgpack.Decoder(ClosedRecord)
+_ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
+_GOOD: Final = frozenset({int(Kind.ACKED), int(Kind.CONSUMED)})
+
+
+class OpenRedrives:
+    """The redrives of one shard during one batch."""
+
+    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+        self._context = context
+        self._queues = queues
+        self._timers = queues.records.timers
+        self._scanned = 0
+        self._changed = False
+        data = context.store.read(_KEY) if GROUP in self._timers else None
+        known = [] if data is None else _open.decode(unpack(data))
+        self._records = {record.id: record for record in known}
+
+    # -- what commands ask
+
+    def named(self, redrive_id: str) -> OpenRecord | ClosedRecord | None:
+        """A redrive, open or ended."""
+        record = self._records.get(redrive_id)
+        if record is not None:
+            return record
+        data = self._context.store.read(f"redriven/{redrive_id}")
+        return None if data is None else _closed.decode(unpack(data))
+
+    def receive(self, command: Redrive, user: str | None) -> OpenRecord:
+        """Open a redrive, or add the next part of its letters; start it once it is complete."""
+        context = self._context
+        record = self._records.get(command.id)
+        if record is None:
+            number = context.events.next_seq
+            record = OpenRecord(
+                command.id,
+                number,
+                user,
+                command.reason,
+                command.seal,
+                command.options,
+                command.total,
+            )
+            self._records[command.id] = record
+            options = msgspec.to_builtins(command.options)
+            detail = {"seal": command.seal, "total": command.total, "options": options}
+            self._record(record, "requested", command.reason, **detail)
+        self._scan()
+        lane = context.config.lane
+        mine = [letter for letter in command.letters if letter.lane == lane]
+        letters = list(self._unclaimed(record, mine))
+        if letters:
+            key = self._chunk_key(record, command.first)
+            context.store.write(key, pack(_encode(ChunkRecord(letters))))
+            record.chunks.append((command.first, len(letters)))
+        record.received += len(command.letters)
+        self._changed = True
+        if record.received >= record.total:
+            self._start(record)
+        self._arm()
+        return record
+
+    def _unclaimed(self, record: OpenRecord, letters: list[Letter]) -> Iterator[Letter]:
+        """Yield the letters that are in no open redrive yet; skip the others."""
+        claimed = {
+            letter.copy_id: other.id
+            for other in self._records.values()
+            for number, _ in other.chunks
+            for letter in self._read(other, number)
+        }
+        for letter in letters:
+            other_id = claimed.get(letter.copy_id)
+            if other_id is None:
+                claimed[letter.copy_id] = record.id
+                yield letter
+                continue
+            record.skipped += 1
+            detail = {"redrive": record.id, "copy_id": letter.copy_id, "reason": IN_REDRIVE}
+            self._context.events.add(
+                Kind.SKIPPED, letter.queue, detail={**detail, "other": other_id}
+            )
+
+    def pause(self, record: OpenRecord, reason: str) -> None:
+        """Let no letter move until the redrive is resumed."""
+        self._scan()
+        self._halt(record, records.PAUSED, reason)
+        self._arm()
+
+    def resume(self, record: OpenRecord, reason: str) -> None:
+        """Go on after a pause or a stop; the stop rule forgives the deaths so far."""
+        self._scan()
+        record.excused = record.died
+        record.trusted = True
+        self._record(record, "resumed", reason)
+        self._start(record)
+        self._arm()
+
+    def cancel(self, record: OpenRecord, reason: str) -> None:
+        """End a redrive; letters that have not moved stay where they are."""
+        self._close(record, records.CANCELLED, reason)
+        self._arm()
+
+    # -- time
+
+    def tick(self) -> None:
+        """Move the letters of each redrive that is due."""
+        self._scan()
+        now_ms = self._context.clock.now_ms
+        for record in sorted(self._records.values(), key=lambda record: record.number):
+            if record.status == records.RUNNING and record.next_ms <= now_ms:
+                self._advance(record)
+        self._arm()
+
+    def finish(self) -> None:
+        """Read the fate of moved letters from the events of the batch."""
+        self._scan()
+
+    def save(self) -> None:
+        """Write back what was changed."""
+        if not self._changed:
+            return
+        store = self._context.store
+        if self._records:
+            store.write(_KEY, pack(_encode(list(self._records.values()))))
+        else:
+            store.delete(_KEY)
+
+    # -- one redrive
+
+    def _start(self, record: OpenRecord) -> None:
+        record.status = records.RUNNING
+        record.moved_at_ms = self._context.clock.now_ms
+        record.credit = 1000
+        self._advance(record)
+
+    def _advance(self, record: OpenRecord) -> None:
+        """Do a tick of a running redrive."""
+        now_ms = self._context.clock.now_ms
+        self._changed = True
+        why = self._must_stop(record)
+        if why:
+            self._halt(record, records.STOPPED, why)
+            return
+        allowed, wait_ms = self._allowance(record, now_ms)
+        moved = record.moved
+        if allowed > 0:
+            self._move(record, allowed)
+        used = record.moved - moved
+        if record.options.rate is not None:
+            record.credit -= 1000 * used
+        if not record.chunks:
+            self._close(record, records.FINISHED, "")
+            return
+        if not used:
+            wait_ms = max(wait_ms, WAIT_MS)
+        late_ms = self._context.clock.heading_ms - MAX_LATE_TICKS * wait_ms
+        record.next_ms = max(now_ms + wait_ms, late_ms)
+
+    def _allowance(self, record: OpenRecord, now_ms: int) -> tuple[int, int]:
+        """How many letters may move now, and how long to wait for the next tick."""
+        options = record.options
+        allowed, wait_ms = MAX_AT_ONCE, TICK_MS
+        if options.rate is not None:
+            rate = self._share(options.rate) or 1
+            earned = rate * (now_ms - record.moved_at_ms)
+            record.credit = min(record.credit + earned, rate * 1000)
+            record.moved_at_ms = now_ms
+            allowed = min(allowed, record.credit // 1000)
+            wait_ms = max(TICK_MS, -(-1000 // rate))
+        if options.canary and not record.trusted:
+            allowed = min(allowed, self._share(options.canary) - record.moved)
+            if allowed <= 0 and not record.following:
+                record.trusted = True
+                return self._allowance(record, now_ms)
+        return allowed, wait_ms
+
+    def _share(self, number: int) -> int:
+        """The part of a number that falls to this lane."""
+        config = self._context.config
+        return number // config.lanes + (config.lane < number % config.lanes)
+
+    def _must_stop(self, record: OpenRecord) -> str:
+        """Why a redrive stops; empty if it goes on."""
+        options, died = record.options, record.died - record.excused
+        if options.canary and not record.trusted and died and not record.following:
+            return "canary"
+        if options.stop_after is not None and died >= options.stop_after:
+            return "stop_after"
+        known = record.acked + record.died + record.removed - record.excused
+        if (
+            options.stop_percent is not None
+            and known >= MIN_FATES
+            and died * 100 >= options.stop_percent * known
+        ):
+            return "stop_percent"
+        return ""
+
+    def _move(self, record: OpenRecord, allowed: int) -> None:
+        """Move letters, chunk by chunk, in their sealed order."""
+        mover = Mover(self._context, self._queues, record, allowed)
+        chunks: list[tuple[int, int]] = []
+        for index, (number, count) in enumerate(record.chunks):
+            if not mover.left:
+                chunks += record.chunks[index:]
+                break
+            letters = self._read(record, number)
+            left: list[Letter] = []
+            start = 0
+            while start < len(letters) and mover.left:
+                end = start + mover.left
+                left += mover.handle(letters[start:end])
+                start = end
+            left += letters[start:]
+            if left:
+                chunks.append((number, len(left)))
+                if len(left) < count:
+                    key = self._chunk_key(record, number)
+                    self._context.store.write(key, pack(_encode(ChunkRecord(left))))
+            else:
+                self._context.store.delete(self._chunk_key(record, number))
+        record.chunks = chunks
+
+    def _halt(self, record: OpenRecord, status: str, reason: str) -> None:
+        record.status = status
+        record.next_ms = NEVER
+        self._changed = True
+        self._record(record, status, reason)
+
+    def _close(self, record: OpenRecord, status: str, reason: str) -> None:
+        """End a redrive, and remember its id for ever."""
+        record.status = status
+        for number, _ in record.chunks:
+            self._context.store.delete(self._chunk_key(record, number))
+        left = record.left()
+        del self._records[record.id]
+        self._changed = True
+        self._record(record, status, reason, left=left)
+        closed = ClosedRecord(
+            record.seal, status, record.total, record.moved, record.skipped, record.parked
+        )
+        self._context.store.write(f"redriven/{record.id}", pack(_encode(closed)))
+
+    # -- what becomes of the letters
+
+    def _scan(self) -> None:
+        """Count the fates of followed letters in the events since the last call."""
+        events = self._context.events
+        first, self._scanned = self._scanned, len(events)
+        following = {
+            copy_id: record for record in self._records.values() for copy_id in record.following
+        }
+        if not following:
+            return
+        kinds, copies = events.kinds, events.copies
+        for row in range(first, self._scanned):
+            if kinds[row] not in _ENDINGS:
+                continue
+            copy = copies[row]
+            assert copy is not None, "every ending is of a copy"
+            record = following.get(copy.copy_id)
+            if record is None:
+                continue
+            record.following.discard(copy.copy_id)
+            self._changed = True
+            if kinds[row] in _GOOD:
+                record.acked += 1
+            elif kinds[row] == Kind.DIED:
+                record.died += 1
+            else:
+                record.removed += 1
+
+    # -- at rest
+
+    def _arm(self) -> None:
+        """Set the timer of the next tick."""
+        if not self._records:
+            self._timers.pop(GROUP, None)
+            return
+        running = [
+            record.next_ms
+            for record in self._records.values()
+            if record.status == records.RUNNING
+        ]
+        due_ms = self._timers[GROUP] = min(running, default=NEVER)
+        if due_ms != NEVER:
+            self._context.clock.arm(due_ms, TimerKind.REDRIVE, 0)
+
+    def _read(self, record: OpenRecord, number: int) -> list[Letter]:
+        data = self._context.store.read(self._chunk_key(record, number))
+        assert data is not None, f"letters of redrive {record.id} are missing from the state"
+        return _chunk.decode(unpack(data)).letters
+
+    @staticmethod
+    def _chunk_key(record: OpenRecord, number: int) -> str:
+        return f"redrive/{record.number}/{number}"
+
+    def _record(self, record: OpenRecord, what: str, reason: str, **more: Any) -> None:
+        detail: dict[str, Any] = {"redrive": record.id, "what": what}
+        if reason:
+            detail["reason"] = reason
+        if what != "requested":
+            counts = {"moved": record.moved, "skipped": record.skipped, "parked": record.parked}
+            detail.update(counts)
+        self._context.events.add(Kind.REDRIVE, detail={**detail, **more})
