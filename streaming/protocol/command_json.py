@@ -67,6 +67,8 @@ def _member_reader(
         return lambda fields: _declaration(fields, name, read)
     if field.type is bool:
         return lambda fields: fields.flag(name, default=default)
+    if field.type is int and field.required:
+        return lambda fields: fields.required_whole(name, *_BOUNDS[name])
     if field.type is int:
         return lambda fields: fields.whole(name, default, *_BOUNDS[name])
     if field.type == int | None:

@@ -69,6 +69,13 @@ class CommandFields(Fields):
             return default
         return value
 
+    def required_whole(self, name: str, least: int, most: int) -> int:
+        """Read a whole number within bounds that must be there."""
+        if self.value(name) is None:
+            self._problem(name, "is missing")
+            return least
+        return self.whole(name, least, least, most)
+
     def optional_whole(self, name: str, least: int) -> int | None:
         """Read a whole number; None if it is missing."""
         return None if self.value(name) is None else self.whole(name, least, least)

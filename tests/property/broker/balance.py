@@ -20,6 +20,8 @@ _ARROWS = {
     Kind.PURGED: ({READY}, GONE),
     Kind.DELETED: ({READY, UNACKED, HELD}, GONE),
     Kind.REROUTED: ({READY, UNACKED, HELD}, GONE),
+    Kind.REDRIVEN: ({READY}, GONE),
+    Kind.DISCARDED: ({READY}, GONE),
 }
 """The place of a copy before and after each kind of event."""
 
@@ -45,7 +47,7 @@ class Balance(Watch):
             if event.seq <= self._seen:
                 continue
             self._seen = event.seq
-            if event.copy is not None:
+            if event.copy is not None and event.kind is not Kind.REPUBLISHED:
                 self._follow(event)
 
     def _follow(self, event: Event) -> None:

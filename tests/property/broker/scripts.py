@@ -199,6 +199,75 @@ administration = st.one_of(
 )
 
 
+_targets = st.one_of(
+    st.builds(commands.Target, queue=queues, exchange=sources, routing_keys=st.tuples(keys)),
+    st.builds(commands.Target, queue=st.none(), exchange=sources, routing_keys=st.tuples(keys)),
+)
+_stored_letters = st.builds(
+    commands.StoredLetter,
+    message=st.tuples(st.just(0), st.just(0), small),
+    size=small,
+    priority=st.integers(0, 9),
+    properties=st.just({}),
+    headers=st.none() | st.just('{"h": 1}'),
+    deaths=st.sampled_from([(), ((1, "rejected", "q0", 0, "", ("k",), "5"),)]),
+)
+
+
+@st.composite
+def redrives(draw: st.DrawFn) -> commands.Redrive:
+    """A redrive of a few copies of low numbers, which may or may not be in their queues."""
+    copy_ids = draw(st.lists(st.integers(1, 120), max_size=12))
+    target = draw(_targets)
+    stored = draw(st.sampled_from([None, None, None]) | _stored_letters)
+    queue = draw(queues)
+    action = draw(st.sampled_from(["redrive", "redrive", "discard", "restore"]))
+    sealed = [
+        commands.Letter(
+            draw(st.sampled_from([0, 0, 0, 1])),
+            copy_id,
+            queue,
+            target if action != "discard" or stored is not None else None,
+            0,
+            stored,
+        )
+        for copy_id in copy_ids
+    ]
+    options = commands.RedriveOptions(
+        action=action,
+        expiration=draw(st.sampled_from(["drop", "keep", "restart"])),
+        x_death=draw(st.sampled_from(["keep", "clear"])),
+        rate=draw(st.sampled_from([None, None, 20, 500])),
+        ceiling=draw(st.sampled_from([None, None, 1, 3])),
+        canary=draw(st.sampled_from([0, 0, 1, 2])),
+        stop_after=draw(st.sampled_from([None, None, 1])),
+        stop_percent=draw(st.sampled_from([None, None, 50])),
+        cap=draw(st.sampled_from([1, 3])),
+    )
+    first = draw(st.sampled_from([0, 0, 0, 0, 2]))
+    return commands.Redrive(
+        id=draw(st.sampled_from(["r0", "r1", "r2", "r3"])),
+        reason="x",
+        seal=draw(st.sampled_from(["s", "s", "s", "t"])),
+        total=draw(st.sampled_from([len(sealed), len(sealed), len(sealed) + 2])),
+        first=first,
+        letters=tuple(sealed),
+        options=options,
+    )
+
+
+repairs = st.one_of(
+    redrives(),
+    redrives(),
+    st.builds(
+        commands.ControlRedrive,
+        id=st.sampled_from(["r0", "r1", "r2", "r3"]),
+        action=st.sampled_from(["pause", "resume", "resume", "cancel"]),
+        reason=st.just("x"),
+    ),
+)
+
+
 def _step(actions: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
     return st.builds(Step, st.sampled_from([0, 0, 0, 1, 4, 30]), actions, users)
 
@@ -215,6 +284,7 @@ steps = st.one_of(
     _step(settlements),
     _step(sessions),
     _step(administration),
+    _step(repairs),
 )
 
 

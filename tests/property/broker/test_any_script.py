@@ -45,6 +45,9 @@ class Growth(Watch):
         assert all(count <= 2 * LIMIT * (1 + timers) for count in born.values())
 
 
+REMEMBERED = {"redriven", "again"}
+"""What stays in the state for ever: ended redrives, and copies that were published again."""
+
 COMPAT = pytest.mark.parametrize("compat", ["4.0", "3.10"])
 
 
@@ -120,6 +123,7 @@ def test_after_deleting_everything_only_the_topology_is_left(script):
     ending = [
         *(commands.CloseChannel(channel=name) for name in (*CHANNELS, "drain")),
         *(commands.DeleteQueue(queue=name) for name in QUEUES),
+        *(commands.ControlRedrive(id=f"r{n}", action="cancel", reason="") for n in range(4)),
     ]
     steps = [*script, *(Step(0, command, user) for command in ending for user in (None, "ann"))]
     with low_limit(), tiny_pages():
@@ -128,7 +132,8 @@ def test_after_deleting_everything_only_the_topology_is_left(script):
 
     batch = shard.finish()
 
-    assert set(played.store.values) <= {"header", "topology", "channels"}
+    left = {key for key in played.store.values if key.partition("/")[0] not in REMEMBERED}
+    assert left <= {"header", "topology", "channels"}
     assert (batch.resident_messages, batch.resident_bytes) == (0, 0)
 
 

@@ -1,0 +1,116 @@
+"""Letters that are in no queue any more are published again, each at most once."""
+
+import msgspec
+import pytest
+
+from streaming.broker.commands import Letter, Redrive, RedriveOptions, StoredLetter, Target
+from streaming.broker.dead_letters.x_death import headers_of
+from streaming.broker.events import Kind
+from streaming.broker.redrives.letters import stored_headers
+from tests.builders import ADMIN, Broker
+
+STORED = StoredLetter(
+    (0, 0, 0),
+    2,
+    0,
+    {"message_id": "m"},
+    '{"h": {"$bytes": "YQ=="}}',
+    ((1, "rejected", "work", 1_600_000_000, "", ("work",), None),),
+    ("rejected", "work", ""),
+    ("rejected", "work", ""),
+)
+
+
+def a_broker(**fields):
+    broker = Broker(**fields)
+    broker.queue("work")
+    broker.publish("", "work", "m0")
+    broker.get("work", "g")
+    broker.reject("g/0")  # no dead-letter exchange: lost
+    broker.finish()
+    return broker
+
+
+def again(broker, redrive_id, stored=STORED, user=None, **options):
+    [died] = [row.copy.copy_id for row in broker.rows if row.kind is Kind.DIED]
+    letter = Letter(0, died, "work", Target("work", "", ("work",)), 0, stored)
+    fields = {"id": redrive_id, "reason": "x", "seal": redrive_id, "total": 1}
+    command = Redrive(letters=(letter,), options=RedriveOptions(**options), **fields)
+    return died, broker.answer(command, user=user)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_lost_letter_is_published_again_as_a_copy_of_the_old_one(cut):
+    broker = a_broker(cut=cut)
+
+    died, answer = again(broker, "r")
+
+    assert answer["moved"] == 1
+    [got] = broker.get("work")
+    assert (got.copy.parent_copy_id, got.copy.message.offset) == (died, 0)
+    headers = headers_of(got.copy.envelope)
+    assert (headers["h"], headers["x-redrive-count"]) == (b"a", 1)
+    assert headers["x-death"][0]["reason"] == "rejected"
+    broker.finish()
+    assert [row.copy.copy_id for row in broker.rows if row.kind is Kind.REPUBLISHED] == [died]
+
+
+def test_a_letter_is_published_again_once_whatever_the_id():
+    broker = a_broker()
+    again(broker, "r")
+    broker.finish()
+
+    _, answer = again(broker, "other")
+
+    assert (answer["moved"], answer["skipped"], broker.depth("work")) == (0, 1, 1)
+
+
+def test_a_restored_letter_bears_no_marks():
+    broker = a_broker()
+
+    again(broker, "r", msgspec.structs.replace(STORED, headers=None), action="restore")
+
+    [got] = broker.get("work")
+    assert set(headers_of(got.copy.envelope)) == {
+        "x-death",
+        *(f"x-{which}-death-{what}" for which in ("first", "last") for what in WHAT),
+    }
+
+
+WHAT = ("reason", "queue", "exchange")
+
+
+def test_a_letter_that_bears_no_deaths_is_published_as_it_was():
+    broker = a_broker()
+    bare = StoredLetter((0, 0, 0), 2, 5, {}, None, ())
+
+    again(broker, "r", bare, action="restore")
+
+    [got] = broker.get("work")
+    assert (headers_of(got.copy.envelope), got.copy.envelope.priority) == (None, 5)
+
+
+def test_a_lost_letter_waits_for_a_full_target_like_any_other():
+    broker = a_broker()
+    broker.queue("small", max_length=1, overflow="reject-publish")
+    broker.publish("", "small", "x")
+    letter = Letter(0, 2, "work", Target("small", "", ("small",)), 0, STORED)
+    other = Letter(0, 3, "work", Target("small", "", ("small",)), 0, STORED)
+    broker.do(Redrive(id="r", reason="x", seal="s", total=2, letters=(letter, other)))
+    broker.drain("small")
+
+    broker.at(5_000)
+
+    assert broker.depth("small") == 1
+
+
+def test_only_administrators_may_publish_what_is_in_no_queue():
+    broker = a_broker(enforce_permissions=True, administrators=(ADMIN, "ann"))
+
+    assert again(broker, "r", user="bob")[1].code == 403
+    assert again(broker, "r", user="ann")[1]["moved"] == 1
+
+
+def test_headers_must_be_typed_json():
+    with pytest.raises(ValueError, match="object"):
+        stored_headers(msgspec.structs.replace(STORED, headers="[]"))
