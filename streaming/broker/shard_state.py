@@ -8,8 +8,8 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.dead_lettering import DeadLettering
 from streaming.broker.events import Events
-from streaming.broker.publishing import Publishing
 from streaming.broker.message import NEVER
+from streaming.broker.publishing import Publishing
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
 from streaming.broker.redrives import open_redrives

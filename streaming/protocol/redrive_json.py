@@ -1,6 +1,6 @@
 """Reading and writing the letters and options of a redrive, as commands and sealed plans hold them.
 
-    [lane, copy_id, queue, [target queue or null, exchange, [keys]] or null, published_ms, stored]
+[lane, copy_id, queue, [target queue or null, exchange, [keys]] or null, published_ms, stored]
 """
 
 from typing import Any, Final, TypeVar

@@ -7,6 +7,7 @@ A letter that cannot move never stops the others: it is skipped with a reason, o
 target while letters to other targets go on. Letters of one target keep their sealed order.
 """
 
+from collections import deque
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
@@ -99,7 +100,9 @@ class Mover:
         alone = False  # whether `found` is outdated, so that each letter is looked up again
         left: list[Letter] = []
         moves: list[_Move] = []
-        for letter in letters:
+        waiting = deque(letters)
+        while waiting:
+            letter = waiting.popleft()
             if letter.target in self.blocked:
                 left.append(letter)
                 continue
@@ -112,11 +115,8 @@ class Mover:
             if not alone and self._is_delicate(move, ids):
                 self._flush(moves)
                 alone = True
-                found[letter.queue] = self._find(letter.queue, {letter.copy_id})
-                move = self._move(letter, found[letter.queue])
-                if isinstance(move, str):
-                    self._skip(letter, move)
-                    continue
+                waiting.appendleft(letter)
+                continue
             if self._is_full(move):
                 assert letter.target is not None
                 self.blocked.add(letter.target)

@@ -1,9 +1,9 @@
 """The open redrives of a shard: received, started, moved in ticks, followed, ended.
 
     receiving --all letters are there--> running --no letter is left--> finished
-                                        |  ^   \\
-                           pause, stop  v  |    cancel --> cancelled
-                                       paused, stopped
+                                         |  ^  |
+                            pause, stop  v  |  +--cancel--> cancelled
+                                   paused, stopped
 
 Nothing but the log and the clock moves a letter. A running redrive has a tick every `TICK_MS` at
 most; at a tick it decides on what has happened to its letters until then. Endings of moved copies
@@ -331,9 +331,7 @@ class OpenRedrives:
             self._timers.pop(GROUP, None)
             return
         running = [
-            record.next_ms
-            for record in self._records.values()
-            if record.status == records.RUNNING
+            record.next_ms for record in self._records.values() if record.status == records.RUNNING
         ]
         due_ms = self._timers[GROUP] = min(running, default=NEVER)
         if due_ms != NEVER:

@@ -1,8 +1,8 @@
 """The layout of redrives in the stored state; see `schema.py` for the rest of the state.
 
-    OpenRecord       one per open redrive, all in one entry
-    ChunkRecord      sealed letters that are not handled yet, as they came in one command
-    ClosedRecord     one per redrive that ended: the same id never moves anything again
+OpenRecord       one per open redrive, all in one entry
+ChunkRecord      sealed letters that are not handled yet, as they came in one command
+ClosedRecord     one per redrive that ended: the same id never moves anything again
 """
 
 from __future__ import annotations

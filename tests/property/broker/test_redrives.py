@@ -93,9 +93,7 @@ def dead_letters_and_a_redrive(draw: st.DrawFn) -> tuple[list[Step], int]:
     kind = draw(st.sampled_from(["classic", "quorum"]))
     dead = Queue("dead", arguments={"x-queue-type": kind})
     script = [Step(0, commands.DeclareQueue(queue=queue)) for queue in (work, dead)]
-    script += [
-        Step(0, Publish("", "dead", 1, {}, {"n": n}, 0, "pub", None)) for n in range(count)
-    ]
+    script += [Step(0, Publish("", "dead", 1, {}, {"n": n}, 0, "pub", None)) for n in range(count)]
     script += [
         Step(draw(st.sampled_from([0, 3])), _traffic(draw, "dead"))
         for _ in range(draw(st.integers(0, 5)))

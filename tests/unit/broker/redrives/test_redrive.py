@@ -53,7 +53,13 @@ def letters(
 
 
 def redrive(broker: Broker, sealed: tuple[Letter, ...], **options: Any) -> dict[str, Any]:
-    fields = {"id": "r", "reason": "fixed", "seal": "s", "total": len(sealed), "first": 0}
+    fields: dict[str, Any] = {
+        "id": "r",
+        "reason": "fixed",
+        "seal": "s",
+        "total": len(sealed),
+        "first": 0,
+    }
     fields |= {name: options.pop(name) for name in list(options) if name in fields}
     user = options.pop("user", None)
     command = Redrive(letters=sealed, options=RedriveOptions(**options), **fields)
@@ -201,7 +207,7 @@ def test_a_redriven_letter_bears_its_marks_and_keeps_the_rest():
 
     [got] = broker.get("work")
     envelope = got.copy.envelope
-    headers = headers_of(envelope)
+    headers = headers_of(envelope) or {}
     assert headers["n"] == 0
     assert (headers["x-redrive-id"], headers["x-redrive-count"]) == ("r", 1)
     assert [entry["queue"] for entry in headers["x-death"]] == ["work"]
@@ -218,7 +224,7 @@ def test_x_death_can_be_cleared():
     redrive(broker, letters(broker), x_death="clear")
 
     [got] = broker.get("work")
-    assert set(headers_of(got.copy.envelope)) == {"n", "x-redrive-id", "x-redrive-count"}
+    assert set(headers_of(got.copy.envelope) or {}) == {"n", "x-redrive-id", "x-redrive-count"}
 
 
 @pytest.mark.parametrize(("expiration", "left_ms"), [("restart", 60_000), ("keep", 50_000)])
@@ -309,7 +315,7 @@ def test_when_time_moves_far_a_redrive_has_few_ticks(monkeypatch):
 
     broker.at(3_600_000)
 
-    assert 10 <= broker.depth("work") <= 14
+    assert broker.depth("work") in range(10, 15)
 
 
 @CUT
