@@ -24,6 +24,9 @@ BY_KEY = -1
 class Sender:
     """Writes records to Kafka in order.
 
+    After a fatal error, such as a transaction that Kafka has given up, Kafka takes nothing more
+    from it. confluent-kafka raises that error from whichever call serves its callbacks next.
+
     Args:
         properties: librdkafka's properties.
         timeout_s: how long to wait for room in librdkafka's queue, and for Kafka in `close`.
@@ -40,6 +43,7 @@ class Sender:
         **overrides: Any,
     ) -> None:
         self._timeout_s = timeout_s
+        self._on_error = on_error
         self._bootstrap = properties["bootstrap.servers"]
         self._max_bytes = properties.get("message.max.bytes", "")
         self._records = kafka_client(
@@ -95,7 +99,11 @@ class Sender:
 
     def close(self) -> None:
         """Give Kafka `timeout_s` to accept the queued records, then stop."""
-        left = self.producer.flush(self._timeout_s)
+        try:
+            left = self.producer.flush(self._timeout_s)
+        except KafkaException as error:
+            self._on_error(reason_of(error))
+            left = len(self.producer)
         if left:
             logger.warning("Kafka at %s did not accept the last %d records", self._bootstrap, left)
         self._closing.set()
@@ -115,7 +123,10 @@ class Sender:
 
     def _poll(self) -> None:
         while not self._closing.is_set():
-            self.producer.poll(POLL_S)
+            try:
+                self.producer.poll(POLL_S)
+            except KafkaException as error:  # a fatal one; the reports of queued records follow
+                self._on_error(reason_of(error))
 
 
 def kafka_client(kind: Callable[[dict[str, Any]], T], properties: dict[str, Any]) -> T:
