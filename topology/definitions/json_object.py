@@ -134,7 +134,7 @@ class Fields:
         ]
 
     def skip_unknown(self, also_known: Iterable[str] = ()) -> None:
-        """Report the members that were not read as left out."""
+        """Report the members that were not read as skipped."""
         for path, what in self.unknown(also_known):
             self.report.skip(path, what, "unknown-member")
 
