@@ -9,6 +9,7 @@ user typed is imported.
     run/        commands that configure, run and reset a job
     doctor/     the checks of a machine and a job
     job/        commands that talk to a running job through Kafka
+    dead_letters/ commands that list, show, group and export dead letters
     tables/     commands that query or rebuild the Delta tables
     develop/    commands for the developers of dlx itself
     listing/    the tables that commands print
@@ -73,7 +74,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "consumers": "tables.nouns:consumers",
         "connections": "tables.nouns:connections",
         "quarantine": "tables.quarantine:app",
-        "dead-letters": "tables.dead_letters:app",
+        "dead-letters": "dead_letters.command:app",
         "balance": "tables.balance:balance",
         "tables": "tables.maintenance:app",
         "query": "tables.query:query",

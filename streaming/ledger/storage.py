@@ -202,11 +202,11 @@ class Place:
         path = self.local_path()
         if path is not None:
             return LocalStorage(path)
-        file_system, root = _remote(self.url, self.options)
+        file_system, root = file_system_of(self.url, self.options)
         return RemoteStorage(file_system, root)
 
 
-def _remote(url: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
+def file_system_of(url: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
     """The pyarrow file system and path of a URL; S3 settings are those that deltalake takes."""
     parts = urlsplit(url)
     if parts.scheme in {"s3", "s3a"}:

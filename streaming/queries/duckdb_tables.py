@@ -77,6 +77,7 @@ class Tables:
         self._options = dict(options or {})
         self._loaded: dict[str, DeltaTable] = {}
         self.cut: Cut | None = None
+        self._views = 0
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET preserve_insertion_order = false")
@@ -195,6 +196,11 @@ class Tables:
         root = local_path(self.root)
         features = self.table(name).protocol().reader_features or ()
         return None if root is None or _DELETION_VECTORS in features else root / name
+
+    def new_name(self, name: str) -> str:
+        """A name for a view that no other question replaces."""
+        self._views += 1
+        return f"{name}_{self._views}"
 
     def drop(self, view: str) -> None:
         """Drop a view or a temporary table, if it exists."""

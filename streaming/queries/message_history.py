@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.dead_letters import NAME as DEAD_LETTERS
-from streaming.queries.dead_letters import plain_row
+from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
+from streaming.queries.dead_letters.letters import plain_row
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import (
     ENCODED,

@@ -2,17 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from math import isfinite
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 import duckdb
 
 from streaming.ledger.schema.views import QUEUED_MESSAGES, create_views
 from streaming.queries.duckdb_tables import QueryError, Tables, one_line
-from streaming.queries.message_attributes import as_json
+from streaming.queries.result import plain
 from streaming.queries.table_info import NAMES
 from topology.suggestions import did_you_mean
 
@@ -110,6 +106,22 @@ def _statements(tables: Tables, sql: str) -> list[duckdb.Statement]:
         raise QueryError(_said(tables, sql, error)) from None
 
 
+def require_one_query(tables: Tables, sql: str) -> str:
+    """Return a query, after checking that it is a single one that only reads.
+
+    Raises:
+        QueryError: it has a mistake, would write, or is several statements.
+    """
+    statements = _statements(tables, sql)
+    try:
+        if len(statements) != 1 or statements[0].type.name != "SELECT":
+            raise QueryError("expected one query, such as 'FROM dead_letters LIMIT 5'")
+        tables.connection.execute(f"EXPLAIN {sql}").fetchall()
+    except duckdb.Error as error:
+        raise QueryError(_said(tables, sql, error)) from None
+    return statements[0].query.rstrip().removesuffix(";")
+
+
 def _refuse_writing(tables: Tables, kind: str, sql: str) -> None:
     """Refuse every statement that does more than read, inside EXPLAIN ANALYZE too."""
     if kind == "EXPLAIN":
@@ -148,29 +160,3 @@ def _distinct(names: Iterable[str]) -> list[str]:
             number += 1
         found.append(one)
     return found
-
-
-def plain(value: Any) -> Any:
-    """A value of DuckDB as JSON has it."""
-    match value:
-        case datetime():
-            instant = value.astimezone(UTC) if value.tzinfo else value
-            text = instant.isoformat(timespec="milliseconds" if _is_whole(instant) else "auto")
-            return text.removesuffix("+00:00") + "Z" if value.tzinfo else text
-        case bytes() | bytearray() | memoryview():
-            return as_json(bytes(value))
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case float() if not isfinite(value):
-            return str(value)
-        case dict():
-            return {str(key): plain(one) for key, one in value.items()}
-        case list() | tuple():
-            return [plain(one) for one in value]
-        case date() | time() | timedelta() | UUID():
-            return str(value)
-    return value
-
-
-def _is_whole(instant: datetime) -> bool:
-    return instant.microsecond % 1000 == 0

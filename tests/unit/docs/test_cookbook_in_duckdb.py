@@ -12,7 +12,8 @@ import pytest
 from streaming.demo.order_process import order
 from streaming.ledger.schema.schemas import TABLES
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.sql import ask, create_all_views, plain
+from streaming.queries.result import plain
+from streaming.queries.sql import ask, create_all_views
 from tools.docs import shop
 from tools.docs.markdown import all_blocks
 

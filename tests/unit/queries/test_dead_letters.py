@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
+from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.dead_letters.letters import list_dead_letters
 from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.unit.queries.recording import QUERY_ID
 

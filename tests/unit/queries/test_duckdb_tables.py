@@ -7,7 +7,8 @@ import pytest
 from deltalake import DeltaTable, TableFeatures, write_deltalake
 
 from streaming.queries.audit.balance import balance
-from streaming.queries.dead_letters import DeadLetterFilter, list_dead_letters
+from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.dead_letters.letters import list_dead_letters
 from streaming.queries.duckdb_tables import QueryError, Tables, iso, quoted, text
 
 

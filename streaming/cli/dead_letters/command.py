@@ -5,24 +5,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from streaming.cli.dead_letters.export import export
+from streaming.cli.dead_letters.filters import Filter, filtered
+from streaming.cli.dead_letters.groups import groups, summary
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.dead_letters import get as get_dead_letter
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.times import Since, Until, range_said, time_range
 from streaming.cli.listing.view import View, listing, output
-from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+from streaming.cli.options import ConfigFile, TablesLocation, open_tables
 from streaming.cli.output import compact, preview, print_in_colour, print_json, readable
 from streaming.cli.tables.history import AsOf, open_as_of
-from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from streaming.queries.message_history import MessageHistory
 
 app = typer.Typer(
     name="dead-letters",
-    help="List dead letters, show the history of a message, and get it.",
-    epilog="Examples:\n\ndlx dead-letters list --queue work --reason rejected --since 2h\n\n"
+    help="List, count and export dead letters, show the history of a message, and get it.",
+    epilog="Examples:\n\ndlx dead-letters summary\n\n"
+    "dlx dead-letters groups --by queue,cause --since yesterday\n\n"
+    "dlx dead-letters list --queue work --reason rejected --since 2h\n\n"
     "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
+    "dlx dead-letters export letters.parquet --header tenant=acme\n\n"
     "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -31,7 +35,6 @@ app = typer.Typer(
 Line = tuple[str, str]
 """A text and its tone; `output.COLOURS` lists the tones."""
 
-_REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "orphaned")
 DEAD_LETTERS: Final = Listing(
     (
         Column("at", 0, kind="instant"),
@@ -99,27 +102,11 @@ _TONES: Final = {
 
 
 @app.command("list")
+@filtered
 @listing
 def list_(
     *,
-    queue: Annotated[
-        str | None, typer.Option("--queue", metavar="NAME", help="Only deaths in this queue.")
-    ] = None,
-    reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            metavar="REASON",
-            help="rejected, expired, maxlen, delivery_limit, or orphaned (queue alternates).",
-        ),
-    ] = None,
-    since: Since = None,
-    until: Until = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="A DuckDB condition on the columns."),
-    ] = None,
-    vhost: VhostFilter = None,
+    which: Filter,
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="List only this many, the latest; 0: all.")
     ] = 50,
@@ -133,53 +120,39 @@ def list_(
     One line is one death of one message. `dlx dead-letters show` takes a MESSAGE_ID.
     """
     DEAD_LETTERS.check(view)
-    begin, end = time_range(since, until)
-    if reason is not None and reason not in _REASONS:
-        raise typer.BadParameter(
-            f"unknown reason {reason!r}{did_you_mean(reason, _REASONS)}: expected "
-            f"{', '.join(_REASONS)}",
-            param_hint="--reason",
-        )
-    from streaming.queries.dead_letters import (
-        DeadLetterFilter,
-        count_dead_letters,
-        list_dead_letters,
-        queues_of_deaths,
-    )
-    from streaming.queries.vhosts.known_names import check_name, known_names, require_known
+    from msgspec.structs import replace
+
+    from streaming.queries.dead_letters.letters import count_dead_letters, list_dead_letters
 
     order, count = None, limit or None
     if view.sort is not None:
         column = DEAD_LETTERS.column(view.sort[0], "--sort").name
         order = (column, view.sort[1]) if column in _STORED else None
         count = None if order is None else count
-    wanted = DeadLetterFilter(vhost, queue, reason, begin, end, where, count, order)
     with open_as_of(tables, config, as_of) as opened:
+        wanted = replace(which.read(), limit=count, order=order)
         rows = list_dead_letters(opened, wanted)
         total = count_dead_letters(opened, wanted) if len(rows) == limit else len(rows)
-        if not rows and vhost is not None:
-            require_known(opened, "vhost", vhost)
-        if not rows and queue is not None:
-            known = {*known_names(opened, "queue", vhost), *queues_of_deaths(opened)}
-            place = "" if vhost is None else f" in vhost {vhost!r}"
-            check_name("queue", queue, sorted(known), place)
+        if not rows:
+            which.require_known(opened)
     for row in rows:
         row["went_to"] = ", ".join(row["targets"] or []) or f"nowhere: {row['outcome']}"
-    in_queue = "" if queue is None else f" in queue {queue!r}"
-    period = range_said(begin, end)
     print_listing(
         DEAD_LETTERS,
         rows,
         view,
-        nothing=f"no dead letters{in_queue}{period}",
+        nothing=f"no dead letters{which.said()}",
         limit=limit,
         total=total,
-        what=f"dead letters{period}",
-        notes=[f"Dead letters{period}."] if period and total <= (limit or total) else [],
+        what=f"dead letters{which.period()}",
+        notes=which.notes(total <= (limit or total)),
     )
     return EXIT_OK
 
 
+app.command("groups")(filtered(listing(groups)))
+app.command("summary")(filtered(output(summary)))
+app.command("export")(filtered(export))
 app.command("get")(get_dead_letter)
 
 

@@ -1,0 +1,78 @@
+"""Why a consumer gave a message up, as text that is equal for equal mistakes.
+
+    "timeout after 312 ms calling 10.0.4.7:8080"  -->  "timeout after # ms calling #"
+
+The text comes from a header that consumers or other systems set, or from an SQL expression. Then
+numbers, ids and addresses are stripped, since they make each text unique.
+"""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.duckdb_tables import text
+
+AMQP_HEADERS: Final = ("x-exception", "x-exception-message", "x-error", "exception", "error")
+"""The headers that are tried, in this order, if none is chosen."""
+
+KAFKA_HEADERS: Final = (
+    "__connect.errors.exception.message",
+    "kafka_dlt-exception-message",
+    "__dlq.errors.message",
+    "__streams.errors.exception.message",
+)
+"""The same for Kafka headers, which follow."""
+
+MAX_CHARACTERS: Final = 200
+"""A cause is cut here."""
+
+_PATTERNS: Final = (
+    r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",  # a UUID
+    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # a mail address
+    r"\b0[xX][0-9A-Fa-f]+\b",  # a number in hex, such as an address in memory
+    r"\b[0-9A-Fa-f]*[0-9][0-9A-Fa-f]{15,}\b",  # a hash that begins with a digit early
+    r"\b[0-9A-Fa-f]{15,}[0-9][0-9A-Fa-f]*\b",  # and one whose digits are late
+    r"[0-9]+(?:[.,:][0-9]+)*",  # a number, a time, an address with its port
+)
+"""What is stripped. Together they are one pattern, which RE2 matches in linear time."""
+
+
+class CauseSource(msgspec.Struct, frozen=True):
+    """Where the text of a cause is: in a header, or in what an SQL expression gives.
+
+    Attributes:
+        header: the name of an AMQP or Kafka header; None: the usual ones are tried.
+        sql: an expression of text on the columns of `dead_letters`, instead of a header.
+    """
+
+    header: str | None = None
+    sql: str | None = None
+
+    def expression(self) -> str:
+        """The text as an SQL expression; null if a dead letter has none."""
+        if self.sql is not None:
+            return f"CAST((\n{self.sql}\n) AS VARCHAR)"
+        if self.header is not None:
+            return _found((self.header,), (self.header,))
+        return _found(AMQP_HEADERS, KAFKA_HEADERS)
+
+
+def stripped(expression: str) -> str:
+    """The SQL expression of a text's first line without numbers, ids and addresses."""
+    line = f"left(trim(split_part({expression}, chr(10), 1)), {MAX_CHARACTERS})"
+    return f"regexp_replace({line}, {text('|'.join(_PATTERNS))}, '#', 'g')"
+
+
+def _found(amqp: tuple[str, ...], kafka: tuple[str, ...]) -> str:
+    """The first of these headers that a dead letter has; its JSON is read once for all."""
+    pointers = ", ".join(text(json_pointer(name)) for name in amqp)
+    values = f"json_extract_string(headers, [{pointers}])"
+    known = ", ".join(map(text, kafka))
+    found = f"list_filter(kafka_headers, lambda one: one.key IN ({known}))"
+    parts = [f"{values}[{place}]" for place in range(1, len(amqp) + 1)]
+    return f"coalesce({', '.join(parts)}, try(decode({found}[1].value)))"
+
+
+def json_pointer(name: str) -> str:
+    """The JSON pointer of a member of an object."""
+    return f"/{name.replace('~', '~0').replace('/', '~1')}"

@@ -1,0 +1,253 @@
+"""Measures the commands that ask dead letters, on tables with a million of them.
+
+    python -m tests.bench.dead_letter_rows [--letters 1000000] [--runs 3]
+
+The tables are synthetic: every message enters a queue, is delivered, dies and enters a dead-letter
+queue. Messages have unique ids, headers and bodies, since alike ones would be easy. Every command
+is timed whole, as a process.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.storage import Place
+from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
+from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.ledger import Ledger
+
+QUERY = "bench"
+BATCH = 50_000
+BODY_BYTES = 200
+EVENTS_A_LETTER = 4
+START_US = 1_600_000_000_000_000
+QUEUES = [f"work-{number}" for number in range(10)]
+REASONS = ["rejected", "expired", "maxlen", "delivery_limit"]
+CAUSES = [
+    "timeout after {} ms calling 10.0.{}.7:8080",
+    "order {} of customer {} is unknown",
+    "constraint violated in row {}: 0x{:x}",
+    "no stock of item {} in warehouse {}",
+]
+
+
+class Synthetic:
+    """The columns of one batch of letters."""
+
+    def __init__(self, batch_id: int, rows: int) -> None:
+        self.rows = rows
+        first = batch_id * BATCH
+        self.numbers = np.arange(first, first + rows)
+        self.ids: dict[str, Column] = {
+            "query_id": Constant(QUERY),
+            "batch_id": Constant(batch_id),
+            "vhost": Constant("/"),
+            "lane": Constant(0),
+        }
+        chance = np.random.default_rng(batch_id)
+        body = pa.array([chance.bytes(BODY_BYTES) for _ in range(rows)], pa.binary())
+        self.shared: dict[str, Column] = {
+            "headers": [self._headers(int(number)) for number in self.numbers],
+            "origin.topic": Constant("dlx.publishes"),
+            "origin.topic_number": Constant(1),
+            "origin.partition": Constant(0),
+            "origin.offset": self.numbers,
+            "origin.timestamp": START_US + self.numbers * 1000,
+            "properties.message_id": [f"order-{number}" for number in self.numbers],
+            "properties.delivery_mode": Constant(2),
+            "body": body,
+            "body_bytes": np.full(rows, BODY_BYTES),
+        }
+        self.keys = Coded(self.numbers % 7, [f"order.eu.{number}" for number in range(7)])
+
+    @staticmethod
+    def _headers(number: int) -> str:
+        cause = CAUSES[number % 4].format(number % 997, number % 251)
+        return json.dumps({"x-exception": cause, "tenant": f"shop-{number % 50}", "n": number})
+
+    def messages(self) -> pa.Table:
+        """The rows of `messages`."""
+        columns: dict[str, Column] = {
+            **self.ids,
+            **self.shared,
+            "topic_number": Constant(1),
+            "partition": Constant(0),
+            "offset": self.numbers,
+            "user": Constant("guest"),
+            "exchange": Constant("orders"),
+            "routing_key": self.keys,
+        }
+        return build_table(TABLES["messages"].schema, columns, self.rows)
+
+    def events(self) -> pa.Table:
+        """The rows of `events`: enqueued, delivered, died, enqueued again for each letter."""
+        rows = self.rows * EVENTS_A_LETTER
+        numbers = np.repeat(self.numbers, EVENTS_A_LETTER)
+        step = np.tile(np.arange(EVENTS_A_LETTER), self.rows)
+        first = numbers * EVENTS_A_LETTER
+        parents = pa.array(np.where(step == EVENTS_A_LETTER - 1, first, -1))
+        columns: dict[str, Column] = {
+            **self.ids,
+            "seq": first + step,
+            "at": START_US + numbers * 1000,
+            "message_id.topic_number": Constant(1),
+            "message_id.partition": Constant(0),
+            "message_id.offset": numbers,
+            "copy_id": np.where(step == EVENTS_A_LETTER - 1, first + step, first),
+            "parent_copy_id": pa.compute.if_else(pa.compute.less(parents, 0), None, parents),
+            "queue": Coded(
+                np.where(step == EVENTS_A_LETTER - 1, 10, numbers % 10).astype(np.int32),
+                [*QUEUES, "dead"],
+            ),
+            "kind": Coded(step.astype(np.int32), ["enqueued", "delivered", "died", "enqueued"]),
+            "position": first + step,
+            "body_bytes": np.full(rows, BODY_BYTES),
+            "exchange": Constant("orders"),
+        }
+        return build_table(TABLES["events"].schema, columns, rows)
+
+    def dead_letters(self) -> pa.Table:
+        """The rows of `dead_letters`."""
+        queues = Coded(self.numbers % 10, QUEUES)
+        reasons = Coded(self.numbers % 4, REASONS)
+        keys = [[f"order.eu.{number}"] for number in range(7)]
+        death: dict[str, Column] = {
+            "count": Constant(1),
+            "reason": reasons,
+            "queue": queues,
+            "time": START_US + self.numbers * 1000,
+            "exchange": Constant("orders"),
+            "routing_keys": Coded(self.numbers % 7, keys),
+        }
+        first = self.numbers * EVENTS_A_LETTER
+        columns: dict[str, Column] = {
+            **self.ids,
+            **self.shared,
+            "seq": first + 2,
+            "at": START_US + self.numbers * 1000,
+            "message_id.topic_number": Constant(1),
+            "message_id.partition": Constant(0),
+            "message_id.offset": self.numbers,
+            "copy_id": first,
+            "queue": queues,
+            "reason": reasons,
+            "count": Constant(1),
+            "exchange": Constant("orders"),
+            "routing_key": self.keys,
+            "routing_keys": Coded(self.numbers % 7, keys),
+            "dead_letter_exchange": Constant("dlx"),
+            "dead_letter_routing_key": self.keys,
+            "targets": Coded(np.zeros(self.rows, np.int32), [["dead"]]),
+            "x_death": Lists(np.arange(self.rows + 1), death),
+        }
+        return build_table(TABLES["dead_letters"].schema, columns, self.rows)
+
+
+def write_letters(root: Path, letters: int) -> None:
+    """Write tables with a number of dead letters."""
+    place = Place(str(root))
+    ledger = Ledger(place)
+    for batch_id, first in enumerate(range(0, letters, BATCH)):
+        rows = Synthetic(batch_id, min(BATCH, letters - first))
+        files = [
+            _file(place, batch_id, name, table)
+            for name, table in (
+                ("messages", rows.messages()),
+                ("dead_letters", rows.dead_letters()),
+                ("events", rows.events()),
+            )
+        ]
+        now_ms = (START_US + (first + rows.rows) * 1000) // 1000
+        ledger.commit(files, BatchRow(QUERY, batch_id, now_ms, totals(files)))
+    ledger.close()
+
+
+def _file(place: Place, batch_id: int, name: str, table: pa.Table) -> DataFile:
+    partition = 0 if name == "messages" else 1
+    file_name = DataFileName(QUERY, batch_id, name, partition, 0)
+    file = write_data_file(place.below(name).storage(), TABLES[name], file_name, table)
+    assert file is not None
+    return file
+
+
+def commands(root: Path, letters: int) -> list[tuple[str, ...]]:
+    """The commands that are timed."""
+    middle = f"1/0/{letters // 2}"
+    where = ("--tables", str(root))
+    return [
+        ("--help",),
+        ("dead-letters", "list", *where),
+        ("dead-letters", "list", "--queue", "work-3", "--header", "tenant=shop-13", *where),
+        ("dead-letters", "show", middle, *where),
+        ("dead-letters", "show", f"order-{letters // 2}", *where),
+        ("dead-letters", "groups", *where),
+        ("dead-letters", "groups", "--by", "queue,cause", *where),
+        ("dead-letters", "summary", *where),
+    ]
+
+
+def first_row_s(root: Path, form: str) -> float:
+    """Seconds until an export to stdout gives its first bytes; then it is stopped."""
+    arguments = [sys.executable, "-m", "streaming.cli", "dead-letters", "export", "-"]
+    arguments += ["--format", form, "--tables", str(root)]
+    started = time.perf_counter()
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        elapsed = time.perf_counter() - started
+        process.terminate()
+    return elapsed
+
+
+def measure(root: Path, letters: int, runs: int) -> None:
+    """Print the best time of each command."""
+    for command in commands(root, letters):
+        best = float("inf")
+        for _ in range(runs):
+            started = time.perf_counter()
+            arguments = [sys.executable, "-m", "streaming.cli", *command]
+            subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
+            best = min(best, time.perf_counter() - started)
+        shown = " ".join(part for part in command if part not in {"--tables", str(root)})
+        _say(f"  {shown:64} {best:6.2f} s")
+    for form in ("csv", "jsonl"):
+        best = min(first_row_s(root, form) for _ in range(runs))
+        _say(f"  {'dead-letters export - --format ' + form + ', the first row':64} {best:6.2f} s")
+
+
+def run(letters: int, runs: int, folder: Path | None = None) -> None:
+    """Write the tables, unless the folder has them, and measure the commands."""
+    with tempfile.TemporaryDirectory() as temporary:
+        root = folder or Path(temporary) / "tables"
+        if not root.exists():
+            write_letters(root, letters)
+        _say(f"{letters:,} dead letters, best of {runs}:")
+        measure(root, letters, runs)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Read the options and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--letters", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    run(given.letters, given.runs, given.folder)
+
+
+if __name__ == "__main__":
+    main()
