@@ -24,9 +24,11 @@ QUIET_S = 2.0
 class Load:
     """A number of bytes of bodies, and a smaller high mark."""
 
-    def __init__(self, root: Path, servers: str, mark_bytes: int, half_bytes: int) -> None:
+    def __init__(
+        self, root: Path, servers: str, mark_bytes: int, short_bytes: int, long_bytes: int
+    ) -> None:
         self.mark_bytes = mark_bytes
-        self.counts = {SHORT: half_bytes // SHORT, LONG: half_bytes // LONG}
+        self.counts = {SHORT: short_bytes // SHORT, LONG: long_bytes // LONG}
         flow = FlowSettings(vm_memory_high_watermark=Absolute(mark_bytes))
         self.pipeline = Pipeline(root, servers, flow=flow, job={"max_batch_rows": 20_000})
         self.most_bytes = 0
@@ -105,8 +107,10 @@ def load(request: pytest.FixtureRequest, tmp_path: Path, embedded_kafka: Any) ->
 @pytest.mark.parametrize(
     "load",
     [
-        pytest.param((2_000_000, 4_000_000), id="8 MB against 2 MB"),
-        pytest.param((64_000_000, 500_000_000), id="1 GB against 64 MB", marks=pytest.mark.long),
+        pytest.param((2_000_000, 4_000_000, 4_000_000), id="8 MB against 2 MB"),
+        pytest.param(  # the short messages alone are more than twice the mark
+            (64_000_000, 150_000_000, 850_000_000), id="1 GB against 64 MB", marks=pytest.mark.long
+        ),
     ],
     indirect=True,
 )
