@@ -1,9 +1,66 @@
 """`[tables]`: how the job keeps the Delta tables compact and up to date."""
 
+import re
+from typing import Any, Final
+
 import attrs
 
 from streaming.config.secrets import Property, properties
-from streaming.config.types import HOUR_MS, Section, milliseconds, setting, size, whole
+from streaming.config.types import (
+    HOUR_MS,
+    TEN_YEARS_MS,
+    Kind,
+    Section,
+    invalid,
+    kind_of,
+    milliseconds,
+    setting,
+    size,
+    whole,
+)
+
+RETAINED: Final = ("events", "bodies", "dead_letters")
+"""What `retention` can name; `dead_letters.QUEUE` names the deaths in one queue."""
+
+_PERIOD: Final = re.compile(r"(?P<count>[0-9]{1,12})(?P<unit>ms|s|m|h|d|w)")
+_UNIT_MS: Final = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": HOUR_MS,
+    "d": 24 * HOUR_MS,
+    "w": 168 * HOUR_MS,
+}
+
+
+def period_ms(text: str) -> int | None:
+    """The milliseconds of a period such as `7d` or `12h`; None if it is not one."""
+    found = _PERIOD.fullmatch(text.strip())
+    return None if found is None else int(found["count"]) * _UNIT_MS[found["unit"]]
+
+
+def retention_periods() -> Kind:
+    """A table: what is kept -> for how long."""
+
+    def read(raw: Any) -> dict[str, str]:
+        if not isinstance(raw, dict):
+            raise invalid(f"expected a table, got {kind_of(raw)}")
+        for name, period in raw.items():
+            table, _, queue = str(name).partition(".")
+            if table not in RETAINED or (queue and table != "dead_letters"):
+                raise invalid(
+                    f"{name!r} is unknown: expected {', '.join(RETAINED)}, or dead_letters.QUEUE"
+                )
+            length = period_ms(period) if isinstance(period, str) else None
+            if length is None or not 0 < length <= TEN_YEARS_MS:
+                raise invalid(
+                    f"{name} is {period!r}: expected a text such as '12h', '7d' or '4w', at most "
+                    "ten years"
+                )
+        return dict(raw)
+
+    bounds = f'{", ".join(RETAINED)} or "dead_letters.QUEUE", each with a period such as "7d"'
+    return Kind("a table", read, bounds, "properties")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +115,13 @@ class TablesSettings(Section):
         "Number of rows of events after which the books are closed before the interval ends. "
         "--as-of reads about that many in a second.",
         whole(1_000, 1_000_000_000),
+    )
+    retention: dict[str, str] = setting(
+        {},
+        "How long rows are kept after a closing of the books, by table or by queue of the death: "
+        '{ bodies = "7d", dead_letters = "90d", "dead_letters.audit" = "365d", events = "30d" }. '
+        "Rows that a message in a queue needs stay. Without it, everything is kept for ever.",
+        retention_periods(),
     )
     storage_options: dict[str, Property] = setting(
         {},

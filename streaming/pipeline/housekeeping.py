@@ -4,11 +4,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 
 from streaming.config import JobConfig, TablesSettings
 from streaming.contents.closer import Closer
 from streaming.contents.lowest_resident import Lowest, lowest_resident
+from streaming.contents.retention import periods_of, retain
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
@@ -59,6 +61,8 @@ class Housekeeping:
         self._contents = ContentsUpdater(self._tables, retention=retention(tables))
         self._closer = Closer(self._tables, retention=retention(tables))
         self._close_s = tables.closing_interval_ms / 1000
+        self._periods = periods_of(tables.retention)
+        self._is_wall = config.job.clock == "wall"
         self._close_events = tables.closing_interval_rows
         self._closed_s = time.monotonic()
         self._unclosed = 0
@@ -145,6 +149,16 @@ class Housekeeping:
             logger.info(
                 "closed the books after batch %d: %d copies in queues, %.1f s",
                 *(done.batch_id, done.copies, done.seconds),
+            )
+            self._retain()
+
+    def _retain(self) -> None:
+        """Remove the rows whose period is over; with `clock = event`, by the time of events."""
+        now = datetime.now(UTC) if self._is_wall else None
+        for one in retain(self._tables, self._periods, now):
+            logger.info(
+                "retention removed %d rows of %s up to batch %d and kept %d that are still needed",
+                *(one.rows, one.table, one.batch_id, one.kept),
             )
 
     def _name_largest_queues(self, *, is_full: bool) -> None:

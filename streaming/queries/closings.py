@@ -102,7 +102,7 @@ def closing_before(tables: Tables, least: int = -1) -> Closing | None:
     found = [one for one in known if one.batch_id >= least and (end is None or one.batch_id <= end)]
     opening = opening_batch(tables, "events")
     if opening >= 0 and (not found or found[-1].batch_id < opening):
-        raise QueryError(_forgotten(opening, known))
+        raise QueryError(_forgotten("events", opening, known))
     return found[-1] if found else None
 
 
@@ -112,12 +112,12 @@ def opening_closing(tables: Tables) -> Closing | None:
     return next((one for one in list_closings(tables) if one.batch_id == opening), None)
 
 
-def _forgotten(opening: int, known: list[Closing]) -> str:
+def _forgotten(table: str, opening: int, known: list[Closing]) -> str:
     at = next((one.at for one in known if one.batch_id == opening), None)
     when = "" if at is None else f" ({at:%Y-%m-%d %H:%M:%S} UTC)"
     return (
-        f"the events before batch {opening}{when} were removed by [tables.retention], so nothing "
-        f"earlier is known: ask for batch {opening} or a later instant"
+        f"the rows of {table} up to batch {opening}{when} were removed by tables.retention, so "
+        f"nothing earlier is known: ask for batch {opening} or a later instant"
     )
 
 
@@ -179,4 +179,4 @@ def refuse_forgotten(tables: Tables, cut: Cut, table: str) -> None:
     """
     opening = opening_batch(tables, table)
     if opening >= 0 and cut.batch_id < opening:
-        raise QueryError(_forgotten(opening, list_closings(tables)))
+        raise QueryError(_forgotten(table, opening, list_closings(tables)))

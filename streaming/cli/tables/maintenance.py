@@ -1,5 +1,6 @@
-"""`dlx tables`: the state of the Delta tables, their closings, and recreation of contents."""
+"""`dlx tables`: the state of the Delta tables, their closings, retention, and recreation."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -8,12 +9,20 @@ import typer
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at, open_tables
+from streaming.cli.options import (
+    ConfigFile,
+    TablesLocation,
+    find_config,
+    locate,
+    open_at,
+    open_tables,
+)
 
 app = typer.Typer(
     name="tables",
-    help="Show the state of the tables, close their books, and rebuild queue_contents.",
+    help="Show the state of the tables, close their books, trim and rebuild them.",
     epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables close --tables tables\n\n"
+    "dlx tables trim --yes\n\n"
     "dlx tables rebuild --tables tables",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -133,4 +142,54 @@ def closings(*, view: View, tables: TablesLocation = None, config: ConfigFile = 
             for one in list_closings(opened)
         ]
     print_listing(_CLOSINGS, found, view, nothing="the books were never closed")
+    return EXIT_OK
+
+
+_REMOVALS: Final = Listing(
+    (
+        Column("table", 0),
+        Column("batch_id", 1, "up_to"),
+        Column("files", 2),
+        Column("rows", 1),
+        Column("kept", 1),
+    )
+)
+
+
+@app.command()
+@listing
+def trim(
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove the rows; without it, only list them.")
+    ] = False,
+    view: View,
+    config: ConfigFile = None,
+) -> int:
+    """Remove the rows whose period in tables.retention is over.
+
+    Only rows before a closing of the books go, without those that a message in a queue needs
+    (KEPT).
+    The job does it too, after each closing. It may run meanwhile.
+    """
+    from streaming.config import read_config
+    from streaming.contents.retention import periods_of, retain
+    from streaming.ledger.storage import Place
+
+    _REMOVALS.check(view)
+    file = find_config(config)
+    periods = periods_of(read_config(file).tables.retention)
+    location = locate(None, file)
+    with open_at(location) as opened:
+        opened.table("events")
+    place = Place(location.root, location.options)
+    done = retain(place, periods, datetime.now(UTC), threads=None, dry=not yes)
+    notes = [] if yes or not done else ["Nothing is removed yet: repeat it with --yes."]
+    print_listing(
+        _REMOVALS,
+        [msgspec.to_builtins(one) | {"table": one.table} for one in done],
+        view,
+        nothing="no rows to remove: no closing is older than a period of tables.retention",
+        notes=notes,
+    )
     return EXIT_OK

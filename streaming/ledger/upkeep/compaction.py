@@ -190,10 +190,10 @@ class Rewrite:
                 parquet = pq.ParquetFile(file)
                 for index in range(parquet.metadata.num_row_groups):
                     piece = parquet.read_row_group(index, use_threads=False)
-                    yield piece if piece.schema.equals(plain) else _conformed(piece, plain)
+                    yield piece if piece.schema.equals(plain) else conformed(piece, plain)
 
 
-def _conformed(piece: pa.Table, schema: pa.Schema) -> pa.Table:
+def conformed(piece: pa.Table, schema: pa.Schema) -> pa.Table:
     """Adapt rows from before a column was added, or of a tool that marks columns as required."""
     for name in schema.names:
         if name not in piece.column_names:

@@ -24,7 +24,12 @@ from streaming.queries.audit.copy_lifecycle import (
 from streaming.queries.audit.ledger_rows import Shard, load_ledger
 from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
 from streaming.queries.audit.unexplained import Clue, Finding, explain, unmentioned
-from streaming.queries.closings import closing_before, opening_closing, totals_of
+from streaming.queries.closings import (
+    closing_before,
+    opening_closing,
+    refuse_forgotten,
+    totals_of,
+)
 from streaming.queries.duckdb_tables import Tables
 
 ENDINGS: Final = (
@@ -119,6 +124,8 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
     """
     if tables.cut is not None:
         tables.cut = tables.cut.whole()
+        for name in ("dead_letters", "messages"):
+            refuse_forgotten(tables, tables.cut, name)
     closing = closing_before(tables)
     if whole and closing is not None:
         closing = opening_closing(tables)

@@ -126,6 +126,11 @@ def list_connections(tables: Tables) -> list[Row]:
     return list(found.values())
 
 
+def open_channels(tables: Tables) -> set[tuple[str, str]]:
+    """The vhosts and names of the channels that are open or hold messages."""
+    return {(row["vhost"], row["name"]) for row in list_channels(tables) if row["name"]}
+
+
 def known_channels(tables: Tables) -> list[str]:
     """The names of all channels that were ever open."""
     _prepare(tables)

@@ -1,0 +1,286 @@
+"""Remove old rows from the ledger, and erase a subject's data.
+
+    closing --| files whose rows all lie before it --> removed, but for the rows still needed
+
+Whole files leave the tables, and one small file takes the rows in them that something needs:
+messages of copies in queues, the deaths that made those copies, declarations and open channels. The
+balance still closes: it starts at the closing. A row in `closings` says what was removed, before
+any file is, so that queries refuse what is no longer known.
+
+Replay: a run that was interrupted leaves every table at one version or the next; the next run
+removes the rest. Two runs at once exclude each other by the version of the table.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing as closing_of
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.exceptions import CommitFailedError
+
+from streaming.config.tables import period_ms
+from streaming.ledger.errors import CommitError
+from streaming.ledger.read.table_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES, TableSpec
+from streaming.ledger.schema.table_setup import Retention as LogRetention
+from streaming.ledger.schema.table_setup import load_table, open_table
+from streaming.ledger.storage import Place, Storage
+from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX, commit_onto, conformed
+from streaming.ledger.write.data_file import ranges
+from streaming.ledger.write.log_actions import add_action, removal
+from streaming.ledger.write.parquet_layout import write_row_groups
+from streaming.queries.closings import CLOSED_CONTENTS, CLOSINGS, Closing, list_closings
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.duckdb_tables import Tables, quoted, text
+from streaming.queries.vhosts.clients import open_channels
+
+_ATTEMPTS: Final = 20
+_KEPT: Final = f"{COMPACTED_PREFIX}kept-"
+
+
+class Periods(msgspec.Struct, frozen=True):
+    """How long rows are kept, by table; 0: for ever.
+
+    Attributes:
+        messages_ms: messages as they arrived, with their bodies.
+        queues_ms: dead letters by the queue of the death, instead of `dead_letters_ms`.
+    """
+
+    events_ms: int = 0
+    messages_ms: int = 0
+    dead_letters_ms: int = 0
+    queues_ms: dict[str, int] = {}
+
+    def shortest(self, table: str) -> int:
+        """The shortest period of any row of a table; 0: every row is kept for ever."""
+        lengths = [getattr(self, f"{table}_ms")]
+        if table == "dead_letters":
+            lengths += self.queues_ms.values()
+        return min((length for length in lengths if length), default=0)
+
+
+def periods_of(retention: Mapping[str, str]) -> Periods:
+    """The periods of `[tables] retention`."""
+    lengths = {name: period_ms(period) or 0 for name, period in retention.items()}
+    prefix = "dead_letters."
+    queues = {name.removeprefix(prefix): ms for name, ms in lengths.items() if prefix in name}
+    events, bodies = lengths.get("events", 0), lengths.get("bodies", 0)
+    return Periods(events, bodies, lengths.get("dead_letters", 0), queues)
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """What a run removed from a table.
+
+    Attributes:
+        batch_id: everything up to this batch was subject to removal.
+        kept: rows of the removed files that are still needed.
+    """
+
+    table: str
+    batch_id: int
+    files: int
+    rows: int
+    kept: int
+
+
+def retain(
+    root: Place,
+    periods: Periods,
+    now: datetime | None = None,
+    *,
+    threads: int | None = 1,
+    dry: bool = False,
+) -> list[Retained]:
+    """Remove the rows whose period is over and that lie before a closing.
+
+    Args:
+        now: the end of the periods; None: the latest event before the last closing.
+        dry: change nothing, only say what would be removed.
+
+    Raises:
+        CommitError: other processes kept changing a table.
+    """
+    done: list[Retained] = []
+    for name in ("events", "dead_letters", "messages"):
+        period_ms = periods.shortest(name)
+        if not period_ms:
+            continue
+        with closing_of(Tables(root.url, root.options, threads=threads)) as tables:
+            known = list_closings(tables)
+            end = now or (known[-1].at if known else None)
+            if end is None:
+                continue
+            until = end - timedelta(milliseconds=period_ms)
+            passed = [one for one in known if one.at is not None and one.at <= until]
+            if not passed:
+                continue
+            found = _retain_table(root, tables, name, passed[-1], periods, end, dry=dry)
+        if found is not None:
+            done.append(found)
+    return done
+
+
+def _retain_table(
+    root: Place,
+    tables: Tables,
+    name: str,
+    closing: Closing,
+    periods: Periods,
+    now: datetime,
+    *,
+    dry: bool,
+) -> Retained | None:
+    spec, place = TABLES[name], root.below(name)
+    files = ActiveFiles(tables.table(name))
+    condition = _prepare_needs(tables, name, periods, now)
+    paths: list[str] = []
+    pieces = [spec.schema.remove_metadata().empty_table()]
+    rows = 0
+    for index in np.flatnonzero(files.greatest("batch_id") <= closing.batch_id):
+        path = files.paths[index]
+        kept = _needed_rows(tables, spec, place.storage(), path, condition)
+        gone = int(files.rows[index]) - kept.num_rows
+        if gone and (2 * gone >= files.rows[index] or not path.startswith(_KEPT)):
+            paths.append(path)
+            pieces.append(kept)
+            rows += gone
+    if not paths:
+        return None
+    kept = pa.concat_tables(pieces)
+    result = Retained(name, closing.batch_id, len(paths), rows, kept.num_rows)
+    if not dry:
+        detail = {"tables": [name]}
+        _say(root, "retention", closing.query_id, closing.batch_id, now, detail)
+        _replace(place, spec, paths, kept)
+        if name == "events":
+            _drop_closings(root, closing.batch_id)
+    return result
+
+
+def _prepare_needs(tables: Tables, name: str, periods: Periods, now: datetime) -> str:
+    """The condition for the rows of a table that something needs."""
+    run = tables.connection.execute
+    match name:
+        case "messages" | "dead_letters":
+            run(
+                "CREATE OR REPLACE TEMP TABLE resident AS SELECT vhost, lane, parent_copy_id, "
+                f"message_id FROM ({prepare_contents(tables, held=True)})"
+            )
+            if name == "messages":
+                return (
+                    '(topic_number, "partition", "offset") IN (SELECT (message_id.topic_number, '
+                    'message_id."partition", message_id."offset") FROM resident)'
+                )
+            parents = "SELECT (vhost, lane, parent_copy_id) FROM resident"
+            lengths: dict[str | None, int] = {None: periods.dead_letters_ms}
+            lengths |= periods.queues_ms
+            named = ", ".join(map(text, periods.queues_ms)) or "''"
+            conditions = [f"(vhost, lane, copy_id) IN ({parents})"]
+            for queue, period_ms in lengths.items():
+                of_queue = f"queue NOT IN ({named})" if queue is None else f"queue = {text(queue)}"
+                is_kept = f'"at" > {_instant(now, period_ms)}' if period_ms else "true"
+                conditions.append(f"({of_queue} AND {is_kept})")
+            return " OR ".join(conditions)
+        case _:
+            channels = sorted(open_channels(tables))
+            run("CREATE OR REPLACE TEMP TABLE open_channel (vhost VARCHAR, channel VARCHAR)")
+            if channels:
+                tables.connection.executemany("INSERT INTO open_channel VALUES (?, ?)", channels)
+            return (
+                "kind IN ('topology', 'erased') OR (kind = 'channel' AND "
+                "(vhost, coalesce(detail ->> '$.name', channel)) IN "
+                "(SELECT (vhost, channel) FROM open_channel))"
+            )
+
+
+def _needed_rows(
+    tables: Tables, spec: TableSpec, storage: Storage, path: str, condition: str
+) -> pa.Table:
+    """The rows of a file that meet a condition, in order."""
+    with storage.open(path) as file:
+        found = conformed(pq.ParquetFile(file).read(), spec.schema.remove_metadata())
+    tables.connection.register("old", found)
+    order = ", ".join(quoted(column) for column in spec.order)
+    sql = f"SELECT * FROM old WHERE coalesce({condition}, false) ORDER BY {order}"
+    kept: pa.Table = tables.connection.sql(sql).to_arrow_table()
+    tables.connection.unregister("old")
+    return kept.cast(spec.schema.remove_metadata())
+
+
+def _instant(now: datetime, period_ms: int) -> str:
+    since = (now - timedelta(milliseconds=period_ms)).astimezone(UTC)
+    return f"CAST({text(since.isoformat())} AS TIMESTAMPTZ)"
+
+
+def _kept_name(digest: str) -> str:
+    return f"{_KEPT}{digest}.parquet"
+
+
+def _replace(place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.Table) -> None:
+    """Replace files by one with these rows, or by nothing.
+
+    Raises:
+        CommitError: the files kept changing, or left the table.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    added = []
+    if rows.num_rows:
+        storage = place.storage()
+        digest = hashlib.sha256("\n".join(sorted(paths)).encode())
+        digest.update(str(time.time_ns()).encode())
+        path = _kept_name(digest.hexdigest()[:32])
+        storage.create(path, write_row_groups(rows, spec.schema, {"dlx.table": spec.name}))
+        size = storage.size(path)
+        assert size is not None, path
+        found = ranges(spec, rows)
+        added = [
+            add_action(
+                spec, path, size, rows.num_rows, found, modified_ms=now_ms, data_change=False
+            )
+        ]
+    removed = [removal(path, None, now_ms) for path in paths]
+    for _ in range(_ATTEMPTS):
+        table = load_table(place)
+        if not set(paths) <= set(ActiveFiles(table).paths):
+            break
+        try:
+            commit_onto(table, spec, [*added, *removed])
+        except CommitFailedError:
+            continue
+        return
+    raise CommitError(f"{place.url}: other processes kept changing the table; run it again")
+
+
+def _say(
+    root: Place, kind: str, query_id: str, batch_id: int, now: datetime, detail: dict[str, Any]
+) -> None:
+    """Add a row about a removal to `closings`."""
+    spec = TABLES[CLOSINGS]
+    row = {
+        "query_id": query_id,
+        "batch_id": batch_id,
+        "kind": kind,
+        "at": now,
+        "detail": msgspec.json.encode(detail, order="deterministic").decode(),
+    }
+    table = pa.Table.from_pylist([row], spec.schema.remove_metadata())
+    open_table(root, CLOSINGS, LogRetention())
+    _replace(root.below(CLOSINGS), spec, [], table)
+
+
+def _drop_closings(root: Place, batch_id: int) -> None:
+    """Remove the copies of earlier closings: no answer starts from them any more."""
+    place = root.below(CLOSED_CONTENTS)
+    files = ActiveFiles(load_table(place))
+    old = np.flatnonzero(files.greatest("closing") < batch_id)
+    if len(old):
+        paths = [files.paths[index] for index in old]
+        _replace(
+            place, TABLES[CLOSED_CONTENTS], paths, TABLES[CLOSED_CONTENTS].schema.empty_table()
+        )

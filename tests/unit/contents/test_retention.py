@@ -1,0 +1,152 @@
+"""Retention removes what lies before a closing, and nothing that an answer needs."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from streaming.contents.closer import Closer
+from streaming.contents.retention import Periods, periods_of, retain
+from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.read.table_files import ActiveFiles
+from streaming.ledger.schema.table_setup import load_table
+from streaming.queries.as_of import resolve
+from streaming.queries.audit.balance import balance
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.vhosts.clients import list_channels, list_consumers
+from tests.builders import START_MS, Broker
+from tests.unit.queries.random_play import RandomPlay
+from tests.unit.queries.recording import Recording
+from tests.unit.queries.state import contents_of
+from tests.unit.queries.test_as_of import contents_at, no_time, topology_at
+
+DAY_MS = 86_400_000
+START = datetime.fromtimestamp(START_MS / 1000, UTC)
+
+
+def rows_in(recording, name):
+    return int(sum(ActiveFiles(load_table(recording.place.below(name))).rows))
+
+
+def messages_of(root, copies):
+    tables = Tables(str(root))
+    tables.view("messages", columns=["offset"])
+    stored = {offset for (offset,) in tables.values('SELECT "offset" FROM messages')}
+    return [row["offset"] for row in copies if row["offset"] not in stored]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_answer_after_the_opening_is_the_same(tmp_path, seed):
+    play = RandomPlay(seed)
+    recording = Recording(tmp_path, play.broker)
+    updater, closer = ContentsUpdater(recording.place), Closer(recording.place)
+    live = []
+    for day in range(6):
+        play.steps(40)
+        recording.commit()
+        live.append([contents_of(play.broker), topology_at(tmp_path, None)])
+        closer.close()
+        updater.update()
+        play.time_ms = (day + 1) * DAY_MS
+        play.broker.at(play.time_ms)
+    now = START + timedelta(days=5, hours=1)
+    tables = Tables(str(tmp_path))
+    clients = [list_channels(tables), list_consumers(tables)]
+
+    periods = Periods(2 * DAY_MS, DAY_MS, 3 * DAY_MS)
+    done = retain(recording.place, periods, now)
+
+    assert {one.table for one in done} == {"events", "dead_letters", "messages"}
+    assert all(one.rows > 0 for one in done)
+    openings = {one.table: one.batch_id for one in done}
+    for batch_id, seen in enumerate(live):
+        if batch_id < openings["events"]:
+            with pytest.raises(QueryError, match="nothing earlier is known"):
+                resolve(Tables(str(tmp_path)), str(batch_id), no_time)
+            with pytest.raises(QueryError, match="nothing earlier is known"):
+                contents_at(tmp_path, Cut(batch_id))
+        else:
+            cut = Cut(batch_id)
+            assert [contents_at(tmp_path, cut), topology_at(tmp_path, cut)] == seen
+    found = balance(Tables(str(tmp_path)), whole=True)
+    assert (found.findings, {row.surplus for row in found.queues}) == ([], {0})
+    assert balance(Tables(str(tmp_path))).findings == []
+    assert messages_of(tmp_path, live[-1][0]) == []
+    tables = Tables(str(tmp_path))
+    assert [list_channels(tables), list_consumers(tables)] == clients
+    updater.rebuild()
+    assert contents_at(tmp_path, None) == live[-1][0]
+    assert retain(recording.place, periods, now) == []
+
+
+def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    closer = Closer(recording.place)
+    broker.queue("work")
+    broker.publish("", "work", "stays for ever")
+    broker.get("work", "old", 1)
+    sizes = []
+    periods = Periods(7 * DAY_MS, 7 * DAY_MS, 7 * DAY_MS)
+    for week in range(1, 53):
+        broker.at(week * 7 * DAY_MS)
+        for number in range(5):
+            broker.publish("", "work", f"week {week} order {number}")
+        broker.get("work", f"g{week}", 5)
+        broker.ack(*(f"g{week}/{number}" for number in range(5)))
+        recording.commit()
+        if week % 4 == 0:
+            closer.close()
+            retain(recording.place, periods, START + timedelta(weeks=week))
+            sizes.append(rows_in(recording, "messages"))
+
+    assert max(sizes[1:]) <= 5 * 8 + 1
+    found = balance(Tables(str(tmp_path)), whole=True)
+    assert found.findings == []
+    [work] = found.queues
+    assert (work.published, work.ready + work.unacked, work.endings) == (261, 1, {"acked": 260})
+
+
+def test_nothing_is_removed_before_the_books_close(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    recording.commit()
+
+    assert retain(recording.place, Periods(1, 1, 1), START + timedelta(days=9)) == []
+
+
+def test_a_dry_run_changes_nothing(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    broker.publish("", "nowhere", "lost")
+    recording.commit()
+    Closer(recording.place).close()
+    before = rows_in(recording, "messages")
+
+    [done] = retain(recording.place, Periods(messages_ms=1), START + timedelta(days=9), dry=True)
+
+    assert (done.table, done.rows, done.kept) == ("messages", 1, 0)
+    assert rows_in(recording, "messages") == before
+
+
+def test_a_queue_has_a_period_of_its_own(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    for name in ("noise", "audit"):
+        broker.queue(name, message_ttl=1, dead_letter_exchange="")
+        broker.publish("", name, "order")
+    broker.at(10)
+    recording.commit()
+    Closer(recording.place).close()
+    broker.at(DAY_MS)
+    recording.commit()
+    periods = periods_of({"dead_letters": "90d", "dead_letters.noise": "1h"})
+
+    [done] = retain(recording.place, periods, START + timedelta(days=2))
+
+    assert (done.table, done.rows, done.kept) == ("dead_letters", 1, 1)
+    tables = Tables(str(tmp_path))
+    tables.view("dead_letters")
+    assert tables.values("SELECT queue FROM dead_letters") == [("audit",)]
