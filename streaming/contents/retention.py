@@ -179,7 +179,7 @@ def _prepare_needs(tables: Tables, name: str, periods: Periods, now: datetime) -
                 )
             parents = "SELECT (vhost, lane, parent_copy_id) FROM resident"
             lengths: dict[str | None, int] = {None: periods.dead_letters_ms}
-            lengths |= periods.queues_ms
+            lengths.update(periods.queues_ms.items())
             named = ", ".join(map(text, periods.queues_ms)) or "''"
             conditions = [f"(vhost, lane, copy_id) IN ({parents})"]
             for queue, period_ms in lengths.items():
