@@ -49,6 +49,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "kafka": "run.kafka:kafka",
         "config": "run.config:app",
         "doctor": "doctor.command:doctor",
+        "alerts": "run.alerts:app",
         "reset": "run.reset:reset",
         "completion": "completion:completion",
     },

@@ -285,6 +285,13 @@ OWN: Final[tuple[Family, ...]] = (
         single(lambda figures: figures.earliest_s),
     ),
     Family(
+        "dlx_totals_complete",
+        "gauge",
+        "1 once counters by queue and cause include earlier runs; before, they have no series.",
+        (),
+        single(lambda figures: float(figures.is_seeded)),
+    ),
+    Family(
         "dlx_metrics_queues_left_out",
         "gauge",
         "Queues that this response leaves out because of metrics.max_series.",

@@ -14,9 +14,9 @@ AT_0, AT_1, AT_2 = (f"2020-09-13T12:26:4{second}Z" for second in ("0.000", "0.50
 
 def test_every_queue_is_listed_with_its_contents(shop):
     assert list_queues(shop) == [
-        QueueDepth("/", "billing", "classic", 1, 1, 14, AT_2),
-        QueueDepth("/", "box", "classic", 1, 0, 7, AT_2),
-        QueueDepth("/", "dead", "classic", 1, 0, 16, AT_1),
+        QueueDepth("/", "billing", "classic", 1, 1, 14, AT_2, 7),
+        QueueDepth("/", "box", "classic", 1, 0, 7, AT_2, 7),
+        QueueDepth("/", "dead", "classic", 1, 0, 16, AT_1, 16),
         QueueDepth("/", "mail", "classic", 0, 0, 0, None),
     ]
     assert list_queues(shop, "other") == []

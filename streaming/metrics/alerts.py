@@ -1,0 +1,246 @@
+"""The shipped alert rules and dashboards, and the causes that `dlx alerts test` plays.
+
+Each case changes some series of a healthy hour and names the alerts that must fire; promtool then
+checks that they fire and that no other does.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from topology.errors import DlxError
+
+SHIPPED: Final = Path(__file__).parent / "shipped"
+RULES: Final = SHIPPED / "dlx-alerts.yml"
+WHERE: Final = 'job="dlx",instance="host:9419"'
+HEALTHY: Final = {
+    "up{}": "1x90",
+    "dlx_start_timestamp_seconds{}": "0x90",
+    "dlx_totals_complete{}": "1x90",
+    "dlx_last_batch_timestamp_seconds{}": "0+60x90",
+    'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "3 0 5 2 " * 22 + "1 0 4",
+    "dlx_gate_open{}": "1x90",
+    "dlx_held_messages{}": "0x90",
+    "dlx_unexplained{}": "0x90",
+    'dlx_publish_faults_total{kind="quarantined"}': "7x90",
+    'dlx_unhandled_dead_letters_oldest_timestamp_seconds{vhost="/",queue="dead"}': "0+60x90",
+    'dlx_produce_to_visible_seconds_bucket{le="1.0"}': "0+60x90",
+    'dlx_produce_to_visible_seconds_bucket{le="30.0"}': "0+60x90",
+    'dlx_produce_to_visible_seconds_bucket{le="+Inf"}': "0+60x90",
+    # The steps of a retry: deaths that are meant.
+    'dlx_dead_letters_total{vhost="/",queue="retry",reason="expired",outcome="dead_lettered"}': (
+        "100+30x90"
+    ),
+}
+"""Series of an hour and a half in which nothing is wrong, one value a minute."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cause, and the alerts that it must fire.
+
+    Attributes:
+        series: replaces or adds to HEALTHY.
+        fires: alert -> its labels besides job, instance and severity.
+        minute: when the alerts are looked at.
+    """
+
+    cause: str
+    series: Mapping[str, str]
+    fires: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    minute: int = 60
+
+
+def _deaths(queue: str, reason: str, outcome: str = "dead_lettered") -> str:
+    return (
+        f'dlx_dead_letters_total{{vhost="/",queue="{queue}",reason="{reason}",outcome="{outcome}"}}'
+    )
+
+
+def _labels(queue: str, **more: str) -> dict[str, str]:
+    return {"vhost": "/", "queue": queue, **more}
+
+
+REJECTED: Final = _labels("work", reason="rejected")
+CASES: Final = (
+    Case("nothing", {}),
+    Case(
+        "a consumer rejects a message in a queue that knows rejects",
+        {_deaths("work", "rejected"): "4x57 5x33"},
+        {"DlxMessagesDie": REJECTED},
+    ),
+    Case(
+        "a queue has its first reject",
+        {_deaths("work", "rejected"): "_x57 1x33"},
+        {"DlxMessagesDie": REJECTED, "DlxNewCause": REJECTED},
+    ),
+    Case(
+        "a burst of messages exceeds a length limit",
+        {_deaths("work", "maxlen"): "0+1x56 100 140 180 220 260 260x30"},
+        {"DlxDeathBurst": _labels("work", reason="maxlen")},
+    ),
+    Case(
+        "a dead-letter exchange loses its binding",
+        {_deaths("work", "expired", "no_route"): "0x57 3x33"},
+        {"DlxDeadLettersLost": _labels("work", outcome="no_route")},
+    ),
+    Case(
+        "rejected messages have no dead-letter exchange",
+        {_deaths("work", "rejected", "no_exchange"): "2x57 3x33"},
+        {
+            "DlxDeadLettersLost": _labels("work", outcome="no_exchange"),
+            "DlxMessagesDie": REJECTED,
+        },
+    ),
+    Case(
+        "expired messages have no dead-letter exchange, as in a cache",
+        {_deaths("cache", "expired", "no_exchange"): "10+5x90"},
+    ),
+    Case(
+        "a dead letter waits for hours",
+        {
+            'dlx_unhandled_dead_letters_oldest_timestamp_seconds{vhost="/",queue="dead"}': (
+                "-14400x90"
+            )
+        },
+        {"DlxDeadLettersUnhandled": _labels("dead")},
+    ),
+    Case(
+        "a target refuses held messages",
+        {"dlx_held_messages{}": "0x40 2x50"},
+        {"DlxMessagesHeld": {}},
+    ),
+    Case("a row of the ledger is gone", {"dlx_unexplained{}": "0x40 1x50"}, {"DlxUnexplained": {}}),
+    Case(
+        "a record is malformed",
+        {'dlx_publish_faults_total{kind="quarantined"}': "7x55 8x35"},
+        {"DlxQuarantine": {"kind": "quarantined"}},
+    ),
+    Case(
+        "memory is full",
+        {
+            "dlx_gate_open{}": "1x40 0x50",
+            'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "0x40 0+500x50",
+        },
+        {"DlxPublishesThrottled": {}},
+    ),
+    Case(
+        "the job is killed",
+        {"up{}": "1x40 0x50", "dlx_start_timestamp_seconds{}": "0x40"},
+        {"DlxJobDown": {}},
+    ),
+    Case(
+        "the stream is stuck",
+        {
+            "dlx_last_batch_timestamp_seconds{}": "0+60x40 2400x50",
+            'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "0x40 10x50",
+        },
+        {"DlxJobStale": {}},
+    ),
+    Case(
+        "an idle job has nothing to do",
+        {
+            "dlx_last_batch_timestamp_seconds{}": "0+60x40 2400x50",
+            'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "0x90",
+        },
+    ),
+    Case(
+        "more arrives than the job can do",
+        {'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "0x30 0+2000x60"},
+        {"DlxLagGrowing": {"topic": "dlx.publishes"}},
+    ),
+    Case(
+        "batches become slow",
+        {
+            'dlx_produce_to_visible_seconds_bucket{le="1.0"}': "0+60x40 2400x50",
+            'dlx_produce_to_visible_seconds_bucket{le="30.0"}': "0+60x90",
+        },
+        {"DlxSlow": {}},
+    ),
+)
+"""Every alert fires in at least one case."""
+
+
+class PromtoolError(DlxError):
+    """The rules could not be tested: promtool is missing."""
+
+
+def alert_names() -> dict[str, str]:
+    """Return the severity of each shipped alert, by name, in order."""
+    found = re.findall(
+        r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}", RULES.read_text()
+    )
+    return dict(found)
+
+
+def bare_rules() -> str:
+    """Return the rules without annotations: promtool would compare them with ours."""
+    return re.sub(r"\n\s+annotations:\n(?:\s+(?:summary|action): .*\n?)+", "\n", RULES.read_text())
+
+
+def promtool_document(rules: Path, case: Case) -> dict[str, Any]:
+    """Return promtool's test of one case, of every alert."""
+    series = {**HEALTHY, **case.series}
+    severities = alert_names()
+    return {
+        "rule_files": [str(rules)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "name": case.cause,
+                "input_series": [
+                    {"series": _located(name), "values": values} for name, values in series.items()
+                ],
+                "alert_rule_test": [
+                    {
+                        "eval_time": f"{case.minute}m",
+                        "alertname": name,
+                        "exp_alerts": _expected(case, name, severity),
+                    }
+                    for name, severity in severities.items()
+                ],
+            }
+        ],
+    }
+
+
+def _located(name: str) -> str:
+    metric, _, labels = name.rstrip("}").partition("{")
+    return f"{metric}{{{','.join(filter(None, (labels, WHERE)))}}}"
+
+
+def _expected(case: Case, alert: str, severity: str) -> list[dict[str, Any]]:
+    if alert not in case.fires:
+        return []
+    labels = {"job": "dlx", "instance": "host:9419", "severity": severity, **case.fires[alert]}
+    return [{"exp_labels": labels}]
+
+
+def play(case: Case, folder: Path) -> str:
+    """Play a case with promtool; return what it complains about, empty if all is as expected.
+
+    Args:
+        folder: for the files that promtool reads.
+
+    Raises:
+        PromtoolError: there is no promtool.
+    """
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        raise PromtoolError(
+            "promtool is not installed, which tests the rules: it comes with Prometheus (Debian's "
+            "package prometheus)"
+        )
+    rules, file = folder / "rules.yml", folder / "case.yml"
+    rules.write_text(bare_rules())
+    file.write_text(json.dumps(promtool_document(rules, case)))
+    done = subprocess.run(  # noqa: S603 - promtool, on a file of our own
+        [promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
