@@ -124,9 +124,9 @@ def traffic(measured, prometheus):
         publisher = connection.publisher()
         for number in range(4):
             publisher.publish("", "work", b"order %d" % number).result(WAIT_S)
-        for settle in ("ack", "reject", "reject"):
-            delivery = get_when_there(channel, "work")
-            getattr(delivery, settle)()
+        get_when_there(channel, "work").ack()
+        for _ in range(2):
+            get_when_there(channel, "work").reject(requeue=False)
         channel.sync()
         wait_until(lambda: prometheus.query('dlx_dead_letters_total{queue="work"} >= 2'))
         yield
@@ -173,7 +173,7 @@ def test_the_depth_and_the_dead_letters_are_those_of_the_queues(prometheus, traf
 
 def test_real_deaths_fire_their_alert_and_no_other(prometheus, traffic, measured):
     with measured.connect() as connection, connection.channel() as channel:
-        get_when_there(channel, "work").reject()
+        get_when_there(channel, "work").reject(requeue=False)
         channel.sync()
         wait_until(lambda: "DlxMessagesDie" in prometheus.firing())
 

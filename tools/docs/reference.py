@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from streaming.broker.events import Kind
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
+from streaming.metrics.alerts import CASES, alert_names
+from streaming.metrics.collector import FAMILIES
 from streaming.protocol import defaults
 from streaming.scenario import json_schema as schema
 from tools.docs import api
@@ -100,6 +102,20 @@ def _event_kinds() -> Iterator[str]:
     yield "| `batch` | a batch was committed; `detail` holds its totals |"
 
 
+def _metrics() -> Iterator[str]:
+    yield from ("| family | form | labels | what it is |", "|---|---|---|---|")
+    for family in FAMILIES:
+        labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
+        yield f"| `{family.name}` | {family.form} | {labels} | {family.help} |"
+
+
+def _alerts() -> Iterator[str]:
+    yield from ("| alert | severity | a cause that fires it |", "|---|---|---|")
+    for name, severity in alert_names().items():
+        causes = "; ".join(case.cause for case in CASES if name in case.fires)
+        yield f"| `{name}` | {severity} | {causes} |"
+
+
 def _commands() -> Iterator[str]:
     for path in command_paths():
         words = " ".join(["dlx", *path])
@@ -153,6 +169,7 @@ def _findings() -> Iterator[str]:
 
 
 PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "alerts": _alerts,
     "client defaults": _client_defaults,
     "columns": _columns,
     "commands": _commands,
@@ -161,6 +178,7 @@ PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "configuration": _configuration,
     "event kinds": _event_kinds,
     "findings": _findings,
+    "metrics": _metrics,
     "python api": api.reference,
     "tables": _table_list,
 }

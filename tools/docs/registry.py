@@ -44,6 +44,7 @@ RUN_BY: Final = {
     "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",
     "pip install": "tests/unit/packaging/test_wheel.py",
     "dlx dead-letters export": "tests/unit/cli/test_dead_letter_groups.py",
+    "dlx alerts": "tests/unit/metrics/test_alerts.py",
     "dlx sql -e": "tests/spark/test_sql_shell.py",
 }
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""

@@ -60,7 +60,7 @@ def test_rules_and_dashboards_name_families_that_exist(file):
 @pytest.mark.parametrize("file", sorted(SHIPPED.glob("*.json")), ids=lambda file: file.name)
 def test_a_dashboard_has_panels_that_do_not_overlap(file):
     dashboard = json.loads(file.read_text())
-    taken = set()
+    taken: set[tuple[int, int]] = set()
     for panel in dashboard["panels"]:
         place = panel["gridPos"]
         cells = {
