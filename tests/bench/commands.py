@@ -112,6 +112,21 @@ def _print(figures: dict[str, Any], *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
+@app.command("dead-letters")
+def dead_letters(
+    letters: Annotated[int, typer.Option(help="Dead letters in the tables.", min=1)] = 1_000_000,
+    runs: Annotated[int, typer.Option(help="Runs per command; the best counts.", min=1)] = 3,
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Measure the commands that ask dead letters, as processes, on synthetic tables."""
+    from tests.bench.dead_letter_rows import run
+
+    for figures in run(letters, runs):
+        _print(figures, as_json=as_json)
+    return EXIT_OK
+
+
 @app.command()
 def core(
     messages: Annotated[int, typer.Option(help="Messages measured per case.", min=1)] = 200_000,

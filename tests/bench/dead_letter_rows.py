@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -208,8 +210,8 @@ def first_row_s(root: Path, form: str) -> float:
     return elapsed
 
 
-def measure(root: Path, letters: int, runs: int) -> None:
-    """Print the best time of each command."""
+def measure(root: Path, letters: int, runs: int) -> Iterator[dict[str, Any]]:
+    """Yield the best time of each command."""
     for command in commands(root, letters):
         best = float("inf")
         for _ in range(runs):
@@ -218,25 +220,20 @@ def measure(root: Path, letters: int, runs: int) -> None:
             subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
             best = min(best, time.perf_counter() - started)
         shown = " ".join(part for part in command if part not in {"--tables", str(root)})
-        _say(f"  {shown:64} {best:6.2f} s")
+        yield {"command": shown, "letters": letters, "seconds": round(best, 2)}
     for form in ("csv", "jsonl"):
         best = min(first_row_s(root, form) for _ in range(runs))
-        _say(f"  {'dead-letters export - --format ' + form + ', the first row':64} {best:6.2f} s")
+        shown = f"dead-letters export - --format {form}, the first row"
+        yield {"command": shown, "letters": letters, "seconds": round(best, 2)}
 
 
-def run(letters: int, runs: int, folder: Path | None = None) -> None:
+def run(letters: int, runs: int, folder: Path | None = None) -> Iterator[dict[str, Any]]:
     """Write the tables, unless the folder has them, and measure the commands."""
     with tempfile.TemporaryDirectory() as temporary:
         root = folder or Path(temporary) / "tables"
         if not root.exists():
             write_letters(root, letters)
-        _say(f"{letters:,} dead letters, best of {runs}:")
-        measure(root, letters, runs)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+        yield from measure(root, letters, runs)
 
 
 def main() -> None:
@@ -246,7 +243,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
-    run(given.letters, given.runs, given.folder)
+    for figures in run(given.letters, given.runs, given.folder):
+        sys.stdout.write(f"  {figures['command']:64} {figures['seconds']:6.2f} s\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -170,3 +170,39 @@ def test_an_unknown_message_is_an_error(dlx, shop_root):
 
     assert (status, out) == (2, "")
     assert "'1/2/3'" in err
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("text", "    order 2 \\x07é"),
+        ("json", "    (is not JSON)"),
+        ("hex", "    00000000  6f 72 64 65 72 20 32 20 07 c3 a9 0a 6c 69 6e 65  order 2 ....line"),
+    ],
+)
+def test_show_has_the_body_in_the_form_that_is_asked_for(dlx, shop_root, form, line):
+    _, out, _ = dlx("dead-letters", "show", "0/0/2", "--body", form, "--tables", shop_root)
+
+    assert line in out.splitlines()
+
+
+def test_show_has_the_copies_and_x_death_after_each_death(dlx, shop_root):
+    shown = ("dead-letters", "show", "0/0/0", "--tables", shop_root)
+    _, out, _ = dlx(*shown)
+    _, as_json, _ = dlx(*shown, "--json")
+
+    lines = [line.strip() for line in out.splitlines()]
+    assert "x-death: billing rejected 1" in lines
+    assert "10  billing, died: rejected after 0s; held by anna on clerk 0s" in lines
+    assert [copy["copy_id"] for copy in json.loads(as_json)["copies"]] == [10, 16]
+
+
+def test_show_writes_a_scenario_that_simulate_replays(dlx, shop_root, tmp_path):
+    file = tmp_path / "order.json"
+    status, out, err = dlx(
+        "dead-letters", "show", "0/0/0", "--scenario", file, "--tables", shop_root
+    )
+
+    assert (status, out) == (0, "")
+    assert f"dlx simulate {file}" in err
+    assert dlx("simulate", "--check", file)[0] == 0
