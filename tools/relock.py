@@ -12,6 +12,7 @@ from typing import get_args
 from streaming.embedded.jvm.jars import download_with_jgo
 from streaming.embedded.jvm.pinned_jars import Jar, JarSet, lock_file, read_lock
 
+PERF_TEST = Path(__file__).parents[1] / "tests/bench/pipeline/perf_test.lock.toml"
 HEADER = "# The class path of {which}, to the byte. Written by tools/relock.py.\n"
 
 
@@ -43,3 +44,4 @@ def _entry(jar: Jar, folder: Path) -> str:
 if __name__ == "__main__":
     for name in get_args(JarSet):
         relock(lock_file(name), name)
+    relock(PERF_TEST, "RabbitMQ's PerfTest")

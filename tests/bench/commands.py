@@ -11,6 +11,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.output import print_json
+from streaming.embedded.errors import EmbeddedError
 
 app = typer.Typer(name="bench", help="Run benchmarks and endurance tests.", no_args_is_help=True)
 
@@ -46,12 +47,12 @@ def pipeline(
     case: Annotated[
         list[str] | None,
         typer.Option(
-            help="throughput, shapes, consume, settle, latency, resident, queues, commits or idle; "
-            "default: all."
+            help="throughput, shapes, consume, settle, versus, latency, resident, queues, commits "
+            "or idle; default: all, versus only if a RabbitMQ is there."
         ),
     ] = None,
     messages: Annotated[
-        int, typer.Option(help="Messages measured in throughput.", min=1)
+        int, typer.Option(help="Messages measured in throughput, shapes and versus.", min=100)
     ] = 1_000_000,
     batch: Annotated[int, typer.Option(help="Records per batch in throughput.", min=1)] = 200_000,
     rate: Annotated[int, typer.Option(help="Messages per second in latency.", min=1)] = 1_000,
@@ -69,8 +70,16 @@ def pipeline(
     ] = 15,
     commits: Annotated[int, typer.Option(help="Commits measured in commits.", min=1)] = 300,
     consumed: Annotated[
-        int, typer.Option(help="Messages measured in consume and settle.", min=10)
+        int, typer.Option(help="Messages measured when consumed.", min=100)
     ] = 200_000,
+    amqp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The RabbitMQ of versus, such as amqp://guest:guest@localhost:5672, with an empty "
+            "vhost; by default the installed rabbitmq-server is started.",
+        ),
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> int:
@@ -80,23 +89,34 @@ def pipeline(
     with one lane and with one per core, compared with Spark's plain copy from Kafka to Delta and
     with the core alone. shapes: the same with one lane, by what the messages carry. consume:
     publish, deliver and acknowledge through Kafka. settle: the same with single acks and rejects.
+    versus: dead-lettering and consuming beside a real RabbitMQ, driven by its own PerfTest.
     latency: from a reject to its row in dead_letters. resident, queues, commits: the time of a
     batch or commit with many messages, queues or earlier batches, compared with few. idle: the
     cores in use while nothing is published.
     """
-    from tests.bench.pipeline.cases import CASES, Sizes
+    from tests.bench.pipeline.cases import CASES
     from tests.bench.pipeline.environment import BenchEnvironment
+    from tests.bench.pipeline.figures import Sizes
+    from tests.bench.pipeline.rabbitmq import check_rabbitmq
 
     wanted = case or list(CASES)
     for name in wanted:
         if name not in CASES:
             text = f"unknown case {name!r}: expected {', '.join(CASES)}"
             raise typer.BadParameter(text, param_hint="--case")
+    if "versus" in wanted:
+        try:
+            check_rabbitmq(amqp)
+        except EmbeddedError as error:
+            if case or amqp:
+                raise
+            print(f"versus is left out: {error}", file=sys.stderr)
+            wanted.remove("versus")
     flow = (messages, batch, rate, seconds)
     sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits, consumed)
     with (
         tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder,
-        BenchEnvironment(Path(folder)) as environment,
+        BenchEnvironment(Path(folder), amqp) as environment,
     ):
         for name in wanted:
             for figures in CASES[name](environment, sizes):

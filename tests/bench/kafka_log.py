@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
 
 from streaming.protocol.record_headers import OP
@@ -63,3 +63,11 @@ class KafkaLog:
         left = self._producer.flush(FLUSH_S)
         if left:
             raise RuntimeError(f"Kafka did not accept {left} records within {FLUSH_S} s")
+
+
+def whole_topic(servers: str, topic: str) -> Consumer:
+    """Return a consumer of all records of a topic, without a group: nobody shares the work."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "none", "fetch.wait.max.ms": 10})
+    partitions = consumer.list_topics(topic, timeout=FLUSH_S).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+    return consumer

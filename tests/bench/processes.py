@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
 import psutil
 
+from streaming.embedded.kafka.broker import SUPERVISOR
 from streaming.spark.settings import WORKER_DAEMON
 
 STOP_TIMEOUT_S: Final = 180
+STOP_GRACE_S: Final = 30
 SAMPLE_S: Final = 0.5
 
 PARTS: Final = ("driver", "workers", "spark", "kafka", "load")
@@ -85,11 +89,67 @@ class Process:
         return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
 
 
-class CpuUse:
-    """Samples the CPU time of this process and its descendants inside its `with` block."""
+class Supervised:
+    """A program that ends with this process, however this process ends.
 
-    def __init__(self, kafka_pid: int | None) -> None:
-        self._kafka_pid = kafka_pid
+    Attributes:
+        pid: its process id.
+        output: the file with its output.
+    """
+
+    def __init__(
+        self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.output = output
+        self._supervisor = subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", str(SUPERVISOR)),
+                *(str(os.getpid()), str(STOP_GRACE_S), str(output), *command),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
+        assert self._supervisor.stdin is not None
+        assert self._supervisor.stdout is not None
+        with self._supervisor.stdout as status:
+            self.pid = int(status.readline() or 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the program has ended by itself.
+
+        Raises:
+            RuntimeError: it ended with an error; the text has the end of its output.
+        """
+        status = self._supervisor.poll()
+        if status:
+            raise RuntimeError(f"{self.output.stem} ended with {status}:\n{self.output_end()}")
+        return status is not None
+
+    def output_end(self) -> str:
+        """Return the end of its output."""
+        return self.output.read_text(errors="replace")[-2000:]
+
+    def stop(self) -> None:
+        """Stop the program, and wait for its end."""
+        assert self._supervisor.stdin is not None
+        self._supervisor.stdin.close()
+        self._supervisor.wait()
+
+
+class CpuUse:
+    """Samples the CPU time of this process and its descendants inside its `with` block.
+
+    Args:
+        known: the part that a process id belongs to, for processes that cannot be told apart.
+    """
+
+    def __init__(self, known: Mapping[int, str]) -> None:
+        self._known = known
+        self._parts = tuple(dict.fromkeys((*PARTS, *known.values())))
+        self._used: dict[int, tuple[str, float]] = {}
         self._samples: list[tuple[float, dict[str, float]]] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu use", daemon=True)
@@ -108,8 +168,8 @@ class CpuUse:
         last = min(self._samples, key=lambda sample: abs(sample[0] - end_s))
         seconds = max(last[0] - first[0], SAMPLE_S)
         return {
-            f"{part}_cores": round(max(last[1][part] - first[1][part], 0.0) / seconds, 2)
-            for part in PARTS  # negative if a process has ended
+            f"{part}_cores": round((last[1][part] - first[1][part]) / seconds, 2)
+            for part in self._parts
         }
 
     def _run(self) -> None:
@@ -118,21 +178,22 @@ class CpuUse:
             self._ended.wait(SAMPLE_S)
 
     def _cpu_seconds(self) -> dict[str, float]:
-        used = dict.fromkeys(PARTS, 0.0)
         me = psutil.Process().pid
-        for process in family(me):
-            try:
+        for process in [*family(me), *(each for pid in self._known for each in family(pid)[:1])]:
+            with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
-                used[part_of(process, me, self._kafka_pid)] += times.user + times.system
-            except psutil.NoSuchProcess:
-                continue
+                part = part_of(process, me, self._known)
+                self._used[process.pid] = (part, times.user + times.system)
+        used = dict.fromkeys(self._parts, 0.0)
+        for part, seconds in self._used.values():  # a process that has ended keeps its time
+            used[part] += seconds
         return used
 
 
-def part_of(process: psutil.Process, driver_pid: int | None, kafka_pid: int | None) -> str:
-    """Return which of PARTS a process belongs to."""
-    if process.pid == kafka_pid:
-        return "kafka"
+def part_of(process: psutil.Process, driver_pid: int | None, known: Mapping[int, str]) -> str:
+    """Return which part of the system a process belongs to: one of PARTS, or one that is known."""
+    if process.pid in known:
+        return known[process.pid]
     if process.pid == driver_pid:
         return "driver"
     if process.name() == "java":

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from streaming.embedded.errors import EmbeddedError
+from tests.bench.pipeline.rabbitmq import check_rabbitmq, find_rabbitmq
 from tests.bench.pipeline.traffic import ATTRIBUTES
 
 TINY = {
@@ -31,6 +33,16 @@ CONSUMING = (
     "consume_10_2000",
     "settle_0",
     "settle_10",
+)
+
+
+VERSUS = (
+    "versus_ttl_plain",
+    "versus_ttl_ids",
+    "versus_length_plain",
+    "versus_length_ids",
+    "versus_consume_1",
+    "versus_consume_10",
 )
 
 
@@ -65,6 +77,45 @@ def test_everything_is_delivered_and_settled():
 
     assert tuple(figures) == CONSUMING
     assert all(figures[name]["messages_per_s"] > 0 for name in CONSUMING)
+
+
+@pytest.mark.long
+def test_the_job_is_compared_with_a_real_rabbitmq():
+    try:
+        find_rabbitmq()
+    except EmbeddedError:
+        if os.environ.get("CI") == "true":  # .ci/run installs it
+            raise
+        pytest.skip("no rabbitmq-server is installed")
+
+    figures = figures_of("versus")
+
+    assert tuple(figures) == VERSUS
+    for line in figures.values():
+        ratio = line["ours_per_s"] / line["theirs_per_s"]
+        assert (line["ratio"], line["rabbitmq_us"] >= 0) == (pytest.approx(ratio, abs=0.01), True)
+    assert all(figures[name]["from_log_per_s"] > 0 for name in VERSUS[:4])
+
+
+def test_versus_needs_a_rabbitmq(monkeypatch):
+    monkeypatch.setattr("tests.bench.pipeline.rabbitmq.PROGRAMS", ("no-such-rabbitmq-server",))
+
+    with pytest.raises(EmbeddedError, match="--amqp"):
+        check_rabbitmq(None)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "amqp://guest:secret@localhost:1/x", "http://localhost", "amqp://localhost:abc"]
+)
+def test_an_amqp_url_that_does_not_answer_is_refused_before_anything_starts(url):
+    command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--case", "versus"]
+
+    run = subprocess.run([*command, "--amqp", url], capture_output=True, text=True, check=False)
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("--amqp: ")
+    assert len(run.stderr.splitlines()) == 1
+    assert "secret" not in run.stderr
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from tools.docs.markdown import DOCS, ROOT
 
 MEASUREMENTS: Final = DOCS / "measurements.json"
 PICTURE: Final = DOCS / "images" / "performance.svg"
-RATES: Final = (100, 1000)
+RATES: Final = (100, 1000, 5000)
 """Messages per second at which the latency is measured."""
 QUIET_LOAD: Final = 0.5
 """With a higher load average before the first case, other programs were at work too."""
@@ -26,6 +26,15 @@ _LABELS: Final = {
     "lanes_2": "the job, two lanes",
     "core": "the broker alone, one core",
 }
+_VERSUS: Final = {
+    "versus_ttl_plain": "expired, dead-lettered",
+    "versus_ttl_ids": "the same, with unique ids",
+    "versus_length_plain": "queue too long, dead-lettered",
+    "versus_length_ids": "the same, with unique ids",
+    "versus_consume_1": "delivered and acknowledged, 1 queue",
+    "versus_consume_10": "delivered and acknowledged, 10 queues",
+}
+"""The comparison with RabbitMQ, drawn below the other figures once it was measured."""
 _WIDTH: Final = 940
 _BAR: Final = 26
 _STYLE: Final = (
@@ -39,6 +48,7 @@ def measure() -> None:
     cases = [*_bench("throughput")]
     for rate in RATES:
         cases += _bench("latency", "--rate", str(rate))
+    cases += _bench("versus")
     document = {"machine": machine(), "measured": f"{datetime.now(UTC):%Y-%m-%d}", "cases": cases}
     MEASUREMENTS.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
 
@@ -92,7 +102,18 @@ def picture() -> str:
         for case in latencies
         for name in ("p50", "p99")
     ]
-    height = 80 + 2 * _BAR * max(len(left), len(right))
+    top = 80 + 2 * _BAR * max(len(left), len(right))
+    compared = [each for each in document["cases"] if each["case"] in _VERSUS]
+    ours = [(_VERSUS[each["case"]], float(each["ours_per_s"])) for each in compared]
+    theirs = [(_VERSUS[each["case"]], float(each["theirs_per_s"])) for each in compared]
+    most = max((value for _, value in (*ours, *theirs)), default=0.0)
+    height = top + (40 + 2 * _BAR * len(compared) if compared else 0)
+    below: list[str] = []
+    if compared:
+        title = "Messages per second, publisher included: the job"
+        below += _panel(20, title, ours, "#2186eb", "", top - 40, most)
+        title = f"The same work: RabbitMQ {compared[0]['rabbitmq']}"
+        below += _panel(_WIDTH // 2 + 20, title, theirs, "#de911d", "", top - 40, most)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}">',
@@ -102,6 +123,7 @@ def picture() -> str:
             *_panel(
                 _WIDTH // 2 + 20, "From reject to the row in dead_letters", right, "#3f9142", " ms"
             ),
+            *below,
             f'<text x="20" y="{height - 14}" class="n">{escape(note)}</text>',
             "</svg>\n",
         ]
@@ -109,14 +131,25 @@ def picture() -> str:
 
 
 def _panel(
-    left: int, title: str, bars: list[tuple[str, float]], colour: str, unit: str
+    left: int,
+    title: str,
+    bars: list[tuple[str, float]],
+    colour: str,
+    unit: str,
+    down: int = 0,
+    most: float = 0.0,
 ) -> Iterator[str]:
-    """A title and one horizontal bar per value, with its label above it."""
+    """A title and one horizontal bar per value, with its label above it.
+
+    Args:
+        down: how far below the top.
+        most: the value of the longest bar; by default the largest value.
+    """
     room = _WIDTH // 2 - 140
-    most = max(value for _, value in bars)
-    yield f'<text x="{left}" y="28" class="t">{escape(title)}</text>'
+    most = most or max(value for _, value in bars)
+    yield f'<text x="{left}" y="{down + 28}" class="t">{escape(title)}</text>'
     for index, (label, value) in enumerate(bars):
-        top = 40 + 2 * _BAR * index
+        top = down + 40 + 2 * _BAR * index
         width = max(1, round(room * value / most))
         yield f'<text x="{left}" y="{top + 16}" class="n">{escape(label)}</text>'
         size = f'width="{width}" height="{_BAR - 6}"'

@@ -70,9 +70,10 @@ class Drift:
         """Take one sample of everything that runs at present."""
         sample: dict[str, float] = {}
         job, kafka = self._job(), self._kafka()
+        known = {} if kafka is None else {kafka: "kafka"}
         for process in (*family(job), *family(kafka)):
             try:
-                name = f"{part_of(process, job, kafka)}_mb"
+                name = f"{part_of(process, job, known)}_mb"
                 resident = process.memory_info().rss / MEBIBYTE
             except psutil.NoSuchProcess:
                 continue

@@ -6,6 +6,7 @@
                 AMQP, headers of a trace
     consume     publish, deliver, acknowledge: one and ten queues, with and without prefetch limit
     settle      the same with single acks, and with every tenth message rejected
+    versus      dead-lettering and consuming beside a RabbitMQ that PerfTest drives
     latency     from a consumer's reject to the row in `dead_letters`, at a steady rate
     resident    batch time with many messages in the queues against few
     queues      batch time with many active queues against few
@@ -27,12 +28,9 @@ from __future__ import annotations
 
 import gc
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Callable, Iterator
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
@@ -46,60 +44,25 @@ from tests.bench.core import event_columns
 from tests.bench.pipeline import commit_history
 from tests.bench.pipeline.baseline_copy import copy_rate
 from tests.bench.pipeline.consuming import Consuming, consume_rate
+from tests.bench.pipeline.figures import (
+    WARM_UP,
+    Figures,
+    Sizes,
+    after_warm_up,
+    batch_parts,
+    percentile,
+    us_per_message,
+)
 from tests.bench.pipeline.reject_latency import reject_latencies
 from tests.bench.pipeline.traffic import ATTRIBUTES, Shape, declarations
+from tests.bench.pipeline.versus import versus
 
 if TYPE_CHECKING:
-    from tests.bench.pipeline.environment import BenchEnvironment, CommittedBatch
-
-WARM_UP: Final = 3
-"""Batches to ignore first: modules and classes are loaded, and code is compiled."""
+    from tests.bench.pipeline.environment import BenchEnvironment
 
 RECORDS_PER_MS: Final = 20
 SETTLE_S: Final = 10
 IDLE_TRIGGER_MS: Final = JobSettings().trigger_ms
-
-FIRST_STAGE: Final = ("read", "understand", "write")
-SECOND_STAGE: Final = ("unpack", "fold", "rows", "outbound", "state")
-
-Figures = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much to measure.
-
-    Attributes:
-        messages: measured in `throughput` and `shapes`, after the warm-up.
-        consumed: messages in `consume` and `settle`.
-        batch: records per batch in `throughput`.
-        rate: messages per second in `latency`.
-        seconds: duration of `latency` and `idle`.
-        resident: the larger number of messages in `resident`.
-        queues: the larger number of queues in `queues`.
-        history: the larger number of batches in `commits`.
-        small_batch: records per batch in `resident` and `queues`.
-        batches: batches measured in `resident` and `queues`.
-        commits: commits measured in `commits`.
-        few: the smaller resident, queues and history, at most a tenth of the larger ones.
-    """
-
-    messages: int = 1_000_000
-    batch: int = 200_000
-    rate: int = 1_000
-    seconds: int = 30
-    resident: int = 1_000_000
-    queues: int = 10_000
-    history: int = 100_000
-    small_batch: int = 20_000
-    batches: int = 15
-    commits: int = 300
-    consumed: int = 200_000
-    few: tuple[int, int, int] = (10_000, 10, 100)
-
-    def pair(self, few: int, many: int) -> tuple[int, int]:
-        """Return the two sizes to compare."""
-        return min(few, max(1, many // 10)), many
 
 
 def throughput(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
@@ -168,7 +131,7 @@ def _job_rate(
     config = environment.config(name, topic, lanes=lanes, batch_rows=sizes.batch)
     with environment.job(config) as job:
         job.wait_until(lambda: job.published >= total and job.died >= deaths)
-        start_s, counted = _after_warm_up(job.batches, WARM_UP * sizes.batch)
+        start_s, counted = after_warm_up(job.batches, WARM_UP * sizes.batch)
     seconds = counted[-1].at_s - start_s
     publishes = sum(each.publishes for each in counted)
     rate = publishes / seconds
@@ -179,26 +142,6 @@ def _job_rate(
         **batch_parts(counted, job.progress),
         **cores,
         **us_per_message(cores, rate),
-    }
-
-
-def _after_warm_up(
-    batches: Sequence[CommittedBatch], warm_up: int
-) -> tuple[float, list[CommittedBatch]]:
-    """Return when `warm_up` publishes were read, and the later batches with publishes.
-
-    Batches may be smaller than asked for, so publishes are counted, not batches.
-    """
-    read = list(accumulate(each.publishes for each in batches))
-    last = bisect_left(read, warm_up)
-    return batches[last].at_s, [each for each in batches[last + 1 :] if each.publishes]
-
-
-def us_per_message(cores: Mapping[str, float], rate: float) -> dict[str, float]:
-    """Return the processor time of each part of the system, in microseconds per message."""
-    return {
-        f"{part.removesuffix('_cores')}_us": round(1e6 * used / rate, 1)
-        for part, used in cores.items()
     }
 
 
@@ -280,7 +223,7 @@ def resident(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     """Compare batch times by the number of messages in the queues."""
     times = {}
     for count in sizes.pair(sizes.few[0], sizes.resident):
-        shape = Shape(queues=10, max_length=max(1, count // 10), only_length=True)
+        shape = Shape(queues=10, max_length=max(1, count // 10), death="length")
         times[count] = _batch_times(environment, f"resident-{count}", shape, sizes, fill=count)
     yield _comparison("resident", times)
 
@@ -289,7 +232,7 @@ def queues(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     """Compare batch times by the number of queues that get the same number of messages."""
     times = {}
     for count in sizes.pair(sizes.few[1], sizes.queues):
-        shape = Shape(queues=count, max_length=1, only_length=True)
+        shape = Shape(queues=count, max_length=1, death="length")
         times[count] = _batch_times(environment, f"queues-{count}", shape, sizes, fill=count)
     yield _comparison("queues", times)
 
@@ -355,7 +298,7 @@ def commits(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
 
 def idle(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     """Measure cores and batches of an idle job, with Kafka and the heartbeat."""
-    shape = Shape(queues=10, max_length=max(1, sizes.small_batch // 20), only_length=True)
+    shape = Shape(queues=10, max_length=max(1, sizes.small_batch // 20), death="length")
     environment.traffic.create_topic("idle", 1)
     environment.declare("idle", declarations(shape))
     environment.traffic.publish("idle", shape, sizes.small_batch, 1)
@@ -376,46 +319,12 @@ def idle(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     }
 
 
-def batch_parts(
-    batches: Sequence[CommittedBatch], progress: Sequence[Mapping[str, Any]]
-) -> dict[str, float]:
-    """Return the median seconds of each part of a batch.
-
-    Args:
-        batches: the batches to measure.
-        progress: Spark's progress of the query; it may lack some batches.
-    """
-    triggers = {each["batchId"]: each["durationMs"]["triggerExecution"] / 1000 for each in progress}
-    names = ("stages", "commit", *FIRST_STAGE, *SECOND_STAGE)
-    parts: dict[str, list[float]] = {name: [] for name in ("spark", *names, "exchange")}
-    for each in batches:
-        seconds = each.batch.seconds
-        for name in names:
-            parts[name].append(seconds.get(name, 0.0))
-        inside = sum(seconds.get(name, 0.0) for name in (*FIRST_STAGE, *SECOND_STAGE))
-        parts["exchange"].append(seconds["stages"] - inside)
-        trigger = triggers.get(each.batch.batch_id)
-        if trigger is not None:
-            parts["spark"].append(trigger - seconds["stages"] - seconds["commit"])
-    return {f"{name}_s": round(median(values), 3) for name, values in parts.items() if values}
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies.
-
-    Raises:
-        ValueError: there are no values.
-    """
-    if not values:
-        raise ValueError("nothing was measured")
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
 CASES: Final[dict[str, Callable[[BenchEnvironment, Sizes], Iterator[Figures]]]] = {
     "throughput": throughput,
     "shapes": shapes,
     "consume": consume,
     "settle": settle,
+    "versus": versus,
     "latency": latency,
     "resident": resident,
     "queues": queues,

@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
 from streaming.protocol.record_headers import CHANNEL, EXCHANGE, KIND, OP, REF, ROUTING_KEY
-from tests.bench.kafka_log import Headers
+from tests.bench.kafka_log import Headers, whole_topic
 from tests.bench.pipeline.traffic import attribute_headers, bodies
 
 if TYPE_CHECKING:
@@ -137,15 +136,7 @@ def run_client(
             "queue.buffering.max.messages": 2_000_000,
         }
     )
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": uuid.uuid4().hex,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 10,
-        }
-    )
-    consumer.subscribe([outbound])
+    consumer = whole_topic(servers, outbound)
     body = bodies()
     number = 0
     while (count := orders.recv()) is not None:

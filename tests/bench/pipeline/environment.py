@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,16 +51,27 @@ class CommittedBatch:
 
 
 class BenchEnvironment:
-    """Kafka and Spark for one run, with everything in one folder."""
+    """Kafka and Spark for one run, with everything in one folder.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        amqp: the URL of a RabbitMQ to compare with; by default the installed server is started.
+
+    Attributes:
+        known_processes: which part of the system a process id belongs to.
+    """
+
+    def __init__(self, root: Path, amqp: str | None = None) -> None:
         self.root = root
+        self.amqp = amqp
+        self.known_processes: dict[int, str] = {}
         self.cores = available_cores()
         self._kafka = EmbeddedKafka(root / "kafka")
         self._spark: SparkSession | None = None
 
     def __enter__(self) -> Self:
         self._kafka.start()
+        assert self._kafka.pid is not None
+        self.known_processes[self._kafka.pid] = "kafka"
         self._spark = make_session(
             SessionConfig(
                 work_dir=self.root / "work",
@@ -126,7 +137,7 @@ class BenchEnvironment:
     @contextmanager
     def job(self, config: JobConfig) -> Iterator[RunningJob]:
         """Run a job until the end of the block."""
-        running = RunningJob(config, self._kafka.pid)
+        running = RunningJob(config, self.known_processes)
         running.job.start(self.spark)
         try:
             with running.cpu:
@@ -144,9 +155,9 @@ class RunningJob:
         progress: Spark's progress of the last batches; set when the job has stopped.
     """
 
-    def __init__(self, config: JobConfig, kafka_pid: int | None) -> None:
+    def __init__(self, config: JobConfig, known: Mapping[int, str]) -> None:
         self.config = config
-        self.cpu = CpuUse(kafka_pid)
+        self.cpu = CpuUse(known)
         self.progress: list[Any] = []
         self.batches: list[CommittedBatch] = []
         self._changed = threading.Condition()

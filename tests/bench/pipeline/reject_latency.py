@@ -13,15 +13,14 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from streaming.protocol.record_headers import COPY_ID, EXCHANGE, KIND, OP, REF, ROUTING_KEY
-from tests.bench.kafka_log import Headers
+from tests.bench.kafka_log import Headers, whole_topic
 from tests.bench.pipeline.traffic import bodies
 
 if TYPE_CHECKING:
@@ -103,15 +102,7 @@ def run_client(
     """Publish at a rate, reject every delivery, and send when each copy was rejected."""
     publishes, commands, outbound = topics
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 2})
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": uuid.uuid4().hex,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 10,
-        }
-    )
-    consumer.subscribe([outbound])
+    consumer = whole_topic(servers, outbound)
     body = bodies()
     headers: Headers = [(EXCHANGE, b""), (ROUTING_KEY, _QUEUE.encode())]
     rejected_at: dict[int, float] = {}

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from streaming.protocol.record_headers import EXCHANGE, HEADERS, PROPERTIES, ROUTING_KEY
 from tests.bench.kafka_log import Headers, KafkaLog
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 BODY_BYTES: Final = 200
 DEAD_LETTER_QUEUE: Final = "dlq"
@@ -25,6 +29,9 @@ Attributes = Literal["plain", "ids", "headers", "trace"]
 """What publishes carry besides a body: nothing; unique ids and a timestamp; three AMQP headers, one
 of them unique; or the headers of a trace and of CloudEvents, unique too."""
 
+Death = Literal["both", "ttl", "length"]
+"""Why messages die."""
+
 ATTRIBUTES: Final[tuple[Attributes, ...]] = get_args(Attributes)
 
 
@@ -33,17 +40,17 @@ class Shape:
     """The work queues.
 
     Attributes:
-        queues: how many. Even ones have the TTL, odd ones the length limit.
+        queues: how many. By default even ones have the TTL, odd ones the length limit.
         ttl_ms: the TTL.
         max_length: the length limit.
-        only_length: all queues have the length limit.
+        death: what all queues have; by default half of them have a TTL, half a length limit.
         attributes: what each publish carries besides its body.
     """
 
     queues: int = 10
     ttl_ms: int = 1_000
     max_length: int = 1_000
-    only_length: bool = False
+    death: Death = "both"
     attributes: Attributes = "plain"
 
 
@@ -57,7 +64,7 @@ def declarations(shape: Shape) -> list[dict[str, Any]]:
     ]
     for number in range(shape.queues):
         arguments: dict[str, Any] = {"x-dead-letter-exchange": "dlx"}
-        if shape.only_length or number % 2:
+        if shape.death == "length" or (shape.death == "both" and number % 2):
             arguments["x-max-length"] = shape.max_length
         else:
             arguments["x-message-ttl"] = shape.ttl_ms
@@ -135,3 +142,19 @@ class Traffic:
             more = attribute_headers(shape.attributes, number)
             self._log.send(topic, body, [*headers[queue], *more], partition=turn % partitions)
         self._log.flush()
+
+
+def run_publisher(
+    servers: str, topic: str, shape: Shape, numbers: tuple[int, int, int], orders: Connection
+) -> None:
+    """Publish once when told to, in a process of its own; answer when it began.
+
+    Args:
+        numbers: how many publishes, how many partitions, and the number of the first publish.
+    """
+    count, partitions, first = numbers
+    traffic = Traffic(servers)
+    orders.send(None)
+    orders.recv()
+    orders.send(time.time())
+    traffic.publish(topic, shape, count, partitions, first)
