@@ -79,7 +79,8 @@ class JobSettings(types.Section):
     )
     max_batch_rows: int = types.setting(
         200_000,
-        "Maximum number of publishes in one batch. Larger batches increase throughput and latency.",
+        "Maximum number of publishes in one batch. Batches grow to it only to work off a backlog: "
+        "under live traffic the job chooses smaller ones, so that rejects are soon visible.",
         types.whole(1, 10_000_000),
     )
     max_batch_bytes: int = types.setting(

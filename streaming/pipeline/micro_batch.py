@@ -64,7 +64,8 @@ class MicroBatch:
         self.watch.check_mapped_topics()
         files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
         self.stats.update(reports.shards)
-        gate = self.flow.decide()
+        publishes = sum(each.publishes for each in reports.shards)
+        gate = self.flow.batch_done(publishes, stages_s)
         self.traffic.add(
             batch_id,
             ((shard.vhost, shard.lane, shard.traffic) for shard in reports.shards),

@@ -16,6 +16,7 @@ from streaming.pipeline.flow.batch_size import Gate, GateState
 from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
+from streaming.pipeline.flow.pace import Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
@@ -43,6 +44,7 @@ class FlowControl:
         self._addresses = [job_address(config, *pair) for pair in self._outbound]
         self._topics = config.topics_of("publishes")
         before = detail.get("gate", {})
+        self._pace = Pace(config.job.max_batch_rows)
         self._gate = Gate(
             marks,
             config.job.max_batch_rows,
@@ -88,7 +90,7 @@ class FlowControl:
         with self._lock:
             self._limits = SparkReadLimits(spark, query)
             if self._is_late:
-                self._limits.set_rows(self._topics, self.state.max_rows)
+                self._limits.set_rows(self._topics, self.next_rows)
         if self._marks.process_high_bytes is not None:
             gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM's process
             jvm = getattr(gateway, "proc", None)
@@ -107,6 +109,13 @@ class FlowControl:
             )
             return self.state
 
+    def batch_done(self, publishes: int, seconds: float) -> GateState:
+        """Adapt the size of batches to one that has ended, and update the state of the gate."""
+        with self._lock:
+            if self.state.max_rows >= self._pace.rows:  # otherwise memory has limited the batch
+                self._pace.batch_done(publishes, seconds)
+            return self.decide()
+
     def apply(self) -> None:
         """Set the read limit of the next batch, and tell publishers."""
         with self._lock:
@@ -114,7 +123,12 @@ class FlowControl:
                 self._notices.update(self.state)
             self._is_late = self._limits is None
             if self._limits is not None and not self._stopping.is_set():
-                self._limits.set_rows(self._topics, self.state.max_rows)
+                self._limits.set_rows(self._topics, self.next_rows)
+
+    @property
+    def next_rows(self) -> int:
+        """The most publishes of the next batch: what memory allows, and the traffic suggests."""
+        return min(self.state.max_rows, self._pace.rows)
 
     def end_batches(self, query: StreamingQuery, timeout_s: float) -> None:
         """Close all sources and wait until the running batch has ended."""

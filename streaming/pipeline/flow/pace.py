@@ -1,0 +1,53 @@
+"""The size of batches: short while the job keeps up, large while it works off a backlog.
+
+A reject that arrives during a batch is read by the next one, so its row is visible after at most
+two batches. Batches must therefore stay short under live traffic, even after a pause. A backlog is
+the opposite: each batch has fixed costs, so large batches work it off sooner.
+
+Whether there is a backlog shows in the batches: one that reads as much as it may has left something
+behind. Nobody has to configure the size for the traffic.
+
+Replay: the size only limits what the next batch plans to read. Spark logs the planned offsets, and
+a repeated batch reads those.
+"""
+
+from typing import Final
+
+TARGET_S: Final = 0.5
+"""How long a batch of live traffic should take."""
+
+LEAST_ROWS: Final = 10_000
+"""Batches may always be that large: below it, fixed costs outweigh the rows."""
+
+GROWTH: Final = 4
+"""How much larger the next batch may be after one that has left something behind."""
+
+ROOM: Final = 2
+"""How many times the publishes of a batch of TARGET_S may come at once."""
+
+FULL_SHARE: Final = 0.9
+"""A batch with this part of what it may read is full; Spark rounds down for each partition."""
+
+
+class Pace:
+    """How many publishes the next batch should read at most.
+
+    Args:
+        max_rows: the most publishes of a batch, whatever the backlog.
+
+    Attributes:
+        rows: the most publishes of the next batch. At first `max_rows`: what came while the job was
+            down is a backlog.
+    """
+
+    def __init__(self, max_rows: int) -> None:
+        self._max_rows = max_rows
+        self.rows = max_rows
+
+    def batch_done(self, publishes: int, seconds: float) -> None:
+        """Choose the size of the next batch from what a batch has read, and how long it took."""
+        if publishes >= FULL_SHARE * self.rows:
+            self.rows = min(self._max_rows, GROWTH * self.rows)
+        elif publishes:
+            live = ROOM * TARGET_S * publishes / max(seconds, 0.001)
+            self.rows = min(self._max_rows, max(LEAST_ROWS, int(live)))

@@ -1,0 +1,107 @@
+"""Batches are short under live traffic and large in a backlog, whatever the configuration."""
+
+import pytest
+
+from streaming.config import JobConfig
+from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.flow.memory import MemoryMarks
+from streaming.pipeline.flow.pace import LEAST_ROWS, Pace
+from streaming.pipeline.reports import ShardStats
+
+MOST = 200_000
+FIXED_S = 0.25
+NO_MARKS = MemoryMarks(high_bytes=None, low_bytes=None, notes=())
+
+
+def batches_of(pace, backlog, rate, row_s, seconds):
+    """The size and duration of each batch while publishes come at a rate, for some seconds."""
+    waiting, passed_s, found = float(backlog), 0.0, []
+    while passed_s < seconds and waiting >= 1:
+        rows = int(min(waiting, pace.rows))
+        batch_s = FIXED_S + rows * row_s
+        pace.batch_done(rows, batch_s)
+        waiting += rate * batch_s - rows
+        passed_s += batch_s
+        found.append((rows, batch_s))
+    return found
+
+
+@pytest.mark.parametrize("rate", [100, 1_000, 5_000])
+def test_live_traffic_makes_short_batches_and_leaves_nothing_behind(rate):
+    pace = Pace(MOST)
+
+    found = batches_of(pace, rate, rate, 50e-6, 60)
+
+    assert max(batch_s for _rows, batch_s in found[5:]) <= 0.5
+    assert sum(rows for rows, _batch_s in found) >= 0.98 * 60 * rate
+
+
+def test_a_pause_under_live_traffic_is_made_up_for_in_batches_that_stay_short():
+    pace = Pace(MOST)
+    batches_of(pace, 5_000, 5_000, 50e-6, 10)
+
+    found = batches_of(pace, 4 * 5_000, 5_000, 50e-6, 10)
+
+    assert found[0][1] <= FIXED_S + LEAST_ROWS * 50e-6 + 0.01
+    assert found[-1][1] <= 0.5
+
+
+def test_a_backlog_at_the_start_is_worked_off_in_batches_of_full_size():
+    found = batches_of(Pace(MOST), 1_000_000, 1_000, 25e-6, 26)
+
+    assert [rows for rows, _batch_s in found[:5]] == [MOST] * 5
+
+
+def test_a_backlog_after_live_traffic_grows_the_batches_to_full_size():
+    pace = Pace(MOST)
+    batches_of(pace, 1_000, 1_000, 25e-6, 10)
+
+    found = batches_of(pace, 1_000_000, 1_000, 25e-6, 60)
+
+    assert [rows for rows, _batch_s in found[:4]] == [10_000, 40_000, 160_000, MOST]
+    assert found[-1][0] < LEAST_ROWS
+
+
+def test_traffic_that_a_batch_of_half_a_second_can_carry_is_never_split():
+    pace = Pace(MOST)
+    pace.batch_done(40_000, 0.5)
+
+    assert pace.rows == 80_000
+    found = batches_of(pace, 40_000, 80_000, 5e-6, 20)
+    assert sum(rows for rows, _batch_s in found) >= 0.98 * 20 * 80_000
+
+
+@pytest.mark.parametrize("most", [1, 20, 1_000])
+def test_batches_are_never_larger_than_configured(most):
+    pace = Pace(most)
+
+    assert max(rows for rows, _ in batches_of(pace, 10_000, 0, 1e-4, 100)) == most
+    assert pace.rows == most
+
+
+def test_a_batch_without_publishes_says_nothing_about_the_traffic():
+    pace = Pace(MOST)
+    pace.batch_done(30_000, 0.5)
+    before = pace.rows
+
+    pace.batch_done(0, 4.0)
+
+    assert pace.rows == before
+
+
+def test_what_memory_limits_does_not_count_as_little_traffic():
+    stats = ShardStats({})
+    flow = FlowControl(JobConfig(), MemoryMarks(1_000_000, 800_000, ()), {}, stats)
+    assert flow.state.max_rows < MOST  # a kibibyte each is assumed
+
+    flow.batch_done(flow.state.max_rows, 1.0)
+
+    assert flow.next_rows == flow.state.max_rows
+
+
+def test_the_next_batch_obeys_both_the_gate_and_the_pace():
+    flow = FlowControl(JobConfig(), NO_MARKS, {}, ShardStats({}))
+
+    flow.batch_done(3_000, 0.5)
+
+    assert (flow.state.max_rows, flow.next_rows) == (MOST, LEAST_ROWS)
