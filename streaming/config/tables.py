@@ -111,7 +111,7 @@ class TablesSettings(Section):
         milliseconds(1_000),
     )
     closing_interval_rows: int = setting(
-        2_000_000,
+        1_000_000,
         "Number of rows of events after which the books are closed before the interval ends. "
         "--as-of reads about that many in a second.",
         whole(1_000, 1_000_000_000),

@@ -1,9 +1,10 @@
-"""Remove old rows from the ledger, and erase a subject's data.
+"""Remove old rows from the ledger, and nothing that anybody needs.
 
     closing --| files whose rows all lie before it --> removed, but for the rows still needed
 
 Whole files leave the tables, and one small file takes the rows in them that something needs:
-messages of copies in queues, the deaths that made those copies, declarations and open channels. The
+messages of copies in queues, the deaths that made those copies, declarations, redrives and open
+channels. While a redrive is open, messages and dead letters stay. The
 balance still closes: it starts at the closing. A row in `closings` says what was removed, before
 any file is, so that queries refuse what is no longer known.
 
@@ -41,6 +42,18 @@ from streaming.queries.duckdb_tables import Tables, quoted, text
 from streaming.queries.vhosts.clients import open_channels
 
 _ATTEMPTS: Final = 20
+_STAYING: Final = (
+    "'topology', 'erased', 'redrive', 'redriven', 'republished', 'discarded', 'skipped'"
+)
+"""The events that stay: what declares, and what a person decided about messages."""
+
+_OPEN_REDRIVES: Final = """
+    SELECT DISTINCT redrive FROM (
+        SELECT vhost, lane, detail ->> '$.redrive' AS redrive,
+               max_by(detail ->> '$.what', seq) AS what
+        FROM events WHERE kind = 'redrive' GROUP BY ALL)
+    WHERE what NOT IN ('finished', 'cancelled') ORDER BY ALL
+"""
 _KEPT: Final = f"{COMPACTED_PREFIX}kept-"
 
 
@@ -118,12 +131,18 @@ def retain(
                 continue
             until = end - timedelta(milliseconds=period_ms)
             passed = [one for one in known if one.at is not None and one.at <= until]
-            if not passed:
+            if not passed or (name != "events" and has_open_redrive(tables)):
                 continue
             found = _retain_table(root, tables, name, passed[-1], periods, end, dry=dry)
         if found is not None:
             done.append(found)
     return done
+
+
+def has_open_redrive(tables: Tables) -> bool:
+    """Whether a redrive is open, which may need any stored message and death."""
+    tables.view("events", columns=["vhost", "lane", "seq", "kind", "detail"])
+    return bool(tables.values(_OPEN_REDRIVES))
 
 
 def _retain_table(
@@ -157,7 +176,7 @@ def _retain_table(
     if not dry:
         detail = {"tables": [name]}
         _say(root, "retention", closing.query_id, closing.batch_id, now, detail)
-        _replace(place, spec, paths, kept)
+        replace_rows(place, spec, paths, kept)
         if name == "events":
             _drop_closings(root, closing.batch_id)
     return result
@@ -193,7 +212,7 @@ def _prepare_needs(tables: Tables, name: str, periods: Periods, now: datetime) -
             if channels:
                 tables.connection.executemany("INSERT INTO open_channel VALUES (?, ?)", channels)
             return (
-                "kind IN ('topology', 'erased') OR (kind = 'channel' AND "
+                f"kind IN ({_STAYING}) OR (kind = 'channel' AND "
                 "(vhost, coalesce(detail ->> '$.name', channel)) IN "
                 "(SELECT (vhost, channel) FROM open_channel))"
             )
@@ -222,7 +241,7 @@ def _kept_name(digest: str) -> str:
     return f"{_KEPT}{digest}.parquet"
 
 
-def _replace(place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.Table) -> None:
+def replace_rows(place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.Table) -> None:
     """Replace files by one with these rows, or by nothing.
 
     Raises:
@@ -271,7 +290,7 @@ def _say(
     }
     table = pa.Table.from_pylist([row], spec.schema.remove_metadata())
     open_table(root, CLOSINGS, LogRetention())
-    _replace(root.below(CLOSINGS), spec, [], table)
+    replace_rows(root.below(CLOSINGS), spec, [], table)
 
 
 def _drop_closings(root: Place, batch_id: int) -> None:
@@ -281,6 +300,6 @@ def _drop_closings(root: Place, batch_id: int) -> None:
     old = np.flatnonzero(files.greatest("closing") < batch_id)
     if len(old):
         paths = [files.paths[index] for index in old]
-        _replace(
+        replace_rows(
             place, TABLES[CLOSED_CONTENTS], paths, TABLES[CLOSED_CONTENTS].schema.empty_table()
         )

@@ -10,8 +10,10 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
 from streaming.cli.options import (
+    DEFAULT_USER,
     ConfigFile,
     TablesLocation,
+    User,
     find_config,
     locate,
     open_at,
@@ -23,6 +25,7 @@ app = typer.Typer(
     help="Show the state of the tables, close their books, trim and rebuild them.",
     epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables close --tables tables\n\n"
     "dlx tables trim --yes\n\n"
+    "dlx tables erase --where \"headers ->> 'customer' = '17'\" --reason 'request 4711'\n\n"
     "dlx tables rebuild --tables tables",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -192,4 +195,44 @@ def trim(
         nothing="no rows to remove: no closing is older than a period of tables.retention",
         notes=notes,
     )
+    return EXIT_OK
+
+
+@app.command()
+def erase(
+    *,
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="A DuckDB condition on `messages`.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Kept in the event.")],
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Erase them; without it, only count them.")
+    ] = False,
+    user: User = DEFAULT_USER,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
+) -> int:
+    """Erase the bodies, headers and properties of messages, in dead letters too.
+
+    Their events stay, and an event of kind `erased` says how many, who and why. Messages still in a
+    queue keep their data. Kafka has its own copy: see the retention of the input topics.
+    """
+    from streaming.contents.erasure import erase as erase_messages
+    from streaming.ledger.storage import Place
+
+    if not reason.strip():
+        raise typer.BadParameter("is empty: say why, such as 'request 4711'", param_hint="--reason")
+    location = locate(tables, config)
+    with open_at(location) as opened:
+        opened.table("events")
+    place = Place(location.root, location.options)
+    done = erase_messages(place, where, reason, datetime.now(UTC), user=user, dry=not yes)
+    verb = "erased" if yes else "would erase"
+    print(f"{verb} {done.messages} messages and {done.dead_letters} dead letters")
+    if done.in_queues:
+        print(f"{done.in_queues} more are still in queues: consume or purge them, then repeat it")
+    if not yes:
+        print("nothing is erased yet: repeat it with --yes")
+    elif done.messages or done.dead_letters:
+        print("the old files leave the disk with the next vacuum after tables.vacuum_retention_ms")
     return EXIT_OK

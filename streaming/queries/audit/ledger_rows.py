@@ -131,7 +131,7 @@ def load_ledger(tables: Tables, closing: Closing | None = None) -> LedgerRows:
         FROM dead_letters LEFT JOIN shard USING (vhost, lane)
         """
     )
-    of_batch = {"events": "WHERE kind <> 'batch'"}
+    of_batch = {"events": "WHERE kind NOT IN ('batch', 'erased')"}
     counts = " UNION ALL ".join(
         f"SELECT '{name}' AS name, query_id, batch_id, count(*) AS rows FROM {name} "
         f"{of_batch.get(name, '')} GROUP BY query_id, batch_id"
