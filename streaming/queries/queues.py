@@ -9,16 +9,6 @@ from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
 from topology.suggestions import did_you_mean
 
-_DECLARED: Final = """
-    SELECT vhost, name, max_by(what, seq) AS what, max_by(type, seq) AS type
-    FROM (SELECT vhost, seq, json_extract_string(detail, '$.what') AS what,
-                 json_extract_string(detail, '$.name') AS name,
-                 json_extract_string(detail, '$.type') AS type
-          FROM events WHERE kind = 'topology')
-    WHERE what IN ('queue_declared', 'queue_deleted') GROUP BY vhost, name
-"""
-
-
 class QueueDepth(msgspec.Struct, frozen=True):
     """The depth of a queue.
 
