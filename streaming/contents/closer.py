@@ -24,10 +24,18 @@ from streaming.ledger.write.batch_row import batch_rows
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
 from streaming.queries.as_of import last_batch
-from streaming.queries.closings import CLOSED_CONTENTS, CLOSINGS, Closing, closing_before, totals_of
+from streaming.queries.closings import (
+    CLOSED_CONTENTS,
+    CLOSINGS,
+    Closing,
+    channel_events,
+    closing_before,
+    totals_of,
+)
 from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.vhosts.clients import open_channels
 from streaming.queries.vhosts.declared import declared
 
 FILE_ROWS: Final = 256 * 1024
@@ -134,9 +142,10 @@ def _read_contents(tables: Tables, batch_id: int) -> pa.Table:
 def _closing_rows(
     tables: Tables, root: Place, query_id: str, batch_id: int, before: Closing | None
 ) -> pa.Table:
-    """The rows of a closing: itself, the totals, and the topology of each vhost."""
+    """The rows of a closing: itself, the totals, the topology of each vhost, open channels."""
     since = -1 if before is None else before.batch_id
     topology = declared(tables)
+    channels = _channel_rows(tables)
     for name in (EVENTS, "messages", "quarantine"):
         tables.view(name, files=tables.files(name, {"batch_id": since}), view=f"all {name}")
         view = "stretch" if name == EVENTS else name
@@ -180,10 +189,33 @@ def _closing_rows(
         {"kind": "topology", "vhost": vhost, "detail": _json([*each.details.values()])}
         for vhost, each in topology.items()
     ]
+    rows += channels
     shared = {"query_id": query_id, "batch_id": batch_id, "at": at}
     return pa.Table.from_pylist(
         [{**shared, **row} for row in rows], _CLOSINGS.schema.remove_metadata()
     )
+
+
+def _channel_rows(tables: Tables) -> list[dict[str, Any]]:
+    """The events of the channels that are open, and of their consumers."""
+    is_open = {*open_channels(tables)}
+    channel_events(tables)
+    found = tables.values(
+        "SELECT vhost, queue, coalesce(detail ->> '$.name', channel) AS name, seq, "
+        'epoch_us("at"), "user", channel, detail FROM channel_event ORDER BY vhost, seq'
+    )
+    return [
+        {
+            "kind": "channel",
+            "vhost": vhost,
+            "queue": queue,
+            "detail": _json(
+                {"seq": seq, "at_us": at_us, "user": user, "channel": channel, "detail": detail}
+            ),
+        }
+        for vhost, queue, name, seq, at_us, user, channel, detail in found
+        if (vhost, name) in is_open
+    ]
 
 
 def _batch_detail(root: Place, query_id: str, batch_id: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, quoted
 
 CLOSINGS: Final = "closings"
 CLOSED_CONTENTS: Final = "closed_contents"
@@ -21,6 +21,8 @@ _OF_CONTENTS: Final = (
     *("state", "position", "enqueued_at", "expires_at", "exchange", "routing_key", "returns"),
     *("body_bytes", "user", "channel"),
 )
+
+_CHANNEL_COLUMNS: Final = ("vhost", "seq", "at", "queue", "user", "channel", "detail")
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -169,6 +171,68 @@ def topology_of(tables: Tables, closing: Closing) -> dict[str, list[dict[str, An
         [closing.batch_id],
     )
     return {vhost: msgspec.json.decode(detail) for vhost, detail in found}
+
+
+def topology_events(tables: Tables) -> None:
+    """Create `topology_event` (vhost, seq, detail): those of the closing, and all later ones."""
+    closing = closing_before(tables)
+    since = -1 if closing is None else closing.batch_id
+    files = tables.files("events", {"batch_id": since})
+    tables.view(
+        "events", files=files, columns=["vhost", "seq", "kind", "detail", "batch_id"], view="later"
+    )
+    run = tables.connection.execute
+    run(
+        "CREATE OR REPLACE TEMP TABLE topology_event AS SELECT vhost, seq, detail FROM later "
+        f"WHERE kind = 'topology' AND batch_id > {since}"
+    )
+    if closing is not None:
+        rows = [
+            (vhost, number - len(details), msgspec.json.encode(detail).decode())
+            for vhost, details in topology_of(tables, closing).items()
+            for number, detail in enumerate(details)
+        ]
+        _insert(tables, "topology_event", rows)
+
+
+def channel_events(tables: Tables) -> None:
+    """Create `channel_event`: those of channels open at the closing, and all later ones.
+
+    Before tables had closings, a checkpoint could be abandoned: then only the last query counts.
+    """
+    closing = closing_before(tables)
+    since = -1 if closing is None else closing.batch_id
+    files = tables.files("events", {"batch_id": since})
+    columns = ["query_id", "batch_id", *_CHANNEL_COLUMNS, "kind"]
+    tables.view("events", files=files, columns=columns, view="later")
+    of_last = (
+        "query_id = (SELECT arg_max(query_id, {'at': \"at\", 'batch_id': batch_id}) FROM later "
+        "WHERE kind = 'batch')"
+        if closing is None
+        else "true"
+    )
+    names = ", ".join(quoted(column) for column in _CHANNEL_COLUMNS)
+    tables.connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE channel_event AS SELECT {names} FROM later "
+        f"WHERE kind = 'channel' AND batch_id > {since} AND {of_last}"
+    )
+    if closing is not None:
+        tables.view(CLOSINGS)
+        tables.connection.execute(
+            f"""
+            INSERT INTO channel_event
+            SELECT vhost, CAST(detail ->> '$.seq' AS BIGINT),
+                   make_timestamptz(CAST(detail ->> '$.at_us' AS BIGINT)), queue,
+                   detail ->> '$.user', detail ->> '$.channel', detail ->> '$.detail'
+            FROM {CLOSINGS} WHERE kind = 'channel' AND batch_id = {closing.batch_id}
+            """
+        )
+
+
+def _insert(tables: Tables, table: str, rows: list[tuple[Any, ...]]) -> None:
+    if rows:
+        values = ", ".join(["?"] * len(rows[0]))
+        tables.connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
 
 
 def refuse_forgotten(tables: Tables, cut: Cut, table: str) -> None:

@@ -4,10 +4,21 @@ from typing import Final
 
 import msgspec
 
+from streaming.queries.closings import topology_events
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
 from topology.suggestions import did_you_mean
+
+_DECLARED: Final = """
+    SELECT vhost, name, max_by(what, seq) AS what, max_by(type, seq) AS type
+    FROM (SELECT vhost, seq, json_extract_string(detail, '$.what') AS what,
+                 json_extract_string(detail, '$.name') AS name,
+                 json_extract_string(detail, '$.type') AS type
+          FROM topology_event)
+    WHERE what IN ('queue_declared', 'queue_deleted') GROUP BY vhost, name
+"""
+
 
 class QueueDepth(msgspec.Struct, frozen=True):
     """The depth of a queue.
@@ -43,7 +54,7 @@ def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
 
 
 def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth]:
-    tables.view("events", columns=["vhost", "seq", "kind", "detail"])
+    topology_events(tables)
     found = tables.rows(
         f"""
         WITH declared AS ({_DECLARED}),

@@ -100,7 +100,7 @@ def _event_kinds() -> Iterator[str]:
         linked = _RULE.sub(lambda rule: f"[{rule[0]}](semantics.md#{rule[0].lower()})", meaning)
         yield f"| `{kind}` | {linked} |"
     yield "| `batch` | a batch was committed; `detail` holds its totals |"
-    yield "| `erased` | `dlx tables erase` erased the data of `number` messages; `reason` says why |"
+    yield "| `erased` | the data of `number` messages was erased; `reason` says why |"
 
 
 def _metrics() -> Iterator[str]:

@@ -225,8 +225,8 @@ QUEUE_CONTENTS: Final = pa.schema(
 CLOSINGS: Final = pa.schema(
     [
         *_BATCH,
-        _column("kind", TEXT, "closing, total, topology, retention or erasure", required=True),
-        _column("at", INSTANT, "the latest event in it; of a retention or erasure, when it ran"),
+        _column("kind", TEXT, "closing, total, topology, channel or retention", required=True),
+        _column("at", INSTANT, "the latest event in it; of a retention run, when it ran"),
         _column("vhost", TEXT, "virtual host"),
         _column("lane", INT, "lane of the virtual host"),
         _column("queue", TEXT, "the queue of a total"),
@@ -336,7 +336,7 @@ TABLES: Final = {
         TableSpec(
             "closings",
             "a closing of the books: totals of every fate by vhost, lane and queue, and the "
-            "topology; or a retention run or erasure",
+            "topology; or a retention run",
             ("query_id", "batch_id"),
             CLOSINGS,
             ("batch_id", "kind"),

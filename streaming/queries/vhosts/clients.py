@@ -6,6 +6,7 @@ with at least one open channel.
 
 from typing import Any, Final
 
+from streaming.queries.closings import channel_events
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Row, Tables, iso
 
@@ -20,10 +21,7 @@ _TOLD: Final = """
            CAST(detail ->> '$.prefetch' AS BIGINT) AS prefetch,
            coalesce(CAST(detail ->> '$.auto_ack' AS BOOLEAN), false) AS auto_ack,
            CAST(detail ->> '$.lease_ms' AS BIGINT) AS lease_ms
-    FROM events
-    WHERE kind = 'channel' AND query_id =
-        (SELECT arg_max(query_id, {'at': "at", 'batch_id': batch_id}) FROM events
-         WHERE kind = 'batch')
+    FROM channel_event
 """
 _CONSUMERS: Final = """
     SELECT vhost, "user", channel, consumer, max_by(queue, place) AS queue,
@@ -139,13 +137,8 @@ def known_channels(tables: Tables) -> list[str]:
 
 
 def _prepare(tables: Tables) -> None:
-    tables.view("events", columns=_COLUMNS)
+    channel_events(tables)
     tables.connection.execute(_TOLD)
-
-
-_COLUMNS: Final = (
-    *("query_id", "batch_id", "vhost", "seq", "at", "kind", "queue", "user", "channel", "detail"),
-)
 
 
 def _same(table: str) -> str:

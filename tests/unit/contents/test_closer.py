@@ -9,6 +9,8 @@ from streaming.queries.audit.balance import balance
 from streaming.queries.closings import list_closings
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.queues import list_queues
+from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import Broker
 from tests.unit.queries.drawing import remove
 from tests.unit.queries.random_play import RandomPlay
@@ -21,6 +23,13 @@ def drawn_at(root, batch_id, **options):
     tables = Tables(str(root))
     tables.cut = Cut(batch_id)
     return balance(tables, **options)
+
+
+def answers_at(root, cut):
+    tables = Tables(str(root))
+    tables.cut = cut
+    clients = [list_channels(tables), list_consumers(tables), list_queues(tables)]
+    return [contents_at(root, cut), topology_at(root, cut), *clients]
 
 
 def rows_of(root, name):
@@ -40,7 +49,7 @@ def test_the_answers_are_the_same_from_any_closing(tmp_path, seed):
         for play in plays:
             play.steps(play.chance.randrange(1, 50))
         batch_id = recording.commit()
-        unclosed = [contents_at(tmp_path, Cut(batch_id)), topology_at(tmp_path, Cut(batch_id))]
+        unclosed = answers_at(tmp_path, Cut(batch_id))
         live.append((unclosed, drawn_at(tmp_path, batch_id)))
         if batch_id in {1, 3}:
             closed = closer.close()
@@ -51,7 +60,7 @@ def test_the_answers_are_the_same_from_any_closing(tmp_path, seed):
 
     for batch_id, (contents, before) in enumerate(live):
         cut = Cut(batch_id)
-        assert [contents_at(tmp_path, cut), topology_at(tmp_path, cut)] == contents
+        assert answers_at(tmp_path, cut) == contents
         found = drawn_at(tmp_path, batch_id)
         opening = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3}.get(batch_id)
         assert found == msgspec.structs.replace(before, opening_batch_id=opening)
