@@ -7,9 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from streaming.broker.commands import RedriveOptions
 from streaming.client._wire import arguments_document
 from streaming.client.errors import ClientError
 from streaming.protocol.definitions_packing import write_definitions
+from streaming.protocol.sealed_plan import SealedPlan
 
 logger = logging.getLogger("dlx.client")
 
@@ -49,6 +51,25 @@ class ImportResult(NamedTuple):
 
     objects: int
     skipped: tuple[str, ...]
+
+
+class RedriveState(NamedTuple):
+    """A redrive, as far as the broker has come with it.
+
+    Attributes:
+        id: names it for `control_redrive` and `dlx redrives show`.
+        status: `receiving`, `running`, `paused`, `stopped`, `finished` or `cancelled`.
+        total: the letters of its sealed plan.
+        moved, skipped, parked: letters that moved; that had changed; that had been redriven too
+            often.
+    """
+
+    id: str
+    status: str
+    total: int
+    moved: int
+    skipped: int
+    parked: int
 
 
 class Administration:
@@ -123,6 +144,40 @@ class Administration:
             NotFoundError: the queue does not exist.
         """
         return int(self._request("depth", queue=queue)["ready"])
+
+    # -- redrives
+
+    def approve_redrive(
+        self, plan: SealedPlan, reason: str, options: RedriveOptions | None = None
+    ) -> RedriveState:
+        """Approve a sealed plan: the broker moves its letters, each at most once.
+
+        The redrive goes on without this client. Approving the same plan again moves nothing.
+
+        Args:
+            plan: see `streaming.protocol.sealed_plan.read_plan`.
+            reason: why, for everyone who asks later.
+            options: how fast, and when to stop; None: as the plan says.
+
+        Raises:
+            AccessRefusedError: the user may not get from a queue of the letters, or not publish to
+                their target.
+            PreconditionFailedError: another plan has this id.
+        """
+        answer: dict[str, Any] = {}
+        for command in plan.commands(reason, options):
+            answer = self._request("redrive", **command)
+        return RedriveState(plan.id, **answer)
+
+    def control_redrive(self, redrive_id: str, action: str, reason: str) -> RedriveState:
+        """Pause, resume or cancel a redrive; `action` is the verb.
+
+        Raises:
+            NotFoundError: there is no such redrive.
+            AccessRefusedError: another user approved it, and this one is no administrator.
+        """
+        answer = self._request("control_redrive", id=redrive_id, action=action, reason=reason)
+        return RedriveState(redrive_id, **answer)
 
     # -- exchanges and bindings
 

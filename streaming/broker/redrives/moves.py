@@ -9,7 +9,7 @@ target while letters to other targets go on. Letters of one target keep their se
 
 from collections import deque
 from collections.abc import Container, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -224,7 +224,7 @@ class Mover:
         """Record a move, and put the letter into its targets."""
         record, context = self._record, self._context
         events, copy = context.events, move.copy
-        detail = {"redrive": record.id}
+        detail: dict[str, Any] = {"redrive": record.id}
         record.moved += 1
         if move.letter.target is None:
             events.add(Kind.DISCARDED, move.letter.queue, copy, 0, detail)
@@ -233,6 +233,7 @@ class Mover:
         if move.letter.stored is not None:
             kind = Kind.REPUBLISHED
             self._again.add(copy.copy_id)
+            detail["action"] = record.options.action
         names = [queue.name for queue in move.targets]
         count = redrive_count(move.envelope)
         events.add(kind, move.letter.queue, copy, count, {**detail, "targets": names})

@@ -1,0 +1,135 @@
+"""The letters that a redrive could move: the dead letters of a filter, and where they are now.
+
+| letter | is | moves as |
+|---|---|---|
+| resting | in a queue, ready or unacked, since it died | that copy |
+| gone | in no queue: no queue took it, or its last copy was acked, purged or deleted | a new copy |
+| discarded | removed by a discard, and not restored since | a new copy |
+
+A letter that was redriven is none of these: it is a message again, until it dies again.
+"""
+
+from typing import Any, Final, Literal
+
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
+from streaming.queries.duckdb_tables import Row, Tables
+
+Which = Literal["resting", "gone", "discarded"]
+
+_COLUMNS: Final = (
+    *("vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue", "exchange"),
+    *("routing_key", "detail"),
+)
+_CHOSEN: Final = """
+    vhost, lane, seq AS death_seq, copy_id AS death_copy, "at" AS died_at, message_id,
+    queue AS died_in, reason, exchange, routing_keys, x_death, first_death, last_death,
+    epoch_ms(origin.timestamp) AS published_ms, headers, properties, body_bytes,
+    coalesce(TRY_CAST(headers ->> '$."x-redrive-count"' AS BIGINT), 0) AS redriven
+"""
+_STATES: Final[dict[Which, str]] = {
+    "resting": """
+        SELECT vhost, lane, copy_id, queue AS now_in, state, exchange AS now_exchange,
+               routing_key AS now_key, parent_copy_id AS death_copy
+        FROM redrive_contents AS copy WHERE NOT EXISTS (
+            FROM republished WHERE republished.vhost = copy.vhost AND republished.lane = copy.lane
+            AND republished.copy_id = copy.parent_copy_id AND republished.seq < copy.copy_id)
+        UNION ALL
+        SELECT copy.vhost, copy.lane, copy.copy_id, copy.queue, copy.state, copy.exchange,
+               copy.routing_key, birth.parent_copy_id
+        FROM redrive_contents AS copy
+        JOIN republished ON republished.vhost = copy.vhost AND republished.lane = copy.lane
+            AND republished.copy_id = copy.parent_copy_id AND republished.seq < copy.copy_id
+            AND republished.action = 'restore'
+        JOIN redrive_events AS birth ON birth.vhost = copy.vhost AND birth.lane = copy.lane
+            AND birth.seq = copy.parent_copy_id
+    """,
+    "gone": """
+        SELECT vhost, lane, copy_id, queue AS now_in, 'lost' AS state, exchange AS now_exchange,
+               routing_key AS now_key, copy_id AS death_copy
+        FROM redrive_events AS death
+        WHERE kind = 'died' AND NOT EXISTS (
+            FROM redrive_events AS child WHERE child.vhost = death.vhost
+            AND child.lane = death.lane AND child.parent_copy_id = death.copy_id)
+        UNION ALL
+        SELECT birth.vhost, birth.lane, birth.copy_id, birth.queue, ended.kind, birth.exchange,
+               birth.routing_key, birth.parent_copy_id
+        FROM redrive_events AS birth
+        JOIN redrive_events AS ended USING (vhost, lane, copy_id)
+        WHERE birth.kind = 'enqueued' AND birth.parent_copy_id IS NOT NULL
+            AND ended.kind IN ('acked', 'consumed', 'purged', 'deleted')
+    """,
+    "discarded": """
+        SELECT birth.vhost, birth.lane, birth.copy_id, birth.queue AS now_in, 'discarded' AS state,
+               birth.exchange AS now_exchange, birth.routing_key AS now_key,
+               birth.parent_copy_id AS death_copy
+        FROM redrive_events AS birth
+        JOIN redrive_events AS ended USING (vhost, lane, copy_id)
+        WHERE birth.kind = 'enqueued' AND ended.kind = 'discarded'
+    """,
+}
+
+
+def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[Row]:
+    """The letters of a filter in the order in which they were published.
+
+    Each is a dead letter (`died_in`, `reason`, `x_death`, ...) with the copy that would move
+    (`copy_id`, `now_in`, `state`).
+
+    Raises:
+        QueryError: there is no such table, or `where` is not a valid condition.
+    """
+    prepare(tables)
+    selection = Selection(tables, wanted)
+    once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
+    sql = f"""
+        SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key
+        FROM ({selection.query(_CHOSEN)}) AS letter
+        JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
+        ORDER BY letter.published_ms, letter.message_id.topic_number,
+                 letter.message_id."partition", letter.message_id."offset", copy.copy_id
+    """
+    return tables.rows(sql)
+
+
+def prepare(tables: Tables) -> None:
+    """Create the tables of contents, events and copies that were published again."""
+    run = tables.connection.execute
+    run(f"CREATE OR REPLACE TEMP TABLE redrive_contents AS {prepare_contents(tables)}")
+    tables.view("events", columns=_COLUMNS, view="redrive_events")
+    run(
+        """
+        CREATE OR REPLACE TEMP TABLE republished AS
+        SELECT vhost, lane, copy_id, seq, detail ->> '$.action' AS action
+        FROM redrive_events WHERE kind = 'republished'
+        """
+    )
+
+
+def overtaken(tables: Tables, key: str) -> dict[tuple[str, int, str, str | None], int]:
+    """The last copy acknowledged: by vhost, lane, queue and key.
+
+    Args:
+        key: `routing_key`, or `header:NAME`.
+    """
+    expression, join = "routing_key", ""
+    parameters: list[Any] = []
+    tables.view("events", columns=[*_COLUMNS, "message_id"], view="acked_events")
+    if key.startswith("header:"):
+        tables.view("messages", columns=["topic_number", "partition", "offset", "headers"])
+        name = key.removeprefix("header:").replace('"', '\\"')
+        expression = "headers ->> ?"
+        parameters.append(f'$."{name}"')
+        join = """
+            JOIN messages ON topic_number = message_id.topic_number
+            AND messages."partition" = message_id."partition"
+            AND messages."offset" = message_id."offset"
+        """
+    found = tables.values(
+        f"""
+        SELECT acked_events.vhost, acked_events.lane, queue, {expression} AS key, max(copy_id)
+        FROM acked_events {join} WHERE kind IN ('acked', 'consumed') GROUP BY ALL
+        """,
+        parameters,
+    )
+    return {(vhost, lane, queue, value): last for vhost, lane, queue, value, last in found}

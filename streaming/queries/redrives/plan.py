@@ -1,0 +1,325 @@
+"""Make the sealed plan of a redrive, and the forecast of what it would do now."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from streaming.broker.commands import Letter, RedriveOptions, StoredLetter, Target
+from streaming.broker.dead_letters.x_death import is_cycle
+from streaming.broker.message import Death
+from streaming.protocol.sealed_plan import SealedPlan
+from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.duckdb_tables import QueryError, Row, Tables
+from streaming.queries.message_attributes import present
+from streaming.queries.queues import list_queues
+from streaming.queries.redrives.candidates import Which, candidates, overtaken
+from streaming.queries.vhosts.clients import consumer_counts
+from streaming.queries.vhosts.declared import declared
+from topology.vhost import Vhost
+
+Destination = Literal["died", "original", "queue", "exchange"]
+
+UNROUTABLE: Final = "unroutable"
+QUEUE_GONE: Final = "queue gone"
+EXCHANGE_GONE: Final = "exchange gone"
+PARKED: Final = "redriven too often"
+EXPIRES: Final = "expires at once"
+FULL: Final = "target full"
+DROPS: Final = "pushes out older ones"
+CYCLE: Final = "lost if it expires again"
+NO_CONSUMER: Final = "no consumer"
+OVERTAKEN: Final = "a later one was acked"
+AGAIN: Final = "redriven before"
+FORECASTS: Final = (
+    *(UNROUTABLE, QUEUE_GONE, EXCHANGE_GONE, PARKED, EXPIRES, FULL, DROPS, CYCLE, NO_CONSUMER),
+    *(OVERTAKEN, AGAIN),
+)
+"""What may become of a letter; the first four do not move."""
+
+
+class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user wants to be planned.
+
+    Attributes:
+        wanted: which dead letters.
+        gone: the letters that are in no queue any more, instead of those that are.
+        destination: `died`: the queue where it died; `original`: the exchange and key of its
+            publish; `queue` and `exchange`: those of that name.
+        name, routing_key: of the destination.
+        key: tells which letters have a later message of the same key: `routing_key` or
+            `header:NAME`.
+        user: refuse what this user may not read; None: the operator.
+        most: refuse to plan more letters than this.
+    """
+
+    wanted: DeadLetterFilter
+    gone: bool = False
+    destination: Destination = "died"
+    name: str = ""
+    routing_key: str | None = None
+    options: RedriveOptions = RedriveOptions()
+    key: str = "routing_key"
+    user: str | None = None
+    administrators: tuple[str, ...] = ()
+    most: int = 1_000_000
+
+
+class ForecastGroup(msgspec.Struct):
+    """Letters that are alike: where they died, why, where they are, and where they would go.
+
+    Attributes:
+        goes_to: queues; empty: nowhere.
+        forecast: expectation -> how many of the letters; see FORECASTS.
+    """
+
+    died_in: str
+    reason: str
+    now_in: str
+    goes_to: str
+    letters: int = 0
+    forecast: dict[str, int] = {}
+
+
+class RedrivePlan(NamedTuple):
+    """A sealed plan with its forecast.
+
+    Attributes:
+        unacked: letters of the filter that a consumer holds; they are not in the plan.
+    """
+
+    sealed: SealedPlan
+    groups: list[ForecastGroup]
+    unacked: int
+
+
+def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
+    """Plan a redrive; nothing moves.
+
+    Raises:
+        QueryError: the filter is wrong, its letters are in several vhosts, or the user may not read
+            their queues.
+    """
+    which: Which = "gone" if wish.gone else "resting"
+    if wish.options.action == "restore":
+        which = "discarded"
+    rows = candidates(tables, wish.wanted, which)
+    if len(rows) > wish.most:
+        raise QueryError(f"{len(rows)} letters match, more than {wish.most}: narrow the filter")
+    vhosts = sorted({row["vhost"] for row in rows})
+    if len(vhosts) > 1:
+        names = ", ".join(map(repr, vhosts))
+        raise QueryError(f"the letters are in the vhosts {names}: choose one with --vhost")
+    name = vhosts[0] if vhosts else wish.wanted.vhost or "/"
+    vhost = declared(tables)[name].vhost() if vhosts else Vhost("4.0")
+    _check_user(vhost, name, rows, wish)
+    ready = [row for row in rows if row["state"] != "unacked"]
+    letters = [_letter(row, wish) for row in ready]
+    sealed = SealedPlan(
+        vhost=name,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        predicate=_predicate(wish),
+        versions={each: tables.table(each).version() for each in ("events", "dead_letters")},
+        options=wish.options,
+        letters=tuple(letters),
+    ).sealed()
+    forecast = _Forecast(tables, name, vhost, wish)
+    return RedrivePlan(sealed, forecast.groups(ready, letters), len(rows) - len(ready))
+
+
+def _predicate(wish: RedriveWish) -> dict[str, Any]:
+    """The filter, without what was not given."""
+    document = msgspec.to_builtins(wish.wanted)
+    given = {name: value for name, value in document.items() if value not in (None, [], ())}
+    given.pop("cause_source", None)
+    return {**given, "gone": True} if wish.gone else given
+
+
+def _check_user(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> None:
+    """Refuse what the broker would refuse: reading the letters' queues.
+
+    Raises:
+        QueryError: the user may not.
+    """
+    if wish.user is None:
+        return
+    vhost.enforce_permissions = True
+    vhost.administrators = wish.administrators
+    for queue in sorted({row["now_in"] for row in rows}):
+        refusal = vhost.refuse_access(wish.user, [("read", "queue", queue)], name)
+        if refusal is not None:
+            raise QueryError(f"{refusal.code} {refusal.text}")
+
+
+def _letter(row: Row, wish: RedriveWish) -> Letter:
+    """The sealed form of a letter."""
+    is_resting = row["state"] in {"ready", "unacked"}
+    return Letter(
+        row["lane"],
+        row["copy_id"],
+        row["now_in"],
+        None if wish.options.action == "discard" else _target(row, wish),
+        row["published_ms"] or 0,
+        None if is_resting else _stored(row),
+    )
+
+
+def _target(row: Row, wish: RedriveWish) -> Target:
+    exchange, keys = row["exchange"] or "", tuple(row["routing_keys"] or ("",))
+    if wish.options.action == "restore":
+        return Target(row["now_in"], row["now_exchange"] or "", (row["now_key"] or "",))
+    match wish.destination:
+        case "died":
+            return Target(row["died_in"], exchange, keys)
+        case "queue":
+            return Target(wish.name, exchange, keys)
+        case "exchange":
+            key = keys if wish.routing_key is None else (wish.routing_key,)
+            return Target(None, wish.name, key)
+        case _:
+            first = _first_death(row)
+            return Target(None, first["exchange"] or "", tuple(first["routing_keys"] or ("",)))
+
+
+def _first_death(row: Row) -> dict[str, Any]:
+    """The record of the first death: it has the exchange and keys of the publish."""
+    deaths: list[dict[str, Any]] = row["x_death"] or []
+    note = row["first_death"] or {}
+    for death in deaths:
+        if (death["queue"], death["reason"]) == (note.get("queue"), note.get("reason")):
+            return death
+    return deaths[-1] if deaths else {"exchange": row["exchange"], "routing_keys": None}
+
+
+def _stored(row: Row) -> StoredLetter:
+    message = row["message_id"]
+    properties = present(row["properties"])
+    properties.pop("expiration", None)
+    return StoredLetter(
+        (message["topic_number"], message["partition"], message["offset"]),
+        row["body_bytes"] or 0,
+        max(properties.get("priority", 0), 0),
+        properties,
+        row["headers"],
+        tuple(_deaths(row)),
+        _note(row["first_death"]),
+        _note(row["last_death"]),
+    )
+
+
+def _deaths(row: Row) -> list[tuple[int, str, str, int, str, tuple[str, ...], str | None]]:
+    return [
+        (
+            max(death["count"] or 0, 0),
+            death["reason"] or "",
+            death["queue"] or "",
+            _seconds(death["time"]),
+            death["exchange"] or "",
+            tuple(death["routing_keys"] or ()),
+            death["original_expiration"],
+        )
+        for death in row["x_death"] or []
+    ]
+
+
+def _seconds(instant: str | None) -> int:
+    return 0 if instant is None else int(datetime.fromisoformat(f"{instant[:19]}+00:00").timestamp())
+
+
+def _note(note: dict[str, str] | None) -> tuple[str, str, str] | None:
+    if note is None or note["reason"] is None:
+        return None
+    return note["reason"], note["queue"], note["exchange"]
+
+
+class _Forecast:
+    """Says what would become of letters by the current topology."""
+
+    def __init__(self, tables: Tables, name: str, vhost: Vhost, wish: RedriveWish) -> None:
+        self._vhost = vhost
+        self._wish = wish
+        self._depths = {row.queue: row.ready for row in list_queues(tables, name)}
+        counts = consumer_counts(tables)
+        self._consumers = {queue: n for (where, queue), n in counts.items() if where == name}
+        self._acked = overtaken(tables, wish.key)
+        self._now_ms = int(datetime.now(UTC).timestamp() * 1000)
+
+    def groups(self, rows: list[Row], letters: list[Letter]) -> list[ForecastGroup]:
+        found: dict[tuple[str, str, str, str], ForecastGroup] = {}
+        coming = Counter[str]()
+        for row, letter in zip(rows, letters, strict=True):
+            queues, expected = self._of(row, letter, coming)
+            key = (row["died_in"], row["reason"], row["now_in"], ", ".join(queues))
+            group = found.setdefault(key, ForecastGroup(*key))
+            group.letters += 1
+            for each in expected:
+                group.forecast[each] = group.forecast.get(each, 0) + 1
+        return sorted(found.values(), key=lambda group: (-group.letters, group.died_in))
+
+    def _of(self, row: Row, letter: Letter, coming: Counter[str]) -> tuple[list[str], list[str]]:
+        """The queues a letter would reach, and what is to be expected."""
+        target, options = letter.target, self._wish.options
+        if target is None:
+            return [], []
+        expected = [AGAIN] if row["redriven"] else []
+        if options.action == "redrive" and row["redriven"] >= options.cap:
+            return [], [PARKED, *expected]
+        queues, fault = self._route(row, target)
+        if fault:
+            return [], [fault, *expected]
+        for queue in queues:
+            expected += self._at(row, letter, queue, coming)
+            coming[queue] += 1
+        value = row["routing_keys"][0] if row["routing_keys"] else None
+        if self._wish.key.startswith("header:"):
+            headers = msgspec.json.decode(row["headers"] or "{}")
+            found = headers.get(self._wish.key.removeprefix("header:"))
+            value = None if found is None else str(found)
+        last = self._acked.get((row["vhost"], row["lane"], row["died_in"], value), -1)
+        if value is not None and last > row["death_copy"]:
+            expected.append(OVERTAKEN)
+        return queues, sorted(set(expected), key=FORECASTS.index)
+
+    def _route(self, row: Row, target: Target) -> tuple[list[str], str]:
+        vhost = self._vhost
+        if target.queue is not None:
+            gone = target.queue not in vhost.queues
+            return ([], QUEUE_GONE) if gone else ([target.queue], "")
+        if target.exchange not in vhost.router.exchanges:
+            return [], EXCHANGE_GONE
+        headers = msgspec.json.decode(row["headers"] or "{}")
+        queues = list(vhost.router.route(target.exchange, target.routing_keys, headers).queues)
+        return queues, "" if queues else UNROUTABLE
+
+    def _at(self, row: Row, letter: Letter, queue: str, coming: Counter[str]) -> list[str]:
+        """What is to be expected in one queue."""
+        settings = self._vhost.settings(self._vhost.queues[queue])
+        options = self._wish.options
+        expected = []
+        if settings.message_ttl_ms == 0 or self._expires(row, letter):
+            expected.append(EXPIRES)
+        depth = self._depths.get(queue, 0) + coming[queue]
+        if settings.max_length is not None and depth >= settings.max_length:
+            expected.append(DROPS if settings.overflow == "drop-head" else FULL)
+        if options.x_death == "keep" and settings.dead_letter_exchange is not None:
+            deaths = tuple(Death(*death) for death in _deaths(row))
+            exchange = settings.dead_letter_exchange
+            if exchange in self._vhost.router.exchanges:
+                key = settings.dead_letter_routing_key
+                keys = row["routing_keys"] if key is None else [key]
+                route = self._vhost.router.route(exchange, tuple(keys or ("",)), {})
+                if route.queues and all(is_cycle(deaths, name) for name in route.queues):
+                    expected.append(CYCLE)
+        if not self._consumers.get(queue):
+            expected.append(NO_CONSUMER)
+        return expected
+
+    def _expires(self, row: Row, letter: Letter) -> bool:
+        given = [death["original_expiration"] for death in row["x_death"] or []]
+        expiration = next((one for one in reversed(given) if one is not None), None)
+        if expiration is None or self._wish.options.expiration == "drop":
+            return False
+        if self._wish.options.expiration == "restart":
+            return int(expiration) == 0
+        return letter.published_ms + int(expiration) <= self._now_ms
