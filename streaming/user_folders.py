@@ -26,6 +26,11 @@ def user_state_folder() -> Path:
     return platformdirs.user_state_path(APPLICATION, appauthor=False)
 
 
+def plans_folder() -> Path:
+    """Where sealed plans of redrives are kept by their id."""
+    return user_state_folder() / "plans"
+
+
 def demo_folder() -> Path:
     """Where the demo keeps its files unless it is told otherwise."""
     return user_cache_folder() / "demo"

@@ -342,7 +342,7 @@ class Redrive(Command, frozen=True, tag="redrive"):
 
 
 class ControlRedrive(Command, frozen=True, tag="control_redrive"):
-    """Pause, resume or cancel an open redrive; `action` says which."""
+    """Pause, resume or cancel an open redrive, or ask for its status; `action` says which."""
 
     id: str
     action: str

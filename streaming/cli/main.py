@@ -76,6 +76,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "connections": "tables.nouns:connections",
         "quarantine": "tables.quarantine:app",
         "dead-letters": "dead_letters.command:app",
+        "redrives": "tables.redrives:app",
         "balance": "tables.balance:balance",
         "tables": "tables.maintenance:app",
         "query": "tables.query:query",

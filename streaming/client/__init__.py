@@ -12,7 +12,7 @@ with Connection.from_config("dlx.toml") as connection:
 from streaming.client._deliveries import Consumer
 from streaming.client._transport.outages import OUTAGE_LOGGER
 from streaming.client.address import Address
-from streaming.client.admin import ImportResult, QueueState
+from streaming.client.admin import ImportResult, QueueState, RedriveState
 from streaming.client.channel import Channel
 from streaming.client.connection import Connection
 from streaming.client.errors import (
@@ -41,6 +41,7 @@ from streaming.client.messages import Death, Delivery, Properties, Returned
 from streaming.client.publisher import Message, Publisher
 from streaming.client.transaction import Transaction
 from streaming.client.worker import QueueConsumer, consumer, run
+from streaming.protocol.sealed_plan import SealedPlan, read_plan
 
 __all__ = [
     "OUTAGE_LOGGER",
@@ -72,12 +73,15 @@ __all__ = [
     "QuarantinedError",
     "QueueConsumer",
     "QueueState",
+    "RedriveState",
     "ResourceLockedError",
     "Returned",
+    "SealedPlan",
     "Transaction",
     "TransactionAbortedError",
     "UnroutableError",
     "UnsupportedError",
     "consumer",
+    "read_plan",
     "run",
 ]

@@ -170,7 +170,7 @@ class Administration:
         return RedriveState(plan.id, **answer)
 
     def control_redrive(self, redrive_id: str, action: str, reason: str) -> RedriveState:
-        """Pause, resume or cancel a redrive; `action` is the verb.
+        """Pause, resume or cancel a redrive, or ask for its status; `action` is the word.
 
         Raises:
             NotFoundError: there is no such redrive.

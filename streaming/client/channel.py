@@ -293,6 +293,8 @@ class Channel:
     declare_queue = _administered(Administration.declare_queue)
     delete_queue = _administered(Administration.delete_queue)
     purge_queue = _administered(Administration.purge_queue)
+    approve_redrive = _administered(Administration.approve_redrive)
+    control_redrive = _administered(Administration.control_redrive)
     queue_depth = _administered(Administration.queue_depth)
     declare_exchange = _administered(Administration.declare_exchange)
     delete_exchange = _administered(Administration.delete_exchange)

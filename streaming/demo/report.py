@@ -25,6 +25,8 @@ _ENDINGS: Final = {
     "purged": "purged",
     "deleted": "lost with a deleted queue",
     "rerouted": "rerouted by its queue's alternate exchange",
+    "redriven": "moved by a redrive",
+    "discarded": "discarded",
 }
 
 SUMMARY_SQL: Final = (

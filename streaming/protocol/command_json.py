@@ -122,7 +122,7 @@ def _step(fields: CommandFields) -> CheckedPublish | Settlement | None:
 
 
 _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
-    "action": lambda fields: fields.choice("action", ("pause", "resume", "cancel")),
+    "action": lambda fields: fields.choice("action", ("pause", "resume", "cancel", "status")),
     "definitions": read_definitions,
     "letters": read_letters,
     "message": lambda fields: fields.message_id("message"),

@@ -66,7 +66,9 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The plan as the text of a file."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
-    def commands(self, reason: str, options: RedriveOptions | None = None) -> Iterator[dict[str, Any]]:
+    def commands(
+        self, reason: str, options: RedriveOptions | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Yield the commands that approve the plan, without `op`.
 
         Args:
@@ -114,7 +116,9 @@ def read_plan(data: bytes, where: str) -> SealedPlan:
         raise InvalidPlanError(f"{where}: format is {plan.format!r}, this version reads {FORMAT!r}")
     fault = options_fault(plan.options)
     for index, letter in enumerate(plan.letters):
-        fault = fault or (f"letters[{index}]: {letter_fault(letter)}" if letter_fault(letter) else "")
+        fault = fault or (
+            f"letters[{index}]: {letter_fault(letter)}" if letter_fault(letter) else ""
+        )
     if fault:
         raise InvalidPlanError(f"{where}: {fault}")
     if not plan.is_sealed():

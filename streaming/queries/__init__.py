@@ -13,6 +13,7 @@ from streaming.queries.dead_letters.causes import CauseSource
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.message_attributes import MessageId
+from streaming.queries.redrives.plan import RedriveWish
 from streaming.queries.result import QueryResult
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "Queries",
     "QueryError",
     "QueryResult",
+    "RedriveWish",
     "open_tables",
 ]

@@ -13,9 +13,11 @@ from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import dead_letter_groups
 from streaming.queries.dead_letters.letters import dead_letters
 from streaming.queries.dead_letters.summary import DeadLetterSummary, summary_of
-from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.queries.queues import QueueDepth, list_queues
+from streaming.queries.redrives.outcomes import RedriveOutcome, list_redrives, outcome_of
+from streaming.queries.redrives.plan import RedrivePlan, RedriveWish, plan_redrive
 from streaming.queries.result import QueryResult
 from streaming.queries.sql import create_all_views, require_one_query
 
@@ -101,6 +103,21 @@ class Queries:
             message: its id, such as `1/0/42`, or the AMQP property message_id.
         """
         return history_of(self.tables, message)
+
+    def plan_redrive(self, wish: RedriveWish) -> RedrivePlan:
+        """Plan to send dead letters back: a sealed plan, and what would happen to its letters.
+
+        `streaming.client` approves it: `channel.approve_redrive(plan.sealed, reason)`.
+        """
+        return plan_redrive(self.tables, wish)
+
+    def redrives(self, vhost: str | None = None) -> list[Row]:
+        """Return the redrives, latest first, with how many letters have which fate."""
+        return list_redrives(self.tables, vhost)
+
+    def redrive(self, redrive_id: str, vhost: str | None = None) -> RedriveOutcome:
+        """Return a redrive and the fate of each of its letters."""
+        return outcome_of(self.tables, redrive_id, vhost)
 
     def queues(self, vhost: str | None = None) -> list[QueueDepth]:
         """Return every declared queue with its depth."""

@@ -4,11 +4,12 @@ from typing import Final
 
 import msgspec
 
+from streaming.broker.events import ENDINGS
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import QueueDepth, list_queues
 from streaming.queries.vhosts.clients import consumer_counts
 
-_ENDINGS: Final = "('consumed', 'acked', 'died', 'purged', 'deleted', 'rerouted')"
+_ENDINGS: Final = f"({', '.join(sorted(repr(kind.name.lower()) for kind in ENDINGS))})"
 _LAST_BATCH: Final = """
     SELECT arg_max(query_id, {'at': "at", 'batch_id': batch_id}) AS query_id,
            max(batch_id) AS batch_id

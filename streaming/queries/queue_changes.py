@@ -53,9 +53,12 @@ def queue_changes(
                 UNION ALL SELECT (vhost, lane, copy_id) FROM held_before)),
         deaths AS (
             SELECT vhost, lane, copy_id AS parent_copy_id, any_value(queue) AS from_queue
-            FROM stretch WHERE kind IN ('died', 'rerouted', 'held') GROUP BY ALL)
+            FROM stretch WHERE kind IN ('died', 'rerouted', 'held', 'redriven', 'republished')
+            GROUP BY ALL)
         SELECT "at", CASE kind WHEN 'enqueued' THEN 'entered' ELSE 'left' END AS change,
                CASE WHEN kind = 'enqueued' AND parent_copy_id IS NULL THEN 'published'
+                    WHEN kind = 'enqueued' AND parent_copy_id IN (SELECT copy_id FROM stretch
+                        WHERE kind IN ('redriven', 'republished')) THEN 'redriven'
                     WHEN kind = 'enqueued' THEN 'dead_lettered'
                     WHEN kind IN ('died', 'held', 'rerouted') THEN coalesce(reason, kind)
                     ELSE kind END AS why,

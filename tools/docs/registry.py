@@ -45,6 +45,10 @@ RUN_BY: Final = {
     "pip install": "tests/unit/packaging/test_wheel.py",
     "dlx dead-letters export": "tests/unit/cli/test_dead_letter_groups.py",
     "dlx alerts": "tests/unit/metrics/test_alerts.py",
+    "dlx dead-letters redrive": "tests/unit/cli/test_redrives.py",
+    "dlx dead-letters discard": "tests/unit/cli/test_redrives.py",
+    "dlx dead-letters restore": "tests/unit/cli/test_redrives.py",
+    "dlx redrives": "tests/unit/cli/test_redrives.py",
     "dlx sql -e": "tests/spark/test_sql_shell.py",
 }
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""

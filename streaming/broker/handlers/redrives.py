@@ -45,12 +45,12 @@ def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
 
 
 def control(shard: ShardState, actor: Actor, command: ControlRedrive) -> Result:
-    """Pause, resume or cancel a redrive; only its user and administrators may."""
+    """Pause, resume or cancel a redrive; only its user and administrators may. Or ask for it."""
     known = shard.redrives.named(command.id)
     if known is None:
         name = vhost_name(shard)
         return Refusal(NOT_FOUND, f"NOT_FOUND - no redrive '{command.id}' in vhost '{name}'")
-    if isinstance(known, ClosedRecord):
+    if isinstance(known, ClosedRecord) or command.action == "status":
         return _answer(known)
     if actor.user != known.user:
         forbidden = refuse_administration(shard, actor)

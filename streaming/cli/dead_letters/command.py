@@ -7,6 +7,7 @@ import typer
 from streaming.cli.dead_letters.export import export
 from streaming.cli.dead_letters.filters import Filter, filtered
 from streaming.cli.dead_letters.groups import groups, summary
+from streaming.cli.dead_letters.planning import discard, redrive, restore
 from streaming.cli.dead_letters.show import show
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.dead_letters import get as get_dead_letter
@@ -18,13 +19,14 @@ from streaming.cli.tables.history import AsOf, open_as_of
 
 app = typer.Typer(
     name="dead-letters",
-    help="List, count and export dead letters, show the history of a message, and get it.",
+    help="List, count, export and redrive dead letters, show the history of one, and get it.",
     epilog="Examples:\n\ndlx dead-letters summary\n\n"
     "dlx dead-letters groups --by queue,cause --since yesterday\n\n"
     "dlx dead-letters list --queue work --reason rejected --since 2h\n\n"
     "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
     "dlx dead-letters export letters.parquet --header tenant=acme\n\n"
-    "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42",
+    "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42\n\n"
+    "dlx dead-letters redrive --queue work --reason rejected",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -110,3 +112,6 @@ app.command("summary")(filtered(output(summary)))
 app.command("export")(filtered(export))
 app.command("get")(get_dead_letter)
 app.command("show")(output(show))
+app.command("redrive")(filtered(output(redrive)))
+app.command("discard")(filtered(output(discard)))
+app.command("restore")(filtered(output(restore)))

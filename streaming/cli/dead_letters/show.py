@@ -54,6 +54,9 @@ _EVENTS: Final = {
     "requeued": "{copy} returns to {queue}",
     "died": "{copy} of {queue} dies: {reason}{sent}",
     "rerouted": "{copy} of {queue} is rerouted: {reason}{sent}",
+    "redriven": "{copy} of {queue} is redriven to {targets} by {redrive}",
+    "republished": "{copy}, last in {queue}, is published again to {targets} by {redrive}",
+    "discarded": "{copy} of {queue} is discarded by {redrive}",
     "held": "{copy} of {queue} died ({reason}), kept until its targets take it",
     "purged": "{copy} is purged from {queue}",
     "deleted": "{copy} is lost: {queue} is deleted",
@@ -66,6 +69,8 @@ _TONES: Final = {
     **dict.fromkeys(("died", "deleted", "purged", "refused", "unroutable", "publish_error"), "bad"),
     **dict.fromkeys(("acked", "consumed"), "good"),
     **dict.fromkeys(("requeued", "held", "rerouted", "returned"), "moved"),
+    **dict.fromkeys(("redriven", "republished"), "moved"),
+    "discarded": "bad",
 }
 
 
@@ -263,6 +268,8 @@ def _event(event: dict[str, Any], history: "MessageHistory") -> str:
         reason=event["reason"],
         sent=_sent(event["seq"], history) if is_death else "",
         code=number,
+        targets=", ".join((event["detail"] or {}).get("targets", ())),
+        redrive=(event["detail"] or {}).get("redrive", ""),
         error=(event["detail"] or {}).get("text", ""),
     )
 

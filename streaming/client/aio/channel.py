@@ -350,6 +350,8 @@ class Channel:
     declare_queue = awaited(SyncChannel.declare_queue)
     delete_queue = awaited(SyncChannel.delete_queue)
     purge_queue = awaited(SyncChannel.purge_queue)
+    approve_redrive = awaited(SyncChannel.approve_redrive)
+    control_redrive = awaited(SyncChannel.control_redrive)
     queue_depth = awaited(SyncChannel.queue_depth)
     declare_exchange = awaited(SyncChannel.declare_exchange)
     delete_exchange = awaited(SyncChannel.delete_exchange)

@@ -42,6 +42,8 @@ ENDINGS: Final = (
     "purged",
     "deleted",
     "rerouted",
+    "redriven",
+    "discarded",
 )
 """The ways in which a copy leaves a queue; for deaths, the reason."""
 
@@ -50,7 +52,7 @@ class QueueBalance(msgspec.Struct):
     """The balance of one queue, or of rows that belong to no queue (`queue` is None).
 
     Attributes:
-        published, dead_lettered: copies in, from a publish or from a death (or reroute) elsewhere.
+        published, dead_lettered: copies in, from a publish, or from a death, reroute or redrive.
         endings: copies out, by `ENDINGS`.
         refused: messages that a full queue rejected; they never became copies of the sum.
         unexplained: missing, repeated or contradictory rows.

@@ -1,7 +1,8 @@
 """Check that the events of each copy add up to a possible lifecycle.
 
-    enqueued --> ready --delivered--> unacked     ready ----> consumed, purged, died (age, length)
-                   ^                     |        unacked --> acked, died or rerouted (rejected)
+    enqueued --> ready --delivered--> unacked     ready ----> consumed, purged, died (age, length),
+                   ^                     |                    redriven, discarded
+                   |                     |        unacked --> acked, died or rerouted (rejected)
                    +------requeued-------+        either ---> deleted, rerouted (orphaned)
                                                   either ---> held --> died, deleted, rerouted
 
@@ -50,6 +51,8 @@ _VALUES: Final = {
     Kind.PURGED: ENDED + FROM_READY,
     Kind.ACKED: ENDED + FROM_UNACKED,
     Kind.DELETED: ENDED,
+    Kind.REDRIVEN: ENDED + FROM_READY,
+    Kind.DISCARDED: ENDED + FROM_READY,
     Kind.HELD: HELD,
 }
 
@@ -97,6 +100,9 @@ _STEPS: Final = {
     "acked": (_UNACKED, State.GONE),
     "held": (_READY | _UNACKED, State.HELD),
     "deleted": (_ALIVE, State.GONE),
+    "redriven": (_READY, State.GONE),
+    "discarded": (_READY, State.GONE),
+    "republished": (frozenset({State.GONE}), State.GONE),
 }
 """The states in which an event can happen, and the state it leads to; of deaths see `_step`."""
 

@@ -4,10 +4,11 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.broker.events import ENDINGS, Kind
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.message_history import MessageHistory
 
-_ENDS: Final = frozenset({"consumed", "acked", "died", "rerouted", "held", "purged", "deleted"})
+_ENDS: Final = frozenset(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 
 
 class Hold(msgspec.Struct):

@@ -6,7 +6,8 @@
 | gone | in no queue: no queue took it, or its last copy was acked, purged or deleted | a new copy |
 | discarded | removed by a discard, and not restored since | a new copy |
 
-A letter that was redriven is none of these: it is a message again, until it dies again.
+A letter that was redriven, or is back in the queue where it first died, is none of these: it is a
+message again, until it dies again.
 """
 
 from typing import Any, Final, Literal
@@ -57,7 +58,9 @@ _STATES: Final[dict[Which, str]] = {
         FROM redrive_events AS birth
         JOIN redrive_events AS ended USING (vhost, lane, copy_id)
         WHERE birth.kind = 'enqueued' AND birth.parent_copy_id IS NOT NULL
-            AND ended.kind IN ('acked', 'consumed', 'purged', 'deleted')
+            AND ended.kind IN ('acked', 'consumed', 'purged', 'deleted') AND NOT EXISTS (
+            FROM republished WHERE republished.vhost = birth.vhost AND republished.lane = birth.lane
+            AND republished.copy_id = birth.parent_copy_id AND republished.seq < birth.copy_id)
     """,
     "discarded": """
         SELECT birth.vhost, birth.lane, birth.copy_id, birth.queue AS now_in, 'discarded' AS state,
@@ -86,6 +89,7 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
         SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key
         FROM ({selection.query(_CHOSEN)}) AS letter
         JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
+        WHERE copy.state = 'lost' OR copy.now_in IS DISTINCT FROM letter.first_death.queue
         ORDER BY letter.published_ms, letter.message_id.topic_number,
                  letter.message_id."partition", letter.message_id."offset", copy.copy_id
     """

@@ -1,9 +1,10 @@
 """What became of redrives: each letter is followed by the events of its new copy."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from streaming.broker.events import ENDINGS
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import MessageId
 from topology.suggestions import did_you_mean
@@ -12,7 +13,8 @@ _COLUMNS: Final = (
     *("vhost", "lane", "seq", "at", "kind", "message_id", "copy_id", "parent_copy_id", "queue"),
     *("reason", "user", "detail"),
 )
-_FATES: Final = """
+_ENDINGS: Final = f"({', '.join(sorted(repr(kind.name.lower()) for kind in ENDINGS))})"
+_FATES: Final = f"""
     CREATE OR REPLACE TEMP TABLE redrive_fates AS
     WITH moves AS (
         SELECT vhost, lane, seq, "at", kind, message_id, copy_id, queue,
@@ -24,20 +26,13 @@ _FATES: Final = """
             AND born.parent_copy_id = moves.copy_id AND born.copy_id = born.seq
             AND born.seq > moves.seq
         WHERE moves.kind <> 'discarded'),
+    endings AS (
+        SELECT vhost, lane, copy_id, kind, reason, "at" FROM redrive_log WHERE kind IN {_ENDINGS}),
     fates AS (
-        SELECT vhost, lane, move_seq, children.queue AS went_to,
-               CASE ended.kind WHEN 'consumed' THEN 'acked' ELSE coalesce(ended.kind, 'waiting')
-               END AS fate, ended.reason, ended."at" AS ended_at
-        FROM children LEFT JOIN redrive_log AS ended USING (vhost, lane, copy_id)
-        WHERE ended.kind IS NULL OR ended.kind IN (
-            'acked', 'consumed', 'died', 'purged', 'deleted', 'rerouted', 'redriven', 'discarded')),
-    waiting AS (
-        SELECT vhost, lane, move_seq, children.queue AS went_to, 'waiting' AS fate,
-               NULL AS reason, NULL AS ended_at
-        FROM children ANTI JOIN (
-            FROM redrive_log WHERE kind IN ('acked', 'consumed', 'died', 'purged', 'deleted',
-                                            'rerouted', 'redriven', 'discarded'))
-            USING (vhost, lane, copy_id))
+        SELECT vhost, lane, move_seq, children.queue AS went_to, endings.reason,
+               CASE endings.kind WHEN 'consumed' THEN 'acked'
+                   ELSE coalesce(endings.kind, 'waiting') END AS fate, endings."at" AS ended_at
+        FROM children LEFT JOIN endings USING (vhost, lane, copy_id))
     SELECT moves.redrive, moves.vhost, moves.lane, moves.seq, moves."at" AS moved_at,
            moves.message_id, moves.copy_id, moves.queue AS came_from,
            string_agg(DISTINCT went_to, ', ' ORDER BY went_to) AS went_to,
@@ -46,7 +41,7 @@ _FATES: Final = """
                 WHEN bool_or(fate = 'waiting') THEN 'waiting'
                 ELSE coalesce(min(fate), 'waiting') END AS fate,
            min(reason) FILTER (fate = 'died') AS reason, max(ended_at) AS ended_at
-    FROM moves LEFT JOIN (FROM fates WHERE fate <> 'waiting' UNION ALL BY NAME FROM waiting) AS one
+    FROM moves LEFT JOIN fates AS one
         ON one.vhost = moves.vhost AND one.lane = moves.lane AND one.move_seq = moves.seq
     GROUP BY moves.redrive, moves.vhost, moves.lane, moves.seq, moves."at", moves.message_id,
              moves.copy_id, moves.queue, moves.kind
@@ -139,18 +134,23 @@ def outcome_of(tables: Tables, redrive_id: str, vhost: str | None = None) -> Red
         names = ", ".join(repr(row["vhost"]) for row in matching)
         raise QueryError(f"redrive {redrive_id!r} is in the vhosts {names}: choose with --vhost")
     [row] = matching
-    parameters: list[Any] = [redrive_id, row["vhost"]]
+    parameters = [redrive_id, row["vhost"]]
     letters = tables.rows(
         "SELECT * FROM redrive_fates WHERE redrive = ? AND vhost = ? ORDER BY lane, seq",
         parameters,
     )
     skipped = tables.rows(
         """
-        SELECT lane, CAST(detail ->> '$.copy_id' AS BIGINT) AS copy_id, queue AS came_from,
-               CASE reason WHEN 'cap' THEN 'parked' ELSE 'skipped' END AS fate, reason,
-               "at" AS ended_at
-        FROM redrive_log WHERE kind = 'skipped' AND detail ->> '$.redrive' = ? AND vhost = ?
-        ORDER BY lane, seq
+        WITH skips AS (
+            SELECT vhost, lane, seq, CAST(detail ->> '$.copy_id' AS BIGINT) AS copy_id, queue,
+                   reason, "at"
+            FROM redrive_log WHERE kind = 'skipped' AND detail ->> '$.redrive' = ? AND vhost = ?)
+        SELECT skips.lane, skips.copy_id, skips.queue AS came_from,
+               CASE skips.reason WHEN 'cap' THEN 'parked' ELSE 'skipped' END AS fate,
+               skips.reason, skips."at" AS ended_at, born.message_id
+        FROM skips LEFT JOIN redrive_log AS born ON born.vhost = skips.vhost
+            AND born.lane = skips.lane AND born.seq = skips.copy_id
+        ORDER BY skips.lane, skips.seq
         """,
         parameters,
     )
@@ -159,16 +159,19 @@ def outcome_of(tables: Tables, redrive_id: str, vhost: str | None = None) -> Red
 
 
 def _new_deaths(tables: Tables, row: Row) -> int:
+    there = "(SELECT * FROM redrive_fates WHERE redrive = ? AND vhost = ?)"
+    own = [row["id"], row["vhost"]]
     [(count,)] = tables.values(
-        """
-        SELECT count(*) FROM redrive_log AS death
-        WHERE kind = 'died' AND vhost = $vhost AND "at" >= CAST($since AS TIMESTAMPTZ)
-        AND queue IN (SELECT unnest(string_split(went_to, ', ')) FROM redrive_fates
-                      WHERE redrive = $id AND vhost = $vhost)
-        AND coalesce(parent_copy_id, -1) NOT IN (
-            SELECT copy_id FROM redrive_fates WHERE redrive = $id AND vhost = $vhost)
-        """.replace("$vhost", "?").replace("$since", "?").replace("$id", "?"),
-        [row["vhost"], row["requested_at"], row["id"], row["vhost"], row["id"], row["vhost"]],
+        f"""
+        WITH begun AS (
+            SELECT vhost, lane, min(seq) AS first FROM redrive_log
+            WHERE kind = 'redrive' AND detail ->> '$.redrive' = ? AND vhost = ? GROUP BY ALL)
+        SELECT count(*) FROM redrive_log AS death JOIN begun USING (vhost, lane)
+        WHERE kind = 'died' AND seq > first
+        AND queue IN (SELECT unnest(string_split(went_to, ', ')) FROM {there})
+        AND coalesce(parent_copy_id, -1) NOT IN (SELECT copy_id FROM {there})
+        """,
+        [*own, *own, *own],
     )
     return int(count)
 

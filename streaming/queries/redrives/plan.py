@@ -130,8 +130,8 @@ def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
 
 def _predicate(wish: RedriveWish) -> dict[str, Any]:
     """The filter, without what was not given."""
-    document = msgspec.to_builtins(wish.wanted)
-    given = {name: value for name, value in document.items() if value not in (None, [], ())}
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(wish.wanted))
+    given = {name: value for name, value in document.items() if value not in (None, [])}
     given.pop("cause_source", None)
     return {**given, "gone": True} if wish.gone else given
 
@@ -224,7 +224,9 @@ def _deaths(row: Row) -> list[tuple[int, str, str, int, str, tuple[str, ...], st
 
 
 def _seconds(instant: str | None) -> int:
-    return 0 if instant is None else int(datetime.fromisoformat(f"{instant[:19]}+00:00").timestamp())
+    return (
+        0 if instant is None else int(datetime.fromisoformat(f"{instant[:19]}+00:00").timestamp())
+    )
 
 
 def _note(note: dict[str, str] | None) -> tuple[str, str, str] | None:

@@ -262,7 +262,7 @@ repairs = st.one_of(
     st.builds(
         commands.ControlRedrive,
         id=st.sampled_from(["r0", "r1", "r2", "r3"]),
-        action=st.sampled_from(["pause", "resume", "resume", "cancel"]),
+        action=st.sampled_from(["pause", "resume", "resume", "cancel", "status"]),
         reason=st.just("x"),
     ),
 )

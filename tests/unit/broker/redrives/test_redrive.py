@@ -460,6 +460,7 @@ def test_a_redrive_can_be_paused_resumed_and_cancelled(cut):
     broker = a_broker(10, cut=cut)
     redrive(broker, letters(broker), rate=1)
 
+    assert control(broker, "status", user="bob")["status"] == "running"
     assert control(broker, "pause")["status"] == "paused"
     assert control(broker, "pause")["status"] == "paused"
     broker.at(5_000)

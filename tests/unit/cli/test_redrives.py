@@ -1,0 +1,89 @@
+"""`dlx dead-letters redrive`, `discard`, `restore`, and `dlx redrives` over the shop's tables."""
+
+import json
+
+import pytest
+
+
+def planned(dlx, root, *arguments):
+    status, out, err = dlx("dead-letters", *arguments, "--tables", root)
+    assert (status, err) == (0, "")
+    return out
+
+
+def test_a_plan_is_kept_by_its_id_and_says_how_to_approve_it(dlx, shop_root, user_folders):
+    plan = json.loads(planned(dlx, shop_root, "redrive", "--json"))
+    told = planned(dlx, shop_root, "redrive")
+
+    [group] = plan["groups"]
+    assert (group["died_in"], group["now_in"], group["goes_to"]) == ("mail", "dead", "mail")
+    assert group["forecast"]["no consumer"] == 1
+    assert [file.stem for file in user_folders.rglob("plans/*.json")].count(plan["id"]) == 1
+    assert "dlx redrives approve r-" in told
+
+
+def test_a_plan_can_be_a_file_and_a_changed_one_is_refused(dlx, shop_root, tmp_path):
+    file = tmp_path / "plan.json"
+    status, _, err = dlx("dead-letters", "redrive", "--out", file, "--tables", shop_root)
+    assert (status, err) == (0, f"wrote {file}\n")
+    file.write_text(file.read_text().replace('"mail"', '"spam"'))
+
+    status, out, err = dlx("redrives", "approve", file, "--reason", "x", "--yes")
+
+    assert (status, out) == (2, "")
+    assert str(file) in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "letters"),
+    [
+        (("redrive", "--gone"), 1),
+        (("redrive", "--queue", "billing"), 0),
+        (("redrive", "--id", "0/0/2"), 1),
+        (("redrive", "--reason", "expired", "--to-origin", "--expiration", "restart"), 1),
+        (("discard",), 1),
+        (("restore",), 0),
+    ],
+)
+def test_letters_are_chosen_by_filters(dlx, shop_root, arguments, letters):
+    plan = json.loads(planned(dlx, shop_root, *arguments, "--json"))
+
+    assert plan["letters"] == letters
+    assert (plan["plan"] is None) == (letters == 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dead-letters", "redrive", "--to", "a", "--to-origin"),
+        ("dead-letters", "redrive", "--to-key", "k"),
+        ("dead-letters", "redrive", "--key", "colour"),
+        ("dead-letters", "redrive", "--key", "header:"),
+        ("dead-letters", "redrive", "--id", "seven"),
+        ("dead-letters", "redrive", "--queue", "biling"),
+        ("redrives", "show", "r-none"),
+    ],
+)
+def test_a_wrong_wish_is_one_line_and_status_2(dlx, shop_root, arguments):
+    status, out, err = dlx(*arguments, "--tables", shop_root)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_an_approval_must_be_confirmed(dlx, shop_root, monkeypatch):
+    plan = json.loads(planned(dlx, shop_root, "redrive", "--json"))["plan"]
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+
+    for more in ((), ("--count", "7"), ("--yes", "--reason", " ")):
+        status, out, _ = dlx("redrives", "approve", plan, "--reason", "x", *more)
+        assert (status, out) == (2, "")
+
+
+def test_an_unknown_plan_is_refused(dlx):
+    status, _, err = dlx("redrives", "approve", "r-none", "--reason", "x", "--yes")
+
+    assert (status, err.count("\n")) == (2, 1)
+
+
+def test_without_redrives_the_list_says_so(dlx, shop_root):
+    assert dlx("redrives", "list", "--tables", shop_root) == (0, "no redrives\n", "")

@@ -1,0 +1,313 @@
+"""A plan names the letters that are dead now, and forecasts what becomes of them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.commands import RedriveOptions
+from streaming.protocol.command_json import parse_command
+from streaming.protocol.sealed_plan import read_plan
+from streaming.queries.audit.balance import balance
+from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.message_attributes import MessageId
+from streaming.queries.redrives.outcomes import list_redrives, outcome_of
+from streaming.queries.redrives.plan import RedriveWish, plan_redrive
+from tests.builders import Broker
+from tests.unit.queries.recording import Recording
+
+ALL = DeadLetterFilter()
+
+
+class Shop:
+    """A broker with tables: letters `m0`, `m1`, ... died in `work` and are in `dead`."""
+
+    def __init__(self, root, letters=4, **work):
+        self.broker = Broker()
+        self.recording = Recording(root, self.broker)
+        dead = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+        self.broker.queue("work", **dead, **work)
+        self.broker.queue("dead")
+        for number in range(letters):
+            headers = {"tenant": f"t{number % 2}"}
+            self.broker.publish("", "work", f"m{number}", headers=headers)
+        self.kill("work", letters)
+
+    def kill(self, queue, count):
+        given = self.broker.get(queue, "kill", count=count, channel="killer")
+        self.broker.reject(*(one.ref for one in given), channel="killer")
+
+    def ask(self, question, *args, **kwargs):
+        self.recording.commit()
+        tables = Tables(self.recording.root)
+        try:
+            return question(tables, *args, **kwargs)
+        finally:
+            tables.close()
+
+    def plan(self, wanted=ALL, **wish):
+        return self.ask(plan_redrive, RedriveWish(wanted=wanted, **wish))
+
+    def approve(self, plan, **options):
+        chosen = msgspec.structs.replace(plan.sealed.options, **options)
+        answer: Any = {}
+        for command in plan.sealed.commands("fixed", chosen):
+            answer = self.broker.answer(parse_command({"op": "redrive", **command}))
+        return answer
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path)
+
+
+def expected(plan):
+    return {what: n for group in plan.groups for what, n in group.forecast.items()}
+
+
+def test_a_plan_holds_the_copies_in_the_order_of_their_publish(shop):
+    plan = shop.plan()
+
+    [group] = plan.groups
+    place = (group.died_in, group.reason, group.now_in, group.goes_to, group.letters)
+    assert place == ("work", "rejected", "dead", "work", 4)
+    assert group.forecast == {"no consumer": 4}
+    assert shop.approve(plan)["moved"] == 4
+    assert shop.broker.drain("work") == ["m0", "m1", "m2", "m3"]
+
+
+def test_a_plan_survives_its_file_and_shows_a_change(shop):
+    plan = shop.plan()
+    text = plan.sealed.to_json()
+
+    assert read_plan(text, "plan.json") == plan.sealed
+    with pytest.raises(Exception, match="changed after it was sealed"):
+        read_plan(text.replace(b'"work"', b'"wurk"'), "plan.json")
+    with pytest.raises(Exception, match="not a sealed plan"):
+        read_plan(b"{}", "plan.json")
+    with pytest.raises(Exception, match="format"):
+        read_plan(text.replace(b"plan 1", b"plan 9"), "plan.json")
+    with pytest.raises(Exception, match="cap"):
+        read_plan(text.replace(b'"cap": 3', b'"cap": 0'), "plan.json")
+    with pytest.raises(Exception, match=r"letters\[0\]"):
+        read_plan(text.replace(b"1600000000000", b"-1"), "plan.json")
+
+
+def test_a_filter_and_ids_choose_the_letters(shop):
+    by_header = shop.plan(DeadLetterFilter(headers=(("tenant", "t1"),)))
+    by_id = shop.plan(DeadLetterFilter(ids=(MessageId(0, 0, 2),)))
+
+    assert (len(by_header.sealed.letters), len(by_id.sealed.letters)) == (2, 1)
+    assert by_header.sealed.predicate["headers"] == [["tenant", "t1"]]
+
+
+def test_what_left_or_is_held_is_not_in_the_plan(shop):
+    shop.broker.get("dead", count=1, auto_ack=True)
+    shop.broker.get("dead", "h", count=1)
+
+    plan = shop.plan()
+
+    assert (len(plan.sealed.letters), plan.unacked) == (2, 1)
+
+
+def test_letters_that_were_acked_meanwhile_are_skipped_and_listed(shop):
+    plan = shop.plan()
+    shop.broker.get("dead", count=2, auto_ack=True)
+
+    assert shop.approve(plan)["skipped"] == 2
+    outcome = shop.ask(outcome_of, plan.sealed.id)
+
+    skipped = [one["message_id"] for one in outcome.letters if one["fate"] == "skipped"]
+    assert skipped == ["0/0/0", "0/0/1"]
+
+
+def test_each_letter_is_followed_to_its_fate(shop):
+    plan = shop.plan()
+    shop.broker.publish("", "work", "new")
+    shop.approve(plan)
+    shop.broker.get("work", "g", count=3)
+    shop.broker.ack("g/1")
+    shop.broker.reject("g/0", "g/2")
+
+    outcome = shop.ask(outcome_of, plan.sealed.id)
+    [row] = shop.ask(list_redrives)
+
+    fates = {one["message_id"]: (one["fate"], one["reason"]) for one in outcome.letters}
+    assert fates == {
+        "0/0/0": ("acked", None),
+        "0/0/1": ("died", "rejected"),
+        "0/0/2": ("waiting", None),
+        "0/0/3": ("waiting", None),
+    }
+    assert outcome.new_deaths == 1
+    assert (row["status"], row["acked"], row["died"], row["waiting"]) == ("finished", 1, 1, 2)
+    again = shop.plan(DeadLetterFilter(ids=(MessageId(0, 0, 1),)))
+    assert expected(again)["redriven before"] == 1
+    assert shop.ask(balance).unexplained == 0
+
+
+def test_the_status_of_a_redrive_follows_its_commands(shop):
+    plan = shop.plan()
+    statuses = []
+    for action in ("", "pause", "resume", "cancel"):
+        if action:
+            command = {"op": "control_redrive", "id": plan.sealed.id, "action": action}
+            shop.broker.do(parse_command({**command, "reason": "x"}))
+        else:
+            shop.approve(plan, rate=1)
+        statuses.append(shop.ask(list_redrives)[0]["status"])
+
+    assert statuses == ["running", "paused", "running", "cancelled"]
+
+
+def test_a_lost_letter_is_planned_with_gone_and_published_again_once(tmp_path):
+    shop = Shop(tmp_path)
+    shop.broker.queue("lossy")
+    shop.broker.publish("", "lossy", "lost", headers={"h": 1}, message_id="m")
+    shop.kill("lossy", 1)
+    shop.broker.get("dead", count=1, auto_ack=True)
+
+    plan = shop.plan(gone=True)
+
+    assert {group.died_in for group in plan.groups} == {"work", "lossy"}
+    assert shop.approve(plan)["moved"] == 2
+    [got] = shop.broker.get("lossy", auto_ack=True)
+    assert shop.broker.body(got) == "lost"
+    assert shop.plan(gone=True).sealed.letters == ()
+    assert shop.ask(balance).unexplained == 0
+
+
+def test_a_letter_that_is_back_where_it_first_died_is_a_message_again(tmp_path):
+    shop = Shop(tmp_path, 1)
+    shop.broker.queue(
+        "retry", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="work"
+    )
+    shop.broker.policy("p", "^work$", {"message-ttl": 100_000})
+    [letter] = shop.plan().sealed.letters
+    shop.approve(shop.plan(destination="queue", name="retry"))
+    shop.broker.at(1_000)
+
+    assert shop.broker.depth("work") == 1
+    assert shop.plan().sealed.letters == ()
+    shop.broker.get("work", auto_ack=True)
+    assert shop.plan(gone=True).sealed.letters == ()
+    assert letter.queue == "dead"
+
+
+def test_discarded_letters_can_be_restored_and_redriven_then(shop):
+    discard = shop.plan(options=RedriveOptions(action="discard"))
+    assert shop.approve(discard)["moved"] == 4
+    assert shop.broker.depth("dead") == 0
+    assert shop.plan().sealed.letters == ()
+    restore = shop.plan(options=RedriveOptions(action="restore"))
+    assert shop.approve(restore)["moved"] == 4
+    assert shop.broker.depth("dead") == 4
+    assert shop.plan(options=RedriveOptions(action="restore")).sealed.letters == ()
+
+    plan = shop.plan()
+
+    assert shop.approve(plan)["moved"] == 4
+    assert shop.broker.drain("work") == ["m0", "m1", "m2", "m3"]
+    assert shop.ask(balance).unexplained == 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "what"),
+    [
+        ({"destination": "queue", "name": "gone"}, "queue gone"),
+        ({"destination": "exchange", "name": "gone"}, "exchange gone"),
+        ({"destination": "exchange", "name": "amq.direct"}, "unroutable"),
+        ({"destination": "queue", "name": "full"}, "target full"),
+        ({"destination": "queue", "name": "small"}, "pushes out older ones"),
+        ({"destination": "queue", "name": "hasty"}, "expires at once"),
+        ({"destination": "queue", "name": "loop"}, "lost if it expires again"),
+    ],
+)
+def test_the_forecast_knows_the_topology(shop, wish, what):
+    shop.broker.queue("full", max_length=1, overflow="reject-publish")
+    shop.broker.queue("small", max_length=2)
+    shop.broker.queue("hasty", message_ttl=0)
+    shop.broker.queue("other", dead_letter_exchange="", dead_letter_routing_key="dead")
+    shop.broker.queue("loop", dead_letter_exchange="", dead_letter_routing_key="other")
+    shop.broker.publish("", "other", "x", expiration="5")
+    shop.broker.at(10)
+
+    assert expected(shop.plan(**wish)).get(what)
+
+
+@pytest.mark.parametrize("destination", ["original", "died"])
+def test_a_letter_returns_to_its_exchange_or_its_queue(tmp_path, destination):
+    shop = Shop(tmp_path, 0)
+    shop.broker.queue("audit")
+    for queue in ("work", "audit"):
+        shop.broker.bind("amq.topic", queue, "order.#")
+    shop.broker.publish("amq.topic", "order.new", "o")
+    shop.kill("work", 1)
+
+    shop.approve(shop.plan(destination=destination))
+
+    depths = (shop.broker.depth("work"), shop.broker.depth("audit"))
+    assert depths == ((1, 2) if destination == "original" else (1, 1))
+
+
+def test_a_later_message_of_the_same_key_that_was_acked_is_told(tmp_path):
+    shop = Shop(tmp_path, 2)
+    shop.broker.publish("", "work", "later", headers={"tenant": "t1"})
+    shop.broker.get("work", count=1, auto_ack=True)
+
+    assert expected(shop.plan())["a later one was acked"] == 2
+    assert expected(shop.plan(key="header:tenant"))["a later one was acked"] == 1
+
+
+@pytest.mark.parametrize(("expiration", "expires"), [("keep", 1), ("restart", 0), ("drop", 0)])
+def test_a_kept_expiration_may_be_over(tmp_path, expiration, expires):
+    shop = Shop(tmp_path, 0)
+    shop.broker.publish("", "work", "x", expiration="5")
+    shop.broker.at(10)
+
+    plan = shop.plan(options=RedriveOptions(expiration=expiration))
+
+    assert expected(plan).get("expires at once", 0) == expires
+
+
+def test_letters_of_the_cap_are_forecast_as_parked(shop):
+    shop.approve(shop.plan())
+    shop.kill("work", 4)
+
+    plan = shop.plan(options=RedriveOptions(cap=1))
+
+    assert expected(plan)["redriven too often"] == 4
+    assert shop.approve(plan)["parked"] == 4
+
+
+def test_a_user_who_may_not_read_the_queue_cannot_plan_over_it(shop):
+    permissions = {"configure": "", "write": ".*"}
+    shop.broker.do(commands.SetPermissions(user="ann", read="^work$", **permissions))
+    shop.broker.do(commands.SetPermissions(user="bob", read="^dead$", **permissions))
+
+    with pytest.raises(QueryError, match=r"403 .*read access to queue 'dead'"):
+        shop.plan(user="ann")
+    assert len(shop.plan(user="bob").sealed.letters) == 4
+
+
+def test_too_many_letters_and_unknown_redrives_are_refused(shop):
+    with pytest.raises(QueryError, match="narrow the filter"):
+        shop.plan(most=3)
+    with pytest.raises(QueryError, match="there is no redrive 'r-x'"):
+        shop.ask(outcome_of, "r-x")
+
+
+def test_a_long_plan_is_approved_in_parts(shop, monkeypatch):
+    monkeypatch.setattr("streaming.protocol.sealed_plan.LETTERS_PER_COMMAND", 3)
+    plan = shop.plan()
+
+    assert [command["first"] for command in plan.sealed.commands("x")] == [0, 3]
+    assert shop.approve(plan)["moved"] == 4
+
+
+def test_nothing_to_plan_is_an_empty_plan(tmp_path):
+    plan = Shop(tmp_path, 0).plan()
+
+    assert (plan.groups, plan.sealed.letters, plan.unacked) == ([], (), 0)
