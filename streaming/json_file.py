@@ -14,6 +14,8 @@ T = TypeVar("T")
 class DamagedFileError(DlxError):
     """A file does not contain what dlx wrote there."""
 
+    help_code = "damaged-file"
+
 
 def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
     """Read a JSON file; None if it does not exist.

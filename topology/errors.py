@@ -6,6 +6,7 @@ yields a `Refusal` (see `refusals`): one client's mistake must not stop the log.
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -41,7 +42,13 @@ class Problem(msgspec.Struct, frozen=True, eq=False):
 
 
 class DlxError(Exception):
-    """An operator's mistake, which the operator can correct."""
+    """An operator's mistake, which the operator can correct.
+
+    Attributes:
+        help_code: a stable name for its kind, which `dlx explain` explains; empty for most.
+    """
+
+    help_code: ClassVar[str] = ""
 
 
 class InvalidDocumentError(DlxError):

@@ -49,6 +49,8 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "kafka": "run.kafka:kafka",
         "config": "run.config:app",
         "doctor": "doctor.command:doctor",
+        "explain": "doctor.explain:explain",
+        "support": "doctor.support:app",
         "alerts": "run.alerts:app",
         "reset": "run.reset:reset",
         "completion": "completion:completion",
@@ -193,7 +195,8 @@ def main() -> None:
         except TyperException as error:
             _fail(usage_line(error, "".join(sys.argv[1:2])))
         except DlxError as error:
-            _fail(str(error))
+            code = error.help_code
+            _fail(f"{error} (dlx explain {code})" if code else str(error))
         except ModuleNotFoundError as error:
             what_to_do = remedy(error)
             if what_to_do is None:  # a bug

@@ -8,3 +8,5 @@ class EmbeddedError(DlxError):
 
     The message says where (file, port, folder), what is wrong, and what to do.
     """
+
+    help_code = "embedded-program"

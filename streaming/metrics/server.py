@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 class ListenError(DlxError):
     """The address of the metrics server cannot be used."""
 
+    help_code = "listen"
+
 
 class MetricsServer:
     """Answers from the moment it is created; `start` begins to serve.

@@ -92,6 +92,22 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
     return [WaitingLetters(*row) for row in found]
 
 
+def last_batches(tables: Tables, count: int) -> list[dict[str, Any]]:
+    """List the last batches: id, instant in epoch seconds, and detail; the newest first."""
+    if not tables.has("events"):
+        return []
+    tables.view("events", columns=["kind", "batch_id", "at", "detail"])
+    found = tables.values(
+        "SELECT batch_id, epoch(\"at\"), detail FROM events WHERE kind = 'batch' "
+        'ORDER BY "at" DESC, batch_id DESC LIMIT ?',
+        [count],
+    )
+    return [
+        {"batch_id": batch_id, "at_s": at_s, "detail": msgspec.json.decode(detail)}
+        for batch_id, at_s, detail in found
+    ]
+
+
 def earliest_event_s(tables: Tables) -> float | None:
     """The instant of the earliest event that the ledger still has, epoch seconds."""
     tables.view("events", columns=["at"])

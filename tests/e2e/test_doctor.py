@@ -34,7 +34,7 @@ def test_everything_is_well_while_the_job_runs(running_job, capsys, monkeypatch)
 
     assert {name: row for name, row in found.items() if row["status"] != "ok"} == {}
     assert status == 0
-    assert {"kafka", "topics", "clock", "checkpoint", "tables"} <= found.keys()
+    assert {"kafka", "topics", "clock", "checkpoint", "tables", "progress"} <= found.keys()
     assert "the job runs" in found["checkpoint"]["detail"]
     names = AdminClient({"bootstrap.servers": running_job.servers}).list_topics().topics
     assert [name for name in names if name.startswith("dlx.doctor")] == []

@@ -14,6 +14,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from streaming.broker.events import Kind
+from streaming.cli.doctor.explain import TEXTS
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
 from streaming.metrics.alerts import CASES, alert_names
@@ -171,6 +172,7 @@ def _findings() -> Iterator[str]:
 
 PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "alerts": _alerts,
+    "errors": lambda: iter(TEXTS.read_text("utf-8").splitlines()),
     "client defaults": _client_defaults,
     "columns": _columns,
     "commands": _commands,

@@ -40,8 +40,8 @@ def doctor(
     """Check what a job needs, and say what to do about what is missing.
 
     It checks Python, packages, Java, jars, folders, disks and ports. With a configuration it also
-    checks Kafka, the topics, the clocks, the checkpoint and the tables. To compare the clocks it
-    creates a topic dlx.doctor.ID and deletes it again.
+    checks Kafka, the topics, the clocks, the checkpoint, the tables, and the health and progress of
+    a running job. To compare the clocks it creates a topic dlx.doctor.ID and deletes it again.
 
     Exit status: 0, or 1 if a check failed. A warning does not count.
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaming.cli.doctor.machine import Finding, Status, check_folder
+from streaming.cli.doctor.running import check_running, is_running
 from topology.errors import DlxError, InvalidDocumentError
 
 WARN_CLOCK_MS: Final = 1_000
@@ -39,6 +40,7 @@ def check_job(file: Path, timeout_s: float, *, write: bool) -> Iterator[Finding]
     yield from _guarded("kafka", lambda: _kafka(config, timeout_s, write=write))
     yield from _guarded("checkpoint", lambda: _checkpoint(config))
     yield from _guarded("tables", lambda: _tables(config))
+    yield from _guarded("progress", lambda: check_running(config, timeout_s))
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -164,9 +166,7 @@ def _clock(properties: dict[str, str], admin: Any) -> Finding:
 
 
 def _checkpoint(config: Any) -> Iterator[Finding]:
-    from filelock import FileLock, Timeout
-
-    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, LOCK_FILE
+    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
     from streaming.pipeline.checkpoint.manifest import read_manifest
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
@@ -182,11 +182,7 @@ def _checkpoint(config: Any) -> Iterator[Finding]:
     logs = SparkLogs(path)
     last = logs.last_committed()
     detail = f"{path}, {'no batch yet' if last is None else f'last batch {last}'}"
-    try:
-        FileLock(path / LOCK_FILE).acquire(timeout=0).lock.release()
-        detail += ", the job does not run"
-    except Timeout:
-        detail += ", the job runs"
+    detail += ", the job runs" if is_running(config) else ", the job does not run"
     if logs.has_unfinished_batch():
         detail += ", one batch is unfinished; the next start finishes it"
     yield Finding("ok", "checkpoint", detail)

@@ -181,7 +181,7 @@ def _run_job(
         if type(error).__name__ != "StreamingQueryException":
             raise
         text = "\n".join(str(error).splitlines()[:MAX_ERROR_LINES])
-        logger.error("the job failed: %s", text)  # noqa: TRY400 - no traceback
+        logger.error("the job failed (dlx explain batch-failed): %s", text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
         if metrics is not None:

@@ -7,7 +7,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from streaming.config import outcome_changes
-from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.errors import (
+    CheckpointError,
+    CheckpointInUseError,
+    FixedSettingError,
+    NewerVersionError,
+    UnfinishedBatchError,
+)
 from streaming.pipeline.checkpoint.folders import make_folder
 from streaming.pipeline.checkpoint.manifest import (
     FILE,
@@ -44,7 +50,7 @@ class CheckpointLock:
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise CheckpointError(
+            raise CheckpointInUseError(
                 f"job.checkpoint_location: another job uses {self._checkpoint}. Stop it, or give "
                 "this job its own checkpoint and tables"
             ) from error
@@ -136,19 +142,19 @@ class Checkpoint:
             or found.core_version > CORE_VERSION
             or found.wire_version > WIRE_VERSION
         ):
-            raise CheckpointError(
+            raise NewerVersionError(
                 f"{self.path} was written by a newer version of dlx: {found.versions}; this "
                 f"version has {ours.versions}. Run the newer version"
             )
         if found.shuffle_partitions != ours.shuffle_partitions:
-            raise CheckpointError(
+            raise FixedSettingError(
                 f"job.shuffle_partitions: the state in {self.path} has {found.shuffle_partitions} "
                 f"partitions; this start has {ours.shuffle_partitions}. Set it to "
                 f"{found.shuffle_partitions}"
             )
         if found.outcome_hash != ours.outcome_hash and self.logs.has_unfinished_batch():
             changes = outcome_changes(found.outcome_settings, ours.outcome_settings)
-            raise CheckpointError(
+            raise UnfinishedBatchError(
                 f"{self.path} has an unfinished batch that was begun with another configuration or "
                 f"version ({found.versions}, hash {found.outcome_hash[:12]}; now hash "
                 f"{ours.outcome_hash[:12]}). Start once with that one to finish the batch, then "

@@ -10,7 +10,10 @@ import msgspec
 
 from streaming.config import JobConfig
 from streaming.json_file import read_json_file, write_json_file
-from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.errors import (
+    FixedSettingError,
+    MissingVhostError,
+)
 from streaming.pipeline.reports import ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
 
@@ -88,14 +91,14 @@ class Manifest(msgspec.Struct):
             lanes[vhost] = lanes.get(vhost, 0) + 1
             messages, _size = stats.resident.get(shard, (0, 0))
             if messages and vhost not in config.vhosts:
-                raise CheckpointError(
+                raise MissingVhostError(
                     f"vhosts: {vhost!r} is missing, but its queues have {messages} messages in "
                     "this checkpoint. Add it again; you can remove it once its queues are empty"
                 )
         for vhost, settings in config.vhosts.items():
             known = lanes.get(vhost, settings.lanes)
             if known != settings.lanes:
-                raise CheckpointError(
+                raise FixedSettingError(
                     f"vhosts.{vhost}.lanes: the checkpoint has {known} lanes, each with a part of "
                     f"the messages; this start has {settings.lanes}. Set it to {known}"
                 )

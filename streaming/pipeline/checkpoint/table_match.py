@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from streaming.json_file import read_json_file, write_json_file
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.errors import TablesMismatchError
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
 FILE = "batches.json"
@@ -72,27 +72,27 @@ def refuse_mismatch(
     last_batch = tables.last_batch
     foreign = ", ".join(sorted(tables.queries - {logs.query_id()}))
     if foreign and last_batch is not None:
-        raise CheckpointError(
+        raise TablesMismatchError(
             f"job.tables_location: the tables have batches of {path} and of another checkpoint "
             f"(Spark query {foreign}): two jobs wrote to them. They can be read but not continued: "
             "give each job new tables and a new checkpoint"
         )
     if foreign:
-        raise CheckpointError(
+        raise TablesMismatchError(
             f"job.tables_location: the tables have batches of Spark query {foreign}, which is not "
             f"the query of the checkpoint {path}. Name the checkpoint of these tables, or the "
             "tables of this checkpoint. Tables without their checkpoint can be read but not "
             "continued: give the job new ones"
         )
     if last_batch is None and last_committed is not None and not tables.queries:
-        raise CheckpointError(
+        raise TablesMismatchError(
             f"job.tables_location: the tables have no batch, but {path} has run "
             f"{last_committed + 1}: its messages are in other tables. Name those. Without them "
             "this checkpoint cannot be continued: give the job a new one"
         )
     begun = 0 if last_planned is None else last_planned + 1
     if last_batch is not None and last_batch >= begun:
-        raise CheckpointError(
+        raise TablesMismatchError(
             f"job.checkpoint_location: {path} has begun {begun} batches, but the tables have "
             f"{last_batch + 1} of its batches: it is an older copy. Restore the newest one; "
             f"without it, {_READ_ONLY}"
@@ -100,7 +100,7 @@ def refuse_mismatch(
     for table, batch_id in written.last.items():
         has = tables.batches.get(table)
         if has is None or has < batch_id:
-            raise CheckpointError(
+            raise TablesMismatchError(
                 f"job.tables_location: the last batch in the table {table} is "
                 f"{'none' if has is None else has}, but {path} has written batch {batch_id} to it: "
                 "the table was restored to an older state. Restore the newest table, or the "

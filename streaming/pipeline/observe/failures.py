@@ -22,6 +22,8 @@ PY4J_LOG = "py4j.log"
 class SparkLostError(DlxError):
     """Spark's JVM has ended: there is no query any more, and nothing to stop."""
 
+    help_code = "spark-lost"
+
 
 def wait_for_end(
     query: StreamingQuery, timeout_s: float, watch: GapWatch, spark: SparkSession | None

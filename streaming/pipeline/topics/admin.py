@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 class KafkaUnreachableError(DlxError):
     """No broker answers, or a topic cannot be used."""
 
+    help_code = "kafka-unreachable"
+
 
 class KafkaTopics:
     """The topics of a job, with their ids and limits.

@@ -17,6 +17,8 @@ FLUSH_TIMEOUT_S = 30
 class ImportFailedError(DlxError):
     """Kafka did not accept the definitions of a vhost; the job must not start without them."""
 
+    help_code = "import-failed"
+
     def __init__(self, vhost: str, topic: str, reason: str) -> None:
         super().__init__(
             f"vhosts.{vhost}.definitions: they cannot be imported by a command to {topic!r}: "

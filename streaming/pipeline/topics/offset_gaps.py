@@ -58,6 +58,8 @@ class Gap(msgspec.Struct, frozen=True):
 class LostRecordsError(DlxError):
     """Kafka has lost records that the job had not read."""
 
+    help_code = "lost-records"
+
     def __init__(self, gaps: Sequence[Gap]) -> None:
         super().__init__(gaps)
         self.gaps = tuple(gaps)
@@ -74,6 +76,8 @@ class LostRecordsError(DlxError):
 
 class LogTooShortError(DlxError):
     """A log ends before the position up to which the job has read it."""
+
+    help_code = "log-too-short"
 
 
 def find_gaps(positions: Positions, topics: KafkaTopics, manifest: Manifest) -> list[Gap]:

@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 class OtherJobError(DlxError):
     """Another job works with the same topics."""
 
+    help_code = "other-job"
+
 
 class _Heartbeat(msgspec.Struct):
     """The part of a heartbeat that says whose it is; jobs of older versions have no mark."""

@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 class TopicLimitError(DlxError):
     """An outbound topic does not accept the messages that the inputs accept."""
 
+    help_code = "topic-limit"
+
 
 def outbound_record_bytes(
     admin: AdminClient, config: JobConfig, topics: Iterable[str], brokers: Iterable[int]

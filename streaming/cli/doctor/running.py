@@ -1,0 +1,131 @@
+"""What a running job says of itself: health, progress, gate, and the records that wait for it."""
+
+import os
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any, Final
+
+from streaming.cli.doctor.machine import Finding
+
+STALE_S: Final = 60.0
+"""Records that wait longer than this, while the job runs, are a finding."""
+
+
+def is_running(config: Any) -> bool:
+    """Whether a job holds the lock of the checkpoint."""
+    from filelock import FileLock, Timeout
+
+    from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
+
+    lock = Path(config.job.checkpoint_location) / LOCK_FILE
+    if not lock.exists():
+        return False
+    try:
+        FileLock(lock).acquire(timeout=0).lock.release()
+    except Timeout:
+        return True
+    return False
+
+
+def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
+    """Check a job that has batches; nothing if there is none."""
+    last = last_batch(config)
+    if last is None:
+        return
+    runs = is_running(config)
+    if runs and config.metrics.listen is not None:
+        yield _health(config.metrics.listen, timeout_s)
+    waiting = _waiting(config, last["detail"].get("offsets", {}), timeout_s)
+    age_s = max(time.time() - last["at_s"], 0.0)
+    detail = f"last batch {last['batch_id']}, {age_s:.0f} s ago"
+    if waiting is None:
+        yield Finding("ok", "progress", detail)
+    elif waiting and not runs:
+        what = f"{detail}; {waiting:,} records wait, and the job does not run"
+        yield Finding("warn", "progress", what, "start it with `dlx run`")
+    elif waiting and age_s > STALE_S:
+        what = f"{detail}, although {waiting:,} records wait"
+        yield Finding("fail", "progress", what, "see dlx.log and spark.log in job.log_dir")
+    else:
+        yield Finding("ok", "progress", f"{detail}, {waiting:,} records wait")
+    gate = last["detail"].get("gate", {})
+    if runs and not gate.get("open", True):
+        what = f"flow control holds back publishes: {gate.get('cause')}"
+        remedy = "consume the largest queues, or raise flow.vm_memory_high_watermark"
+        yield Finding("warn", "gate", what, remedy)
+
+
+def last_batch(config: Any) -> dict[str, Any] | None:
+    """Return id, instant and detail of the last batch; None if there is none."""
+    found = last_batches(config, 1)
+    return found[0] if found else None
+
+
+def last_batches(config: Any, count: int) -> list[dict[str, Any]]:
+    """Return the last batches, the newest first."""
+    from streaming.cli.options import tables_of
+    from streaming.queries.duckdb_tables import Tables
+    from streaming.queries.job_totals import last_batches as newest
+
+    location = tables_of(config)
+    tables = Tables(location.root, location.options)
+    try:
+        return newest(tables, count)
+    finally:
+        tables.close()
+
+
+def _health(listen: str, timeout_s: float) -> Finding:
+    """Ask the job itself."""
+    status, said = ask(listen, "/healthz", timeout_s)
+    if status is None:
+        what = f"http://{listen} does not answer: {said}"
+        return Finding("warn", "health", what, "restart the job, or correct metrics.listen")
+    if status != 200:  # noqa: PLR2004 - OK
+        return Finding("fail", "health", said, "see dlx.log and spark.log in job.log_dir")
+    return Finding("ok", "health", f"http://{listen}/healthz: {said}")
+
+
+def ask(listen: str, path: str, timeout_s: float) -> tuple[int | None, str]:
+    """Return status and text of an answer; without one, None and the reason."""
+    connection = HTTPConnection(listen, timeout=timeout_s)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace").strip()
+    except (OSError, HTTPException) as error:
+        return None, str(error)
+    finally:
+        connection.close()
+
+
+def _waiting(config: Any, offsets: dict[str, dict[str, int]], timeout_s: float) -> int | None:
+    """Return how many records the last batch has left in Kafka; None if Kafka does not say."""
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # stubs
+
+    from streaming.config import librdkafka_properties
+
+    settings: dict[str, Any] = {
+        **librdkafka_properties(config.kafka, os.environ),
+        "log_level": 0,
+        "error_cb": lambda _error: None,
+    }
+    latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call] # has no types
+    wanted = {
+        TopicPartition(topic, int(partition)): latest
+        for topic, partitions in offsets.items()
+        for partition in partitions
+    }
+    if not wanted:
+        return None
+    try:
+        asked = AdminClient(settings).list_offsets(wanted, request_timeout=timeout_s)
+        return sum(  # type: ignore[no-any-return] # its stubs lack the offsets
+            max(answer.result().offset - offsets[place.topic][str(place.partition)], 0)
+            for place, answer in asked.items()
+        )
+    except KafkaException:  # the check of Kafka has reported it
+        return None

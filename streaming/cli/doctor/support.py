@@ -1,0 +1,179 @@
+"""`dlx support`: what somebody who helps needs to know of a job, without its secrets."""
+
+import json
+import os
+import platform
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.options import ConfigFile, find_config
+from topology.errors import DlxError
+
+MAX_LOG_BYTES: Final = 1_048_576
+"""The most of each log file, from its end."""
+
+BATCHES: Final = 100
+TIMEOUT_S: Final = 5.0
+
+app = typer.Typer(
+    name="support",
+    help="Collect what somebody who helps needs to know.",
+    epilog="Examples:\n\ndlx support bundle\n\ndlx support bundle job.zip --config dlx.toml",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class BundleError(DlxError):
+    """The bundle cannot be written."""
+
+
+@app.callback()
+def support() -> None:
+    """Make `bundle` a subcommand although it is the only one."""
+
+
+@app.command()
+def bundle(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Where to write it. Default: dlx-support-TIME.zip."),
+    ] = None,
+    *,
+    config: ConfigFile = None,
+) -> int:
+    """Write a zip file with logs, configuration, checks, tables and the last batches.
+
+    It has no messages and no secrets: secrets of the configuration are masked in every file. Names
+    of queues, vhosts, users and routing keys are in it. Look at it before you send it.
+    """
+    from streaming.config import read_config
+
+    source = find_config(config)
+    settings = read_config(source)
+    target = file or Path(time.strftime("dlx-support-%Y%m%d-%H%M%S.zip"))
+    mask = _mask(settings)
+    try:
+        with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in _parts(settings, source):
+                archive.writestr(name, mask(text))
+                print(f"{target}: {name}", file=sys.stderr)
+    except FileExistsError:
+        raise BundleError(f"{target} exists: name another file") from None
+    except OSError as error:
+        raise BundleError(f"{target}: {error.strerror}; name another file") from None
+    print(target)
+    return EXIT_OK
+
+
+def _parts(config: Any, source: Path) -> Iterator[tuple[str, str]]:
+    """Yield the files of the bundle; one that cannot be made says why."""
+    from streaming.config import show_config
+
+    parts: list[tuple[str, Callable[[], str]]] = [
+        ("machine.json", _machine),
+        ("dlx.toml", lambda: show_config(config)),
+        ("doctor.jsonl", lambda: _checks(source)),
+        ("tables.jsonl", lambda: _tables(config)),
+        ("batches.jsonl", lambda: _batches(config)),
+        ("metrics.txt", lambda: _metrics(config)),
+    ]
+    for name, make in parts:
+        try:
+            yield name, make()
+        except Exception as error:  # noqa: BLE001 - whatever is broken, the rest is wanted
+            yield name, f"not available: {type(error).__name__}: {error}\n"
+    folder = Path(config.job.log_dir)
+    for log in sorted(each for each in folder.glob("*") if each.is_file()):
+        try:
+            yield f"logs/{log.name}", _end_of(log)
+        except OSError as error:
+            yield f"logs/{log.name}", f"not available: {error}\n"
+
+
+def _machine() -> str:
+    from streaming.user_folders import user_cache_folder
+
+    document = {
+        "platform": platform.platform(),
+        "python": sys.version,
+        "cores": os.cpu_count(),
+        "cache": str(user_cache_folder()),
+        "packages": {one.metadata["Name"]: one.version for one in distributions()},
+    }
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def _checks(source: Path) -> str:
+    from streaming.cli.command_group import ROOT
+    from streaming.cli.doctor.job import check_job
+    from streaming.cli.doctor.machine import check_machine
+
+    findings = [*check_machine(ROOT), *check_job(source, TIMEOUT_S, write=False)]
+    return _lines(msgspec.to_builtins(finding) for finding in findings)
+
+
+def _tables(config: Any) -> str:
+    from streaming.cli.options import tables_of
+    from streaming.queries.duckdb_tables import Tables
+    from streaming.queries.table_info import describe
+
+    location = tables_of(config)
+    tables = Tables(location.root, location.options)
+    try:
+        return _lines(msgspec.to_builtins(one) for one in describe(tables))
+    finally:
+        tables.close()
+
+
+def _batches(config: Any) -> str:
+    from streaming.cli.doctor.running import last_batches
+
+    return _lines(last_batches(config, BATCHES))
+
+
+def _metrics(config: Any) -> str:
+    from streaming.cli.doctor.running import ask
+
+    if config.metrics.listen is None:
+        return "metrics.listen is not set\n"
+    return ask(config.metrics.listen, "/metrics", TIMEOUT_S)[1] + "\n"
+
+
+def _end_of(file: Path) -> str:
+    with file.open("rb") as log:
+        log.seek(max(file.stat().st_size - MAX_LOG_BYTES, 0))
+        return log.read().decode(errors="replace")
+
+
+def _lines(documents: Any) -> str:
+    return "".join(json.dumps(one, default=str) + "\n" for one in documents)
+
+
+def _mask(config: Any) -> Callable[[str], str]:
+    """Return a function that masks the secrets of a configuration in a text."""
+    from streaming.config import jvm_properties, librdkafka_properties, reveal
+    from streaming.config.secrets import mask_secrets
+
+    values: list[object] = []
+    readers: tuple[Callable[[], dict[str, str]], ...] = (
+        lambda: librdkafka_properties(config.kafka, os.environ),
+        lambda: jvm_properties(config.kafka, os.environ),
+        lambda: reveal(config.tables.storage_options, "tables.storage_options", os.environ),
+        lambda: reveal(config.job.spark_properties, "job.spark_properties", os.environ),
+    )
+    for read in readers:
+        try:
+            values += read().values()
+        except DlxError:  # a secret that is not available here is in no file either
+            continue
+    return lambda text: mask_secrets(text, values)

@@ -1,0 +1,66 @@
+"""`dlx support bundle`: what is in it, and that no secret is."""
+
+import json
+import zipfile
+
+import pytest
+
+SECRET = "hunter2-is-secret"  # noqa: S105 - of a test
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """A configuration with a secret, and a log that has it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
+    (tmp_path / "dlx.toml").write_text(
+        '[kafka]\nbootstrap_servers = ["127.0.0.1:1"]\n[kafka.security]\n'
+        '"security.protocol" = "SASL_PLAINTEXT"\n"sasl.mechanism" = "PLAIN"\n'
+        '"sasl.username" = "dlx"\n"sasl.password" = { env = "KAFKA_PASSWORD" }\n'
+    )
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "dlx.log").write_text(f"refused: {SECRET}\n" + "x" * 2_000_000 + "\nthe end\n")
+    (logs / "work").mkdir()
+    return tmp_path
+
+
+def test_the_bundle_has_everything_but_secrets(dlx, job):
+    code, out, _ = dlx("support", "bundle", "job.zip")
+
+    assert (code, out) == (0, "job.zip\n")
+    with zipfile.ZipFile(job / "job.zip") as archive:
+        names = archive.namelist()
+        texts = {name: archive.read(name).decode() for name in names}
+    assert names == [
+        *("machine.json", "dlx.toml", "doctor.jsonl", "tables.jsonl", "batches.jsonl"),
+        *("metrics.txt", "logs/dlx.log"),
+    ]
+    assert SECRET not in "".join(texts.values())
+    assert "KAFKA_PASSWORD" in texts["dlx.toml"]
+    assert "deltalake" in json.loads(texts["machine.json"])["packages"]
+    checks = [json.loads(line)["check"] for line in texts["doctor.jsonl"].splitlines()]
+    assert {"java", "kafka"} <= set(checks)
+    assert texts["logs/dlx.log"].endswith("the end\n")
+    assert len(texts["logs/dlx.log"]) <= 1_048_576
+    assert texts["tables.jsonl"].startswith("not available")
+
+
+def test_a_secret_in_a_short_log_is_masked(dlx, job):
+    (job / "logs" / "dlx.log").write_text(f"refused: {SECRET}\n")
+
+    dlx("support", "bundle", "job.zip")
+
+    with zipfile.ZipFile(job / "job.zip") as archive:
+        log = archive.read("logs/dlx.log").decode()
+    assert log.startswith("refused: ")
+    assert SECRET not in log
+
+
+def test_a_bundle_is_not_overwritten(dlx, job):
+    (job / "job.zip").touch()
+
+    code, out, err = dlx("support", "bundle", "job.zip")
+
+    assert (code, out) == (2, "")
+    assert "job.zip exists" in err
