@@ -18,18 +18,23 @@ WORKDIR /opt/dlx
 # What seldom changes comes first: a changed line of code then builds in seconds.
 COPY requirements.lock build-constraints.txt ./
 COPY streaming/cli/develop/bootstrap_venv.py streaming/cli/develop/
-RUN python -I streaming/cli/develop/bootstrap_venv.py /opt/dlx
+# Whatever umask the checkout has, the user can read all of it: otherwise the wrapper, which compares
+# the lock files, would make its environment anew at each start.
+RUN chmod go+r requirements.lock build-constraints.txt && umask 022 \
+    && python -I streaming/cli/develop/bootstrap_venv.py /opt/dlx
 
 COPY docker/fill_cache.py docker/
 COPY topology/ topology/
 COPY streaming/__init__.py streaming/user_folders.py streaming/
 COPY streaming/embedded/ streaming/embedded/
-RUN .venv/bin/python docker/fill_cache.py
+RUN umask 022 && .venv/bin/python docker/fill_cache.py
 
 COPY dlx ./
 COPY docker/health.py docker/
 COPY streaming/ streaming/
-RUN .venv/bin/python -m compileall -q topology streaming && chmod -R go+rX dlx docker streaming topology
+RUN .venv/bin/python -m compileall -q topology streaming \
+    && chmod -R go+rX dlx docker streaming topology \
+    && ln -s /opt/dlx/dlx /usr/local/bin/dlx
 
 # The user owns the folders that volumes are mounted at (a new volume takes over their owner), and
 # nothing of the program.

@@ -10,6 +10,9 @@ from confluent_kafka import Producer
 from streaming.embedded.kafka.ports import LOOPBACK
 from streaming.ledger.schema.table_setup import open_table
 from streaming.ledger.storage import Place
+from streaming.metrics.figures import JobFigures
+from streaming.metrics.health import Health
+from streaming.metrics.server import MetricsServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOWHERE = f"{LOOPBACK}:1"
@@ -39,19 +42,29 @@ def config_for(folder, address, publishes, commands):
     return file
 
 
-def test_the_job_is_healthy_once_its_topics_and_tables_exist(embedded_kafka, new_topic, tmp_path):
-    address = embedded_kafka.bootstrap_servers
-    missing = f"{new_topic()}-missing"
-    config = config_for(tmp_path, address, new_topic(), missing)
+def test_the_job_is_healthy_while_it_says_so(tmp_path):
+    health = Health(300.0)
+    server = MetricsServer("127.0.0.1", 0, JobFigures("dlx"), health, 1_000)
+    config = tmp_path / "dlx.toml"
+    config.write_text(f'[metrics]\nlisten = "0.0.0.0:{server.port}"\n')
+    server.start()
+
+    assert run_script("health.py", "job", config) == (1, ["the job starts"])
+    health.started(needs_batch=False)
+    assert run_script("health.py", "job", config) == (0, [])
+    server.stop()
+    status, (said,) = run_script("health.py", "job", config)
+    assert (status, said.startswith("the job does not answer: ")) == (1, True)
+
+
+def test_tables_are_healthy_once_they_exist(tmp_path):
+    config = config_for(tmp_path, NOWHERE, "publishes", "commands")
     no_table = f"there is no table {tmp_path}/tables/events"
 
-    assert run_script("health.py", "job", config) == (1, [f"there is no topic {missing}", no_table])
     assert run_script("health.py", "tables", config) == (1, [no_table])
 
     open_table(Place(str(tmp_path / "tables")), "events")
-    config = config_for(tmp_path, address, new_topic(), new_topic())
 
-    assert run_script("health.py", "job", config) == (0, [])
     assert run_script("health.py", "tables", config) == (0, [])
 
 
@@ -76,7 +89,7 @@ def test_traffic_is_healthy_while_it_publishes(embedded_kafka, new_topic, tmp_pa
 def test_without_kafka_a_container_is_unhealthy_with_the_reason(tmp_path):
     config = config_for(tmp_path, NOWHERE, "publishes", "commands")
 
-    status, (said,) = run_script("health.py", "job", config)
+    status, (said,) = run_script("health.py", "traffic", config)
 
     assert status == 1
     assert said.startswith("Kafka: ")

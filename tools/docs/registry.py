@@ -54,6 +54,7 @@ RUN_BY: Final = {
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""
 
 NOT_RUN: Final = {
+    "DLX_KAFKA_PORT=19092 docker compose": "needs a container engine",
     "docker compose": "needs a container engine, with which tests/e2e/test_containers.py runs it",
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",

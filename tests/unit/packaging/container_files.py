@@ -10,6 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text("utf-8"))
 IMAGE_HOME = PurePosixPath("/opt/dlx")
 PINNED = re.compile(r"(?P<name>[\w/]+):(?P<tag>[\w.-]+)@sha256:[0-9a-f]{64}")
+PORT = re.compile(r"([\d.]+):\$\{(DLX_[A-Z]+_PORT):-(\d+)\}:(\d+)")
 SIZE_BYTES = {"m": 2**20, "g": 2**30}
 
 
@@ -62,7 +63,14 @@ def is_sent_to_the_builder(path):
 def mounts(service):
     """The mounts of a container by path: (source, whether it is read-only)."""
     parts = [each.split(":") for each in service.get("volumes", [])]
-    return {target: (source, mode == ["ro"]) for source, target, *mode in parts}
+    return {target: (source, mode[:1] in (["ro"], ["ro,z"])) for source, target, *mode in parts}
+
+
+def published(service):
+    """The ports of a container: (host, variable of the port there, its default, port)."""
+    found = [PORT.fullmatch(each) for each in service.get("ports", [])]
+    assert all(found), service["ports"]
+    return [one.groups() for one in found if one is not None]
 
 
 def size_bytes(text):

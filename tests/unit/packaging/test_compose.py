@@ -21,6 +21,7 @@ from streaming.config.definitions_files import load_vhost_definitions
 from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
 from streaming.embedded.kafka.broker_properties import BrokerLimits, broker_properties
 from streaming.embedded.kafka.ports import Ports
+from streaming.metrics.alerts import SHIPPED
 from tests.unit.packaging.container_files import (
     CHECKOUT,
     COMPOSE,
@@ -28,15 +29,15 @@ from tests.unit.packaging.container_files import (
     instructions,
     mounts,
     pinned,
+    published,
     size_bytes,
 )
 
 SERVICES = COMPOSE["services"]
 KAFKA = SERVICES["kafka"]
-OURS = {name: each for name, each in SERVICES.items() if "build" in each}
+OURS = {name: each for name, each in SERVICES.items() if each["image"].startswith("dlx-stream")}
+PROFILES = {"sql": "tools", "tools": "tools", "prometheus": "observe", "grafana": "observe"}
 CONFIG = CHECKOUT / "docker" / "dlx.toml"
-KAFKA_PROGRAMS = {"/opt/kafka/bin/kafka-broker-api-versions.sh"}
-"""The Kafka distribution of the official image."""
 
 
 def kafka_properties():
@@ -82,14 +83,13 @@ def test_kafkas_addresses_match_the_jobs_setting_and_the_published_port():
     protocols = dict(
         each.split(":") for each in settings["listener.security.protocol.map"].split(",")
     )
-    (published,) = KAFKA["ports"]
-    host, host_port, port = published.split(":")
+    [(host, variable, host_port, port)] = published(KAFKA)
 
     assert opened.keys() == protocols.keys() == {*advertised, "CONTROLLER"}
     assert [advertised["INSIDE"]] == [*load_config(CONFIG).kafka.bootstrap_servers]
     assert opened["INSIDE"].rpartition(":")[2] == advertised["INSIDE"].rpartition(":")[2]
     assert advertised["INSIDE"].partition(":")[0] in SERVICES
-    assert advertised["HOST"] == f"localhost:{host_port}"
+    assert advertised["HOST"] == f"localhost:${{{variable}:-{host_port}}}"
     assert host == "127.0.0.1", "it takes everybody for an administrator"
     assert opened["HOST"].rpartition(":")[2] == port
     assert settings["controller.quorum.voters"] == (
@@ -107,6 +107,9 @@ def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
     command, *arguments = [
         str(config) if each == mounted else each for each in OURS[name]["command"]
     ]
+    if name == "tools":
+        assert (command, arguments) == ("--help", [])  # whatever the user gives replaces it
+        return
     group = typer.main.get_group(build_app())
     found = group.get_command(group.make_context("dlx", [command]), command)
 
@@ -145,7 +148,9 @@ def test_every_container_has_limits_and_a_health_check():
     started = {name for name, each in SERVICES.items() if "profiles" not in each}
 
     assert started == {"kafka", "job", "demo"}
-    assert SERVICES["sql"]["profiles"] == ["tools"]
+    assert {name: each["profiles"] for name, each in SERVICES.items() if name not in started} == {
+        name: [profile] for name, profile in PROFILES.items()
+    }
     for name, service in SERVICES.items():
         assert service["healthcheck"]["test"][0] == "CMD", name
         assert size_bytes(service["mem_limit"]) >= 512 * 2**20, name
@@ -162,13 +167,10 @@ def test_every_container_has_limits_and_a_health_check():
 
 def test_programs_of_health_checks_are_in_the_images():
     health = in_checkout("/opt/dlx/docker/health.py")
-    checks = runpy.run_path(str(health))["CHECKS"]
+    checks = {"job", *runpy.run_path(str(health))["CHECKS"]}
+    [address] = load_config(CONFIG).kafka.bootstrap_servers
 
-    assert KAFKA["healthcheck"]["test"][1] in KAFKA_PROGRAMS
-    assert KAFKA["healthcheck"]["test"][2:] == [
-        "--bootstrap-server",
-        *load_config(CONFIG).kafka.bootstrap_servers,
-    ]
+    assert KAFKA["healthcheck"]["test"][-1].endswith("/dev/tcp/" + address.replace(":", "/"))
     asked = set()
     for name, service in OURS.items():
         python, script, what, config = service["healthcheck"]["test"][1:]
@@ -178,7 +180,46 @@ def test_programs_of_health_checks_are_in_the_images():
         assert in_checkout(script) == health
         assert config in mounts(service), name
         asked.add(what)
-    assert asked == checks.keys()
+    assert asked == checks
+
+
+def test_one_service_builds_the_image_of_all():
+    assert [name for name, each in SERVICES.items() if "build" in each] == ["job"]
+    assert {each["image"] for each in OURS.values()} == {SERVICES["job"]["image"]}
+
+
+def test_ports_are_open_to_this_machine_alone_and_chosen_by_variables():
+    found = {name: published(each) for name, each in SERVICES.items() if "ports" in each}
+
+    assert found.keys() == {"kafka", "job", "prometheus", "grafana"}
+    assert {host for ports in found.values() for host, *_ in ports} == {"127.0.0.1"}
+    assert len({variable for ports in found.values() for _, variable, *_ in ports}) == len(found)
+    listen = load_config(CONFIG).metrics.listen
+    assert listen is not None
+    assert found["job"][0][3] == listen.rpartition(":")[2]
+
+
+def test_prometheus_and_grafana_have_the_job_and_the_shipped_files():
+    prometheus = yaml.safe_load((CHECKOUT / "docker" / "prometheus.yml").read_text())
+    [scrape] = prometheus["scrape_configs"]
+    shipped = {file.name for file in SHIPPED.iterdir()}
+    used = {
+        Path(source).name
+        for name in ("prometheus", "grafana")
+        for source, _ in mounts(SERVICES[name]).values()
+        if source.startswith("./streaming")
+    }
+
+    assert scrape["static_configs"] == [{"targets": ["job:9419"]}]
+    assert prometheus["rule_files"] == ["dlx-alerts.yml"]
+    assert used == shipped - {"prometheus.yml"}
+
+
+def test_the_configuration_of_the_host_names_kafkas_port():
+    [(_, _, port, _)] = published(KAFKA)
+    config = load_config(CHECKOUT / "docker" / "host.toml")
+
+    assert [*config.kafka.bootstrap_servers] == [f"localhost:{port}"]
 
 
 COMPOSE_TOOLS = (["docker", "compose"], ["docker-compose"])
@@ -194,7 +235,7 @@ def test_compose_reads_the_file_as_these_tests_do(tool):
 
     finished = subprocess.run(
         [*tool, "--file", str(CHECKOUT / "docker-compose.yml"), "config"],
-        env=os.environ | {"COMPOSE_PROFILES": "tools"},
+        env=os.environ | {"COMPOSE_PROFILES": "tools,observe"},
         capture_output=True,
         text=True,
         check=False,
