@@ -17,8 +17,18 @@ from typing import Any
 from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
+from streaming.broker.dead_letters.x_death import delivered_headers
 from streaming.broker.events import Actor, Event, Kind
-from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Message, Publication
+from streaming.broker.message import (
+    CONFIRM,
+    IMMEDIATE,
+    MANDATORY,
+    Copy,
+    Message,
+    Publication,
+    PublishedHeaders,
+    publication_of,
+)
 from streaming.broker.outbound import (
     AnswerOut,
     ConfirmOut,
@@ -53,6 +63,7 @@ class Broker:
         self.cache = cache
         self.cut = cut
         self.bodies: list[str] = []
+        self.headers: list[PublishedHeaders] = []
         self.time_ms = START_MS
         self.rows: list[Event] = []
         self.sentences: list[str] = []
@@ -60,19 +71,34 @@ class Broker:
         self._first_new = 0
         self._publications: dict[str, Publication] = {}
         self._actors: dict[tuple[str | None, str], Actor] = {}
-        self.shard = self._open()
+        self.shard = self.reopened()
         self.at(0)
 
     # -- batches and time
 
-    def _open(self) -> Shard:
-        return Shard(self.config, self.store, now_ms=self.time_ms, cache=self.cache)
+    def reopened(self) -> Shard:
+        """A shard from the stored state."""
+        return Shard(
+            self.config,
+            self.store,
+            now_ms=self.time_ms,
+            cache=self.cache,
+            published=self.published,
+        )
+
+    def published(self, message: Message) -> PublishedHeaders:
+        """The published headers of a message."""
+        return self.headers[message.offset]
+
+    def delivered_headers(self, copy: Copy) -> dict[str, Any] | None:
+        """The headers that a consumer of this copy sees."""
+        return delivered_headers(copy.envelope, self.published(copy.message).headers)
 
     def finish(self) -> Batch:
         """End the batch; the next begins from the store."""
         batch = self.shard.finish()
         self._collect(batch)
-        self.shard = self._open()
+        self.shard = self.reopened()
         return batch
 
     def _collect(self, batch: Batch) -> None:
@@ -93,7 +119,7 @@ class Broker:
         batch = self.shard.finish()
         self._collect(batch)
         self.time_ms = START_MS + after_ms
-        self.shard = self._open()
+        self.shard = self.reopened()
         return batch
 
     def _step(self) -> None:
@@ -158,10 +184,9 @@ class Broker:
         offset = len(self.bodies)
         self.bodies.append(body)
         message = Message(0, 0, offset, 0, offset, len(body) if size is None else size)
-        publication = self._publications.setdefault(
-            repr((exchange, routing_key, properties, headers, kafka_headers)),
-            Publication(exchange, routing_key, properties, headers, kafka_headers),
-        )
+        self.headers.append(PublishedHeaders(headers, kafka_headers))
+        publication = publication_of(exchange, routing_key, properties, headers)
+        publication = self._publications.setdefault(repr(publication), publication)
         before = len(self.shard.outbound)
         actor = self.actor(user, channel)
         self.shard.publish(self.time_ms, message, publication, flags, actor)

@@ -3,6 +3,7 @@
 from streaming.broker.clock import Clock
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events
+from streaming.broker.message import PublishedPort
 from streaming.broker.outbound import Outbound
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import AlternateWarnings
@@ -14,6 +15,7 @@ class ShardContext:
 
     Attributes:
         vhost: what is declared; its `version` grows with every change.
+        published: reads the published headers of a message, for headers exchanges.
         outbound: what clients are told, in order.
         actor: who causes what happens now.
     """
@@ -25,6 +27,7 @@ class ShardContext:
         "config",
         "events",
         "outbound",
+        "published",
         "store",
         "vhost",
     )
@@ -37,6 +40,7 @@ class ShardContext:
         clock: Clock,
         vhost: Vhost,
         alternate_warnings: AlternateWarnings,
+        published: PublishedPort,
     ) -> None:
         self.config = config
         self.store = store
@@ -44,5 +48,6 @@ class ShardContext:
         self.clock = clock
         self.vhost = vhost
         self.alternate_warnings = alternate_warnings
+        self.published = published
         self.outbound: list[Outbound] = []
         self.actor: Actor = CLOCK

@@ -1,18 +1,20 @@
 """A message inside the broker, as four values.
 
-    Publication   what a publisher sent: exchange, routing key, properties, headers; equal publishes
-                  share one
+    Publication   what of a publish decides what becomes of it; equal ones share one
     Message       the identity, size and location of a body; one per Kafka record, never changed
-    Envelope      where the message was last published to, its properties and its deaths; copies
-                  that are alike share one
+    Envelope      where the message was last published to, what limits its life, and its deaths;
+                  copies that are alike share one
     Copy          one message in one queue
 
 A hop to a dead-letter exchange makes a new envelope and new copies; the message stays the same.
-Bodies never enter the broker: `body_file` and `body_row` locate them.
+
+What the broker does not look at never enters it: `body_file` and `body_row` locate body, properties
+and headers (D12). Only headers exchanges look at headers: a `PublishedPort` reads them then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -27,10 +29,14 @@ NO_COPY: Final = -1
 """The parent of a copy that came from a publish."""
 
 
+BROKER_HEADERS: Final = ("CC", "BCC", "x-death")
+"""The headers that the broker itself looks at; `x-death` only with compat 3.10 (R-DEATH-8)."""
+
+
 class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
     """One published Kafka record: `topic_number, partition, offset` is its identity.
 
-    `body_file` and `body_row` locate the body in the message store; `size` is its length in bytes.
+    `body_file` and `body_row` locate its row in `messages`; `size` is the body's length in bytes.
     """
 
     topic_number: int
@@ -42,17 +48,46 @@ class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
 
 
 class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """What a publisher asked for, before validation. Compared by identity: intern equal ones.
+    """What decides what becomes of a publish. Compared by identity: intern equal ones.
 
-    `kafka_headers` are the headers of the Kafka record that are not ours: headers exchanges match
-    on them, and they stay with the body.
+    Attributes:
+        expiration, priority: the properties, as sent.
+        headers: those of BROKER_HEADERS that the publisher sent; None if there are none.
     """
 
     exchange: str
     routing_key: str
-    properties: dict[str, Any] = {}
+    expiration: str | None = None
+    priority: int | None = None
     headers: dict[str, Any] | None = None
+
+
+def publication_of(
+    exchange: str,
+    routing_key: str,
+    properties: dict[str, Any],
+    headers: dict[str, Any] | None,
+) -> Publication:
+    """The part of a publish that the broker looks at."""
+    seen = {name: headers[name] for name in BROKER_HEADERS if name in headers} if headers else None
+    expiration, priority = properties.get("expiration"), properties.get("priority")
+    return Publication(exchange, routing_key, expiration, priority, seen or None)
+
+
+class PublishedHeaders(NamedTuple):
+    """The headers of a message as it was published.
+
+    Attributes:
+        headers: the AMQP table; None (absent) and empty differ.
+        kafka_headers: headers of the Kafka record that are not ours.
+    """
+
+    headers: dict[str, Any] | None
     kafka_headers: dict[str, Any] | None = None
+
+
+PublishedPort = Callable[[Message], PublishedHeaders]
+"""Reads the published headers of a message; the answer never changes."""
 
 
 class Death(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -89,29 +124,32 @@ class Envelope:
         exchange: the exchange last published (or dead-lettered) to.
         routing_keys: the key, then CC, then BCC keys (R-MSG-1).
         bcc: the BCC keys again, to exclude them from death records (R-DEATH-2).
-        properties: AMQP basic properties without `expiration` and headers.
-        headers: the client's, without BCC; None (absent) and empty differ.
+        cc: the keys of the `CC` header; None without that header.
         expiration: the property as it will be delivered, canonical decimal text.
         ttl_ms: the same as a number.
         priority: the property, 0 when missing.
         deaths: newest first.
         rerouted: whether it went to a queue's alternate exchange before (R-QPID-5).
-        kafka_headers: headers of the Kafka record that are not ours, only for matching.
+        given_x_death: the entries of an `x-death` header that a client supplied, until the first
+            death takes them over (R-DEATH-8).
+        dropped: published headers that do not belong to the message any more.
+        added: headers that belong to the message in addition.
         at_rest: its encoded form, once it was encoded (`encoding.py`).
     """
 
     __slots__ = (
+        "added",
         "at_rest",
         "bcc",
+        "cc",
         "deaths",
+        "dropped",
         "exchange",
         "expiration",
         "first_death",
-        "headers",
-        "kafka_headers",
+        "given_x_death",
         "last_death",
         "priority",
-        "properties",
         "rerouted",
         "routing_keys",
         "ttl_ms",
@@ -122,8 +160,7 @@ class Envelope:
         exchange: str,
         routing_keys: tuple[str, ...],
         bcc: tuple[str, ...] = (),
-        properties: dict[str, Any] | None = None,
-        headers: dict[str, Any] | None = None,
+        cc: tuple[str, ...] | None = None,
         expiration: str | None = None,
         ttl_ms: int | None = None,
         priority: int = 0,
@@ -131,13 +168,14 @@ class Envelope:
         first_death: DeathNote | None = None,
         last_death: DeathNote | None = None,
         rerouted: bool = False,  # noqa: FBT001, FBT002 - like the field
-        kafka_headers: dict[str, Any] | None = None,
+        given_x_death: list[Any] | None = None,
+        dropped: tuple[str, ...] = (),
+        added: dict[str, Any] | None = None,
     ) -> None:
         self.exchange = exchange
         self.routing_keys = routing_keys
         self.bcc = bcc
-        self.properties = properties or {}
-        self.headers = headers
+        self.cc = cc
         self.expiration = expiration
         self.ttl_ms = ttl_ms
         self.priority = priority
@@ -145,7 +183,9 @@ class Envelope:
         self.first_death = first_death
         self.last_death = last_death
         self.rerouted = rerouted
-        self.kafka_headers = kafka_headers
+        self.given_x_death = given_x_death
+        self.dropped = dropped
+        self.added = added
         self.at_rest: bytes | None = None
 
     def replace(self, **changes: Any) -> Envelope:
@@ -156,6 +196,15 @@ class Envelope:
 
 
 _ENVELOPE_FIELDS = tuple(name for name in Envelope.__slots__ if name != "at_rest")
+
+
+def no_headers_port(message: Message) -> PublishedHeaders:
+    """Stand in for the port of a shard that reaches no headers exchange.
+
+    Raises:
+        LookupError: always.
+    """
+    raise LookupError(f"no port reads the headers of message {message.offset}")
 
 
 class Copy(msgspec.Struct, array_like=True, gc=False, eq=False):

@@ -2,13 +2,16 @@
 
 What becomes of a publish depends only on the publication (publishes that are alike share one) and
 the publisher, until the vhost changes. So it is planned once, and the `PublishPlan` is cached.
+Where a headers exchange is reached, the queues depend on the message's headers too, and are looked
+up for each message.
 """
 
 import re
 from typing import Any
 
 from streaming.broker.context import ShardContext
-from streaming.broker.dead_letters.x_death import matching_headers
+from streaming.broker.dead_letters.message_route import headers_for, route_of
+from streaming.broker.dead_letters.x_death import X_DEATH
 from streaming.broker.events import Actor, Kind
 from streaming.broker.message import (
     CONFIRM,
@@ -45,10 +48,11 @@ class PublishPlan:
     """What becomes of publishes that are alike.
 
     Attributes:
+        by_headers: the queues and missing alternates depend on the message's headers.
         plain: the message only has to arrive in its queues, of which there is at least one.
     """
 
-    __slots__ = ("envelope", "missing_alternates", "plain", "queues", "refusal")
+    __slots__ = ("by_headers", "envelope", "missing_alternates", "plain", "queues", "refusal")
 
     def __init__(
         self,
@@ -56,12 +60,15 @@ class PublishPlan:
         envelope: Envelope,
         queues: tuple[Queue, ...] = (),
         missing_alternates: tuple[MissingAlternate, ...] = (),
+        *,
+        by_headers: bool = False,
     ) -> None:
         self.refusal = refusal
         self.envelope = envelope
         self.queues = queues
         self.missing_alternates = missing_alternates
-        self.plain = bool(queues) and not missing_alternates
+        self.by_headers = by_headers
+        self.plain = bool(queues) and not missing_alternates and not by_headers
 
 
 class Publishing:
@@ -95,11 +102,12 @@ class Publishing:
         """Switch to the plans of an actor's user."""
         self.plans = self._plans_of.setdefault(actor.user, {})
 
-    def plan(self, publication: Publication) -> PublishPlan:
-        """Plan the publishes that are alike, and cache the plan."""
+    def plan(self, publication: Publication, message: Message) -> PublishPlan:
+        """Plan the publishes that are alike, of which `message` is the first; cache the plan."""
         if len(self.plans) >= MAX_PLANS:
             self.plans.clear()
-        plan = self.plans[publication] = self._plan(publication, self._context.actor.user)
+        plan = self._plan(publication, self._context.actor.user, message)
+        self.plans[publication] = plan
         return plan
 
     def publish(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
@@ -119,10 +127,12 @@ class Publishing:
             events.messages[row] = (message, plan.envelope)
             context.outbound.append(PublishErrorOut(row, context.actor, message, plan.refusal))
             return plan.refusal
+        if plan.by_headers:
+            plan = self._routed(plan.envelope, message)
         context.alternate_warnings.warn(plan.missing_alternates)
         queues = plan.queues
         if flags & IMMEDIATE:
-            queues = self._immediate_queues(plan)
+            queues = self._immediate_queues(plan, message)
         if not queues:
             self._unroutable(message, plan, flags)
             return None
@@ -160,18 +170,19 @@ class Publishing:
         if flags & CONFIRM:
             context.outbound.append(ConfirmOut(row, context.actor, message, ack=True))
 
-    def _immediate_queues(self, plan: PublishPlan) -> tuple[Queue, ...]:
+    def _immediate_queues(self, plan: PublishPlan, message: Message) -> tuple[Queue, ...]:
         """The queues that can deliver at once.
 
         If there are none, the message follows the alternate exchanges of all exchanges on its
         route, until some queue can.
         """
         router = self._context.vhost.router
-        keys, headers = plan.envelope.routing_keys, matching_headers(plan.envelope)
+        keys = plan.envelope.routing_keys
         queues = plan.queues
         missing: list[MissingAlternate] = []
         exchanges = [plan.envelope.exchange]
         for exchange in exchanges:
+            headers = headers_for(self._context, exchange, plan.envelope, message)
             if exchange != plan.envelope.exchange:
                 route = router.route(exchange, keys, headers)
                 queues = tuple([self._queues.named(name) for name in route.queues])
@@ -211,7 +222,7 @@ class Publishing:
             return no_exchange(name, vhost_name)
         return internal_exchange(name, vhost_name) if exchange.internal else malformed
 
-    def _plan(self, publication: Publication, user: str | None) -> PublishPlan:
+    def _plan(self, publication: Publication, user: str | None, message: Message) -> PublishPlan:
         """Check and route a publication."""
         name = publication.exchange
         envelope, malformed = _envelope(publication, self._context.config.compat)
@@ -221,54 +232,55 @@ class Publishing:
         known = self._routes.get((name, envelope.routing_keys))
         if known is not None:
             return PublishPlan(None, envelope, *known)
-        router = self._context.vhost.router
-        route = router.route(name, envelope.routing_keys, matching_headers(envelope))
+        plan = self._routed(envelope, message)
+        if not plan.by_headers and len(self._routes) < MAX_PLANS:
+            self._routes[(name, envelope.routing_keys)] = (plan.queues, plan.missing_alternates)
+        return plan
+
+    def _routed(self, envelope: Envelope, message: Message) -> PublishPlan:
+        """Plan a publish that is accepted."""
+        route = route_of(self._context, envelope, message)
         queues = tuple([self._queues.named(queue) for queue in route.queues])
-        if route.keyed_only and len(self._routes) < MAX_PLANS:
-            self._routes[(name, envelope.routing_keys)] = (queues, route.missing_alternates)
-        return PublishPlan(None, envelope, queues, route.missing_alternates)
+        return PublishPlan(
+            None, envelope, queues, route.missing_alternates, by_headers=not route.keyed_only
+        )
 
 
 def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:
     """The envelope of a publication, and why it is malformed (R-TTL-6, R-CC-4)."""
-    properties = publication.properties
     refusal = None
-    expiration = properties.get("expiration")
+    expiration = publication.expiration
     ttl_ms = None
     if expiration is not None:
-        ttl_ms, reason = _expiration(str(expiration))
+        ttl_ms, reason = _expiration(expiration)
         if reason:
             refusal = precondition_failed(_wrapped(f"invalid expiration '{expiration}': ", reason))
         elif compat != "3.10":
             expiration = str(ttl_ms)
-        properties = {key: value for key, value in properties.items() if key != "expiration"}
-    headers = publication.headers
-    cc: tuple[str, ...] = ()
-    bcc: tuple[str, ...] = ()
-    if headers is not None and ("CC" in headers or "BCC" in headers):
-        for header in ("CC", "BCC"):
-            value = headers.get(header, [])
-            if not isinstance(value, list):
-                fault = f'{{unacceptable_type_in_header,"{header}",{amqp_type(value)}}}'
-                refusal = refusal or precondition_failed(f"invalid message: {fault}")
-                continue
-            keys = tuple(key for key in value if isinstance(key, str))
-            if header == "CC":
-                cc = keys
-            else:
-                bcc = keys
-        headers = {key: value for key, value in headers.items() if key != "BCC"}
-    priority = properties.get("priority")
+    headers = publication.headers or {}
+    keys: dict[str, tuple[str, ...]] = {}
+    for header in ("CC", "BCC"):
+        value = headers.get(header, [])
+        if not isinstance(value, list):
+            fault = f'{{unacceptable_type_in_header,"{header}",{amqp_type(value)}}}'
+            refusal = refusal or precondition_failed(f"invalid message: {fault}")
+        elif header in headers:
+            keys[header] = tuple(key for key in value if isinstance(key, str))
+    cc, bcc = keys.get("CC"), keys.get("BCC", ())
+    given = None
+    if compat == "3.10" and X_DEATH in headers:
+        entries = headers[X_DEATH] if isinstance(headers[X_DEATH], list) else []
+        given = [entry for entry in entries if isinstance(entry, dict)]
     envelope = Envelope(
         publication.exchange,
-        (publication.routing_key, *cc, *bcc),
+        (publication.routing_key, *(cc or ()), *bcc),
         bcc,
-        properties,
-        headers,
+        cc,
         expiration,
         ttl_ms,
-        min(max(int(priority), 0), MAX_PRIORITY) if isinstance(priority, int) else 0,
-        kafka_headers=publication.kafka_headers,
+        min(max(publication.priority or 0, 0), MAX_PRIORITY),
+        given_x_death=given,
+        dropped=("BCC",) if "BCC" in headers else (),
     )
     return envelope, refusal
 

@@ -42,7 +42,13 @@ from streaming.broker.handlers import (
 )
 from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import BROADCAST_OPS
-from streaming.broker.message import NO_COPY, Message, Publication
+from streaming.broker.message import (
+    NO_COPY,
+    Message,
+    Publication,
+    PublishedPort,
+    no_headers_port,
+)
 from streaming.broker.outbound import AnswerOut, Outbound
 from streaming.broker.overview import (
     BatchOverview,
@@ -123,6 +129,7 @@ class Shard:
         store: where the state rests.
         now_ms: with `clock = wall` the batch's instant; with `event` ignored.
         cache: decoded vhosts of this worker.
+        published: reads the headers of messages that reach a headers exchange.
     """
 
     def __init__(
@@ -132,8 +139,9 @@ class Shard:
         *,
         now_ms: int = 0,
         cache: VhostCache | None = None,
+        published: PublishedPort = no_headers_port,
     ) -> None:
-        self.state = ShardState(config, store, now_ms, cache or VhostCache())
+        self.state = ShardState(config, store, now_ms, cache or VhostCache(), published)
         self._context = self.state.context
         self._clock = self._context.clock
         self._vhost = self._context.vhost
@@ -192,7 +200,7 @@ class Shard:
             self._act(actor)
         plan = self._publishing.plans.get(publication)
         if plan is None:
-            plan = self._publishing.plan(publication)
+            plan = self._publishing.plan(publication, message)
         if flags or not plan.plain:
             if self._publishing.publish(message, plan, flags) is not None:
                 lifecycle.close_after_error(self.state, actor)

@@ -8,7 +8,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.dead_lettering import DeadLettering
 from streaming.broker.events import Events
-from streaming.broker.message import NEVER
+from streaming.broker.message import NEVER, PublishedPort
 from streaming.broker.publishing import Publishing
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
@@ -42,13 +42,19 @@ class ShardState:
         store: where the state rests.
         batch_ms: with `clock = wall` the batch's instant; with `event` ignored.
         cache: decoded vhosts of this worker.
+        published: reads the headers of messages.
 
     Raises:
         MissingStateError: the vhost is missing from the state.
     """
 
     def __init__(
-        self, config: ShardConfig, store: StateStore, batch_ms: int, cache: VhostCache
+        self,
+        config: ShardConfig,
+        store: StateStore,
+        batch_ms: int,
+        cache: VhostCache,
+        published: PublishedPort,
     ) -> None:
         data = store.read(_HEADER_KEY)
         header = (
@@ -65,7 +71,9 @@ class ShardState:
         self._saved_version = vhost.version
         warnings = AlternateWarnings(events, vhost, header.warned)
         self.first_outbound = header.next_outbound
-        self.context = context = ShardContext(config, store, events, clock, vhost, warnings)
+        self.context = context = ShardContext(
+            config, store, events, clock, vhost, warnings, published
+        )
         self.channels = ChannelRegistry(context, header.channel_timers)
         self.queues = QueueRegistry(
             context,

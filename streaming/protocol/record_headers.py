@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streaming.broker.commands import Command
-from streaming.broker.dead_letters.x_death import headers_of
+from streaming.broker.dead_letters import x_death
 from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Publication
 from streaming.broker.outbound import DeliveryOut
 from streaming.protocol.amqp_properties import property_fault
@@ -254,12 +254,17 @@ def kafka_headers_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str
     return table
 
 
-def delivered_headers(delivery: DeliveryOut, compat: str) -> dict[str, Any] | None:
+def delivered_headers(
+    delivery: DeliveryOut, published: dict[str, Any] | None, compat: str
+) -> dict[str, Any] | None:
     """The headers table that a consumer sees: with the delivery count of a quorum queue.
 
     3.10 shows a count of 0 to a get, and none to a consumer (R-DLV-1).
+
+    Args:
+        published: the headers of the publish.
     """
-    headers = headers_of(delivery.copy.envelope)
+    headers = x_death.delivered_headers(delivery.copy.envelope, published)
     count = delivery.delivery_count
     if delivery.quorum and (count or (compat == "3.10" and delivery.got)):
         headers = {**(headers or {}), "x-delivery-count": count}

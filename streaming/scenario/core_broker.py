@@ -6,8 +6,16 @@ from typing import Any
 from streaming.broker import outbound
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
+from streaming.broker.dead_letters.x_death import headers_after
 from streaming.broker.events import Actor
-from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Envelope, Message
+from streaming.broker.message import (
+    CONFIRM,
+    IMMEDIATE,
+    MANDATORY,
+    Envelope,
+    Message,
+    PublishedHeaders,
+)
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.amqp_properties import PROPERTIES
@@ -21,8 +29,12 @@ class CoreBroker:
     """A `Broker` in memory."""
 
     def __init__(self, compat: Compat) -> None:
-        self.shard = Shard(ShardConfig(vhost=replies.VHOST, compat=compat), MemoryStore())
-        self.bodies: list[str] = []  # by offset of the message
+        self.publishes: list[Publish] = []  # by offset of the message
+        self.shard = Shard(
+            ShardConfig(vhost=replies.VHOST, compat=compat),
+            MemoryStore(),
+            published=self.published,
+        )
         self.refs: dict[int, str] = {}  # of deliveries, by row of their event
         self._compat: Compat = compat
         self._actors: dict[str, Actor] = {}
@@ -34,14 +46,18 @@ class CoreBroker:
 
     def publish(self, publish: Publish) -> list[replies.Reply]:
         """See `Broker`."""
-        offset = len(self.bodies)
-        self.bodies.append(publish.body)
+        offset = len(self.publishes)
+        self.publishes.append(publish)
         message = Message(0, 0, offset, 0, offset, len(publish.body.encode()))
         flags = CONFIRM | (MANDATORY if publish.mandatory else 0)
         flags |= IMMEDIATE if publish.immediate else 0
         actor = self._actor(publish.channel)
         self.shard.publish(self.shard.now_ms, message, publish.publication, flags, actor)
         return self._replies()
+
+    def published(self, message: Message) -> PublishedHeaders:
+        """The headers of a message as it was published."""
+        return PublishedHeaders(self.publishes[message.offset].headers)
 
     def command(self, command: Command) -> list[replies.Reply]:
         """See `Broker`."""
@@ -65,9 +81,9 @@ class CoreBroker:
         match out:
             case outbound.DeliveryOut():
                 self.refs[out.row] = out.ref
-                body = self.bodies[out.copy.message.offset]
-                headers = delivered_headers(out, self._compat)
-                message = _envelope_record(out.copy.envelope, body, headers)
+                publish = self.publishes[out.copy.message.offset]
+                headers = delivered_headers(out, publish.headers, self._compat)
+                message = _message_record(publish, out.copy.envelope, headers)
                 message["redelivered"] = bool(out.delivery_count)
                 return replies.Delivered(
                     out.actor.channel, out.ref, out.delivery_id, out.queue, message
@@ -75,8 +91,9 @@ class CoreBroker:
             case outbound.ConfirmOut():
                 return replies.Confirmed(out.ack)
             case outbound.ReturnOut():
-                body = self.bodies[out.message.offset]
-                message = _envelope_record(out.envelope, body, out.envelope.headers)
+                publish = self.publishes[out.message.offset]
+                headers = headers_after(out.envelope, publish.headers)
+                message = _message_record(publish, out.envelope, headers)
                 return replies.Returned(out.code, out.text, message)
             case outbound.PublishErrorOut():
                 return replies.Refused(replies.error_record(out.refusal))
@@ -104,15 +121,15 @@ def normalised(value: Any) -> Any:
             return value
 
 
-def _envelope_record(
-    envelope: Envelope, body: str, headers: dict[str, Any] | None
+def _message_record(
+    publish: Publish, envelope: Envelope, headers: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Body, exchange, routing key, properties and headers."""
-    properties = dict(envelope.properties)
-    if envelope.expiration is not None:
-        properties["expiration"] = envelope.expiration
+    properties = {**publish.properties, "expiration": envelope.expiration}
+    if envelope.expiration is None:
+        del properties["expiration"]
     return {
-        "body": body,
+        "body": publish.body,
         "exchange": envelope.exchange,
         "routing_key": envelope.routing_keys[0],
         "properties": {

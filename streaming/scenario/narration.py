@@ -214,7 +214,7 @@ class Narration:
     def _arrival(self, name: str, queue: str, copy: Copy) -> Sentence:
         router = self._broker.shard.vhost.router
         envelope = copy.envelope
-        headers = matching_headers(envelope)
+        headers = matching_headers(envelope, self._broker.published(copy.message))
         how = ways(router, envelope, headers).get(queue)
         if how is None and copy.parent_copy_id == NO_COPY:  # its own route had no free consumer
             how = immediate_way(router, envelope, headers, queue)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from streaming.broker.commands import Command, Get
-from streaming.broker.message import Publication
+from streaming.broker.message import Publication, publication_of
 from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.command_json import READERS, read_command
 from streaming.protocol.json_input import CommandFields
@@ -27,9 +27,16 @@ _GET_LABEL = "g"
 
 
 class Publish(msgspec.Struct, frozen=True):
-    """A confirmed publish."""
+    """A confirmed publish.
+
+    Attributes:
+        publication: the part that the broker looks at.
+        properties: without headers.
+    """
 
     publication: Publication
+    properties: Table
+    headers: Table | None
     body: str
     mandatory: bool = False
     immediate: bool = False
@@ -107,10 +114,12 @@ def _publish(item: dict[str, Any], where: str, report: Report) -> Publish:
         value = item.get(name)
         if isinstance(value, str) and (complaint := too_long(value)):
             report.problem(fields.at(name), complaint)
+    properties, headers = _properties(fields)
+    exchange, routing_key = fields.text("exchange", ""), fields.text("routing_key", "")
     publish = Publish(
-        Publication(
-            fields.text("exchange", ""), fields.text("routing_key", ""), *_properties(fields)
-        ),
+        publication_of(exchange, routing_key, properties, headers),
+        properties,
+        headers,
         fields.text("body", ""),
         fields.flag("mandatory", default=False),
         fields.flag("immediate", default=False),

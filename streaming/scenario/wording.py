@@ -84,12 +84,12 @@ def step_words(step: Step, body: str) -> str:
 def _publish(publish: Publish, body: str) -> str:
     publication = publish.publication
     where = f"{exchange_words(publication.exchange)} with key {quoted(publication.routing_key)}"
-    properties = publication.properties
+    properties = publish.properties
     more = [f"{name} {value}" for name, value in properties.items() if name != "expiration"]
     if "expiration" in properties:
         more.insert(0, f"expiring after {properties['expiration']} ms")
-    if publication.headers is not None:
-        more.append(f"headers {table_words(publication.headers)}")
+    if publish.headers is not None:
+        more.append(f"headers {table_words(publish.headers)}")
     more += [flag for flag in ("mandatory", "immediate") if getattr(publish, flag)]
     return ", ".join([f"publish {body} to {where}", *more])
 

@@ -34,12 +34,12 @@ def publish_record(at_ms: int, publish: Publish, vhost: str) -> LogRecord:
         (wire.VHOST, vhost.encode()),
         (wire.EXCHANGE, publication.exchange.encode()),
         (wire.ROUTING_KEY, publication.routing_key.encode()),
-        (wire.PROPERTIES, _json(publication.properties)),
+        (wire.PROPERTIES, _json(publish.properties)),
         (wire.FLAGS, ",".join(flags).encode()),
         (wire.CHANNEL, publish.channel.encode()),
     ]
-    if publication.headers is not None:
-        headers.append((wire.HEADERS, _json(table_to_json(publication.headers))))
+    if publish.headers is not None:
+        headers.append((wire.HEADERS, _json(table_to_json(publish.headers))))
     return LogRecord(at_ms, publish.body.encode(), headers)
 
 

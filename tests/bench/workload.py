@@ -130,7 +130,7 @@ class Log:
 
     def publishes_to(self, exchange: str, routing_keys: list[str], count: int) -> Iterator[Record]:
         """Yield `count` publishes for each key, in turn."""
-        publications = [Publication(exchange, key, {}, None) for key in routing_keys]
+        publications = [Publication(exchange, key) for key in routing_keys]
         for _ in range(count):
             for publication in publications:
                 message = self.message()
@@ -161,7 +161,7 @@ class Log:
 def _cycle(region: str) -> list[Publication]:
     """The publishes of a cycle, by turns of the queues."""
     publications = {
-        name: Publication("orders", f"order.{region}.{name}.created", {"priority": 1}, None)
+        name: Publication("orders", f"order.{region}.{name}.created", priority=1)
         for name, _death in WORK_QUEUES
     }
     return [

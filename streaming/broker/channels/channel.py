@@ -17,7 +17,7 @@ from typing import Final
 
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
-from streaming.broker.state.encoding import PageCodec
+from streaming.broker.state.pages import PageCodec
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, ConsumerRecord, Delivery
 from streaming.broker.state.store import StateStore
 

@@ -60,7 +60,7 @@ class AtLeastOnce:
     def _try(self, queue: Queue, held: Held, descendants: Descendants) -> None:
         copy = held.copy
         message = copy.message
-        plan = self._planner.new_plan(queue, copy.envelope, held.reason, held.died_at_s)
+        plan = self._planner.new_plan(queue, copy, held.reason, held.died_at_s)
         self._context.alternate_warnings.warn(plan.missing_alternates)
         accepted = frozenset(held.accepted)
         missing = [target for target in plan.targets if target.name not in accepted]

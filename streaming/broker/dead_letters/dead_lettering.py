@@ -52,8 +52,8 @@ class DeadLettering:
                 self._deliver_hops()
             else:  # as nearly always; `_deliver_hops` does the same
                 plan = queue.death_plans[reason].get(copy.envelope)
-                if plan is None or plan.missing_alternates:
-                    plan = self._planner.plan(queue, copy.envelope, reason)
+                if plan is None or not plan.plain:
+                    plan = self._planner.plan(queue, copy, reason)
                 outcome = self._outcomes[index] = plan.outcome
                 targets = plan.targets
                 if len(targets) == 1:
@@ -93,7 +93,7 @@ class DeadLettering:
         self, queue_name: str, exchange: str | None, copy: Copy, reason: str, *, once: bool
     ) -> None:
         """Like `reroute`, but the queue may already be deleted."""
-        plan = self._planner.reroute_plan(exchange, copy.envelope, reason, once=once)
+        plan = self._planner.reroute_plan(exchange, copy, reason, once=once)
         self._context.alternate_warnings.warn(plan.missing_alternates)
         if plan.outcome.outcome == "no_exchange" and exchange is not None:
             self._context.alternate_warnings.warn_about_queue(queue_name, exchange)
@@ -107,7 +107,7 @@ class DeadLettering:
         queue, copy, reason, index = self._deaths.popleft()
         if queue is None:
             return copy, self._rerouted.pop(index), index
-        plan = self._planner.plan(queue, copy.envelope, reason)
+        plan = self._planner.plan(queue, copy, reason)
         self._outcomes[index] = plan.outcome
         return copy, plan, index
 
@@ -122,8 +122,8 @@ class DeadLettering:
                 plan = self._rerouted.pop(index)
             else:
                 cached = queue.death_plans[reason].get(copy.envelope)
-                if cached is None or cached.missing_alternates:
-                    cached = self._planner.plan(queue, copy.envelope, reason)
+                if cached is None or not cached.plain:
+                    cached = self._planner.plan(queue, copy, reason)
                 plan = cached
                 self._outcomes[index] = plan.outcome
             targets = plan.targets

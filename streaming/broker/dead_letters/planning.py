@@ -1,20 +1,22 @@
 """Plans what becomes of a death or a rerouted copy: the new envelope and the target queues.
 
 A plan depends only on the envelope, the queue and the reason, until the vhost changes or a second
-passes (x-death holds the time). So it is made once for messages that are alike, and cached.
+passes (x-death holds the time). So it is made once for messages that are alike, and cached. Where a
+headers exchange is reached, the targets depend on the message's headers too, and are looked up for
+each message.
 """
 
 from __future__ import annotations
 
 from streaming.broker.context import ShardContext
+from streaming.broker.dead_letters.message_route import route_of
 from streaming.broker.dead_letters.x_death import (
     REJECTED,
     envelope_after_death,
     is_cycle,
-    matching_headers,
 )
 from streaming.broker.events import DeathOutcome
-from streaming.broker.message import Envelope, Message
+from streaming.broker.message import Copy, Envelope, Message
 from streaming.broker.queues.queue import NO_PLANS, Queue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.state.vhost_codec import MissingAlternate
@@ -33,9 +35,11 @@ class DeathPlan:
         outcome: what becomes of it if every target accepts.
         targets: the queues that get a dead letter each.
         missing_alternates: alternate exchanges that were needed and do not exist.
+        by_headers: the targets depend on the message's headers.
+        plain: the same holds for each message that is alike, and nobody is to be warned.
     """
 
-    __slots__ = ("_refusals", "missing_alternates", "outcome", "targets")
+    __slots__ = ("_refusals", "by_headers", "missing_alternates", "outcome", "plain", "targets")
 
     def __init__(
         self,
@@ -45,11 +49,15 @@ class DeathPlan:
         outcome: str = "",
         cycles: tuple[str, ...] = (),
         missing_alternates: tuple[MissingAlternate, ...] = (),
+        *,
+        by_headers: bool = False,
     ) -> None:
         names = tuple([queue.name for queue in targets])
         self.outcome = DeathOutcome(reason, envelope, names, outcome, cycles)
         self.targets = targets
         self.missing_alternates = missing_alternates
+        self.by_headers = by_headers
+        self.plain = not missing_alternates and not by_headers
         self._refusals: dict[tuple[str, ...], DeathOutcome] = {}
 
     def cut(self, count: int) -> DeathPlan:
@@ -103,8 +111,9 @@ class DeathPlanner:
                 queue.death_plans = NO_PLANS
             self._with_plans.clear()
 
-    def plan(self, queue: Queue, envelope: Envelope, reason: str) -> DeathPlan:
+    def plan(self, queue: Queue, copy: Copy, reason: str) -> DeathPlan:
         """What becomes of such a death now; `refresh` was called since the last change."""
+        envelope = copy.envelope
         if queue.death_plans is NO_PLANS:
             queue.death_plans = {each: {} for each in NO_PLANS}
             self._with_plans.append(queue)
@@ -113,12 +122,14 @@ class DeathPlanner:
         if plan is None:
             if len(plans) >= MAX_PLANS:
                 plans.clear()
-            plan = plans[envelope] = self.new_plan(queue, envelope, reason, self._second)
+            plan = plans[envelope] = self.new_plan(queue, copy, reason, self._second)
+        elif plan.by_headers:
+            plan = self._routed(plan.outcome.envelope, copy.message, reason)
         if plan.missing_alternates:
             self._context.alternate_warnings.warn(plan.missing_alternates)
         return plan
 
-    def new_plan(self, queue: Queue, envelope: Envelope, reason: str, time_s: int) -> DeathPlan:
+    def new_plan(self, queue: Queue, copy: Copy, reason: str, time_s: int) -> DeathPlan:
         """Plan a death (section 23, Die, up to the targets). `time_s`: its epoch second."""
         settings = queue.settings
         router = self._context.vhost.router
@@ -126,7 +137,7 @@ class DeathPlanner:
         if exchange is not None and exchange not in router.exchanges:
             exchange = None
         after = envelope_after_death(
-            envelope,
+            copy.envelope,
             reason,
             queue.name,
             time_s,
@@ -136,7 +147,11 @@ class DeathPlanner:
         )
         if exchange is None:
             return DeathPlan(reason, after, (), "no_exchange")
-        route = router.route(exchange, after.routing_keys, matching_headers(after))
+        return self._routed(after, copy.message, reason)
+
+    def _routed(self, after: Envelope, message: Message, reason: str) -> DeathPlan:
+        """Plan a death from its envelope after it: the targets, and those that would be cycles."""
+        route = route_of(self._context, after, message)
         names = route.queues
         cycles: tuple[str, ...] = ()
         if reason != REJECTED:
@@ -148,10 +163,18 @@ class DeathPlanner:
         if not names:
             outcome = "cycle" if cycles else "no_route"
         targets = tuple([self._queues.named(name) for name in names])
-        return DeathPlan(reason, after, targets, outcome, cycles, route.missing_alternates)
+        return DeathPlan(
+            reason,
+            after,
+            targets,
+            outcome,
+            cycles,
+            route.missing_alternates,
+            by_headers=not route.keyed_only,
+        )
 
     def reroute_plan(
-        self, exchange: str | None, envelope: Envelope, reason: str, *, once: bool
+        self, exchange: str | None, copy: Copy, reason: str, *, once: bool
     ) -> DeathPlan:
         """Plan a reroute to a queue's own alternate exchange (docs/semantics.md section 21).
 
@@ -162,13 +185,13 @@ class DeathPlanner:
             reason: `rejected` or `orphaned`.
             once: whether a copy that was rerouted before is discarded (R-QPID-5).
         """
+        envelope = copy.envelope
         if envelope.rerouted and once:
             return DeathPlan(reason, envelope, (), "rerouted_before")
-        router = self._context.vhost.router
-        if exchange is None or exchange not in router.exchanges:
+        if exchange is None or exchange not in self._context.vhost.router.exchanges:
             return DeathPlan(reason, envelope, (), "no_exchange")
         after = envelope.replace(exchange=exchange, rerouted=True)
-        route = router.route(exchange, after.routing_keys, matching_headers(after))
+        route = route_of(self._context, after, copy.message)
         targets = tuple([self._queues.named(name) for name in route.queues])
         outcome = "" if targets else "no_route"
         return DeathPlan(reason, after, targets, outcome, (), route.missing_alternates)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from streaming.broker.message import Death, DeathNote, Envelope
+from streaming.broker.message import Death, DeathNote, Envelope, PublishedHeaders
 from topology.values import Timestamp
 
 REJECTED = "rejected"
@@ -37,9 +37,7 @@ def keys_without_bcc(envelope: Envelope) -> tuple[str, ...]:
 
 def keys_with_cc_header(envelope: Envelope) -> tuple[str, ...]:
     """The keys of a death record on 3.10: the first key, then the `CC` header's (R-DEATH-2)."""
-    cc = (envelope.headers or {}).get("CC")
-    more = [key for key in cc if isinstance(key, str)] if isinstance(cc, list) else []
-    return (envelope.routing_keys[0], *more)
+    return (envelope.routing_keys[0], *(envelope.cc or ()))
 
 
 def envelope_after_death(
@@ -56,16 +54,16 @@ def envelope_after_death(
     Without a dead-letter exchange the exchange and keys stay: only the ledger will see them.
     """
     note = DeathNote(reason, queue, envelope.exchange)
-    headers = envelope.headers
+    given, dropped, cc = envelope.given_x_death, envelope.dropped, envelope.cc
     if compat == "3.10":
         keys = keys_with_cc_header(envelope)
-        known, trusted = _known_3_10(envelope)
+        known = _known_3_10(envelope)
         first = envelope.first_death
-        if first is None and not trusted and not envelope.deaths:
+        if first is None and given is None and not envelope.deaths:
             first = note
         last = None
-        if trusted:
-            headers = {name: value for name, value in (headers or {}).items() if name != X_DEATH}
+        if given is not None:
+            given, dropped = None, (*dropped, X_DEATH)
     else:
         keys = keys_without_bcc(envelope)
         known = envelope.deaths
@@ -74,12 +72,14 @@ def envelope_after_death(
     routing_keys = envelope.routing_keys
     if dead_letter_routing_key is not None and dead_letter_exchange is not None:
         routing_keys = (dead_letter_routing_key,)
-        if compat == "3.10" and headers is not None and "CC" in headers:
-            headers = {name: value for name, value in headers.items() if name != "CC"}
+        if compat == "3.10" and cc is not None:
+            cc, dropped = None, (*dropped, "CC")
     return envelope.replace(
         exchange=envelope.exchange if dead_letter_exchange is None else dead_letter_exchange,
         routing_keys=routing_keys,
-        headers=headers,
+        cc=cc,
+        given_x_death=given,
+        dropped=dropped,
         expiration=None,
         ttl_ms=None,
         deaths=_recorded(known, reason, queue, time_s, envelope, keys),
@@ -105,20 +105,17 @@ def _recorded(
     return (new, *known)
 
 
-def _known_3_10(envelope: Envelope) -> tuple[tuple[Death, ...], bool]:
-    """The entries before this death, in the order of 3.10, and whether a client supplied them."""
-    deaths, trusted = envelope.deaths, False
-    if not deaths and X_DEATH in (envelope.headers or {}):
-        trusted = True
-        given = (envelope.headers or {})[X_DEATH]
-        if isinstance(given, list):
-            deaths = tuple(_given(entry) for entry in given if isinstance(entry, dict))
+def _known_3_10(envelope: Envelope) -> tuple[Death, ...]:
+    """The entries before this death, in the order of 3.10."""
+    deaths = envelope.deaths
+    if envelope.given_x_death is not None:
+        deaths = tuple(map(_given, envelope.given_x_death))
     if len(deaths) < 2:  # noqa: PLR2004 - a single entry stays as it is
-        return deaths, trusted
+        return deaths
     reversed_once: dict[tuple[str, str], Death] = {}
     for death in deaths:
         reversed_once.setdefault((death.queue, death.reason), death)
-    return tuple(reversed(reversed_once.values())), trusted
+    return tuple(reversed(reversed_once.values()))
 
 
 def _given(entry: dict[str, Any]) -> Death:
@@ -167,22 +164,38 @@ def x_death(deaths: tuple[Death, ...]) -> list[Any]:
     return entries
 
 
-def matching_headers(envelope: Envelope) -> dict[str, Any] | None:
-    """The headers that headers exchanges match on: AMQP's take precedence over Kafka's."""
-    headers = headers_of(envelope)
-    if not envelope.kafka_headers:
-        return headers
-    return {**envelope.kafka_headers, **(headers or {})}
-
-
-def headers_of(envelope: Envelope) -> dict[str, Any] | None:
-    """The headers that a consumer (or a headers exchange) sees (R-DEATH-7, R-HDR-9)."""
+def death_headers(envelope: Envelope) -> dict[str, Any]:
+    """The headers that a message was given since its publish: `added`, and R-DEATH-7's."""
+    headers = dict(envelope.added or {})
     if not envelope.deaths:
-        return envelope.headers
-    headers = dict(envelope.headers or {})
+        return headers
     headers[X_DEATH] = x_death(envelope.deaths)
     if envelope.first_death is not None:
         headers.update(zip(FIRST_DEATH, envelope.first_death, strict=True))
     if envelope.last_death is not None:
         headers.update(zip(LAST_DEATH, envelope.last_death, strict=True))
     return headers
+
+
+def headers_after(envelope: Envelope, published: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The headers without those of deaths: as published, but for those dropped and added."""
+    if published is not None and envelope.dropped:
+        dropped = envelope.dropped
+        published = {name: value for name, value in published.items() if name not in dropped}
+    return {**(published or {}), **envelope.added} if envelope.added else published
+
+
+def delivered_headers(
+    envelope: Envelope, published: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """The headers that a consumer sees (R-DEATH-7, R-HDR-9)."""
+    headers = headers_after(envelope, published)
+    return {**(headers or {}), **death_headers(envelope)} if envelope.deaths else headers
+
+
+def matching_headers(envelope: Envelope, published: PublishedHeaders) -> dict[str, Any] | None:
+    """The headers that headers exchanges match on: AMQP's take precedence over Kafka's."""
+    headers = delivered_headers(envelope, published.headers)
+    if not published.kafka_headers:
+        return headers
+    return {**published.kafka_headers, **(headers or {})}

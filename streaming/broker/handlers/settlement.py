@@ -143,8 +143,7 @@ def check(shard: ShardState, actor: Actor, command: Check) -> Result:
 
 
 def _refuse_publish(shard: ShardState, actor: Actor, step: CheckedPublish) -> Refusal | None:
-    properties = {} if step.expiration is None else {"expiration": step.expiration}
-    publication = Publication(step.exchange, "", properties, step.headers)
+    publication = Publication(step.exchange, "", step.expiration, None, step.headers)
     return shard.publishing.refuse(publication, actor.user)
 
 

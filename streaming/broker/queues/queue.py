@@ -30,8 +30,8 @@ from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues.ready_order import Order
-from streaming.broker.state.encoding import PageCodec
 from streaming.broker.state.paged_fifo import Fifo
+from streaming.broker.state.pages import PageCodec
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings

@@ -1,26 +1,25 @@
 """State as bytes: one version byte, then msgpack.
 
 Every value in a `StateStore` goes through `pack` and `unpack`. A new layout gets the next version
-number and an entry in `UPGRADES`; reading applies them one after the other. So state of any earlier
-version can be read, and only this file knows about versions.
-
-A page of copies stores each envelope once: a copy refers to it by its index in a table in front of
-the copies.
+number and an entry in the upgrades of its kind; reading applies them one after the other. So state
+of any earlier version can be read, and only `encoding.py` and `page_upgrades.py` know of versions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from streaming.broker.message import Copy, Death, DeathNote, Envelope
 from topology.values import Timestamp
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
-UPGRADES: dict[int, Callable[[bytes], bytes]] = {}
-"""Version n -> a function that turns a payload of version n into one of version n + 1."""
+Upgrades = Mapping[int, Callable[[bytes], bytes]]
+"""Version n -> a function that turns a payload of version n into one of version n + 1; layouts
+that did not change with a version have no entry for it."""
+
+NO_UPGRADES: Upgrades = {}
 
 _PLAIN = frozenset({str, int, bool, float, type(None), bytes})
 _TIMESTAMP, _DECIMAL, _BIG_INTEGER = 1, 2, 3
@@ -48,7 +47,7 @@ def pack(payload: bytes) -> bytes:
     return bytes((STATE_VERSION,)) + payload
 
 
-def unpack(value: bytes) -> bytes:
+def unpack(value: bytes, upgrades: Upgrades = NO_UPGRADES) -> bytes:
     """Remove the version byte and upgrade older payloads.
 
     Raises:
@@ -59,7 +58,8 @@ def unpack(value: bytes) -> bytes:
         raise StateVersionError(version)
     payload = value[1:]
     for step in range(version, STATE_VERSION):
-        payload = UPGRADES[step](payload)
+        if step in upgrades:
+            payload = upgrades[step](payload)
     return payload
 
 
@@ -105,121 +105,3 @@ def encode_table(table: dict[str, Any] | None) -> bytes:
 def decode_table(data: bytes | msgspec.Raw) -> dict[str, Any] | None:
     """Decode a table that `encode_table` returned."""
     return _table_decoder.decode(data)
-
-
-class _DeathRecord(msgspec.Struct, array_like=True):
-    count: int
-    reason: str
-    queue: str
-    time_s: int
-    exchange: str
-    routing_keys: tuple[str, ...]
-    original_expiration: str | None
-    given: msgspec.Raw
-
-
-class _EnvelopeRecord(msgspec.Struct, array_like=True):
-    """An envelope whose tables are encoded apart, so that their types survive."""
-
-    exchange: str
-    routing_keys: tuple[str, ...]
-    bcc: tuple[str, ...]
-    properties: msgspec.Raw
-    headers: msgspec.Raw
-    expiration: str | None
-    ttl_ms: int | None
-    priority: int
-    deaths: tuple[_DeathRecord, ...]
-    first_death: DeathNote | None
-    last_death: DeathNote | None
-    rerouted: bool
-    kafka_headers: msgspec.Raw
-
-
-def _raw(table: dict[str, Any] | None) -> msgspec.Raw:
-    return msgspec.Raw(encode_table(table))
-
-
-def _encode_envelope(envelope: Envelope) -> bytes:
-    """Encode an envelope once, however many pages hold copies of it."""
-    data = envelope.at_rest
-    if data is None:
-        deaths = tuple(
-            _DeathRecord(**msgspec.structs.asdict(death) | {"given": _raw(death.given)})
-            for death in envelope.deaths
-        )
-        record = _EnvelopeRecord(
-            envelope.exchange,
-            envelope.routing_keys,
-            envelope.bcc,
-            _raw(envelope.properties),
-            _raw(envelope.headers),
-            envelope.expiration,
-            envelope.ttl_ms,
-            envelope.priority,
-            deaths,
-            envelope.first_death,
-            envelope.last_death,
-            envelope.rerouted,
-            _raw(envelope.kafka_headers),
-        )
-        data = envelope.at_rest = _encoder.encode(record)
-    return data
-
-
-_envelope_decoder = msgspec.msgpack.Decoder(_EnvelopeRecord)
-
-
-def _decode_envelope(data: msgspec.Raw) -> Envelope:
-    record = _envelope_decoder.decode(data)
-    fields = msgspec.structs.asdict(record)
-    for name in ("properties", "headers", "kafka_headers"):
-        fields[name] = decode_table(fields[name])
-    fields["deaths"] = tuple(
-        Death(**msgspec.structs.asdict(death) | {"given": decode_table(death.given)})
-        for death in record.deaths
-    )
-    return Envelope(**fields)
-
-
-class _Page(msgspec.Struct, array_like=True):
-    envelopes: list[msgspec.Raw]
-    items: msgspec.Raw
-
-
-class PageCodec:
-    """Encodes and decodes lists of records that hold copies, each envelope once.
-
-    Args:
-        item: the record type; anything msgspec can encode that holds `Copy` values.
-    """
-
-    def __init__(self, item: Any) -> None:
-        self._items: Any = list[item]
-
-    def encode(self, items: Iterable[Any]) -> bytes:
-        """Encode a page, version byte included."""
-        indexes: dict[Envelope, int] = {}
-
-        def intern(envelope: Envelope) -> int:
-            return indexes.setdefault(envelope, len(indexes))
-
-        body = msgspec.msgpack.encode(list(items), enc_hook=intern)
-        envelopes = [msgspec.Raw(_encode_envelope(envelope)) for envelope in indexes]
-        return pack(_encoder.encode(_Page(envelopes, msgspec.Raw(body))))
-
-    def decode(self, data: bytes) -> list[Any]:
-        """Decode a page that `encode` returned."""
-        page = _page_decoder.decode(unpack(data))
-        envelopes = [_decode_envelope(envelope) for envelope in page.envelopes]
-
-        def look_up(_type: type, index: int) -> Envelope:
-            return envelopes[index]
-
-        items: list[Any] = msgspec.msgpack.decode(page.items, type=self._items, dec_hook=look_up)
-        return items
-
-
-_page_decoder = msgspec.msgpack.Decoder(_Page)
-COPIES = PageCodec(Copy)
-"""Pages of copies."""

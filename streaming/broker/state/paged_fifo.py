@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
-from streaming.broker.state.encoding import COPIES, PageCodec
+from streaming.broker.state.pages import COPIES, PageCodec
 from streaming.broker.state.schema import FifoRecord, PageRef
 from streaming.broker.state.store import StateStore
 

@@ -155,7 +155,7 @@ def core_rate(shape: Shape, messages: int, batch: int) -> float:
     for document in declarations(shape):
         shard.command(0, parse_command(document), actor)
     shard.finish()
-    publications = [Publication("orders", f"w{number}", {}, None) for number in range(shape.queues)]
+    publications = [Publication("orders", f"w{number}") for number in range(shape.queues)]
     seconds = []
     gc.collect()
     gc.disable()

@@ -12,9 +12,9 @@ import pytest
 from streaming.broker.channels import channel
 from streaming.broker.config import ShardConfig
 from streaming.broker.dead_letters import planning
-from streaming.broker.dead_letters.x_death import headers_of
+from streaming.broker.dead_letters.x_death import death_headers
 from streaming.broker.events import Actor, Event
-from streaming.broker.message import Envelope, Message, Publication
+from streaming.broker.message import Envelope, Message, PublishedHeaders, publication_of
 from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outbound
 from streaming.broker.queues import queue, unfinished
 from streaming.broker.shard import Shard
@@ -101,7 +101,13 @@ def play(
         watch: observes the script.
     """
     played = Played()
-    shard = Shard(config, played.store, now_ms=START_MS, cache=cache)
+
+    def published(message: Message) -> PublishedHeaders:
+        publish = script[message.offset].action
+        assert isinstance(publish, Publish)
+        return PublishedHeaders(publish.headers)
+
+    shard = Shard(config, played.store, now_ms=START_MS, cache=cache, published=published)
     actors: dict[tuple[str | None, str], Actor] = {}
     for index, step in enumerate(script):
         played.now_ms += step.after_ms
@@ -110,7 +116,7 @@ def play(
             actor = actors.setdefault(
                 (action.user, action.channel), Actor(action.user, action.channel)
             )
-            publication = Publication(
+            publication = publication_of(
                 action.exchange, action.routing_key, action.properties, action.headers
             )
             message = Message(0, 0, index, 0, index, action.size)
@@ -123,7 +129,9 @@ def play(
             watch.after_step(shard, list(shard.events.rows()))
         if index in cuts:
             _end(shard, played, watch)
-            shard = Shard(config, played.store, now_ms=played.now_ms, cache=cache)
+            shard = Shard(
+                config, played.store, now_ms=played.now_ms, cache=cache, published=published
+            )
     _end(shard, played, watch)
     return played
 
@@ -171,8 +179,10 @@ def _letter(envelope: Envelope) -> tuple[Any, ...]:
         envelope.exchange,
         envelope.routing_keys,
         envelope.bcc,
-        repr(headers_of(envelope)),
-        envelope.properties,
+        repr(death_headers(envelope)),
+        envelope.cc,
+        envelope.given_x_death,
+        envelope.dropped,
         envelope.expiration,
         envelope.ttl_ms,
         envelope.priority,

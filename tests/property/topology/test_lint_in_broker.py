@@ -61,7 +61,7 @@ def cycles_in_the_broker(definitions):
         broker.command(command)
     open_exchanges = ["", *(each.name for each in definitions.exchanges if not each.internal)]
     for exchange, key in product(open_exchanges, sorted({*KEYS, *QUEUES, *BINDING_KEYS})):
-        broker.publish(Publish(Publication(exchange, key, {}, None), ""))
+        broker.publish(Publish(Publication(exchange, key), {}, None, ""))
     for at_ms in range(0, 200, 10):
         broker.advance(at_ms)
     return {name for outcome in broker.shard.events.death_outcomes for name in outcome.cycles}

@@ -86,10 +86,12 @@ def test_a_command_is_read_as_it_was_written(command):
 @pytest.mark.parametrize(
     ("publish", "flags"),
     [
-        (Publish(Publication("e", "k", {"priority": 0}, None), "body"), CONFIRM),
+        (Publish(Publication("e", "k", priority=0), {"priority": 0}, None, "body"), CONFIRM),
         (
             Publish(
-                Publication("", "", {"expiration": "5"}, {"t": Timestamp(1), "f": 1.0, "n": None}),
+                Publication("", "", "5"),
+                {"expiration": "5"},
+                {"t": Timestamp(1), "f": 1.0, "n": None},
                 "é",
                 mandatory=True,
                 immediate=True,
@@ -97,7 +99,7 @@ def test_a_command_is_read_as_it_was_written(command):
             ),
             CONFIRM | MANDATORY | IMMEDIATE,
         ),
-        (Publish(Publication("e", "k", {}, {}), ""), CONFIRM),
+        (Publish(Publication("e", "k"), {}, {}, ""), CONFIRM),
     ],
     ids=["without headers", "with everything", "with an empty table"],
 )

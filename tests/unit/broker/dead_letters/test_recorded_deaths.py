@@ -3,7 +3,6 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.events import DeathOutcome, Kind
 from tests.builders import START_MS, Broker
 
@@ -119,7 +118,7 @@ def test_r_death_7_the_first_death_headers_name_the_first_death_forever(compat):
     broker.publish("", "a", "m1")
 
     (given,) = broker.get("end")
-    headers = headers_of(given.copy.envelope)
+    headers = broker.delivered_headers(given.copy)
     assert headers is not None
     first = {name: value for name, value in headers.items() if name.startswith("x-first-death")}
     assert first == {
@@ -142,7 +141,7 @@ def test_r_death_8_a_count_that_a_client_supplied_is_continued_up_to_a_limit(cou
     broker.publish("", "a", "m1", headers={"x-death": given})
 
     (delivery,) = broker.get("end")
-    headers = headers_of(delivery.copy.envelope)
+    headers = broker.delivered_headers(delivery.copy)
     assert headers is not None
     assert headers["x-death"][0]["count"] == following
 

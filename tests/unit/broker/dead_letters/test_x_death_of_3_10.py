@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from streaming.broker.dead_letters.x_death import headers_of
 from tests.builders import Broker
 
 TIME = 1_600_000_000
@@ -24,7 +23,7 @@ def chain(compat: str, *names: str) -> Broker:
 
 def headers_at(broker: Broker, queue: str) -> dict[str, Any]:
     (given,) = broker.get(queue)
-    headers = headers_of(given.copy.envelope)
+    headers = broker.delivered_headers(given.copy)
     assert headers is not None
     return headers
 

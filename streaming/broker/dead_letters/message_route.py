@@ -1,0 +1,31 @@
+"""Routes a message that the broker knows without its headers (D12).
+
+Only headers exchanges look at headers, so a route is first looked up without. If it reaches a
+headers exchange, the message's headers are read, and it is looked up again.
+"""
+
+from typing import Any
+
+from streaming.broker.context import ShardContext
+from streaming.broker.dead_letters.x_death import matching_headers
+from streaming.broker.message import Envelope, Message
+from topology.routing.router import Route
+
+
+def route_of(context: ShardContext, envelope: Envelope, message: Message) -> Route:
+    """The route of a message from the exchange of its envelope."""
+    router = context.vhost.router
+    route = router.route(envelope.exchange, envelope.routing_keys)
+    if route.keyed_only:
+        return route
+    headers = matching_headers(envelope, context.published(message))
+    return router.route(envelope.exchange, envelope.routing_keys, headers)
+
+
+def headers_for(
+    context: ShardContext, exchange: str, envelope: Envelope, message: Message
+) -> dict[str, Any] | None:
+    """The headers that the route from an exchange depends on; None if it depends on none."""
+    if context.vhost.router.route(exchange, envelope.routing_keys).keyed_only:
+        return None
+    return matching_headers(envelope, context.published(message))

@@ -1,0 +1,109 @@
+"""Pages of copies: lists of records that hold copies, each envelope once.
+
+A copy refers to its envelope by its index in a table in front of the copies.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from streaming.broker.message import Copy, Death, Envelope
+from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
+from streaming.broker.state.page_records import DeathRecord, EnvelopeRecord, PageRecord
+from streaming.broker.state.page_upgrades import PAGE_UPGRADES
+
+_encoder = msgspec.msgpack.Encoder()
+_X_DEATH = "x-death"
+
+
+def _raw(table: dict[str, Any] | None) -> msgspec.Raw:
+    return msgspec.Raw(encode_table(table))
+
+
+def _encode_envelope(envelope: Envelope) -> bytes:
+    """Encode an envelope once, however many pages hold copies of it."""
+    data = envelope.at_rest
+    if data is None:
+        given = envelope.given_x_death
+        deaths = tuple(
+            DeathRecord(**msgspec.structs.asdict(death) | {"given": _raw(death.given)})
+            for death in envelope.deaths
+        )
+        record = EnvelopeRecord(
+            envelope.exchange,
+            envelope.routing_keys,
+            envelope.bcc,
+            envelope.cc,
+            envelope.expiration,
+            envelope.ttl_ms,
+            envelope.priority,
+            deaths,
+            envelope.first_death,
+            envelope.last_death,
+            envelope.rerouted,
+            _raw(None if given is None else {_X_DEATH: given}),
+            envelope.dropped,
+            _raw(envelope.added),
+        )
+        data = envelope.at_rest = _encoder.encode(record)
+    return data
+
+
+_envelope_decoder = msgspec.msgpack.Decoder(EnvelopeRecord)
+
+
+@lru_cache(maxsize=10_000)
+def _decode_envelope(data: bytes) -> Envelope:
+    """Decode an envelope once, however many pages hold copies of it."""
+    record = _envelope_decoder.decode(data)
+    fields = msgspec.structs.asdict(record)
+    given = decode_table(record.given_x_death)
+    fields["given_x_death"] = given and given[_X_DEATH]
+    fields["added"] = decode_table(record.added)
+    fields["deaths"] = tuple(
+        Death(**msgspec.structs.asdict(death) | {"given": decode_table(death.given)})
+        for death in record.deaths
+    )
+    envelope = Envelope(**fields)
+    envelope.at_rest = data
+    return envelope
+
+
+class PageCodec:
+    """Encodes and decodes lists of records that hold copies, each envelope once.
+
+    Args:
+        item: the record type; anything msgspec can encode that holds `Copy` values.
+    """
+
+    def __init__(self, item: Any) -> None:
+        self._items: Any = list[item]
+
+    def encode(self, items: Iterable[Any]) -> bytes:
+        """Encode a page, version byte included."""
+        indexes: dict[Envelope, int] = {}
+
+        def intern(envelope: Envelope) -> int:
+            return indexes.setdefault(envelope, len(indexes))
+
+        body = msgspec.msgpack.encode(list(items), enc_hook=intern)
+        envelopes = [msgspec.Raw(_encode_envelope(envelope)) for envelope in indexes]
+        return pack(_encoder.encode(PageRecord(envelopes, msgspec.Raw(body))))
+
+    def decode(self, data: bytes) -> list[Any]:
+        """Decode a page that `encode` returned."""
+        page = _page_decoder.decode(unpack(data, PAGE_UPGRADES))
+        envelopes = [_decode_envelope(bytes(envelope)) for envelope in page.envelopes]
+
+        def look_up(_type: type, index: int) -> Envelope:
+            return envelopes[index]
+
+        items: list[Any] = msgspec.msgpack.decode(page.items, type=self._items, dec_hook=look_up)
+        return items
+
+
+_page_decoder = msgspec.msgpack.Decoder(PageRecord)
+COPIES = PageCodec(Copy)
+"""Pages of copies."""
