@@ -64,6 +64,7 @@ class Broker:
         self.cut = cut
         self.bodies: list[str] = []
         self.headers: list[PublishedHeaders] = []
+        self.properties: list[dict[str, Any]] = []
         self.time_ms = START_MS
         self.rows: list[Event] = []
         self.sentences: list[str] = []
@@ -185,6 +186,7 @@ class Broker:
         self.bodies.append(body)
         message = Message(0, 0, offset, 0, offset, len(body) if size is None else size)
         self.headers.append(PublishedHeaders(headers, kafka_headers))
+        self.properties.append(properties)
         publication = publication_of(exchange, routing_key, properties, headers)
         publication = self._publications.setdefault(repr(publication), publication)
         before = len(self.shard.outbound)

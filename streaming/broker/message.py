@@ -69,7 +69,10 @@ def publication_of(
     headers: dict[str, Any] | None,
 ) -> Publication:
     """The part of a publish that the broker looks at."""
-    seen = {name: headers[name] for name in BROKER_HEADERS if name in headers} if headers else None
+    seen: dict[str, Any] = {}
+    for name in BROKER_HEADERS:
+        if headers is not None and name in headers:
+            seen[name] = headers[name]
     expiration, priority = properties.get("expiration"), properties.get("priority")
     return Publication(exchange, routing_key, expiration, priority, seen or None)
 

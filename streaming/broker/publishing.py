@@ -278,7 +278,7 @@ def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal 
         cc,
         expiration,
         ttl_ms,
-        min(max(publication.priority or 0, 0), MAX_PRIORITY),
+        min(max(int(publication.priority or 0), 0), MAX_PRIORITY),
         given_x_death=given,
         dropped=("BCC",) if "BCC" in headers else (),
     )

@@ -35,7 +35,7 @@ class Publish(msgspec.Struct, frozen=True):
     """
 
     publication: Publication
-    properties: Table
+    properties: dict[str, Any]
     headers: Table | None
     body: str
     mandatory: bool = False
@@ -129,7 +129,7 @@ def _publish(item: dict[str, Any], where: str, report: Report) -> Publish:
     return publish
 
 
-def _properties(publish: Fields) -> tuple[Table, Table | None]:
+def _properties(publish: Fields) -> tuple[dict[str, Any], Table | None]:
     """The AMQP properties and the headers of a publish."""
     value, where, report = publish.value("properties"), publish.at("properties"), publish.report
     if value is None:
@@ -137,7 +137,7 @@ def _properties(publish: Fields) -> tuple[Table, Table | None]:
     if not isinstance(value, dict):
         report.problem(where, f"expected an object, got {json_type(value)}")
         return {}, None
-    properties: Table = {}
+    properties: dict[str, Any] = {}
     headers = None
     for name, member in value.items():
         if member is None:

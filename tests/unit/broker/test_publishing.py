@@ -71,10 +71,10 @@ def test_r_cc_1_to_5_cc_and_bcc_add_keys_and_bcc_is_not_delivered():
     broker.publish("", "a", "m2", headers={"BCC": ["c"]})
 
     assert [broker.depth(name) for name in ("a", "b", "c")] == [2, 1, 2]
-    first, second = (one.copy.envelope for one in broker.get("c", count=2))
-    assert first.headers == {"CC": ["b", 7, "a"]}
-    assert first.routing_keys == ("a", "b", "a", "c", "none")
-    assert second.headers == {}
+    first, second = (one.copy for one in broker.get("c", count=2))
+    assert broker.delivered_headers(first) == {"CC": ["b", 7, "a"]}
+    assert first.envelope.routing_keys == ("a", "b", "a", "c", "none")
+    assert broker.delivered_headers(second) == {}
 
 
 @pytest.mark.parametrize("mandatory", [False, True])
@@ -167,7 +167,7 @@ def test_r_len_12_a_dead_letter_refused_by_its_target_is_lost_with_an_event():
 
 @pytest.mark.parametrize(
     ("priority", "first"),
-    [(-1, "plain"), (10**30, "odd"), (9, "odd"), (True, "odd"), ("9", "plain")],
+    [(-1, "plain"), (10**30, "odd"), (9, "odd"), (True, "odd")],
 )
 def test_a_priority_out_of_amqps_range_is_harmless(priority, first):
     broker = Broker()

@@ -125,7 +125,7 @@ def test_a_failed_batch_leaves_no_half_changed_topology_in_the_cache():
     broker.finish()
     broker.queue("half")  # and the batch is abandoned
 
-    broker.shard = broker._open()  # noqa: SLF001 - as in a new worker
+    broker.shard = broker.reopened()  # as in a new worker
 
     assert set(broker.shard.vhost.queues) == {"q"}
 

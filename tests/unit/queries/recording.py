@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.broker.events import Events
-from streaming.broker.message import Envelope, Message
+from streaming.broker.message import Envelope, Message, PublishedHeaders
 from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
-from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
+from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
@@ -103,13 +103,11 @@ class Recording:
             "mandatory": np.zeros(rows, bool),
             "immediate": np.zeros(rows, bool),
             "confirm": np.zeros(rows, bool),
-            "headers": Coded(
-                np.arange(rows), [headers_json(envelope.headers) for envelope in envelopes]
-            ),
+            "headers": [headers_json(broker.headers[offset].headers) for offset in offsets],
             "body_bytes": [len(body) for body in bodies],
             "body": bodies,
             **properties_columns(
-                [_properties(envelope) for envelope in envelopes], np.arange(rows, dtype=np.int32)
+                [broker.properties[offset] for offset in offsets], np.arange(rows, dtype=np.int32)
             ),
         }
         yield self._file("messages", shard, 0, build_table(MESSAGES, columns, rows))
@@ -136,6 +134,8 @@ class Recording:
 def apart(broker: Broker, first_offset: int) -> Broker:
     """Let the messages of a new broker start at an offset."""
     broker.bodies.extend([""] * first_offset)
+    broker.headers.extend([PublishedHeaders(None)] * first_offset)
+    broker.properties.extend([{}] * first_offset)
     return broker
 
 
@@ -153,9 +153,3 @@ def _arrivals(events: Events) -> Iterator[tuple[int, tuple[Message, Envelope, st
         if message.offset not in known and not envelope.deaths:
             known.add(message.offset)
             yield message.offset, (message, envelope, event.channel, event.at_ms)
-
-
-def _properties(envelope: Envelope) -> dict[str, Any]:
-    if envelope.expiration is None:
-        return dict(envelope.properties)
-    return {**envelope.properties, "expiration": envelope.expiration}

@@ -3,7 +3,6 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.message import Publication
 from streaming.protocol.command_json import READERS
 from streaming.scenario.steps import MAX_MS, Publish, Sleep, Step, read_steps
 from topology.definitions.json_object import Report
@@ -48,11 +47,14 @@ def test_a_publish_is_read_with_its_properties():
     assert isinstance(publish, Publish)
     publication = publish.publication
     assert (publication.exchange, publication.routing_key) == ("x", "k")
-    assert publication.properties == {"expiration": "100", "priority": 3}
-    assert publication.headers == {"n": None, "t": Timestamp(7), "f": 1.0}
-    assert only == Step(
-        5, "publish", Publish(publication, "é", mandatory=True, immediate=True, channel="c"), "why"
+    assert (publication.expiration, publication.priority) == ("100", 3)
+    assert publication.headers is None
+    properties = {"expiration": "100", "priority": 3}
+    headers = {"n": None, "t": Timestamp(7), "f": 1.0}
+    action = Publish(
+        publication, properties, headers, "é", mandatory=True, immediate=True, channel="c"
     )
+    assert only == Step(5, "publish", action, "why")
     assert problems == []
 
 
@@ -64,8 +66,7 @@ def test_no_headers_and_empty_headers_differ(properties, headers):
     ((step,), _) = read({"at_ms": 0, "op": "publish", "properties": properties})
 
     assert isinstance(step.action, Publish)
-    assert isinstance(step.action.publication, Publication)
-    assert step.action.publication.headers == headers
+    assert step.action.headers == headers
 
 
 def test_commands_have_the_form_of_records_and_times_may_repeat():
