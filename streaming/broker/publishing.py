@@ -25,6 +25,7 @@ from streaming.broker.message import (
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
 from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
 from topology.values import amqp_type
@@ -229,6 +230,7 @@ class Publishing:
         refusal = self._refuse(name, user, malformed)
         if refusal is not None:
             return PublishPlan(refusal, envelope)
+        envelope = shared(envelope)
         known = self._routes.get((name, envelope.routing_keys))
         if known is not None:
             return PublishPlan(None, envelope, *known)

@@ -74,17 +74,19 @@ def envelope_after_death(
         routing_keys = (dead_letter_routing_key,)
         if compat == "3.10" and cc is not None:
             cc, dropped = None, (*dropped, "CC")
-    return envelope.replace(
-        exchange=envelope.exchange if dead_letter_exchange is None else dead_letter_exchange,
-        routing_keys=routing_keys,
-        cc=cc,
-        given_x_death=given,
-        dropped=dropped,
-        expiration=None,
-        ttl_ms=None,
+    return Envelope(  # `replace` takes three times as long, for nearly every death
+        envelope.exchange if dead_letter_exchange is None else dead_letter_exchange,
+        routing_keys,
+        envelope.bcc,
+        cc,
+        priority=envelope.priority,
         deaths=_recorded(known, reason, queue, time_s, envelope, keys),
         first_death=first,
         last_death=last,
+        rerouted=envelope.rerouted,
+        given_x_death=given,
+        dropped=dropped,
+        added=envelope.added,
     )
 
 

@@ -98,6 +98,7 @@ class Queue(ABC):
     """
 
     __slots__ = (
+        "_held_fifo",
         "blocked",
         "channels",
         "clock",
@@ -111,7 +112,6 @@ class Queue(ABC):
         "expiry_timer_ms",
         "held",
         "held_bytes",
-        "held_fifo",
         "holds_deaths",
         "max_bytes",
         "max_length",
@@ -167,7 +167,9 @@ class Queue(ABC):
         self.unacked_on = dict(record.unacked_on)
         self.held = record.held
         self.held_bytes = record.held_bytes
-        self.held_fifo: Fifo[Held] = Fifo(context.store, f"h{number}", record.held_fifo, HELD)
+        self._held_fifo: Fifo[Held] | None = None
+        if record.held_fifo is not None:
+            self._held_fifo = Fifo(context.store, f"h{number}", record.held_fifo, HELD)
         self.death_plans = NO_PLANS
         self.blocked = record.blocked
         self.owner = record.owner
@@ -364,6 +366,13 @@ class Queue(ABC):
 
     # -- held copies (R-ALO)
 
+    @property
+    def held_fifo(self) -> Fifo[Held]:
+        """The buffer of held copies, oldest first."""
+        if self._held_fifo is None:
+            self._held_fifo = Fifo(self.context.store, f"h{self.number}", None, HELD)
+        return self._held_fifo
+
     def release(self, copy: Copy) -> None:
         """Count a copy as held no more."""
         self.held -= 1
@@ -385,7 +394,7 @@ class Queue(ABC):
 
     def take_held(self) -> Iterator[Copy]:
         """Empty the buffer, because the queue is being deleted (R-ALO-6)."""
-        for held in self.held_fifo.take_all():
+        for held in self.held_fifo.take_all() if self.held else ():
             self.release(held.copy)
             yield held.copy
 
@@ -630,7 +639,7 @@ class Queue(ABC):
             unacked_on=list(self.unacked_on.items()),
             held=self.held,
             held_bytes=self.held_bytes,
-            held_fifo=self.held_fifo.save(),
+            held_fifo=None if self._held_fifo is None else self._held_fifo.save(),
             blocked=self.blocked,
             owner=self.owner,
             may_expire=self.may_expire and bool(self.ready or self.unacked),

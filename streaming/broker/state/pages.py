@@ -4,7 +4,6 @@ A copy refers to its envelope by its index in a table in front of the copies.
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,10 +15,15 @@ from streaming.broker.state.page_upgrades import PAGE_UPGRADES
 
 _encoder = msgspec.msgpack.Encoder()
 _X_DEATH = "x-death"
+MAX_KNOWN = 50_000
+"""Envelopes that a worker remembers by their encoded form."""
+
+_known: dict[bytes, Envelope] = {}
+_NOTHING = msgspec.Raw(encode_table(None))
 
 
 def _raw(table: dict[str, Any] | None) -> msgspec.Raw:
-    return msgspec.Raw(encode_table(table))
+    return _NOTHING if table is None else msgspec.Raw(encode_table(table))
 
 
 def _encode_envelope(envelope: Envelope) -> bytes:
@@ -27,11 +31,7 @@ def _encode_envelope(envelope: Envelope) -> bytes:
     data = envelope.at_rest
     if data is None:
         given = envelope.given_x_death
-        deaths = tuple(
-            DeathRecord(**msgspec.structs.asdict(death) | {"given": _raw(death.given)})
-            for death in envelope.deaths
-        )
-        record = EnvelopeRecord(
+        record = (  # the fields of `EnvelopeRecord`
             envelope.exchange,
             envelope.routing_keys,
             envelope.bcc,
@@ -39,7 +39,7 @@ def _encode_envelope(envelope: Envelope) -> bytes:
             envelope.expiration,
             envelope.ttl_ms,
             envelope.priority,
-            deaths,
+            tuple([_death_record(death) for death in envelope.deaths]),
             envelope.first_death,
             envelope.last_death,
             envelope.rerouted,
@@ -51,12 +51,35 @@ def _encode_envelope(envelope: Envelope) -> bytes:
     return data
 
 
+def _death_record(death: Death) -> Death | DeathRecord:
+    """A death as it is stored: without a client's table it needs no conversion."""
+    if death.given is None:
+        return death
+    return DeathRecord(**msgspec.structs.asdict(death) | {"given": _raw(death.given)})
+
+
 _envelope_decoder = msgspec.msgpack.Decoder(EnvelopeRecord)
 
 
-@lru_cache(maxsize=10_000)
+def shared(envelope: Envelope) -> Envelope:
+    """Return an equal envelope that is known already, or this one.
+
+    So messages that are alike share plans with those of earlier batches.
+    """
+    return _remembered(_encode_envelope(envelope), envelope)
+
+
+def _remembered(data: bytes, envelope: Envelope) -> Envelope:
+    if len(_known) >= MAX_KNOWN:
+        _known.clear()
+    return _known.setdefault(data, envelope)
+
+
 def _decode_envelope(data: bytes) -> Envelope:
     """Decode an envelope once, however many pages hold copies of it."""
+    known = _known.get(data)
+    if known is not None:
+        return known
     record = _envelope_decoder.decode(data)
     fields = msgspec.structs.asdict(record)
     given = decode_table(record.given_x_death)
@@ -68,7 +91,7 @@ def _decode_envelope(data: bytes) -> Envelope:
     )
     envelope = Envelope(**fields)
     envelope.at_rest = data
-    return envelope
+    return _remembered(data, envelope)
 
 
 class PageCodec:

@@ -5,6 +5,7 @@ import pytest
 from streaming.broker import commands, publishing
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut, ConfirmOut
+from streaming.broker.state import pages
 from tests.builders import Broker
 from tests.event_sentences import confirms, error_of, returns
 from topology.refusals import Refusal
@@ -237,3 +238,28 @@ def test_r_len_12_a_dead_letter_reaches_the_target_that_is_not_full():
 
     assert (broker.depth("full"), broker.drain("open")) == (0, ["m"])
     assert "m refused by full" in broker.story()
+
+
+def test_messages_that_are_alike_share_an_envelope_across_batches():
+    broker = Broker()
+    broker.queue("q")
+    broker.publish("", "q", "m1", expiration="5000")
+    broker.finish()
+    broker._publications.clear()  # noqa: SLF001 - as in another batch
+    broker.publish("", "q", "m2", expiration="5000")
+
+    first, second = (one.copy for one in broker.get("q", count=2))
+
+    assert first.envelope is second.envelope
+
+
+def test_the_known_envelopes_are_bounded(monkeypatch):
+    monkeypatch.setattr(pages, "MAX_KNOWN", 2)
+    broker = Broker()
+    broker.queue("q", max_priority=9)
+    for number in range(5):
+        broker.publish("", "q", f"m{number}", priority=number)
+
+    assert len(pages._known) <= 2  # noqa: SLF001 - nothing else shows it
+    broker.finish()
+    assert broker.drain("q") == ["m4", "m3", "m2", "m1", "m0"]

@@ -153,7 +153,7 @@ def test_the_cache_of_death_plans_is_bounded_and_does_not_change_results(monkeyp
     broker.queue("dead")
     broker.bind("amq.fanout", "dead")
     for number in range(6):
-        broker.publish("", "q", f"m{number}", message_id=str(number))
+        broker.publish("", "q", f"m{number}", priority=number)
 
     assert broker.drain("dead") == [f"m{number}" for number in range(6)]
 
