@@ -7,7 +7,7 @@ from streaming.protocol.command_json import READERS
 from streaming.scenario.steps import MAX_MS, Publish, Sleep, Step, read_steps
 from topology.definitions.json_object import Report
 from topology.errors import Problem
-from topology.values import Timestamp
+from topology.values import Table, Timestamp
 
 
 def read(*steps):
@@ -50,7 +50,7 @@ def test_a_publish_is_read_with_its_properties():
     assert (publication.expiration, publication.priority) == ("100", 3)
     assert publication.headers is None
     properties = {"expiration": "100", "priority": 3}
-    headers = {"n": None, "t": Timestamp(7), "f": 1.0}
+    headers: Table = {"n": None, "t": Timestamp(7), "f": 1.0}
     action = Publish(
         publication, properties, headers, "é", mandatory=True, immediate=True, channel="c"
     )
