@@ -8,11 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from streaming.broker.commands import Letter, RedriveOptions, StoredLetter, Target
-from streaming.broker.message import Copy, Death, DeathNote, Envelope, Message
+from streaming.broker.message import BROKER_HEADERS, Copy, Death, DeathNote, Envelope, Message
 from topology.values import table_from_json
 
 X_REDRIVE_ID: Final = "x-redrive-id"
 X_REDRIVE_COUNT: Final = "x-redrive-count"
+
+_MARKS: Final = (X_REDRIVE_ID, X_REDRIVE_COUNT)
 
 NO_FILE: Final = -1
 """The file of a body that is found by its message's key."""
@@ -22,12 +24,8 @@ _MAX_COUNT: Final = 1 << 31
 
 def redrive_count(envelope: Envelope) -> int:
     """How often the letter was redriven already."""
-    count = (envelope.headers or {}).get(X_REDRIVE_COUNT, 0)
+    count = (envelope.added or {}).get(X_REDRIVE_COUNT, 0)
     return count if type(count) is int and 0 <= count < _MAX_COUNT else 0
-
-
-def _marked(headers: dict[str, Any] | None, redrive_id: str, count: int) -> dict[str, Any]:
-    return {**(headers or {}), X_REDRIVE_ID: redrive_id, X_REDRIVE_COUNT: count}
 
 
 def redriven_envelope(
@@ -41,8 +39,9 @@ def redriven_envelope(
     """The envelope of a letter as it enters its target."""
     if options.action == "restore":
         return envelope.replace(exchange=target.exchange, routing_keys=target.routing_keys)
-    headers = _marked(envelope.headers, redrive_id, redrive_count(envelope) + 1)
-    changes: dict[str, Any] = {"headers": headers, "expiration": None, "ttl_ms": None}
+    count = redrive_count(envelope) + 1
+    added = {**(envelope.added or {}), X_REDRIVE_ID: redrive_id, X_REDRIVE_COUNT: count}
+    changes: dict[str, Any] = {"added": added, "expiration": None, "ttl_ms": None}
     expiration = _first_expiration(envelope)
     if options.expiration != "drop" and expiration is not None:
         ttl_ms = int(expiration)
@@ -78,20 +77,26 @@ def stored_headers(stored: StoredLetter) -> dict[str, Any] | None:
 
 
 def stored_copy(letter: Letter, stored: StoredLetter) -> Copy:
-    """The copy that a stored letter once was."""
+    """The copy that a stored letter once was.
+
+    Its properties and headers are in its row of `messages`; a header that the broker looks at and
+    that the letter does not have any more stays dropped.
+    """
     topic_number, partition, offset = stored.message
     message = Message(topic_number, partition, offset, NO_FILE, 0, stored.size)
     target = letter.target
     assert target is not None, "a stored letter has a target"
+    headers = stored_headers(stored) or {}
+    cc = headers.get("CC")
     envelope = Envelope(
         target.exchange,
         target.routing_keys,
-        (),
-        stored.properties,
-        stored_headers(stored),
+        cc=tuple(key for key in cc if isinstance(key, str)) if isinstance(cc, list) else None,
         priority=stored.priority,
         deaths=tuple(Death(*death) for death in stored.deaths),
         first_death=None if stored.first_death is None else DeathNote(*stored.first_death),
         last_death=None if stored.last_death is None else DeathNote(*stored.last_death),
+        dropped=tuple(name for name in BROKER_HEADERS if name not in headers),
+        added={name: headers[name] for name in _MARKS if name in headers} or None,
     )
     return Copy(letter.copy_id, message, envelope, -1, 0, -1)

@@ -15,7 +15,7 @@ import msgspec
 
 from streaming.broker.commands import Letter, Target
 from streaming.broker.context import ShardContext
-from streaming.broker.dead_letters.x_death import matching_headers
+from streaming.broker.dead_letters.message_route import route_of
 from streaming.broker.events import Kind
 from streaming.broker.message import Copy, Envelope
 from streaming.broker.queues.queue import Queue
@@ -177,7 +177,7 @@ class Mover:
             return _Move(letter, copy, envelope, (self._queues.named(target.queue),))
         if target.exchange not in vhost.router.exchanges:
             return TARGET_GONE
-        route = vhost.router.route(target.exchange, target.routing_keys, matching_headers(envelope))
+        route = route_of(self._context, envelope, copy.message)
         self._context.alternate_warnings.warn(route.missing_alternates)
         if not route.queues:
             return NO_ROUTE

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from streaming.broker.commands import Letter, Redrive, RedriveOptions, StoredLetter, Target
-from streaming.broker.dead_letters.x_death import headers_of
 from streaming.broker.events import Kind
 from streaming.broker.redrives.letters import stored_headers
 from tests.builders import ADMIN, Broker
@@ -24,7 +23,7 @@ STORED = StoredLetter(
 def a_broker(**fields):
     broker = Broker(**fields)
     broker.queue("work")
-    broker.publish("", "work", "m0")
+    broker.publish("", "work", "m0", headers={"h": b"a", "BCC": ["nobody"]})
     broker.get("work", "g")
     broker.reject("g/0")  # no dead-letter exchange: lost
     broker.finish()
@@ -48,8 +47,8 @@ def test_a_lost_letter_is_published_again_as_a_copy_of_the_old_one(cut):
     assert answer["moved"] == 1
     [got] = broker.get("work")
     assert (got.copy.parent_copy_id, got.copy.message.offset) == (died, 0)
-    headers = headers_of(got.copy.envelope) or {}
-    assert (headers["h"], headers["x-redrive-count"]) == (b"a", 1)
+    headers = broker.delivered_headers(got.copy) or {}
+    assert (headers["h"], headers["x-redrive-count"], "BCC" in headers) == (b"a", 1, False)
     assert headers["x-death"][0]["reason"] == "rejected"
     broker.finish()
     assert [row.copy.copy_id for row in broker.rows if row.kind is Kind.REPUBLISHED] == [died]
@@ -71,7 +70,8 @@ def test_a_restored_letter_bears_no_marks():
     again(broker, "r", msgspec.structs.replace(STORED, headers=None), action="restore")
 
     [got] = broker.get("work")
-    assert set(headers_of(got.copy.envelope) or {}) == {
+    assert set(broker.delivered_headers(got.copy) or {}) == {
+        "h",
         "x-death",
         *(f"x-{which}-death-{what}" for which in ("first", "last") for what in WHAT),
     }
@@ -87,7 +87,25 @@ def test_a_letter_that_bears_no_deaths_is_published_as_it_was():
     again(broker, "r", bare, action="restore")
 
     [got] = broker.get("work")
-    assert (headers_of(got.copy.envelope), got.copy.envelope.priority) == (None, 5)
+    assert (broker.delivered_headers(got.copy), got.copy.envelope.priority) == ({"h": b"a"}, 5)
+
+
+@pytest.mark.parametrize(
+    ("headers", "cc", "count"),
+    [
+        ('{"x-redrive-count": 2, "x-redrive-id": "old", "CC": ["a", 1]}', ("a",), 3),
+        ('{"x-redrive-count": "7", "CC": "odd"}', None, 1),
+        ('{"x-redrive-count": -1}', None, 1),
+    ],
+)
+def test_a_stored_letter_has_its_marks_and_keys_again(headers, cc, count):
+    broker = a_broker()
+
+    again(broker, "r", msgspec.structs.replace(STORED, headers=headers))
+
+    [got] = broker.get("work")
+    assert got.copy.envelope.cc == cc
+    assert got.copy.envelope.added == {"x-redrive-id": "r", "x-redrive-count": count}
 
 
 def test_a_lost_letter_waits_for_a_full_target_like_any_other():
