@@ -10,7 +10,6 @@ same outbound records with the same numbers, which readers drop.
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -24,14 +23,14 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Events, Kind
-from streaming.broker.message import Message
+from streaming.broker.message import Message, PublishedPort
 from streaming.broker.shard import Batch, Shard
+from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.pipeline.outbound.producer import OutboundWriter
-from streaming.pipeline.outbound.records import STORED
 from streaming.pipeline.reports import (
     FaultCount,
     FaultCounter,
@@ -41,6 +40,7 @@ from streaming.pipeline.reports import (
 )
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_tables
+from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.rows.traffic import EventCounter, traffic_of
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
@@ -160,14 +160,15 @@ class BrokerProcessor(StatefulProcessor):
         with paused_gc():
             records = unpack(blobs)
             lap("unpack")
-            batch = fold(config, store, records)
+            with published_rows(self._settings.tables, context.query_id) as published:
+                batch = fold(config, store, records, published)
             lap("fold")
             counter = EventCounter()
-            files = self._write(shard_key, config, context, batch.events, counter)
-            lap("rows")
             writer = OutboundWriter(self._settings, config, context)
-            with closing(BodyReader(self._settings.tables, STORED)) as bodies:
-                outbound = writer.write(batch, bodies)
+            with stored_rows(self._settings.tables) as stored:
+                files = self._write(shard_key, config, context, batch.events, stored, counter)
+                lap("rows")
+                outbound = writer.write(batch, stored)
             lap("outbound")
             store.flush()
             lap("state")
@@ -202,6 +203,7 @@ class BrokerProcessor(StatefulProcessor):
         config: ShardConfig,
         context: BatchContext,
         events: Events,
+        stored: BodyReader,
         counter: EventCounter,
     ) -> list[DataFile]:
         """Write the shard's rows of `events` and `dead_letters`."""
@@ -219,16 +221,16 @@ class BrokerProcessor(StatefulProcessor):
                     files.append(file)
 
         write("events", counter.passing(event_tables(events, *ids)))
-        columns = ("body", "kafka_headers", "origin")
-        with closing(BodyReader(self._settings.tables, columns)) as bodies:
-            most = self._settings.max_header_bytes
-            write("dead_letters", dead_letter_tables(events, *ids, bodies, most))
+        most = self._settings.max_header_bytes
+        write("dead_letters", dead_letter_tables(events, *ids, stored, most))
         return files
 
 
-def fold(config: ShardConfig, store: SparkStateStore, records: Records) -> Batch:
-    """Run the broker over the records of a batch."""
-    shard = Shard(config, store, now_ms=records.now_ms, cache=_cache)
+def fold(
+    config: ShardConfig, store: StateStore, records: Records, published: PublishedPort
+) -> Batch:
+    """Run the broker over the records of a batch; `published` reads headers of messages."""
+    shard = Shard(config, store, now_ms=records.now_ms, cache=_cache, published=published)
     columns = records.columns
     publications, actors = records.publications, records.actors
     publish = shard.publish

@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-_PublicationRecord = tuple[str, str, msgspec.Raw, msgspec.Raw, msgspec.Raw]
+_PublicationRecord = tuple[str, str, str | None, int | None, bytes]
 _encoder = msgspec.msgpack.Encoder()
 _publications = msgspec.msgpack.Decoder(list[_PublicationRecord])
 _actors = msgspec.msgpack.Decoder(list[tuple[str | None, str]])
@@ -84,9 +84,9 @@ def pack(
         (
             publication.exchange,
             publication.routing_key,
-            msgspec.Raw(encode_table(publication.properties)),
-            msgspec.Raw(encode_table(publication.headers)),
-            msgspec.Raw(encode_table(publication.kafka_headers)),
+            publication.expiration,
+            publication.priority,
+            encode_table(publication.headers),
         )
         for publication in publications
     ]
@@ -109,32 +109,26 @@ def unpack(blobs: list[bytes]) -> Records:
     offset. So no partition is reordered, and the order does not depend on the blobs' order.
     """
     tables = []
-    publications: list[Publication] = []
+    codes: dict[_PublicationRecord, int] = {}  # equal ones of several blobs become one
     actors: list[Actor] = []
     now_ms = 0
     for blob in blobs:
         table = pa.ipc.open_stream(blob).read_all()
         metadata = table.schema.metadata
         now_ms = max(now_ms, int(metadata[NOW]))
-        codes = table["publication"].to_numpy()
-        shifted = np.where(codes < 0, NO_PUBLICATION, codes + len(publications))
-        table = table.set_column(4, "publication", pa.array(shifted, pa.int32()))
+        records = _publications.decode(metadata[PUBLICATIONS])
+        code_of = [codes.setdefault(record, len(codes)) for record in records]
+        # the code of a command is -1 and selects the last one
+        merged = np.array([*code_of, NO_PUBLICATION], np.int32)[table["publication"].to_numpy()]
+        table = table.set_column(4, "publication", pa.array(merged))
         actor_codes = table["actor"].to_numpy() + len(actors)
         table = table.set_column(5, "actor", pa.array(actor_codes, pa.int32()))
         tables.append(table.replace_schema_metadata(None))
-        publications.extend(
-            Publication(
-                exchange,
-                routing_key,
-                decode_table(properties) or {},
-                decode_table(headers),
-                decode_table(foreign),
-            )
-            for exchange, routing_key, properties, headers, foreign in _publications.decode(
-                metadata[PUBLICATIONS]
-            )
-        )
         actors.extend(Actor(user, channel) for user, channel in _actors.decode(metadata[ACTORS]))
+    publications = [
+        Publication(exchange, routing_key, expiration, priority, decode_table(headers))
+        for exchange, routing_key, expiration, priority, headers in codes
+    ]
     table = pa.concat_tables(tables)
     order = effect_order(
         *(table[name].to_numpy() for name in ("topic_number", "partition", "offset", "at_ms"))

@@ -1,6 +1,8 @@
 """AMQP's basic properties: their names, types and bounds."""
 
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
 
 from topology.declarations import too_long
 from topology.suggestions import did_you_mean
@@ -29,6 +31,26 @@ WHOLE_PROPERTIES: Final = {
     "timestamp": (0, (1 << 63) - 1),
 }
 """The properties that are whole numbers, with their bounds; all others are strings."""
+
+
+def _member(name: str) -> tuple[str, Any, None]:
+    if name not in WHOLE_PROPERTIES:
+        return name, str, None
+    least, most = WHOLE_PROPERTIES[name]
+    return name, Annotated[int, msgspec.Meta(ge=least, le=most)], None
+
+
+Properties: Final = msgspec.defstruct(
+    "Properties",
+    [_member(name) for name in PROPERTIES],
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
+)
+"""A member for each property, None if it is absent: decodes and encodes JSON at once.
+
+It accepts what `property_fault` accepts, except that it does not limit the length of strings.
+"""
 
 
 class PropertyFault(NamedTuple):

@@ -20,7 +20,13 @@ import msgspec
 
 from streaming.broker.commands import Command
 from streaming.broker.dead_letters import x_death
-from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Publication
+from streaming.broker.message import (
+    CONFIRM,
+    IMMEDIATE,
+    MANDATORY,
+    Publication,
+    publication_of,
+)
 from streaming.broker.outbound import DeliveryOut
 from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.command_json import read_command, read_settlement
@@ -89,12 +95,14 @@ class MalformedRecordError(Exception):
 
 
 class PublishHeaders(NamedTuple):
-    """The contents of the headers of a publish."""
+    """The contents of the headers of a publish; `publication` is what the broker looks at."""
 
     vhost: str
     publication: Publication
     flags: int
     channel: str
+    properties: dict[str, Any]
+    headers: dict[str, Any] | None
 
 
 class CommandRecord(NamedTuple):
@@ -142,34 +150,36 @@ def json_object(where: str, value: bytes) -> dict[str, Any]:
     return document
 
 
-def publish_headers(
-    values: Iterable[bytes | None], kafka_headers: dict[str, Any] | None = None
-) -> PublishHeaders:
+def publish_headers(values: Iterable[bytes | None]) -> PublishHeaders:
     """Read the headers of a publish.
 
     Args:
         values: in the order of INBOUND; the first (OP) is None.
-        kafka_headers: the publisher's own headers as AMQP values, for matching.
 
     Raises:
         MalformedRecordError: a header is not valid.
     """
-    _op, vhost, exchange, routing_key, properties, headers, flags, channel = values
+    _op, vhost_value, exchange, routing_key, properties_value, table, flags, channel = values
+    vhost = text(VHOST, vhost_value, DEFAULT_VHOST)
+    names = text(EXCHANGE, exchange, ""), text(ROUTING_KEY, routing_key, "")
+    properties = {} if properties_value is None else properties_of(properties_value)
+    headers = None if table is None else headers_of(table)
     return PublishHeaders(
-        text(VHOST, vhost, DEFAULT_VHOST),
-        Publication(
-            text(EXCHANGE, exchange, ""),
-            text(ROUTING_KEY, routing_key, ""),
-            {} if properties is None else _properties(properties),
-            None if headers is None else _headers(headers),
-            kafka_headers,
-        ),
-        0 if flags is None else _flags(flags),
+        vhost,
+        publication_of(*names, properties, headers),
+        flags_of(flags),
         text(CHANNEL, channel, DEFAULT_CHANNEL),
+        properties,
+        headers,
     )
 
 
-def _properties(value: bytes) -> dict[str, Any]:
+def properties_of(value: bytes) -> dict[str, Any]:
+    """Read the header PROPERTIES.
+
+    Raises:
+        MalformedRecordError: it is not valid.
+    """
     properties = json_object(PROPERTIES, value)
     for name, member in properties.items():
         fault = property_fault(name, member)
@@ -178,14 +188,24 @@ def _properties(value: bytes) -> dict[str, Any]:
     return properties
 
 
-def _headers(value: bytes) -> dict[str, Any]:
+def headers_of(value: bytes) -> dict[str, Any]:
+    """Read the header HEADERS: an AMQP table.
+
+    Raises:
+        MalformedRecordError: it is not valid.
+    """
     try:
         return table_from_json(json_object(HEADERS, value))
     except ValueError as error:
         raise MalformedRecordError("wrong_type", f"{HEADERS}: {error}") from error
 
 
-def _flags(value: bytes) -> int:
+def flags_of(value: bytes | None) -> int:
+    """Read the header FLAGS.
+
+    Raises:
+        MalformedRecordError: it is not valid.
+    """
     flags = 0
     for name in text(FLAGS, value, "").split(","):
         bit = FLAG_BITS.get(name.strip())
@@ -259,13 +279,20 @@ def delivered_headers(
 ) -> dict[str, Any] | None:
     """The headers table that a consumer sees: with the delivery count of a quorum queue.
 
-    3.10 shows a count of 0 to a get, and none to a consumer (R-DLV-1).
-
     Args:
         published: the headers of the publish.
     """
     headers = x_death.delivered_headers(delivery.copy.envelope, published)
+    count = shown_delivery_count(delivery, compat)
+    return headers if count is None else {**(headers or {}), "x-delivery-count": count}
+
+
+def shown_delivery_count(delivery: DeliveryOut, compat: str) -> int | None:
+    """The header `x-delivery-count` of a delivery; None if it has none.
+
+    3.10 shows a count of 0 to a get, and none to a consumer (R-DLV-1).
+    """
     count = delivery.delivery_count
     if delivery.quorum and (count or (compat == "3.10" and delivery.got)):
-        headers = {**(headers or {}), "x-delivery-count": count}
-    return headers
+        return count
+    return None

@@ -38,6 +38,7 @@ from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.rows.messages import body_file_number
+from streaming.pipeline.rows.stored import STORED
 from streaming.queries.current_contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
 from tests.bench import workload
@@ -123,7 +124,7 @@ class Writer:
             "events", events.first_seq, event_table(events, QUERY, self._batch_id, "/", 0)
         )
         if events.death_rows:
-            with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
+            with closing(BodyReader(self.place, STORED)) as bodies:
                 where = (QUERY, self._batch_id, "/", 0)
                 for first, dead in dead_letter_tables(events, *where, bodies, 16_384):
                     yield self._file("dead_letters", first, dead)

@@ -94,6 +94,20 @@ class BodyReader:
                 pieces.append(piece)
         return self._in_order(pieces, positions, len(places))
 
+    def group_starts(self, path: str) -> list[int]:
+        """The first row of each row group of a file, then its rows; empty if it is gone."""
+        opened = self._groups.file(path)
+        return [] if opened is None else opened.starts.tolist()
+
+    def group(self, path: str, number: int) -> pa.Table:
+        """One row group of a file that exists: the requested columns and the key."""
+        self._groups.file(path)
+        return self._groups.read(path, number)
+
+    def forget(self) -> None:
+        """Release the memory of what was read; files stay open."""
+        self._groups.forget()
+
     def close(self) -> None:
         """Release files and memory."""
         self._groups.close()

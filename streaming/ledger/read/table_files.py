@@ -135,10 +135,14 @@ class RowGroups:
             self.held_bytes -= self._groups.popitem(last=False)[1].nbytes
         return table
 
+    def forget(self) -> None:
+        """Release the row groups; files stay open."""
+        self._groups.clear()
+        self.held_bytes = 0
+
     def close(self) -> None:
         """Release all files and memory."""
         for opened in self._files.values():
             opened.close()
         self._files.clear()
-        self._groups.clear()
-        self.held_bytes = 0
+        self.forget()

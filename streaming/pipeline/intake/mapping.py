@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.message import Publication
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import (
     JsonValue,
@@ -32,12 +31,7 @@ from streaming.config.selectors import (
 from streaming.config.types import join_key
 from streaming.protocol.amqp_properties import PROPERTIES, WHOLE_PROPERTIES
 from streaming.protocol.json_input import read_json
-from streaming.protocol.record_headers import (
-    DEFAULT_CHANNEL,
-    MalformedRecordError,
-    PublishHeaders,
-    kafka_headers_table,
-)
+from streaming.protocol.record_headers import MalformedRecordError
 from topology.declarations import MAX_NAME_BYTES
 from topology.values import json_type, table_from_json
 
@@ -54,6 +48,8 @@ class MappedPublish(NamedTuple):
     Attributes:
         properties: names and values.
         headers: JSON of the AMQP headers; None if the mapping makes none.
+
+    The record's own headers stay with it as they are.
     """
 
     vhost: str
@@ -61,7 +57,6 @@ class MappedPublish(NamedTuple):
     routing_key: str
     properties: tuple[tuple[str, str | int], ...]
     headers: bytes | None
-    kafka_headers: ForeignHeaders
 
 
 class MappedRecord(NamedTuple):
@@ -111,6 +106,8 @@ class TopicMapper:
 
     Attributes:
         needs_key, needs_body: whether the mapping looks at record keys, and into bodies.
+        header_names: the record headers that it looks at.
+        properties: the properties that it makes.
         needs_place: whether it looks at partitions, offsets or timestamps.
     """
 
@@ -123,6 +120,7 @@ class TopicMapper:
         self._max_header_bytes = max_header_bytes
         self.needs_key = self.needs_body = False
         self.needs_place = False
+        self.header_names: set[str] = set()
         self._vhost = self._field("vhost", mapping.vhost, self._known_vhost)
         self._exchange = self._field("exchange", mapping.exchange, _short_text)
         self._routing_key = self._field("routing_key", mapping.routing_key, _short_text)
@@ -131,6 +129,7 @@ class TopicMapper:
             for name in PROPERTIES
             if (chosen := getattr(mapping, name)) is not None
         ]
+        self.properties = [name for name, _read in self._properties]
         self._headers = [
             (name, self._field(join_key("headers", name), chosen, _header_value))
             for name, chosen in mapping.headers.items()
@@ -152,7 +151,6 @@ class TopicMapper:
             self._routing_key(record),
             self._properties_of(record) if self._properties else (),
             self._headers_of(record, header_bytes) if self._headers else None,
-            record.headers,
         )
 
     def _properties_of(self, record: MappedRecord) -> tuple[tuple[str, str | int], ...]:
@@ -255,6 +253,7 @@ class TopicMapper:
                 self.needs_key = True
                 return attrgetter("key")
             case RecordHeader(name=header):
+                self.header_names.add(header)
                 return lambda record: _last(record.headers, header)
             case JsonValue(name=path):
                 self.needs_body = True
@@ -268,24 +267,6 @@ class TopicMapper:
             case _:
                 self.needs_place = True
                 return attrgetter(source.name)
-
-
-def publish_of(mapped: MappedPublish) -> PublishHeaders:
-    """Return the publish, as if its headers had been ours."""
-    foreign = mapped.kafka_headers
-    headers = mapped.headers
-    return PublishHeaders(
-        mapped.vhost,
-        Publication(
-            mapped.exchange,
-            mapped.routing_key,
-            dict(mapped.properties),
-            None if headers is None else table_from_json(msgspec.json.decode(headers)),
-            kafka_headers_table(foreign) if foreign else None,
-        ),
-        0,
-        DEFAULT_CHANNEL,
-    )
 
 
 def _last(headers: ForeignHeaders, wanted: str) -> bytes | None:

@@ -1,16 +1,19 @@
-"""Publishes by their headers: equal headers are parsed once and share a code.
+"""Publishes by what the broker sees of them: those that are alike share a code.
 
-Header columns are dictionary-encoded, and each distinct combination of values is parsed by
-`record_headers`. Records with foreign headers, and those of mapped topics, are handled row by row.
+Columns are dictionary-encoded, and each distinct combination of values is read once. Properties and
+headers are columns of their own (`attributes`). Records of mapped topics are handled row by row.
 """
 
 from collections.abc import Collection
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streaming.broker.message import Publication
+from streaming.pipeline.intake.attributes import Attributes, attributes_of
 from streaming.pipeline.intake.command_records import unlisted_vhost
 from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_BYTES, HEADER_COLUMNS
 from streaming.pipeline.intake.mapping import (
@@ -19,24 +22,32 @@ from streaming.pipeline.intake.mapping import (
     MappedRecord,
     TopicMapper,
     body_document,
-    publish_of,
 )
-from streaming.pipeline.task import TopicTask
+from streaming.pipeline.rows.amqp_columns import properties_array
+from streaming.pipeline.rows.messages import HEADERS, PROPERTIES, Publish
+from streaming.pipeline.task import TaskSettings, TopicTask
+from streaming.protocol import amqp_properties
 from streaming.protocol.record_headers import (
+    CHANNEL,
+    DEFAULT_CHANNEL,
+    DEFAULT_VHOST,
+    EXCHANGE,
+    ROUTING_KEY,
+    VHOST,
     MalformedRecordError,
-    PublishHeaders,
-    kafka_headers_table,
+    flags_of,
     publish_headers,
+    text,
 )
-
-Combination = tuple[Any, ...] | MalformedRecordError
-"""The header values of a record, what its mapping makes of it, or why it makes nothing."""
+from topology.values import table_from_json
 
 MALFORMED: Final = -1
-"""The code of headers that could not be parsed."""
+"""The code of a record that is not a valid publish."""
 
 _ABSENT: Final = -1
 _FIRST_SIZE: Final = 64
+_SEEN: Final = ("dlx_vhost", "dlx_exchange", "dlx_routing_key", "dlx_flags", "dlx_channel")
+_MAX_COMBINED: Final = 1 << 62
 
 
 class CodeMap:
@@ -67,129 +78,178 @@ class CodeMap:
             self._values = np.concatenate((self._values, more))
 
 
-class DistinctHeaders:
-    """The distinct headers that one task has seen.
-
-    Args:
-        vhosts: the vhosts of the job.
-        max_header_bytes: the most bytes of a record's headers.
+class DistinctPublishes:
+    """The distinct publishes that one task has seen, but for what the broker does not look at.
 
     Attributes:
-        parsed: headers by code.
+        distinct: publishes by code.
         flags: flags by code.
         vhosts: number of the vhost by code; `vhost_numbers` names the vhosts.
     """
 
-    def __init__(self, vhosts: Collection[str], max_header_bytes: int) -> None:
-        self._listed = vhosts
-        self._max_header_bytes = max_header_bytes
+    def __init__(self, settings: TaskSettings) -> None:
+        self._listed: Collection[str] = settings.vhosts
+        self._max_header_bytes = settings.max_header_bytes
+        self._trusts_x_death = any(one.compat == "3.10" for one in settings.shards.values())
         self._mappers: dict[int, TopicMapper] = {}
-        self._known: dict[Combination, int] = {}
-        self.parsed: list[PublishHeaders] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+        self.distinct: list[Publish] = []
         self.flags = CodeMap()
         self.vhosts = CodeMap()
         self.vhost_numbers: dict[str, int] = {}
 
-    def codes(self, rows: pa.RecordBatch, topic: TopicTask) -> Any:
-        """Return the code of each record's headers, or MALFORMED."""
-        foreign = rows[FOREIGN]
-        if topic.mapping is not None or foreign.null_count < rows.num_rows:
-            combinations = self._row_combinations(rows, topic)
-            return np.array([self._code(one) for one in combinations], np.int32)
-        combined = np.zeros(rows.num_rows, np.int64)
-        columns = [rows[name] for name in HEADER_COLUMNS]
-        for column in [one.dictionary_encode() for one in columns if one.null_count < len(one)]:
-            indices = pc.fill_null(column.indices, -1).to_numpy().astype(np.int64) + 1
-            combined = (
-                np.unique(combined, return_inverse=True)[1] * (len(column.dictionary) + 1) + indices
+    def read(self, rows: pa.RecordBatch, topic: TopicTask) -> tuple[pa.RecordBatch, Any]:
+        """Return records with the columns PROPERTIES and HEADERS, and the code of each."""
+        if topic.mapping is not None:
+            seen, attributes = self._mapped(rows, topic)
+        else:
+            seen = [rows[name] for name in _SEEN]
+            attributes = attributes_of(
+                rows["dlx_properties"], rows["dlx_headers"], trusts_x_death=self._trusts_x_death
             )
-        _values, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-        rows_of_each = pa.array(first)
-        nothing = [None] * len(first)
-        values = zip(
-            *(
-                nothing if one.null_count == len(one) else one.take(rows_of_each).to_pylist()
-                for one in columns
-            ),
-            nothing,  # no foreign headers
-            strict=True,
-        )
-        codes = [self._code(each) for each in values]
-        return np.array(codes, np.int32)[inverse]
+        properties = attributes.properties
+        columns = [
+            *seen,
+            properties.field("expiration"),
+            properties.field("priority"),
+            attributes.seen,
+        ]
+        codes = self._codes(columns, rows.num_rows)
+        codes[attributes.malformed] = MALFORMED
+        names = [*rows.schema.names, PROPERTIES, HEADERS]
+        arrays = [*rows.columns, properties, attributes.headers]
+        return pa.record_batch(arrays, names=names), codes
 
     def fault(self, row: pa.RecordBatch, topic: TopicTask) -> MalformedRecordError:
-        """Return what is wrong with the headers of a record whose code is MALFORMED."""
-        [combination] = self._row_combinations(row, topic)
-        fault = (
-            combination
-            if isinstance(combination, MalformedRecordError)
-            else self._parse(combination)
-        )
-        assert isinstance(fault, MalformedRecordError)
-        return fault
-
-    def _row_combinations(self, rows: pa.RecordBatch, topic: TopicTask) -> list[Combination]:
-        """Return our header values and the foreign headers of each row."""
-        foreign = _header_tuples(rows[FOREIGN])
+        """Return what is wrong with a record whose code is MALFORMED."""
         if topic.mapping is not None:
-            mapper = self._mappers.get(topic.number)
-            if mapper is None:
-                mapper = self._mappers[topic.number] = TopicMapper(
-                    rows["topic"][0].as_py(), topic.mapping, self._listed, self._max_header_bytes
-                )
-            return _mapped(rows, mapper, foreign)
-        columns = [rows[name].to_pylist() for name in HEADER_COLUMNS]
-        return [(*values, headers) for *values, headers in zip(*columns, foreign, strict=True)]
-
-    def _code(self, combination: Combination) -> int:
-        if isinstance(combination, MalformedRecordError):
-            return MALFORMED
-        code = self._known.get(combination)
-        if code is None:
-            parsed = self._parse(combination)
-            code = MALFORMED
-            if not isinstance(parsed, MalformedRecordError):
-                code = len(self.parsed)
-                self.parsed.append(parsed)
-                self.flags[code] = parsed.flags
-                self.vhosts[code] = self.vhost_numbers.setdefault(
-                    parsed.vhost, len(self.vhost_numbers)
-                )
-            self._known[combination] = code
-        return code
-
-    def _parse(self, combination: tuple[Any, ...]) -> PublishHeaders | MalformedRecordError:
-        if isinstance(combination, MappedPublish):
-            return publish_of(combination)
-        *values, foreign = combination
+            [fault] = _outcomes(row, self._mapper(row, topic))
+            assert isinstance(fault, MalformedRecordError)
+            return fault
         try:
-            parsed = publish_headers(values, kafka_headers_table(foreign) if foreign else None)
+            publish = publish_headers([row[name][0].as_py() for name in HEADER_COLUMNS])
         except MalformedRecordError as error:
             return error
-        return parsed if parsed.vhost in self._listed else unlisted_vhost(parsed.vhost)
+        return unlisted_vhost(publish.vhost)
+
+    def _codes(self, columns: list[pa.Array], rows: int) -> Any:
+        """Return the code of each row's combination of values, or MALFORMED."""
+        combined, size = np.zeros(rows, np.int64), 1
+        for column in columns:
+            if column.null_count == rows:
+                continue
+            encoded = column.dictionary_encode()
+            values = len(encoded.dictionary) + 1
+            if size * values > _MAX_COMBINED:
+                combined, size = np.unique(combined, return_inverse=True)[1], rows
+            indices = pc.fill_null(encoded.indices, -1).to_numpy().astype(np.int64)
+            combined, size = combined * values + (indices + 1), size * values
+        _values, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        rows_of_each = pa.array(first)
+        values_of_each = zip(*(one.take(rows_of_each).to_pylist() for one in columns), strict=True)
+        return np.array([self._code(each) for each in values_of_each], np.int32)[inverse]
+
+    def _code(self, values: tuple[Any, ...]) -> int:
+        code = self._known.get(values)
+        if code is None:
+            try:
+                publish = self._publish(*values)
+            except MalformedRecordError:
+                code = MALFORMED
+            else:
+                code = len(self.distinct)
+                self.distinct.append(publish)
+                self.flags[code] = publish.flags
+                self.vhosts[code] = self.vhost_numbers.setdefault(
+                    publish.vhost, len(self.vhost_numbers)
+                )
+            self._known[values] = code
+        return code
+
+    def _publish(
+        self,
+        vhost_value: bytes | None,
+        exchange: bytes | None,
+        routing_key: bytes | None,
+        flags: bytes | None,
+        channel: bytes | None,
+        expiration: str | None,
+        priority: int | None,
+        seen: bytes | None,
+    ) -> Publish:
+        vhost = text(VHOST, vhost_value, DEFAULT_VHOST)
+        if vhost not in self._listed:
+            raise unlisted_vhost(vhost)
+        return Publish(
+            vhost,
+            Publication(
+                text(EXCHANGE, exchange, ""),
+                text(ROUTING_KEY, routing_key, ""),
+                expiration,
+                priority,
+                None if seen is None else table_from_json(msgspec.json.decode(seen)),
+            ),
+            flags_of(flags),
+            text(CHANNEL, channel, DEFAULT_CHANNEL),
+        )
+
+    # -- mapped topics
+
+    def _mapper(self, rows: pa.RecordBatch, topic: TopicTask) -> TopicMapper:
+        assert topic.mapping is not None
+        mapper = self._mappers.get(topic.number)
+        if mapper is None:
+            mapper = self._mappers[topic.number] = TopicMapper(
+                rows["topic"][0].as_py(), topic.mapping, self._listed, self._max_header_bytes
+            )
+        return mapper
+
+    def _mapped(self, rows: pa.RecordBatch, topic: TopicTask) -> tuple[list[pa.Array], Attributes]:
+        """Return the columns _SEEN and the attributes that a mapping makes."""
+        mapper, count = self._mapper(rows, topic), rows.num_rows
+        outcomes = _outcomes(rows, mapper)
+        malformed = np.array([isinstance(one, MalformedRecordError) for one in outcomes], bool)
+        made = [_NOTHING if isinstance(one, MalformedRecordError) else one for one in outcomes]
+        nothing = pa.nulls(count, pa.binary())
+        seen = [
+            *(
+                pa.array([getattr(one, name) for one in made], pa.string()).cast(pa.binary())
+                for name in ("vhost", "exchange", "routing_key")
+            ),
+            nothing,
+            nothing,
+        ]
+        headers = pa.array([one.headers for one in made], pa.binary())
+        attributes = attributes_of(nothing, headers, trusts_x_death=self._trusts_x_death)
+        members = [dict(one.properties) for one in made] if mapper.properties else []
+        properties = properties_array(
+            {
+                name: [each.get(name) for each in members]
+                for name in amqp_properties.PROPERTIES
+                if name in mapper.properties
+            },
+            count,
+        )
+        malformed |= attributes.malformed
+        return seen, attributes._replace(properties=properties, malformed=malformed)
 
 
-def _header_tuples(lists: pa.Array) -> list[ForeignHeaders | None]:
-    """Return the headers of each row; None for a row without a list."""
-    keys, values = lists.flatten().flatten()
-    pairs = list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
-    lengths = pc.list_value_length(lists)
-    ends = np.cumsum(pc.fill_null(lengths, 0).to_numpy()).tolist()
-    return [
-        None if length is None else tuple(pairs[end - length : end])
-        for length, end in zip(lengths.to_pylist(), ends, strict=True)
-    ]
+_NOTHING: Final = MappedPublish(DEFAULT_VHOST, "", "", (), None)
 
 
-def _mapped(
-    rows: pa.RecordBatch, mapper: TopicMapper, foreign: list[ForeignHeaders | None]
-) -> list[Combination]:
+def _outcomes(
+    rows: pa.RecordBatch, mapper: TopicMapper
+) -> list[MappedPublish | MalformedRecordError]:
     """Return what a mapping makes of each row, or why it makes nothing."""
-    nothing = [None] * rows.num_rows
+    count = rows.num_rows
+    nothing = [None] * count
+    headers: list[ForeignHeaders] = [()] * count
+    if mapper.header_names:
+        headers = _header_tuples(rows[FOREIGN], mapper.header_names)
     records = map(
         MappedRecord,
         rows["key"].to_pylist() if mapper.needs_key else nothing,
-        [headers or () for headers in foreign],
+        headers,
         map(body_document, rows["value"].to_pylist()) if mapper.needs_body else nothing,
         *(
             rows[name].to_pylist() if mapper.needs_place else nothing
@@ -197,16 +257,30 @@ def _mapped(
         ),
     )
     publish, found = mapper.publish, []
-    known: dict[MappedRecord, Combination] = {}
+    known: dict[Any, MappedPublish | MalformedRecordError] = {}
     is_alike = not (mapper.needs_body or mapper.needs_place)
     for record, size in zip(records, rows[HEADER_BYTES].to_pylist(), strict=True):
-        combination = known.get(record) if is_alike else None
-        if combination is None:
+        outcome = known.get((record, size)) if is_alike else None
+        if outcome is None:
             try:
-                combination = publish(record, size)
+                outcome = publish(record, size)
             except MalformedRecordError as fault:
-                combination = fault
+                outcome = fault
             if is_alike:
-                known[record] = combination
-        found.append(combination)
+                known[record, size] = outcome
+        found.append(outcome)
     return found
+
+
+def _header_tuples(lists: pa.Array, names: Collection[str]) -> list[ForeignHeaders]:
+    """Return the headers of these names of each row."""
+    keys, values = lists.flatten().flatten()
+    encoded = keys.dictionary_encode()
+    wanted = np.array([name in names for name in encoded.dictionary.to_pylist()], bool)
+    chosen = wanted[encoded.indices.to_numpy()] if len(keys) else np.zeros(0, bool)
+    mask = pa.array(chosen)
+    pairs = list(zip(keys.filter(mask).to_pylist(), values.filter(mask).to_pylist(), strict=True))
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    row_of = np.repeat(np.arange(len(lists)), lengths)[chosen]
+    ends = np.cumsum(np.bincount(row_of, minlength=len(lists))).tolist()
+    return [tuple(pairs[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)]

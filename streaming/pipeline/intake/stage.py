@@ -20,7 +20,7 @@ from streaming.broker.events import Actor
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.intake.command_records import CommandRow, read_commands
 from streaming.pipeline.intake.header_columns import HEADER_BYTES, with_header_columns
-from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctHeaders
+from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctPublishes
 from streaming.pipeline.reports import FaultCount, IntakeReport, encode_report
 from streaming.pipeline.rows.messages import MessageRows
 from streaming.pipeline.rows.quarantine import QuarantineRows
@@ -50,13 +50,13 @@ class _ShardRows:
 class Intake:
     """Collects the records of one task.
 
-    Publishes are handled as whole columns, and equal headers are parsed once (`publications`). Only
-    commands, foreign headers and malformed records cost work per row.
+    Publishes are handled as whole columns, and those that are alike are read once (`publications`).
+    Only commands, mapped topics and malformed records cost work per row.
     """
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
         self._settings = settings
-        self._headers = DistinctHeaders(settings.vhosts, settings.max_header_bytes)
+        self._publishes = DistinctPublishes(settings)
         self._shards: dict[int, _ShardRows] = {}
         self._now_ms = context.now_ms
         self._messages = MessageRows(settings, context)
@@ -105,7 +105,7 @@ class Intake:
                 key,
                 pack(
                     pa.concat_tables(shard.tables),
-                    [self._headers.parsed[code].publication for code in shard.publications],
+                    [self._publishes.distinct[code].publication for code in shard.publications],
                     list(shard.actors),
                     self._now_ms,
                 ),
@@ -116,7 +116,7 @@ class Intake:
     # -- publishes
 
     def _add_publishes(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
-        codes = self._headers.codes(rows, topic)
+        rows, codes = self._publishes.read(rows, topic)
         sizes = pc.fill_null(pc.binary_length(rows["value"]), -1).to_numpy()
         header_bytes = rows[HEADER_BYTES].to_numpy()
         suspects = np.flatnonzero(
@@ -127,7 +127,7 @@ class Intake:
         ).tolist()
         if suspects:
             faults = [
-                (index, self._fault(rows.slice(index, 1), sizes[index], topic))
+                (index, self._fault(rows.slice(index, 1), codes[index], sizes[index], topic))
                 for index in suspects
             ]
             self._quarantine.add(rows, topic_name, topic, faults)
@@ -140,9 +140,9 @@ class Intake:
         partitions = rows["partition"].to_numpy()
         lanes, keys = self._lanes_and_keys(codes, partitions)
         used, indices = np.unique(codes, return_inverse=True)
-        parsed = [self._headers.parsed[code] for code in used.tolist()]
+        distinct = [self._publishes.distinct[code] for code in used.tolist()]
         body_files, body_rows = self._messages.add(
-            rows, topic_name, topic, parsed, indices.astype(np.int32), lanes, sizes
+            rows, topic_name, topic, distinct, indices.astype(np.int32), lanes, sizes
         )
         columns = {
             "topic_number": np.full(rows.num_rows, topic.number, np.int32),
@@ -168,26 +168,28 @@ class Intake:
             shard.publication_of[code] = len(shard.publications)
             shard.publications.append(code)
         for code in actor_of.missing(codes):
-            actor = Actor(topic.user, self._headers.parsed[code].channel)
+            actor = Actor(topic.user, self._publishes.distinct[code].channel)
             actor_of[code] = shard.actors.setdefault(actor, len(shard.actors))
         columns["publication"] = shard.publication_of.of(codes)
         columns["actor"] = actor_of.of(codes)
-        columns["flags"] = self._headers.flags.of(codes).astype(np.int8)
+        columns["flags"] = self._publishes.flags.of(codes).astype(np.int8)
         shard.tables.append(record_table(columns))
 
     def _lanes_and_keys(self, codes: Any, partitions: Any) -> tuple[Any, Any]:
         """Return the lane and grouping key of each record (D2)."""
-        vhost_of = self._headers.vhosts.of(codes)
+        vhost_of = self._publishes.vhosts.of(codes)
         lanes = np.zeros(len(codes), np.int32)
         keys = np.zeros(len(codes), np.int32)
-        for name, number in self._headers.vhost_numbers.items():
+        for name, number in self._publishes.vhost_numbers.items():
             lane_keys = self._settings.vhosts[name]
             chosen = vhost_of == number
             lanes[chosen] = partitions[chosen] % len(lane_keys)
             keys[chosen] = np.array(lane_keys, np.int32)[lanes[chosen]]
         return lanes, keys
 
-    def _fault(self, row: pa.RecordBatch, size: int, topic: TopicTask) -> MalformedRecordError:
+    def _fault(
+        self, row: pa.RecordBatch, code: int, size: int, topic: TopicTask
+    ) -> MalformedRecordError:
         """Return what is wrong with a publish."""
         settings = self._settings
         header_bytes = row[HEADER_BYTES][0].as_py()
@@ -200,8 +202,8 @@ class Intake:
             return MalformedRecordError(
                 "null_body", "a publish needs a value; it may be empty, but not null"
             )
-        if self._headers.codes(row, topic)[0] == MALFORMED:
-            return self._headers.fault(row, topic)
+        if code == MALFORMED:
+            return self._publishes.fault(row, topic)
         return MalformedRecordError(
             "body_too_large", f"the body has {size} bytes, more than {settings.max_body_bytes}"
         )

@@ -10,14 +10,15 @@ other record's value is a JSON object. A record that is too large for its topic 
 """
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.broker.config import ShardConfig
-from streaming.broker.dead_letters.x_death import headers_of
+from streaming.broker.dead_letters.x_death import death_headers, headers_after
 from streaming.broker.message import Envelope, Message
 from streaming.broker.outbound import (
     AnswerOut,
@@ -41,8 +42,10 @@ from streaming.pipeline.reports import TruncatedRecord
 from streaming.pipeline.rows.amqp_columns import table_bytes
 from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.rows.messages import body_places
+from streaming.pipeline.rows.stored import published_table
 from streaming.pipeline.task import BatchContext, TaskSettings
 from streaming.protocol import record_headers as wire
+from streaming.protocol.amqp_properties import PROPERTIES, Properties
 
 KINDS: dict[type[Outbound], str] = {
     DeliveryOut: "delivery",
@@ -53,9 +56,6 @@ KINDS: dict[type[Outbound], str] = {
     AnswerOut: "answer",
 }
 
-STORED = ("body", "kafka_headers")
-"""The columns of `messages` that a delivery takes from there."""
-
 _OTHER_BYTES = 4_096
 """An upper bound of the parts of a delivery or confirm whose length is not counted below."""
 
@@ -64,13 +64,24 @@ _MayBeLarge = DeliveryOut | ReturnOut | PublishErrorOut | CancelOut | AnswerOut
 
 
 class _Stored(NamedTuple):
-    """A message's row in `messages`; `foreign` are its Kafka headers without those of dlx."""
+    """A message's row in `messages`.
+
+    Attributes:
+        foreign: its Kafka headers without those of dlx.
+        properties: as published.
+        headers: as published, JSON.
+    """
 
     body: bytes
     foreign: list[Header]
+    properties: Any
+    headers: bytes | None
 
 
-_NOT_STORED: Final = _Stored(b"", [])
+_NO_PROPERTIES: Final = Properties()
+_NOT_STORED: Final = _Stored(b"", [], _NO_PROPERTIES, None)
+_EMPTY: Final = b"{}"
+_encode = msgspec.json.Encoder().encode
 
 
 class OutboundRecord(NamedTuple):
@@ -115,7 +126,7 @@ class OutboundRecords:
         self._exchanges = _NamedTexts(wire.EXCHANGE)
         self._routing_keys = _NamedTexts(wire.ROUTING_KEY)
         self._queues = _NamedTexts(wire.QUEUE)
-        self._tables: dict[Envelope, tuple[list[Header], int]] = {}
+        self._given: dict[Envelope, bytes] = {}
 
     def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
         """Yield the records of a batch, in order.
@@ -148,27 +159,29 @@ class OutboundRecords:
         if not distinct:
             return {}
         found = bodies.read(body_places(list(distinct.values()), self._query_id))
-        body, kafka_headers = (found[name] for name in STORED)
-        foreign = _foreign_headers(kafka_headers)
-        values = body.to_pylist()
-        return {key: _Stored(*one) for key, *one in zip(distinct, values, foreign, strict=True)}
+        rows = map(
+            _Stored,
+            found["body"].to_pylist(),
+            _foreign_headers(found["kafka_headers"]),
+            _properties(found["properties"]),
+            found["headers"].cast(pa.binary()).to_pylist(),
+        )
+        return dict(zip(distinct, rows, strict=True))
 
     def _delivery(self, out: DeliveryOut, arrived: _Stored, seq: int) -> OutboundRecord | None:
         """Return the record of a delivery; None if it may be too large for its topic."""
         envelope = out.copy.envelope
         count = out.delivery_count
-        if out.quorum and (count or self._config.compat == "3.10"):
-            tables, size = self._encoded_tables(
-                envelope, wire.delivered_headers(out, self._config.compat)
-            )
-        else:
-            known = self._tables.get(envelope)
-            if known is None:
-                known = self._tables[envelope] = self._encoded_tables(
-                    envelope, headers_of(envelope)
-                )
-            tables, size = known
-        body, foreign = arrived
+        body, foreign, properties, published = arrived
+        properties = _sent(properties, envelope)
+        table = self._headers(out, published)
+        size = len(table or b"")
+        tables: list[Header] = []
+        if properties is not _NO_PROPERTIES and (text := _encode(properties)) != _EMPTY:
+            size += len(text)
+            tables.append((wire.PROPERTIES, text))
+        if table is not None:
+            tables.append((wire.HEADERS, table))
         for name, value in foreign:
             size += 4 * len(name) + len(value or b"") + HEADER_BYTES
         ref = out.ref.encode()
@@ -192,22 +205,34 @@ class OutboundRecords:
         headers += tables
         return OutboundRecord(body, headers, None)
 
-    def _encoded_tables(
-        self, envelope: Envelope, table: dict[str, Any] | None
-    ) -> tuple[list[Header], int]:
-        """Return the headers with properties and headers table, and their bytes."""
-        properties = _properties(envelope)
-        headers: list[Header] = []
-        size = 0
-        if properties:
-            text = table_bytes(properties)
-            size += len(text)
-            headers.append((wire.PROPERTIES, text))
-        if table is not None:
-            text = table_bytes(table)
-            size += len(text)
-            headers.append((wire.HEADERS, text))
-        return headers, size
+    def _headers(self, out: DeliveryOut, published: bytes | None) -> bytes | None:
+        """Return the JSON of the headers that a consumer sees.
+
+        The published text is passed on. What the broker adds is put behind it, unless a published
+        header may have the same name.
+        """
+        envelope = out.copy.envelope
+        compat = self._config.compat
+        if envelope.dropped or envelope.added:
+            return _delivered(out, published, compat)
+        given = b""
+        if envelope.deaths:
+            given = self._given.get(envelope) or self._given.setdefault(
+                envelope, table_bytes(death_headers(envelope))
+            )
+        if out.quorum:
+            count = wire.shown_delivery_count(out, compat)
+            if count is not None:
+                given = b'%s%s"x-delivery-count":%d}' % (
+                    (given[:-1], b",", count) if given else (b"{", b"", count)
+                )
+        if not given:
+            return published
+        if published is None or published == _EMPTY:
+            return given
+        if b"-death" in published or b"x-delivery-count" in published:
+            return _delivered(out, published, compat)
+        return b"%s,%s" % (published[:-1], given[1:])
 
     def _confirm(self, out: ConfirmOut, seq: int) -> OutboundRecord:
         message = out.message
@@ -259,12 +284,14 @@ class OutboundRecords:
     def _message_parts(
         self, out: DeliveryOut | ReturnOut, arrived: _Stored, common: list[Header]
     ) -> MessageParts:
+        published = published_table(arrived.headers)
         if isinstance(out, DeliveryOut):
             message, envelope = out.copy.message, out.copy.envelope
-            headers = wire.delivered_headers(out, self._config.compat)
+            headers = wire.delivered_headers(out, published, self._config.compat)
             more = _delivery_headers(out)
         else:
-            message, envelope, headers = out.message, out.envelope, out.envelope.headers
+            message, envelope = out.message, out.envelope
+            headers = headers_after(envelope, published)
             more = [(wire.REPLY_CODE, str(out.code).encode()), (wire.REPLY_TEXT, out.text.encode())]
             origin = _origin(message).values()
             more += [(name, b"%d" % value) for name, value in zip(wire.PLACE, origin, strict=True)]
@@ -274,14 +301,37 @@ class OutboundRecords:
             (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
             *more,
         ]
-        properties = _properties(envelope)
+        sent = msgspec.structs.asdict(_sent(arrived.properties, envelope))
+        properties = {name: value for name, value in sent.items() if value is not None}
         return MessageParts(message, arrived.body, required, properties, headers, arrived.foreign)
 
 
-def _properties(envelope: Envelope) -> dict[str, Any]:
-    if envelope.expiration is None:
-        return envelope.properties
-    return {**envelope.properties, "expiration": envelope.expiration}
+def _sent(published: Any, envelope: Envelope) -> Any:
+    """Return the properties that a consumer sees: the expiration is the envelope's."""
+    if published.expiration is envelope.expiration:
+        return published
+    return msgspec.structs.replace(published, expiration=envelope.expiration)
+
+
+def _delivered(out: DeliveryOut, published: bytes | None, compat: str) -> bytes | None:
+    headers = wire.delivered_headers(out, published_table(published), compat)
+    return None if headers is None else table_bytes(headers)
+
+
+def _properties(column: pa.ChunkedArray) -> Iterator[Any]:
+    """Return the properties of each message."""
+    if column.null_count == len(column):
+        return repeat(_NO_PROPERTIES, len(column))
+    members = column.combine_chunks()
+    return map(
+        Properties,
+        *(
+            repeat(None, len(members))
+            if (values := members.field(name)).null_count == len(members)
+            else values.to_pylist()
+            for name in PROPERTIES
+        ),
+    )
 
 
 def _foreign_headers(lists: pa.ChunkedArray) -> list[list[Header]]:

@@ -6,11 +6,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from streaming.ledger.write.arrow_columns import Coded
-from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.ledger.schema.schemas import MESSAGES
+from streaming.ledger.write.arrow_columns import build_table
 from topology.values import table_to_json
 
+_FIELD = MESSAGES.field("properties")
+
 _PLAIN_TYPES = frozenset((str, int, bool, type(None)))
+_encode_any = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def headers_json(headers: dict[str, Any] | None) -> str | None:
@@ -25,17 +28,23 @@ def table_bytes(table: dict[str, Any]) -> bytes:
     """
     if _PLAIN_TYPES.issuperset(map(type, table.values())):
         return msgspec.json.encode(table)
-    return json.dumps(table_to_json(table), ensure_ascii=False, separators=(",", ":")).encode()
+    return _encode_any(table_to_json(table)).encode()
 
 
-def properties_columns(distinct: list[dict[str, Any]], codes: Any) -> dict[str, Any]:
-    """Return the columns of the `properties` struct; `codes` index `distinct` for each row."""
-    present = set().union(*distinct)
-    return {
-        f"properties.{name}": Coded(codes, [properties.get(name) for properties in distinct])
-        for name in PROPERTIES
-        if name in present
-    }
+def properties_array(columns: dict[str, Any], rows: int) -> pa.StructArray:
+    """Return a column `properties` from its members by name; null where all of them are."""
+    named = {f"{_FIELD.name}.{name}": column for name, column in columns.items()}
+    return build_table(pa.schema([_FIELD]), named, rows)[_FIELD.name].combine_chunks()
+
+
+def without_expiration(properties: pa.ChunkedArray) -> pa.StructArray:
+    """Return a column `properties` without the expiration."""
+    whole = properties.combine_chunks()
+    if whole.field("expiration").null_count == len(whole):
+        return whole
+    members = {field.name: whole.field(field.name) for field in whole.type}
+    del members["expiration"]
+    return properties_array(members, len(whole))
 
 
 def instants(at_ms: Any) -> pa.Array:

@@ -5,27 +5,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from streaming.broker.dead_letters.x_death import headers_after
 from streaming.broker.events import DeathOutcome, Events
 from streaming.broker.message import NO_COPY, Copy, Envelope
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import DEAD_LETTERS
 from streaming.ledger.write.arrow_columns import Coded, Constant, Lists, build_table
-from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
+from streaming.pipeline.rows.amqp_columns import headers_json, instants, without_expiration
 from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.rows.events import times_of
 from streaming.pipeline.rows.messages import body_places
+from streaming.pipeline.rows.stored import published_table
 
 DEATH_BYTES = 64
 """Estimated bytes of an entry of `x_death`, without its names."""
 
 
 class _Death(NamedTuple):
-    """A distinct death; `headers` are the message's headers as typed JSON."""
+    """A distinct death."""
 
     queue: str
     outcome: DeathOutcome
-    headers: str | None
 
 
 class _Deaths(NamedTuple):
@@ -50,34 +52,55 @@ def dead_letter_tables(
     """Yield the deaths of a shard's batch in tables of a file's size: seq of the first, and rows.
 
     Args:
-        bodies: reads the columns body, kafka_headers and origin.
+        bodies: reads the columns STORED.
         max_header_bytes: the most bytes that the headers of one Kafka record may have.
     """
     rows = np.array(events.death_rows, np.int64)
     copies: list[Any] = [events.copies[row] for row in events.death_rows]
     distinct, codes = _distinct_deaths(events)
     at_ms = times_of(events, len(events))[rows]
-    texts = np.array([_text_bytes(death) for death in distinct], np.int64)
-    foreign = np.array(
-        [max_header_bytes * bool(death.outcome.envelope.kafka_headers) for death in distinct]
-    )
+    sizes = np.array([copy.message.size for copy in copies], np.int64)
+    texts = np.array([_text_bytes(death) for death in distinct], np.int64)[codes]
+    headers = np.full(len(rows), max_header_bytes, np.int64)  # unknown before they are read
+    ids = (query_id, batch_id, vhost, lane)
+    held: list[pa.Table] = []
+    first, body_bytes, text_bytes = 0, 0, 0
     for start, end in chunks(
-        ([copy.message.size for copy in copies], MAX_BODY_BYTES),
-        (texts[codes], MAX_TEXT_BYTES),
-        (np.array(foreign, np.int64)[codes] * max_header_bytes, MAX_HEADER_BYTES),
+        (sizes, MAX_BODY_BYTES), (texts, MAX_TEXT_BYTES), (headers, MAX_HEADER_BYTES)
     ):
         part = slice(start, end)
         used, part_codes = np.unique(codes[part], return_inverse=True)
         known = [distinct[code] for code in used.tolist()]
         deaths = _Deaths(rows[part], at_ms[part], copies[part], part_codes.astype(np.int32), known)
-        ids = (query_id, batch_id, vhost, lane)
-        yield events.first_seq + int(rows[start]), _table(events.first_seq, deaths, ids, bodies)
+        table = _table(events.first_seq, deaths, ids, bodies)
+        body_bytes += int(sizes[part].sum())
+        text_bytes += int(texts[part].sum()) + _header_bytes(table)
+        if held and (body_bytes > MAX_BODY_BYTES or text_bytes > MAX_TEXT_BYTES):
+            yield events.first_seq + int(rows[first]), _joined(held)
+            held, first = [], start
+            body_bytes = int(sizes[part].sum())
+            text_bytes = int(texts[part].sum()) + _header_bytes(table)
+        held.append(table)
+    if held:
+        yield events.first_seq + int(rows[first]), _joined(held)
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
+
+
+def _header_bytes(table: pa.Table) -> int:
+    """Return the bytes of all headers in a table."""
+    sizes = [pc.binary_length(table["headers"])]
+    for chunk in table["kafka_headers"].chunks:
+        sizes += [pc.binary_length(part) for part in chunk.flatten().flatten()]
+    return sum(pc.sum(each).as_py() or 0 for each in sizes)
 
 
 def _text_bytes(death: _Death) -> int:
     """Estimate the bytes that a row of this death has in text columns."""
     envelope = death.outcome.envelope
-    size = len(death.headers or "") + sum(map(len, death.outcome.targets))
+    size = sum(map(len, death.outcome.targets))
     for entry in envelope.deaths:
         size += DEATH_BYTES + len(entry.queue) + len(entry.exchange)
         size += sum(map(len, entry.routing_keys))
@@ -90,10 +113,9 @@ def _distinct_deaths(events: Events) -> tuple[list[_Death], Any]:
     numbers = {identity: code for code, identity in enumerate(dict.fromkeys(map(id, outcomes)))}
     codes = np.fromiter(map(numbers.__getitem__, map(id, outcomes)), np.int32, len(outcomes))
     _codes, first = np.unique(codes, return_index=True)
-    distinct = []
-    for place in first.tolist():
-        queue, outcome = events.queues[events.death_rows[place]], outcomes[place]
-        distinct.append(_Death(queue, outcome, headers_json(outcome.envelope.headers)))
+    distinct = [
+        _Death(events.queues[events.death_rows[place]], outcomes[place]) for place in first.tolist()
+    ]
     return distinct, codes
 
 
@@ -134,14 +156,14 @@ def _table(
         "body": stored["body"],
         "kafka_headers": stored["kafka_headers"],
         "origin": stored["origin"],
-        "headers": Coded(codes, [death.headers for death in distinct]),
+        "properties": without_expiration(stored["properties"]),
+        "headers": _headers(stored["headers"], after, codes),
         "exchange": Coded(before_codes, [envelope.exchange for envelope in before]),
         "routing_key": Coded(before_codes, [envelope.routing_keys[0] for envelope in before]),
         "routing_keys": _texts([_public_keys(envelope) for envelope in before], before_codes),
         "dead_letter_exchange": Coded(codes, [one and one.exchange for one in sent]),
         "dead_letter_routing_key": Coded(codes, [one and one.routing_keys[0] for one in sent]),
         "x_death": _x_death(after, codes),
-        **properties_columns([dict(envelope.properties) for envelope in after], codes),
     }
     for name in ("first_death", "last_death"):
         notes = [getattr(envelope, name) for envelope in after]
@@ -149,6 +171,18 @@ def _table(
             values = [None if note is None else note[place] for note in notes]
             columns[f"{name}.{member}"] = Coded(codes, values)
     return build_table(DEAD_LETTERS, columns, count)
+
+
+def _headers(published: pa.ChunkedArray, distinct: list[Envelope], codes: Any) -> Any:
+    """Return the headers of each death: as published, unless the broker changed them."""
+    is_changed = np.array([bool(one.dropped or one.added) for one in distinct], bool)[codes]
+    if not is_changed.any():
+        return published
+    texts = published.to_pylist()
+    for row in np.flatnonzero(is_changed).tolist():
+        headers = headers_after(distinct[codes[row]], published_table(texts[row]))
+        texts[row] = headers_json(headers)
+    return texts
 
 
 def _public_keys(envelope: Envelope) -> list[str]:

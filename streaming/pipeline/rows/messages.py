@@ -1,27 +1,40 @@
 """Rows of `messages`: every publish as it arrived, with its body; and where each is (D6)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Message
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Message, Publication
 from streaming.ledger.read.body_reader import Places
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.data_file import DataFile, DataFileName
-from streaming.pipeline.rows.amqp_columns import headers_json, instants, properties_columns
+from streaming.pipeline.rows.amqp_columns import instants
 from streaming.pipeline.rows.bounds import RollingFiles
 from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask
-from streaming.protocol.record_headers import PublishHeaders
 
 _SPEC = TABLES["messages"]
+
+PROPERTIES: Final = "amqp_properties"
+HEADERS: Final = "amqp_headers"
+"""Columns of publishes with what becomes `properties` and `headers`."""
 
 NAMES_BYTES = 64
 """Estimated bytes of a row's names and properties."""
 
 _PARTITION_BITS, _INDEX_BITS = 16, 12
+
+
+class Publish(NamedTuple):
+    """What publishes that are alike have in common: what the broker sees of them."""
+
+    vhost: str
+    publication: Publication
+    flags: int
+    channel: str
 
 
 class MessageRows:
@@ -36,18 +49,24 @@ class MessageRows:
         rows: pa.RecordBatch,
         topic_name: str,
         topic: TopicTask,
-        distinct: list[PublishHeaders],
+        distinct: Sequence[Publish],
         codes: Any,
         lanes: Any,
         sizes: Any,
     ) -> tuple[Any, Any]:
-        """Add publishes, whose codes index `distinct`; return file number and row of each."""
+        """Add publishes, with the columns PROPERTIES and HEADERS too; return their places.
+
+        Args:
+            codes: indexes into `distinct`.
+
+        Returns:
+            File number and row of each.
+        """
         count = rows.num_rows
         context, index = self._context, self._files.index
         files = np.full(count, body_file_number(context.batch_id, context.partition, index))
         places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
         publications = [one.publication for one in distinct]
-        headers = [headers_json(one.headers) for one in publications]
         columns: dict[str, Any] = {
             "query_id": Constant(context.query_id),
             "batch_id": Constant(context.batch_id),
@@ -66,10 +85,10 @@ class MessageRows:
             "channel": Coded(codes, [one.channel for one in distinct]),
             "exchange": Coded(codes, [one.exchange for one in publications]),
             "routing_key": Coded(codes, [one.routing_key for one in publications]),
-            "headers": Coded(codes, headers),
+            "properties": rows[PROPERTIES],
+            "headers": rows[HEADERS],
             "body_bytes": sizes,
             "body": rows["value"],
-            **properties_columns([one.properties for one in publications], codes),
         }
         for name, flag in (
             ("mandatory", MANDATORY),
@@ -79,8 +98,8 @@ class MessageRows:
             columns[name] = np.array([bool(one.flags & flag) for one in distinct])[codes]
         if rows["foreign"].null_count < count:
             columns["kafka_headers"] = rows["foreign"]
-        texts = np.array([NAMES_BYTES + len(text or "") for text in headers], np.int64)
-        size = int(sizes.sum() + texts[codes].sum())
+        size = int(sizes.sum()) + NAMES_BYTES * count
+        size += pc.sum(pc.binary_length(rows[HEADERS])).as_py() or 0
         size += rows["key"].nbytes + rows["foreign"].nbytes
         self._files.add(build_table(_SPEC.schema, columns, count), size)
         return files, places
@@ -106,7 +125,7 @@ def body_places(messages: Sequence[Message], query_id: str) -> Places:
     files: dict[int, int] = {}
     codes = [files.setdefault(message.body_file, len(files)) for message in messages]
     return Places(
-        files=[_file_name(number, query_id) for number in files],
+        files=[file_name(number, query_id) for number in files],
         file_codes=np.array(codes, np.int64),
         rows=np.array([message.body_row for message in messages], np.int64),
         topic_numbers=np.array([message.topic_number for message in messages], np.int64),
@@ -115,7 +134,8 @@ def body_places(messages: Sequence[Message], query_id: str) -> Places:
     )
 
 
-def _file_name(number: int, query_id: str) -> str:
+def file_name(number: int, query_id: str) -> str:
+    """Return the name of the data file that `body_file_number` stands for."""
     batch_id = number >> (_PARTITION_BITS + _INDEX_BITS)
     partition = (number >> _INDEX_BITS) & ((1 << _PARTITION_BITS) - 1)
     index = number & ((1 << _INDEX_BITS) - 1)

@@ -1,7 +1,6 @@
 """Any Kafka record is processed, refused with an event, or quarantined (D11)."""
 
 from collections import Counter
-from contextlib import closing
 from itertools import count
 
 import pyarrow.parquet as pq
@@ -15,13 +14,13 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.pipeline.fold import fold
 from streaming.pipeline.intake.stage import Intake
-from streaming.pipeline.outbound.records import STORED, OutboundRecords
+from streaming.pipeline.outbound.records import OutboundRecords
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
+from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.shard_block import unpack
 from streaming.pipeline.task import (
     BatchContext,
@@ -33,7 +32,6 @@ from streaming.protocol.record_headers import (
     MalformedRecordError,
     PublishHeaders,
     command_record,
-    kafka_headers_table,
     publish_headers,
 )
 from tests.builders import START_MS, a_queue
@@ -41,7 +39,6 @@ from tests.property.pipeline.records import (
     arrow_batch,
     commands,
     flags,
-    foreign,
     maybe,
     ops,
     properties,
@@ -72,12 +69,9 @@ def understood_or_malformed(read):
 @given(
     st.tuples(*(maybe(short) for _ in range(3)), maybe(properties), maybe(tables), maybe(flags)),
     maybe(short),
-    maybe(foreign),
 )
-def test_headers_are_either_understood_or_malformed(values, channel, others):
-    understood = understood_or_malformed(
-        lambda: publish_headers((None, *values, channel), kafka_headers_table(others or ()))
-    )
+def test_headers_are_either_understood_or_malformed(values, channel):
+    understood = understood_or_malformed(lambda: publish_headers((None, *values, channel)))
 
     assert understood is None or type(understood) is PublishHeaders
 
@@ -176,19 +170,18 @@ def deliveries(settings_, context, taken):
     config = settings_.shards[1]
     store = prepared(config)
 
-    batch = fold(config, store, taken)
+    with published_rows(settings_.tables, QUERY) as published:
+        batch = fold(config, store, taken, published)
 
     assert event_table(batch.events, QUERY, context.batch_id, "/", 0).num_rows == len(batch.events)
-    columns = ("body", "kafka_headers", "origin")
-    with closing(BodyReader(settings_.tables, columns)) as bodies:
+    with stored_rows(settings_.tables) as bodies:
         dead = dead_letter_tables(batch.events, QUERY, context.batch_id, "/", 0, bodies, 16_384)
         rows = sum(table.num_rows for _first, table in dead)
-    assert rows == len(batch.events.death_rows)
-    with closing(BodyReader(settings_.tables, STORED)) as bodies:
         delivered = {
             out.copy.message.offset: (record.value, record.headers)
             for out, record in OutboundRecords(settings_, config, context).of(batch, bodies)
             if isinstance(out, DeliveryOut)
         }
+    assert rows == len(batch.events.death_rows)
     Shard(config, store, now_ms=START_MS + 10_000).finish()
     return delivered

@@ -18,8 +18,8 @@ def test_a_publish_is_read_as_it_was_sent():
     assert (read.vhost, read.flags, read.channel) == ("/", CONFIRM, "shop")
     assert read.publication.exchange == "orders"
     assert read.publication.routing_key == message.routing_key
-    assert read.publication.properties == message.properties
-    assert read.publication.headers == message.headers
+    assert read.properties == message.properties
+    assert read.headers == message.headers
 
 
 def test_a_command_is_read_as_it_was_sent():

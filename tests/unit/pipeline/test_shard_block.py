@@ -13,11 +13,11 @@ from streaming.broker.message import Publication
 from streaming.pipeline.shard_block import effect_order, pack, record_table, unpack
 from topology.values import Timestamp
 
-HEADERS = {"when": Timestamp(5), "much": Decimal("1.50"), "raw": b"\xff", "n": None}
+HEADERS = {"CC": ["a"], "x-death": [{"time": Timestamp(5), "much": Decimal("1.50"), "n": None}]}
 
 
 def blob(partition: int, offsets: list[int], times: list[int], key: str, channel: str) -> bytes:
-    publications = [Publication("x", key, {"priority": 1}, HEADERS, {"traceparent": "00"})]
+    publications = [Publication("x", key, "60", 1, HEADERS)]
     rows = len(offsets)
     columns = {
         "topic_number": np.full(rows, 1),
@@ -41,8 +41,25 @@ def test_a_blob_is_read_as_it_was_written():
     assert records.columns["body_file"].tolist() == [-1, -1]
     assert records.columns["command"].to_pylist() == [None, None]
     assert (publication.exchange, publication.routing_key) == ("x", "k")
-    assert (publication.properties, publication.headers) == ({"priority": 1}, HEADERS)
-    assert publication.kafka_headers == {"traceparent": "00"}
+    assert (publication.expiration, publication.priority) == ("60", 1)
+    assert publication.headers == HEADERS
+
+
+def test_equal_publications_of_several_blobs_become_one_and_commands_have_none():
+    command = record_table(
+        {"offset": [9], "at_ms": [50], "partition": [2], "command": [b"{}"], "topic_number": [2]}
+    )
+    blobs = [
+        blob(0, [0], [10], "k", "a"),
+        pack(command, [], [Actor("guest", "c")], 1),
+        blob(1, [5], [20], "other", "b"),
+        blob(2, [7], [30], "k", "b"),
+    ]
+
+    records = unpack(blobs)
+
+    assert records.columns["publication"].tolist() == [0, 1, 0, -1]
+    assert [one.routing_key for one in records.publications] == ["k", "other"]
 
 
 def test_blobs_are_merged_by_the_running_maximum_of_their_timestamps():

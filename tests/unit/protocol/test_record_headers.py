@@ -26,11 +26,8 @@ def test_a_record_without_dlx_headers_goes_to_the_default_exchange_of_the_defaul
     publication = said.publication
     assert (said.vhost, said.flags, said.channel) == ("/", 0, "pub")
     assert (publication.exchange, publication.routing_key) == ("", "")
-    assert (publication.properties, publication.headers, publication.kafka_headers) == (
-        {},
-        None,
-        None,
-    )
+    assert (publication.expiration, publication.priority, publication.headers) == (None,) * 3
+    assert (said.properties, said.headers) == ({}, None)
 
 
 def test_every_header_of_a_publish_is_read():
@@ -40,7 +37,7 @@ def test_every_header_of_a_publish_is_read():
             exchange=b"orders",
             routing_key="größe".encode(),
             properties=b'{"priority": 3, "expiration": "500", "message_id": "m"}',
-            headers=b'{"t": {"$timestamp": 7}, "b": {"$bytes": "/w=="}, "n": null}',
+            headers=b'{"t": {"$timestamp": 7}, "b": {"$bytes": "/w=="}, "n": null, "CC": ["k"]}',
             flags=b"mandatory, confirm",
             channel=b"c7",
         )
@@ -49,8 +46,10 @@ def test_every_header_of_a_publish_is_read():
     publication = said.publication
     assert (said.vhost, said.flags, said.channel) == ("shop", 5, "c7")
     assert (publication.exchange, publication.routing_key) == ("orders", "größe")
-    assert publication.properties == {"priority": 3, "expiration": "500", "message_id": "m"}
-    assert publication.headers == {"t": Timestamp(7), "b": b"\xff", "n": None}
+    assert (publication.expiration, publication.priority) == ("500", 3)
+    assert said.properties == {"priority": 3, "expiration": "500", "message_id": "m"}
+    assert publication.headers == {"CC": ["k"]}
+    assert said.headers == {"t": Timestamp(7), "b": b"\xff", "n": None, "CC": ["k"]}
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.rows.amqp_columns import headers_json, properties_columns
+from streaming.pipeline.rows.amqp_columns import headers_json, properties_array
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.rows.messages import body_file_number
+from streaming.pipeline.rows.stored import STORED
+from streaming.protocol.amqp_properties import PROPERTIES
 from tests.builders import START_MS, Broker
 
 QUERY_ID = "6f0e9bd2-0000-4000-8000-000000000001"
@@ -103,12 +105,16 @@ class Recording:
             "mandatory": np.zeros(rows, bool),
             "immediate": np.zeros(rows, bool),
             "confirm": np.zeros(rows, bool),
+            "properties": properties_array(
+                {
+                    name: [broker.properties[offset].get(name) for offset in offsets]
+                    for name in PROPERTIES
+                },
+                rows,
+            ),
             "headers": [headers_json(broker.headers[offset].headers) for offset in offsets],
             "body_bytes": [len(body) for body in bodies],
             "body": bodies,
-            **properties_columns(
-                [broker.properties[offset] for offset in offsets], np.arange(rows, dtype=np.int32)
-            ),
         }
         yield self._file("messages", shard, 0, build_table(MESSAGES, columns, rows))
 
@@ -117,7 +123,7 @@ class Recording:
         where = (QUERY_ID, self.batch_id, broker.config.vhost, broker.config.lane)
         yield self._file("events", shard, events.first_seq, event_table(events, *where))
         if events.death_rows:
-            with closing(BodyReader(self.place, ("body", "kafka_headers", "origin"))) as bodies:
+            with closing(BodyReader(self.place, STORED)) as bodies:
                 for first, dead in dead_letter_tables(events, *where, bodies, 16_384):
                     yield self._file("dead_letters", shard, first, dead)
 

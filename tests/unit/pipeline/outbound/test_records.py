@@ -12,6 +12,8 @@ from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Death, DeathNote, Envelope, Message
 from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound
 from streaming.pipeline.outbound.records import OutboundRecord, OutboundRecords
+from streaming.pipeline.rows.amqp_columns import headers_json, properties_array
+from streaming.protocol.amqp_properties import PROPERTIES
 from topology.values import Timestamp
 
 ACTOR = Actor("guest", "c0")
@@ -21,16 +23,33 @@ NOTE = DeathNote("expired", "work", "orders")
 
 
 class Stored:
-    """The bodies and headers of the messages, in the order of their offsets."""
+    """The rows of the messages, in the order of their offsets.
 
-    def __init__(self, foreign: list[list[tuple[str, bytes | None]] | None]) -> None:
+    Args:
+        foreign: the Kafka headers of each.
+        published: properties and headers of each; by default none.
+    """
+
+    def __init__(
+        self, foreign: list[list[tuple[str, bytes | None]] | None], published: Any = None
+    ) -> None:
+        published = published or [({}, None)] * len(foreign)
         kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
         rows = [
             None if one is None else [{"key": key, "value": value} for key, value in one]
             for one in foreign
         ]
         bodies = pa.array([b"body %d" % number for number in range(len(rows))], pa.binary())
-        self._table = pa.table({"body": bodies, "kafka_headers": pa.array(rows, kind)})
+        properties = {name: [one.get(name) for one, _headers in published] for name in PROPERTIES}
+        headers = [headers_json(one) for _properties, one in published]
+        self._table = pa.table(
+            {
+                "body": bodies,
+                "properties": properties_array(properties, len(rows)),
+                "headers": pa.array(headers, pa.string()),
+                "kafka_headers": pa.array(rows, kind),
+            }
+        )
 
     def read(self, places: Any) -> pa.Table:
         return self._table.take(pa.array(places.offsets))
@@ -70,11 +89,16 @@ def a_delivery(offset: int, envelope: Envelope, **changed: Any) -> DeliveryOut:
 
 ENVELOPES = [
     Envelope("", ("work",)),
-    Envelope("orders", ("key",), (), {"message_id": "é1", "priority": 3}, {"n": 1, "t": None}),
-    Envelope(
-        "orders", ("key",), (), {"timestamp": 5}, {"when": Timestamp(9), "raw": b"\x00"}, "60"
-    ),
+    Envelope("orders", ("key",)),
+    Envelope("orders", ("key",), expiration="60"),
     Envelope("dlx", ("k",), deaths=(DEATH,), first_death=NOTE, last_death=NOTE),
+]
+PLAIN = ({"message_id": "é1", "priority": 3}, {"n": 1, "t": None})
+PUBLISHED = [
+    ({}, None),
+    PLAIN,
+    ({"timestamp": 5, "expiration": "060"}, {"when": Timestamp(9), "raw": b"\x00"}),
+    *[PLAIN] * 4,
 ]
 DELIVERIES = [
     a_delivery(0, ENVELOPES[0]),
@@ -90,7 +114,7 @@ DELIVERIES = [
 @pytest.mark.parametrize("compat", ["3.10", "4.0"])
 @pytest.mark.parametrize("foreign", [None, FOREIGN])
 def test_a_delivery_near_the_limit_has_the_same_record_as_one_far_below(compat, foreign):
-    stored = Stored([foreign] * len(DELIVERIES))
+    stored = Stored([foreign] * len(DELIVERIES), PUBLISHED)
 
     near = records_of([*DELIVERIES], stored, 4_000, compat=compat)
 
@@ -99,7 +123,7 @@ def test_a_delivery_near_the_limit_has_the_same_record_as_one_far_below(compat, 
 
 
 def test_the_headers_of_a_delivery_describe_it():
-    stored = Stored([FOREIGN] * len(DELIVERIES))
+    stored = Stored([FOREIGN] * len(DELIVERIES), PUBLISHED)
 
     record = records_of([*DELIVERIES], stored, 1_000_000, lane=3)[4]
 

@@ -19,6 +19,7 @@ from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.intake.stage import Intake
 from streaming.pipeline.rows.bounds import chunks
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
+from streaming.pipeline.rows.stored import STORED
 from streaming.pipeline.shard_block import unpack
 from streaming.pipeline.task import (
     BatchContext,
@@ -97,7 +98,7 @@ def dead_letters(place: Place, blob: bytes, max_header_bytes: int) -> list[tuple
     ):
         message = Message(1, 0, offset, file, row, size)
         shard.publish(NOW_MS, message, taken.publications[code], 0, Actor(None, "a"))
-    with closing(BodyReader(place, ("body", "kafka_headers", "origin"))) as reader:
+    with closing(BodyReader(place, STORED)) as reader:
         events = shard.finish().events
         return list(dead_letter_tables(events, "query", 0, "/", 0, reader, max_header_bytes))
 

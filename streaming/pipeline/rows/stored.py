@@ -1,0 +1,134 @@
+"""What rows and records take from `messages`: the body, properties and headers as published (D12).
+
+Tasks of one worker process share a reader, so a row is read once for all that need it in a batch,
+and the footers of files stay known.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from streaming.broker.message import Message, PublishedHeaders
+from streaming.ledger.read.body_reader import BodyReader
+from streaming.ledger.storage import Place
+from streaming.pipeline.rows.messages import body_places, file_name
+from streaming.protocol.record_headers import kafka_headers_table
+from topology.values import table_from_json
+
+STORED: Final = ("body", "properties", "headers", "kafka_headers", "origin")
+"""The columns of `messages` that dead letters, deliveries and returns need."""
+
+_HEADERS: Final = ("headers", "kafka_headers")
+_PORT_BYTES: Final = 32 * 1024 * 1024
+
+_readers: dict[tuple[Any, ...], BodyReader] = {}  # of this worker process
+
+
+@contextmanager
+def stored_rows(root: Place, columns: tuple[str, ...] = STORED) -> Iterator[BodyReader]:
+    """Lend this worker's reader of `messages`.
+
+    What it has read is released at the end. After an error, the next batch gets a new reader.
+    """
+    key = (root.url, tuple(sorted(root.options.items())), columns)
+    reader = _readers.pop(key, None) or BodyReader(root, columns)
+    try:
+        yield reader
+    except BaseException:
+        reader.close()
+        raise
+    reader.forget()
+    _readers[key] = reader
+
+
+class _Group(NamedTuple):
+    """Part of a row group: keys as arrays, and the columns _HEADERS."""
+
+    topic_numbers: Any
+    partitions: Any
+    offsets: Any
+    headers: pa.Array
+    kafka_headers: pa.Array
+    bytes: int
+
+
+class PublishedRows:
+    """Reads the published headers of messages: a `PublishedPort`.
+
+    Row groups stay in memory up to a limit, so that a headers exchange does not read a file for
+    each message.
+
+    Args:
+        reader: of the columns `headers` and `kafka_headers`.
+    """
+
+    def __init__(self, reader: BodyReader, query_id: str) -> None:
+        self._reader = reader
+        self._query_id = query_id
+        self._starts: dict[int, list[int]] = {}
+        self._groups: OrderedDict[tuple[int, int], _Group] = OrderedDict()
+        self._bytes = 0
+
+    def __call__(self, message: Message) -> PublishedHeaders:
+        """Return the published headers of a message."""
+        group, index = self._row(message)
+        if group is not None:
+            return _published(group.headers[index].as_py(), group.kafka_headers[index].as_py())
+        places = body_places([message], self._query_id)  # it was compacted, or is not there
+        [row] = self._reader.read(places).to_pylist()
+        return _published(row["headers"], row["kafka_headers"])
+
+    def _row(self, message: Message) -> tuple[_Group | None, int]:
+        """Return the row group of a message, and its row there; None if it is elsewhere."""
+        file, row = message.body_file, message.body_row
+        starts = self._starts.get(file)
+        if starts is None:
+            path = file_name(file, self._query_id)
+            starts = self._starts[file] = self._reader.group_starts(path)
+        if not starts or not 0 <= row < starts[-1]:
+            return None, 0
+        number = bisect_right(starts, row) - 1
+        group = self._groups.get((file, number)) or self._read(file, number)
+        index = row - starts[number]
+        found = (group.topic_numbers[index], group.partitions[index], group.offsets[index])
+        if found != (message.topic_number, message.partition, message.offset):
+            return None, 0
+        return group, index
+
+    def _read(self, file: int, number: int) -> _Group:
+        table = self._reader.group(file_name(file, self._query_id), number)
+        group = _Group(
+            table["topic_number"].to_numpy(),
+            table["partition"].to_numpy(),
+            table["offset"].to_numpy(),
+            table["headers"].combine_chunks(),
+            table["kafka_headers"].combine_chunks(),
+            table.nbytes,
+        )
+        self._groups[file, number] = group
+        self._bytes += group.bytes
+        while self._bytes > _PORT_BYTES and len(self._groups) > 1:
+            self._bytes -= self._groups.popitem(last=False)[1].bytes
+        return group
+
+
+@contextmanager
+def published_rows(root: Place, query_id: str) -> Iterator[PublishedRows]:
+    """Lend a port for the headers of messages."""
+    with stored_rows(root, _HEADERS) as reader:
+        yield PublishedRows(reader, query_id)
+
+
+def published_table(text: str | bytes | None) -> dict[str, Any] | None:
+    """Return the column `headers` as an AMQP table."""
+    return None if text is None else table_from_json(msgspec.json.decode(text))
+
+
+def _published(headers: str | None, foreign: list[dict[str, Any]] | None) -> PublishedHeaders:
+    pairs = [(one["key"], one["value"]) for one in foreign or ()]
+    return PublishedHeaders(published_table(headers), kafka_headers_table(pairs) if pairs else None)
