@@ -9,11 +9,12 @@ other record's value is a JSON object. A record that is too large for its topic 
 (`truncation`).
 """
 
-from collections.abc import Iterator
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -68,18 +69,20 @@ class _Stored(NamedTuple):
 
     Attributes:
         foreign: its Kafka headers without those of dlx.
+        foreign_bytes: an upper bound of their size.
         properties: as published.
         headers: as published, JSON.
     """
 
     body: bytes
     foreign: list[Header]
+    foreign_bytes: int
     properties: Any
     headers: bytes | None
 
 
 _NO_PROPERTIES: Final = Properties()
-_NOT_STORED: Final = _Stored(b"", [], _NO_PROPERTIES, None)
+_NOT_STORED: Final = _Stored(b"", [], 0, _NO_PROPERTIES, None)
 _EMPTY: Final = b"{}"
 _encode = msgspec.json.Encoder().encode
 
@@ -162,7 +165,7 @@ class OutboundRecords:
         rows = map(
             _Stored,
             found["body"].to_pylist(),
-            _foreign_headers(found["kafka_headers"]),
+            *_foreign_headers(found["kafka_headers"]),
             _properties(found["properties"]),
             found["headers"].cast(pa.binary()).to_pylist(),
         )
@@ -172,18 +175,16 @@ class OutboundRecords:
         """Return the record of a delivery; None if it may be too large for its topic."""
         envelope = out.copy.envelope
         count = out.delivery_count
-        body, foreign, properties, published = arrived
+        body, foreign, size, properties, published = arrived
         properties = _sent(properties, envelope)
         table = self._headers(out, published)
-        size = len(table or b"")
         tables: list[Header] = []
         if properties is not _NO_PROPERTIES and (text := _encode(properties)) != _EMPTY:
             size += len(text)
             tables.append((wire.PROPERTIES, text))
         if table is not None:
+            size += len(table)
             tables.append((wire.HEADERS, table))
-        for name, value in foreign:
-            size += 4 * len(name) + len(value or b"") + HEADER_BYTES
         ref = out.ref.encode()
         if size + len(body) + len(ref) + _OTHER_BYTES > self._record_bytes:
             return None
@@ -334,20 +335,33 @@ def _properties(column: pa.ChunkedArray) -> Iterator[Any]:
     )
 
 
-def _foreign_headers(lists: pa.ChunkedArray) -> list[list[Header]]:
-    """Return the headers of each message, without those named like headers of dlx.
+def _foreign_headers(
+    column: pa.ChunkedArray,
+) -> tuple[Iterable[list[Header]], Iterable[int]]:
+    """Return the headers of each message, without those named like headers of dlx; their bytes.
 
     Records of mapped topics may have such headers.
     """
-    if lists.null_count == len(lists):
-        return [[]] * len(lists)
-    keys, values = lists.combine_chunks().flatten().flatten()
-    pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
-    return [
-        [header for header in islice(pairs, length) if not header[0].startswith(wire.OURS)]
-        for length in lengths
-    ]
+    rows = len(column)
+    if column.null_count == rows:
+        return repeat([], rows), repeat(0, rows)
+    lists = column.combine_chunks()
+    keys, values = lists.flatten().flatten()
+    lengths = pc.binary_length(keys), pc.fill_null(pc.binary_length(values), 0)
+    sizes = np.append(0, np.cumsum(pc.add(*lengths).to_numpy() + HEADER_BYTES))
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    ends = np.cumsum(counts)
+    found = sizes[ends] - sizes[ends - counts]
+    names = keys.to_pylist()
+    pairs = list(zip(names, values.to_pylist(), strict=True))
+    spans = zip((ends - counts).tolist(), ends.tolist(), strict=True)
+    if any(name.startswith(wire.OURS) for name in set(names)):
+        parts = (
+            [header for header in pairs[start:end] if not header[0].startswith(wire.OURS)]
+            for start, end in spans
+        )
+        return parts, found.tolist()
+    return (pairs[start:end] for start, end in spans), found.tolist()
 
 
 def _message(out: Outbound) -> Message | None:
