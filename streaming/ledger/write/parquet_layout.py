@@ -18,6 +18,9 @@ ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 _WIDE: Final = frozenset({"body", "record_key", "record_value", "headers", "detail"})
 """Columns whose values rarely repeat: dictionaries and statistics would only cost."""
 
+_UNIQUE: Final = frozenset({"properties.message_id", "properties.correlation_id"})
+"""Short values that rarely repeat: dictionaries would only cost."""
+
 
 def row_groups(table: pa.Table) -> Iterator[pa.Table]:
     """Cut a table into row groups of at most ROW_GROUP_ROWS rows and about ROW_GROUP_BYTES.
@@ -105,7 +108,9 @@ def _below(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def _repeats(path: str, kind: pa.DataType) -> bool:
-    return _root(path) not in _WIDE and (pa.types.is_string(kind) or pa.types.is_int32(kind))
+    if _root(path) in _WIDE or path in _UNIQUE:
+        return False
+    return bool(pa.types.is_string(kind) or pa.types.is_int32(kind))
 
 
 def _root(path: str) -> str:

@@ -75,7 +75,8 @@ def _properties(column: pa.Array) -> tuple[pa.StructArray, Any]:
     encoded = column.dictionary_encode()
     found, malformed = _each(encoded, _read_properties, _properties_again, Properties())
     columns: dict[str, Any] = {}
-    for name, values in zip(PROPERTIES, zip(*map(_members, found), strict=True), strict=True):
+    members = zip(*map(msgspec.structs.astuple, found), strict=True)
+    for name, values in zip(PROPERTIES, members, strict=True):
         if values.count(None) == len(values):
             continue
         if name in WHOLE_PROPERTIES:
@@ -106,10 +107,6 @@ def _tables(column: pa.Array, *, trusts_x_death: bool) -> tuple[pa.Array, pa.Arr
         seen = _taken(pa.array(parts, pa.binary()), encoded.indices)
     texts = texts.view(pa.string())
     return _taken(texts, encoded.indices), seen, _of_rows(malformed, encoded.indices)
-
-
-def _members(properties: Any) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(properties)
 
 
 def _properties_again(text: bytes) -> Any:
