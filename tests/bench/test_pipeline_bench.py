@@ -69,6 +69,7 @@ def test_throughput_is_compared_with_the_copy_the_core_and_plain_messages():
         assert figures[name]["of_copy"] > 0
         assert figures[name]["messages_per_s"] > 0
     assert figures["shape_plain"]["of_plain"] == 1
+    assert all("spark_us" in figures[name] for name in ("copy", *lanes, *shapes))
 
 
 @pytest.mark.long
@@ -76,7 +77,10 @@ def test_everything_is_delivered_and_settled():
     figures = figures_of("consume", "settle")
 
     assert tuple(figures) == CONSUMING
-    assert all(figures[name]["messages_per_s"] > 0 for name in CONSUMING)
+    for name in CONSUMING:
+        assert figures[name]["messages_per_s"] > 0
+        assert len([key for key in figures[name] if key.endswith("_share")]) == 11
+        assert 0 < figures[name]["outbound_share"] < 1
 
 
 @pytest.mark.long

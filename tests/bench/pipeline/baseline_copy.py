@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streaming.pipeline.query import CONSUMER
 
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT_S: Final = 600
+
+
+class Copied(NamedTuple):
+    """Records per second, and between which instants (epoch seconds) they were copied."""
+
+    rate: float
+    start_s: float
+    end_s: float
 
 
 def copy_rate(
@@ -24,8 +32,8 @@ def copy_rate(
     warm_up: int,
     *,
     tuned: bool = True,
-) -> float:
-    """Copy a whole topic to a Delta table, and return the records per second.
+) -> Copied:
+    """Copy a whole topic to a Delta table.
 
     Args:
         root: an empty folder for checkpoint and table.
@@ -61,7 +69,8 @@ def copy_rate(
     batches = [each for each in query.recentProgress if each["numInputRows"]][warm_up:]
     start_s = _epoch_s(batches[0]["timestamp"])
     end_s = _epoch_s(batches[-1]["timestamp"]) + batches[-1]["batchDuration"] / 1000
-    return float(sum(each["numInputRows"] for each in batches) / (end_s - start_s))
+    rows = sum(each["numInputRows"] for each in batches)
+    return Copied(rows / (end_s - start_s), start_s, end_s)
 
 
 def _epoch_s(text: str) -> float:

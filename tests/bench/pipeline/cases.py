@@ -13,8 +13,9 @@
     commits     commit time after many earlier batches against few
     idle        cores in use, and batches, while nothing is published
 
-All figures of a line are from one run. Batch times are Spark's, from trigger to end, with commits
-and checkpoint. They consist of:
+All figures of a line are from one run; `..._us` is the processor time of a part of the system, in
+microseconds per message, and `..._share` a part's share in the time of the batches. Batch times are
+Spark's, from trigger to end, with commits and checkpoint. They consist of:
 
     spark_s       before and after the stages: offsets, plan, the checkpoint's logs
     stages_s      the Spark job
@@ -50,12 +51,14 @@ from tests.bench.pipeline.figures import (
     Sizes,
     after_warm_up,
     batch_parts,
+    batch_shares,
     percentile,
     us_per_message,
 )
 from tests.bench.pipeline.reject_latency import reject_latencies
 from tests.bench.pipeline.traffic import ATTRIBUTES, Shape, declarations
 from tests.bench.pipeline.versus import versus
+from tests.bench.processes import CpuUse
 
 if TYPE_CHECKING:
     from tests.bench.pipeline.environment import BenchEnvironment
@@ -77,17 +80,25 @@ def throughput(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]
         environment.declare(name, declarations(shape), lanes)
     environment.traffic.publish(topic, shape, total, cores)
     folder = environment.root / "copy"
-    copied = copy_rate(environment.spark, environment.servers, topic, folder, sizes.batch, WARM_UP)
-    yield {"case": "copy", "messages_per_s": round(copied)}
+    with CpuUse(environment.known_processes) as cpu:
+        copy = copy_rate(
+            environment.spark, environment.servers, topic, folder, sizes.batch, WARM_UP
+        )
+    copy_cores = cpu.cores(copy.start_s, copy.end_s)
+    yield {
+        "case": "copy",
+        "messages_per_s": round(copy.rate),
+        **us_per_message(copy_cores, copy.rate),
+    }
     core = core_rate(shape, sizes.messages, min(sizes.batch, 20_000))
-    yield {"case": "core", "messages_per_s": round(core)}
+    yield {"case": "core", "messages_per_s": round(core), "core_us": round(1e6 / core, 1)}
     deaths = total - shape.queues * shape.max_length
     for name, lanes in lanes_by_case.items():
         rate, figures = _job_rate(environment, sizes, name, topic, lanes, (total, deaths))
         yield {
             "case": name,
             "messages_per_s": round(rate),
-            "of_copy": round(rate / copied, 2),
+            "of_copy": round(rate / copy.rate, 2),
             "of_core": round(rate / core, 2),
             **figures,
         }
@@ -199,7 +210,7 @@ def _consuming(environment: BenchEnvironment, name: str, kind: Consuming) -> Fig
         "case": name,
         "messages_per_s": round(found.rate),
         "outbound_us": round(1e6 * deliveries / kind.messages, 1),
-        **batch_parts(found.batches, found.progress),
+        **batch_shares(batch_parts(found.batches, found.progress)),
         **found.cores,
         **us_per_message(found.cores, found.rate),
     }
@@ -216,6 +227,7 @@ def latency(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
         "p99_ms": round(1000 * percentile(found.seconds, 0.99)),
         **batch_parts(found.batches, found.progress),
         **found.cores,
+        **us_per_message(found.cores, sizes.rate),
     }
 
 
@@ -238,7 +250,7 @@ def queues(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
 
 
 def _comparison(case: str, times: dict[int, dict[str, float]]) -> Figures:
-    """Two batch times, their ratio, and the parts of both in milliseconds."""
+    """Two batch times, their ratio, the parts of both in milliseconds, and the processor time."""
     (few, few_parts), (many, many_parts) = times.items()
     few_s, many_s = few_parts.pop("batch_s"), many_parts.pop("batch_s")
     return {
@@ -251,7 +263,12 @@ def _comparison(case: str, times: dict[int, dict[str, float]]) -> Figures:
         **{
             f"{name.removesuffix('_s')}_ms": [round(1000 * few_parts[name]), round(1000 * part)]
             for name, part in many_parts.items()
-            if name in few_parts
+            if name.endswith("_s") and name in few_parts
+        },
+        **{
+            name: [few_parts[name], used]
+            for name, used in many_parts.items()
+            if name.endswith("_us")
         },
     }
 
@@ -275,8 +292,14 @@ def _batch_times(
             for each in job.job.query.recentProgress
             if each["numInputRows"]
         ]
-    counted = [each for each in job.batches if each.publishes][WARM_UP:]
-    return {"batch_s": median(seconds[WARM_UP:]), **batch_parts(counted, job.progress)}
+    start_s, counted = after_warm_up(job.batches, WARM_UP * sizes.small_batch)
+    ended_s = counted[-1].at_s
+    rate = sum(each.publishes for each in counted) / (ended_s - start_s)
+    return {
+        "batch_s": median(seconds[WARM_UP:]),
+        **batch_parts(counted, job.progress),
+        **us_per_message(job.cpu.cores(start_s, ended_s), rate),
+    }
 
 
 def commits(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:

@@ -102,6 +102,19 @@ def batch_parts(
     return {f"{name}_s": round(median(values), 3) for name, values in parts.items() if values}
 
 
+def batch_shares(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return the parts of a batch, and the share of each in its time."""
+    whole = parts.get("spark_s", 0.0) + parts["stages_s"] + parts["commit_s"]
+    return {
+        **parts,
+        **{
+            f"{name.removesuffix('_s')}_share": round(seconds / whole, 3)
+            for name, seconds in parts.items()
+            if name != "stages_s"
+        },
+    }
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which a share of the values lies.
 
