@@ -76,11 +76,14 @@ class TablesSettings(Section):
     compaction_interval_ms: int = setting(
         60_000,
         "How often the small files of the batches are joined. With one minute and ten batches per "
-        "second, a query opens some hundred files rather than thousands.",
+        "second, a query opens some hundred files rather than thousands. Joining waits while the "
+        "job works off a backlog, unless a table has 500 small files.",
         milliseconds(1_000),
     )
     compaction_target_bytes: int = setting(
-        134_217_728, "Target size of a joined file: 128 MiB.", size(1_048_576, 4_294_967_296)
+        134_217_728,
+        "Maximum size of a joined file: 128 MiB. Files above 16 MiB are not joined again.",
+        size(1_048_576, 4_294_967_296),
     )
     checkpoint_interval_commits: int = setting(
         20,

@@ -26,6 +26,9 @@ LOWEST_INTERVAL_S = 60.0
 NAMED_QUEUES = 3
 """How many of the largest queues are logged when publishes are throttled."""
 
+BUSY_S = 60.0
+"""After so long without a batch, compaction no longer waits for a backlog to be worked off."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -76,7 +79,14 @@ class Housekeeping:
             vacuum_ms=tables.vacuum_interval_ms,
             vacuum_grace_ms=tables.vacuum_retention_ms,
         )
-        self._maintenance = Maintenance(self._tables, schedule, ledger.writers, lambda: self.lowest)
+        self._busy_until_s = 0.0
+        self._maintenance = Maintenance(
+            self._tables,
+            schedule,
+            ledger.writers,
+            lambda: self.lowest,
+            lambda: time.monotonic() < self._busy_until_s,
+        )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def start(self) -> None:
@@ -84,13 +94,17 @@ class Housekeeping:
         self._maintenance.start()
         self._thread.start()
 
-    def batch_done(self, *, is_full: bool = False, events: int = 0) -> None:
+    def batch_done(
+        self, *, is_full: bool = False, events: int = 0, has_backlog: bool = False
+    ) -> None:
         """Notify that a batch has added events.
 
         Args:
             is_full: publishes are throttled because of resident messages.
             events: how many.
+            has_backlog: it has left publishes behind; compaction waits.
         """
+        self._busy_until_s = time.monotonic() + BUSY_S if has_backlog else 0.0
         with self._changed:
             self._is_behind = True
             self._unclosed += events

@@ -94,6 +94,7 @@ class MicroBatch:
         self.housekeeping.batch_done(
             is_full=self.flow.state.cause == "above",
             events=sum(shard.events for shard in reports.shards),
+            has_backlog=self.flow.has_backlog,
         )
         seconds = {"stages": stages_s, "commit": sum(committed.seconds.values())}
         seconds["batch"] = time.perf_counter() - started_s

@@ -4,8 +4,8 @@ Ten batches a second write a million small files a day, and each makes every com
 slower. `plan` chooses which files to compact, `compact` copies their rows and commits.
 
 Neighbouring files are compacted when together they outweigh the next older file by half. File sizes
-then double from the newest to the oldest: a row is rewritten at most about log2(target / batch)
-times, and never again once its file is half the target size.
+then double from the newest to the oldest: a row is rewritten at most about log2(size / batch)
+times, and never again once its file has LARGE_BYTES, or half the target size.
 
 Delta's own conflict check does not see two simultaneous rewrites of one file (deltalake 1.6: both
 succeed, and the rows are doubled). A rewrite is therefore committed without retries: exactly onto
@@ -40,6 +40,9 @@ from streaming.ledger.write.parquet_layout import (
 
 COMPACTED_PREFIX: Final = "joined-"
 
+LARGE_BYTES: Final = 16 * 1024 * 1024
+"""Files above this size are left alone: joining them costs a rewrite and saves queries little."""
+
 _ATTEMPTS: Final = 50
 _INPUTS_KEY: Final = b"dlx.joined"
 
@@ -73,11 +76,16 @@ def small_files(spec: TableSpec, files: ActiveFiles) -> list[SmallFile]:
     ]
 
 
+def is_large(size: int, target_bytes: int) -> bool:
+    """Whether a file of this size is left alone."""
+    return size > min(target_bytes // 2, LARGE_BYTES)
+
+
 def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> list[list[SmallFile]]:
     """Choose which files to compact.
 
     Args:
-        target_bytes: size of a compacted file; files above half of it are left alone.
+        target_bytes: size of a compacted file; files that are `is_large` for it are left alone.
         least_files: the smallest number of files that is worth a rewrite.
 
     Returns:
@@ -87,7 +95,7 @@ def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> lis
     groups: list[list[SmallFile]] = []
     run: list[SmallFile] = []
     weight = 0
-    unfinished = [file for file in files if file.size <= target_bytes // 2]
+    unfinished = [file for file in files if not is_large(file.size, target_bytes)]
     for file in sorted(unfinished, key=lambda file: (file.order, file.path), reverse=True):
         if run and file.size > 2 * weight:
             groups += _cut(run, target_bytes, least_files)

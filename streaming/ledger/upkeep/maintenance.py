@@ -17,7 +17,7 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table, table_exists
 from streaming.ledger.storage import Place
-from streaming.ledger.upkeep.compaction import compact, plan, small_files
+from streaming.ledger.upkeep.compaction import compact, is_large, plan, small_files
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 
@@ -36,8 +36,8 @@ class Schedule:
     Attributes:
         checkpoint_commits: commits between checkpoints. Each commit since the last one makes the
             next 0.18 ms slower; a checkpoint takes 5-50 ms, off the batch path.
-        compaction_files: number of files in a table that makes compaction due at once, to keep
-            commits short.
+        compaction_files: number of small files in a table that makes compaction due at once, even
+            under load, to keep commits short.
         compaction_least_files: the smallest number of small files that is compacted.
         vacuum_grace_ms: how long unneeded files stay: longer than the longest query.
     """
@@ -81,10 +81,22 @@ class TableMaintenance:
         protect = name == "messages"
         self._vacuum = Vacuum(self._place, schedule.vacuum_grace_ms, protect_messages=protect)
         self._next_ms: dict[Task, int] = {}
+        self._has_many_files = False
         self._exists = False
 
-    def step(self, now_ms: int, lowest_resident: LowestResident | None = None) -> list[Done]:
-        """Run the tasks that are due; do nothing until the table exists. See `Vacuum.sweep`."""
+    def step(
+        self,
+        now_ms: int,
+        lowest_resident: LowestResident | None = None,
+        *,
+        is_busy: bool = False,
+    ) -> list[Done]:
+        """Run the tasks that are due; do nothing until the table exists.
+
+        Args:
+            lowest_resident: see `Vacuum.sweep`.
+            is_busy: batches need the processors; compaction waits until there are many files.
+        """
         schedule = self._schedule
         done: list[Done] = []
         self._exists = self._exists or table_exists(self._place)
@@ -103,7 +115,8 @@ class TableMaintenance:
                 pause_ms = done[0].seconds * 1000 * _CHECKPOINT_SHARE
                 self._next_ms["checkpoint"] = now_ms + int(pause_ms)
         # The updater of `queue_contents` rewrites that table itself.
-        if self.name in LEDGER and self._due("compaction", now_ms, schedule.compaction_ms):
+        may_compact = self.name in LEDGER and (self._has_many_files or not is_busy)
+        if may_compact and self._due("compaction", now_ms, schedule.compaction_ms):
             run("compaction", self._compact)
         if self._due("log cleanup", now_ms, schedule.log_cleanup_ms):
             with contextlib.suppress(FileNotFoundError):  # another process was faster
@@ -125,7 +138,10 @@ class TableMaintenance:
             return 0
         load_table(self._place).create_checkpoint()
         table = load_table(self._place)
-        if len(ActiveFiles(table)) >= self._schedule.compaction_files:
+        sizes = ActiveFiles(table).sizes
+        small = sum(not is_large(int(size), self._schedule.target_bytes) for size in sizes)
+        if small >= self._schedule.compaction_files:
+            self._has_many_files = True
             self._next_ms["compaction"] = 0
         if self._writer is not None:
             self._writer.offer(table)
@@ -136,6 +152,7 @@ class TableMaintenance:
         files = small_files(self._spec, ActiveFiles(load_table(self._place)))
         groups = plan(files, schedule.target_bytes, schedule.compaction_least_files)
         results = [compact(self._place, self._spec, group) for group in groups]
+        self._has_many_files = False
         return sum(len(result.replaced) for result in results if result is not None)
 
     def _sweep(self, now_ms: int, lowest_resident: LowestResident | None) -> int:
@@ -157,6 +174,7 @@ class Maintenance:
     Args:
         writers: this process's writer of each table.
         lowest_resident: gives the value for `Vacuum.sweep`.
+        is_busy: whether batches need the processors at present.
     """
 
     def __init__(
@@ -165,10 +183,12 @@ class Maintenance:
         schedule: Schedule | None = None,
         writers: Mapping[str, TableWriter] | None = None,
         lowest_resident: Callable[[], LowestResident] | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
         names: tuple[str, ...] = tuple(TABLES),
         pause_seconds: float = 0.5,
     ) -> None:
         self._lowest_resident = lowest_resident
+        self._is_busy = is_busy
         self._tables = [
             TableMaintenance(root, name, schedule or Schedule(), (writers or {}).get(name))
             for name in names
@@ -184,7 +204,7 @@ class Maintenance:
         done: list[Done] = []
         for table in self._tables:
             try:
-                done += table.step(now_ms, lowest)
+                done += table.step(now_ms, lowest, is_busy=self._is_busy())
             except Exception as error:  # noqa: BLE001 (maintenance never stops the stream)
                 self.last_error = error
                 _log.exception("maintenance of table %s failed; it will be retried", table.name)

@@ -130,6 +130,11 @@ class FlowControl:
         """The most publishes of the next batch: what memory allows, and the traffic suggests."""
         return min(self.state.max_rows, self._pace.rows)
 
+    @property
+    def has_backlog(self) -> bool:
+        """Whether the last batch has left publishes behind."""
+        return self._pace.has_backlog
+
     def end_batches(self, query: StreamingQuery, timeout_s: float) -> None:
         """Close all sources and wait until the running batch has ended."""
         with self._lock:

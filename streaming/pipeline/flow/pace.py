@@ -38,15 +38,18 @@ class Pace:
     Attributes:
         rows: the most publishes of the next batch. At first `max_rows`: what came while the job was
             down is a backlog.
+        has_backlog: whether the last batch has left publishes behind.
     """
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
         self.rows = max_rows
+        self.has_backlog = False
 
     def batch_done(self, publishes: int, seconds: float) -> None:
         """Choose the size of the next batch from what a batch has read, and how long it took."""
-        if publishes >= FULL_SHARE * self.rows:
+        self.has_backlog = publishes >= FULL_SHARE * self.rows
+        if self.has_backlog:
             self.rows = min(self._max_rows, GROWTH * self.rows)
         elif publishes:
             live = ROOM * TARGET_S * publishes / max(seconds, 0.001)

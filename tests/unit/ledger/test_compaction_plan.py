@@ -39,6 +39,16 @@ def test_large_files_are_not_compacted():
     assert plan(large, 100, 2) == []
 
 
+def test_files_above_16_mib_are_not_compacted_whatever_the_target():
+    mebibyte = 1 << 20
+    sizes = [17] * 10 + [15] * 10
+    some = [SmallFile(f"{n:02}", size * mebibyte, 1, (n,)) for n, size in enumerate(sizes)]
+
+    groups = plan(some, 128 * mebibyte, 10)
+
+    assert {file.path for group in groups for file in group} == {f"{n:02}" for n in range(10, 20)}
+
+
 def test_a_few_small_files_are_compacted_later():
     small = [SmallFile(str(n), 1, 1, (n,)) for n in range(9)]
 

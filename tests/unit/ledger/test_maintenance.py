@@ -100,6 +100,31 @@ def test_many_small_files_are_compacted_before_the_interval_ends(root):
     ]
 
 
+def test_compaction_waits_under_load_and_runs_as_soon_as_it_ends(root):
+    writer = TableWriter(root, "events")
+    maintenance = TableMaintenance(root, "events", Schedule(compaction_least_files=4), writer)
+    commit(root, writer, "events", range(6))
+
+    under_load = done_by(maintenance, NOW_MS, is_busy=True)
+    later = done_by(maintenance, NOW_MS + 1)
+
+    assert (under_load, later) == ([], [("events", "compaction", 6)])
+
+
+def test_many_small_files_are_compacted_even_under_load_and_once(root):
+    writer = TableWriter(root, "events")
+    schedule = Schedule(checkpoint_commits=5, compaction_least_files=4, compaction_files=5)
+    maintenance = TableMaintenance(root, "events", schedule, writer)
+    commit(root, writer, "events", range(5))
+
+    first = done_by(maintenance, NOW_MS, is_busy=True)
+    commit(root, writer, "events", range(5, 9))
+    again = done_by(maintenance, NOW_MS + 1_000_000, is_busy=True)
+
+    assert first == [("events", "checkpoint", 1), ("events", "compaction", 5)]
+    assert ("events", "compaction", 4) not in again
+
+
 def test_log_entries_before_the_checkpoint_and_unneeded_files_are_removed(root):
     retention = Retention(log_ms=0)
     writer = TableWriter(root, "messages", retention)

@@ -58,6 +58,7 @@ def test_a_backlog_after_live_traffic_grows_the_batches_to_full_size():
 
     found = batches_of(pace, 1_000_000, 1_000, 25e-6, 60)
 
+    assert not pace.has_backlog
     assert [rows for rows, _batch_s in found[:4]] == [10_000, 40_000, 160_000, MOST]
     assert found[-1][0] < LEAST_ROWS
 
