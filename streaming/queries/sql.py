@@ -6,13 +6,14 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 
-from streaming.ledger.schema.views import QUEUED_MESSAGES, create_views
+from streaming.ledger.schema.views import VIEWS as SHIPPED
+from streaming.ledger.schema.views import create_views
 from streaming.queries.duckdb_tables import QueryError, Tables, one_line
 from streaming.queries.result import plain
 from streaming.queries.table_info import NAMES
 from topology.suggestions import did_you_mean
 
-VIEWS: Final = (*NAMES, QUEUED_MESSAGES)
+VIEWS: Final = (*NAMES, *SHIPPED)
 """The views, in the order of a listing."""
 
 _READING: Final = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "MULTI"})
@@ -55,18 +56,20 @@ def create_all_views(tables: Tables, sql: str | None = None) -> list[str]:
     words = set(re.findall(r"\w+", sql.lower())) if sql and not _SHOWS_ALL.search(sql) else set()
     named = [name for name in VIEWS if name in words] or list(VIEWS)
     wanted = set(named)
-    if QUEUED_MESSAGES in wanted:
-        wanted |= {"queue_contents", "messages"}
+    shipped = [name for name in SHIPPED if name in wanted]
+    for name in shipped:
+        wanted |= SHIPPED[name]
     existing: list[str] = [name for name in NAMES if name in wanted and tables.has(name)]
     if not existing:
         tables.table(next(name for name in NAMES if name in wanted))
     for name in existing:
         tables.view(name)
-    if QUEUED_MESSAGES in wanted:
-        tables.drop(QUEUED_MESSAGES)
-        for statement in create_views(existing):
+    views = [name for name in SHIPPED if set(existing) >= SHIPPED[name]]
+    for name, statement in zip(views, create_views(existing), strict=True):
+        if name in shipped:
+            tables.drop(name)
             tables.connection.execute(statement)
-            existing.append(QUEUED_MESSAGES)
+            existing.append(name)
     return existing
 
 

@@ -13,6 +13,7 @@ from streaming.broker import commands
 from streaming.cli.tables.sql import create_views
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.views import VIEWS
 from tests.builders import START_MS
 from tests.unit.queries.shop import a_shop
 
@@ -104,7 +105,8 @@ def in_duckdb(root):
     with chdir(root):
         exec(tables + view, {})  # noqa: S102 - the code of the page
     yield lambda sql: [plain(row) for row in duckdb.execute(sql).fetchall()]
-    duckdb.sql("DROP VIEW queued_messages")
+    for view in VIEWS:
+        duckdb.sql(f"DROP VIEW {view}")
     for name in TABLES:
         duckdb.unregister(name)
 

@@ -51,7 +51,8 @@ def query(
     """Ask the tables in DuckDB's SQL, or open its shell.
 
     Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine.
-    The view queued_messages adds headers and bodies to queue_contents. A query sees what is
+    The view queued_messages adds headers and bodies to queue_contents, and foreign_dead_letters has
+    what other systems' dead letters say. A query sees what is
     committed when it starts. The tables are only read, and the job need not run.
 
     Exit status: 2 if a statement has a mistake.

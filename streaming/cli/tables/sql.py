@@ -43,7 +43,8 @@ def sql(
     """Open Spark's SQL shell on the tables of a job.
 
     Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine.
-    The view queued_messages adds headers and bodies to queue_contents. A query sees what is
+    The view queued_messages adds headers and bodies to queue_contents, and foreign_dead_letters has
+    what other systems' dead letters say. A query sees what is
     committed when it starts. The job need not run. `exit;` ends the shell; it also reads statements
     from stdin.
 
@@ -168,7 +169,7 @@ def create_views(tables: Mapping[str, str]) -> Iterable[str]:
     for name, place in tables.items():
         table = "delta.`" + place.replace("`", "``") + "`"
         yield f"CREATE TEMPORARY VIEW {name} AS SELECT * FROM {table};\n"  # noqa: S608 (quoted above)
-    for statement in views.create_views(tables):
+    for statement in views.create_views(tables, "spark"):
         yield f"{statement.rstrip()};\n"
 
 

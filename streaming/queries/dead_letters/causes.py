@@ -19,7 +19,7 @@ KAFKA_HEADERS: Final = (
     "__connect.errors.exception.message",
     "kafka_dlt-exception-message",
     "__dlq.errors.message",
-    "__streams.errors.exception.message",
+    "__streams.errors.message",
 )
 """The same for Kafka headers, which follow."""
 

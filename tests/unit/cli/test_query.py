@@ -57,7 +57,8 @@ def test_every_table_and_view_can_be_asked(query):
 
     assert status == 0
     assert {json.loads(line)["name"] for line in out.splitlines()} == {
-        *("messages", "events", "dead_letters", "queue_contents", "quarantine", "queued_messages")
+        *("messages", "events", "dead_letters", "queue_contents", "quarantine", "queued_messages"),
+        "foreign_dead_letters",
     }
     for name in ("quarantine", "queued_messages"):
         assert query(f"SELECT count(*) FROM {name}")[0] == 0

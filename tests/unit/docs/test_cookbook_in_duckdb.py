@@ -11,6 +11,7 @@ import pytest
 
 from streaming.demo.order_process import order
 from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.views import VIEWS
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.result import plain
 from streaming.queries.sql import ask, create_all_views
@@ -33,7 +34,8 @@ def in_duckdb():
     with shop.sessions() as shell, chdir(shell.folder):
         exec("".join(block.text for block in PYTHON), {})  # noqa: S102 - the code of the page
         yield duckdb
-        duckdb.sql("DROP VIEW queued_messages")
+        for view in VIEWS:
+            duckdb.sql(f"DROP VIEW {view}")
         for name in TABLES:
             duckdb.unregister(name)
 
