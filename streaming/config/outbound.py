@@ -31,6 +31,30 @@ def _pattern_fault(pattern: str) -> str | None:
 
 
 @attrs.frozen(kw_only=True)
+class DeadLetterTopicSettings(types.Section):
+    """A Kafka topic with a copy of every dead letter, for programs that read Connect's."""
+
+    topic: str | None = types.setting(
+        None,
+        "The topic. Each death adds a record with the body and the headers of Kafka Connect's "
+        "dead-letter queue (__connect.errors.*); the message stays where it is. Records are keyed "
+        "by queue. Not set: none.",
+        types.text(types.topic_fault, "a topic name"),
+        example='"shop.dead-letters"',
+    )
+    partitions: int = types.setting(
+        1,
+        "Number of partitions, if the job creates the topic.",
+        types.whole(1, types.MAX_PARTITIONS),
+    )
+    retention_ms: int = types.setting(
+        604_800_000,
+        "How long records stay, if the job creates the topic: a week.",
+        types.milliseconds(60_000),
+    )
+
+
+@attrs.frozen(kw_only=True)
 class OutboundSettings(types.Section):
     """Where deliveries, confirms, returns and replies go."""
 
@@ -54,6 +78,12 @@ class OutboundSettings(types.Section):
         "How long records stay readable. One day: a client that was away for longer has lost its "
         "leases, and its messages are back in their queues.",
         types.milliseconds(60_000),
+    )
+
+    dead_letters: DeadLetterTopicSettings = types.setting(
+        DeadLetterTopicSettings(),
+        "A topic with a copy of every dead letter.",
+        types.table(DeadLetterTopicSettings),
     )
 
     def topic_of(self, vhost: str, user: str) -> str:

@@ -144,6 +144,14 @@ def _topics(parts: Parts) -> Iterator[Conflict]:
                         f"{topic}, for {pair}, is already the topic of {other}",
                     )
                     break
+    letters = parts.outbound.dead_letters.topic
+    if letters is not None:
+        user_of_topic = owner.get(_collision_form(letters))
+        if user_of_topic is not None:
+            yield Conflict(
+                ("outbound.dead_letters.topic", "inputs", "outbound.topic"),
+                f"{letters} is already the topic of {user_of_topic}",
+            )
 
 
 def _collision_form(topic: str) -> str:

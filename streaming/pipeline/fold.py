@@ -30,6 +30,7 @@ from streaming.broker.state.vhost_codec import VhostCache
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.pipeline.outbound import dead_letters
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.reports import (
     FaultCount,
@@ -222,7 +223,10 @@ class BrokerProcessor(StatefulProcessor):
 
         write("events", counter.passing(event_tables(events, *ids)))
         most = self._settings.max_header_bytes
-        write("dead_letters", dead_letter_tables(events, *ids, stored, most))
+        letters = dead_letter_tables(events, *ids, stored, most)
+        if self._settings.outbound.dead_letters:
+            letters = dead_letters.sent(letters, self._settings.outbound)
+        write("dead_letters", letters)
         return files
 
 

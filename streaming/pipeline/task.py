@@ -30,11 +30,13 @@ class OutboundTask(msgspec.Struct, frozen=True):
 
     Attributes:
         record_bytes: the largest record that all the topics accept.
+        dead_letters: the topic that gets a copy of every dead letter; empty: none.
     """
 
     topics: dict[tuple[str, str], str]
     producer: dict[str, str | int | float | bool] = {}
     record_bytes: int = 1_000_000
+    dead_letters: str = ""
 
 
 class TaskSettings(msgspec.Struct, frozen=True):
@@ -96,7 +98,12 @@ def task_settings(
         },
         vhosts=vhosts,
         shards=shards,
-        outbound=OutboundTask(config.outbound_topics(), properties, record_bytes),
+        outbound=OutboundTask(
+            config.outbound_topics(),
+            properties,
+            record_bytes,
+            config.outbound.dead_letters.topic or "",
+        ),
         max_body_bytes=config.flow.max_body_bytes,
         max_header_bytes=config.flow.max_header_bytes,
     )

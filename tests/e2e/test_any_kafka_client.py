@@ -6,6 +6,7 @@ message dies once, so every header has come through two queues.
 
 import json
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from streaming.config import InputSettings, RecordHeader, RecordKey, TopicMapping
+from streaming.config.outbound import DeadLetterTopicSettings
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S
 
@@ -74,6 +76,22 @@ class Client:
                 found += [one for one in records if ("dlx-kind", b"delivery") in one.headers]
         return found
 
+    def letters(self, count: int) -> list[Any]:
+        """The first records of the topic of dead letters."""
+        consumer = KafkaConsumer(
+            self.pipeline.config.outbound.dead_letters.topic,
+            bootstrap_servers=self.pipeline.servers,
+            auto_offset_reset="earliest",
+        )
+        found: list[Any] = []
+        deadline = time.monotonic() + WAIT_S
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} dead letters"
+            for records in consumer.poll(timeout_ms=500).values():
+                found += records
+        consumer.close()
+        return found
+
     def close(self) -> None:
         self._producer.close()
         self._consumer.close()
@@ -96,7 +114,13 @@ def client(tmp_path: Path, embedded_kafka: Any, spark: Any, topics: list[str]) -
         literal: TopicMapping(exchange="orders", routing_key="legacy.text"),
     }
     inputs = [InputSettings(topic=topic, mapping=mapping) for topic, mapping in mappings.items()]
-    pipeline = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, inputs=inputs)
+    letters = DeadLetterTopicSettings(topic=f"letters-{uuid.uuid4().hex[:8]}")
+    pipeline = Pipeline(
+        tmp_path,
+        embedded_kafka.bootstrap_servers,
+        inputs=inputs,
+        outbound={"dead_letters": letters},
+    )
     pipeline.start(spark)
     client = Client(pipeline)
     yield client
@@ -160,6 +184,21 @@ def test_bodies_and_headers_are_equal_byte_for_byte_after_every_hop(client, topi
     assert arrived == sorted(
         (body, [(h["key"], h["value"]) for h in own or ()]) for body, own in kept
     )
+    letters = client.letters(len(sent))
+    connect = "__connect.errors."
+    assert expected == sorted(
+        (
+            one.value,
+            dict(one.headers)["dlx-routing-key"],
+            [h for h in own_headers(one) if not h[0].startswith(connect)],
+        )
+        for one in letters
+    )
+    errors = [dict(one.headers) for one in letters]
+    assert {one[f"{connect}exception.class.name"] for one in errors} == {b"rejected"}
+    assert {one[f"{connect}topic"].decode() for one in errors} == {one.topic for one in sent}
+    numbers = [int(one["dlx-seq"]) for one in errors]
+    assert numbers == sorted(set(numbers))
 
 
 def test_a_record_without_a_fitting_mapping_is_quarantined_unchanged(client, topics):

@@ -47,9 +47,9 @@ class OutboundWriter:
             return 0
         properties = self._outbound.producer
         try:
-            return self._send(batch, bodies, _sender(properties))
+            return self._send(batch, bodies, sender_of(properties))
         except SendError as error:
-            _senders.pop(_key(properties)).discard()
+            discard_sender(properties)
             raise OutboundError(f"outbound records of vhost {self._vhost!r}: {error}") from error
 
     def _send(self, batch: Batch, bodies: BodyReader, sender: RecordSender) -> int:
@@ -66,11 +66,19 @@ class OutboundWriter:
         return sent
 
 
-def _sender(properties: dict[str, Any]) -> RecordSender:
+def sender_of(properties: dict[str, Any]) -> RecordSender:
+    """The producer of this worker process with these properties."""
     key = _key(properties)
     if key not in _senders:
         _senders[key] = RecordSender(properties)
     return _senders[key]
+
+
+def discard_sender(properties: dict[str, Any]) -> None:
+    """Drop a producer that failed: none of its records may follow those of the replay."""
+    sender = _senders.pop(_key(properties), None)
+    if sender is not None:
+        sender.discard()
 
 
 def _key(properties: dict[str, Any]) -> str:

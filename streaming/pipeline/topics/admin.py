@@ -47,6 +47,7 @@ class KafkaTopics:
         self, config: JobConfig, properties: dict[str, str], *, creates_mapped: bool = False
     ) -> None:
         self._config = config
+        self._letters = config.outbound.dead_letters.topic
         self._creates_mapped = creates_mapped
         self._timeout_s = config.kafka.connect_timeout_ms / 1000
         self._kafka_errors = KafkaErrors()
@@ -79,11 +80,13 @@ class KafkaTopics:
                 missing.append(self._outbound_topic(topic))
             if alive_topic(topic) not in known:
                 missing.append(self._alive_topic(topic))
+        if self._letters is not None and self._letters not in known:
+            missing.append(self._dead_letter_topic(self._letters))
         self._create(missing)
         if made := sorted(self._mapped_topics() - known):
             logger.info("created mapped topics, with one partition each: %s", ", ".join(made))
         self._describe(REQUEST_TIMEOUT_S)  # hundreds of new topics take time
-        outbound = self._config.outbound_topics().values()
+        outbound = [*self._config.outbound_topics().values(), *filter(None, [self._letters])]
         try:
             self.record_bytes = outbound_record_bytes(
                 self._admin, self._config, outbound, self._brokers
@@ -150,6 +153,15 @@ class KafkaTopics:
         retention_ms = self._config.outbound.retention_ms
         properties = {"retention.ms": str(retention_ms), "max.message.bytes": str(max_bytes)}
         return self._new_topic(name, self._config.outbound.partitions, properties)
+
+    def _dead_letter_topic(self, name: str) -> NewTopic:
+        max_bytes = outbound_topic_bytes(self._config.flow, self._config.kafka)
+        settings = self._config.outbound.dead_letters
+        properties = {
+            "retention.ms": str(settings.retention_ms),
+            "max.message.bytes": str(max_bytes),
+        }
+        return self._new_topic(name, settings.partitions, properties)
 
     def _alive_topic(self, outbound: str) -> NewTopic:
         """Return a topic of heartbeats: only the last one matters, and it stays.
@@ -234,6 +246,7 @@ class KafkaTopics:
         names = sorted(
             {each.topic for each in self._config.inputs}
             | {*self._config.outbound_topics().values()}
+            | {*filter(None, [self._letters])}
         )
         deadline_s = time.monotonic() + timeout_s
         while names:

@@ -62,6 +62,15 @@ def test_an_input_cannot_be_an_outbound_topic():
     ]
 
 
+@pytest.mark.parametrize("topic", ["dlx.publishes", "dlx.out._2f.guest", "dlx_commands"])
+def test_the_topic_of_dead_letters_is_no_other_topic_of_the_job(topic):
+    text = PUBLISHES + COMMANDS + f'[outbound.dead_letters]\ntopic = "{topic}"\n'
+
+    [problem] = problems_of(text)
+
+    assert problem.startswith(f"outbound.dead_letters.topic: {topic} is already the topic of ")
+
+
 def test_an_input_cannot_be_a_heartbeat_topic():
     text = COMMANDS + '[[inputs]]\ntopic = "dlx.out._2f.guest.alive"\n'
 

@@ -215,7 +215,7 @@ def test_the_reference_has_every_setting_under_its_header():
 
     assert list(sections) == [
         "[job]", "[kafka]", "[vhosts.NAME]", "[users.NAME]", "[[inputs]]", "[inputs.mapping]",
-        "[outbound]", "[flow]", "[tables]", "[metrics]",
+        "[outbound]", "[outbound.dead_letters]", "[flow]", "[tables]", "[metrics]",
     ]  # fmt: skip
     assert (kafka["connect_timeout_ms"].takes, kafka["connect_timeout_ms"].bounds) == (
         "a whole number of milliseconds",

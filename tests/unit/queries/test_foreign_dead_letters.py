@@ -78,8 +78,8 @@ def test_the_headers_of_other_systems_are_columns(root):
         ("spring_kafka", "orders", 3, 1 << 40),
         ("share_group", "orders", 2, None),
     ]
-    names = ("consumer_group", "connector", "task_id", "delivery_count", "original_timestamp_ms")
-    assert [tuple(row[name] for name in names) for row in rows] == [
+    more = ("consumer_group", "connector", "task_id", "delivery_count", "original_timestamp_ms")
+    assert [tuple(row[name] for name in more) for row in rows] == [
         (None, "sink", 0, None, None),
         ("shop", None, None, None, 1_600_000_000_000),
         ("workers", None, None, 5, None),
