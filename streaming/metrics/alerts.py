@@ -111,6 +111,29 @@ CASES: Final = (
         {"DlxDeadLettersUnhandled": _labels("dead")},
     ),
     Case(
+        "a dead letter outlives most of its retention",
+        {
+            'dlx_retention_seconds{kept="dead_letters"}': "3600x90",
+            'dlx_unhandled_dead_letters_oldest_timestamp_seconds{vhost="/",queue="dead"}': "600x90",
+        },
+        {"DlxNearRetention": _labels("dead")},
+    ),
+    Case(
+        "a message that was sent back dies again",
+        {
+            'dlx_redrive_letters{vhost="/",outcome="died"}': "_x50 0x5 2x35",
+            'dlx_redrive_letters{vhost="/",outcome="acked"}': "_x50 0x5 8x35",
+        },
+        {"DlxRedriveDiesAgain": {"vhost": "/"}},
+    ),
+    Case(
+        "messages that were sent back are acknowledged",
+        {
+            'dlx_redrive_letters{vhost="/",outcome="died"}': "3x90",
+            'dlx_redrive_letters{vhost="/",outcome="acked"}': "8x50 9x40",
+        },
+    ),
+    Case(
         "a target refuses held messages",
         {"dlx_held_messages{}": "0x40 2x50"},
         {"DlxMessagesHeld": {}},

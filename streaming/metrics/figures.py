@@ -78,6 +78,8 @@ class JobFigures:
         deaths: by vhost, queue, reason and outcome; likewise.
         quarantined: by topic and cause; likewise.
         is_seeded: whether the totals of earlier runs have been added.
+        redrives: letters of all redrives by vhost and outcome.
+        retention_s: how long the tables keep what, if not for ever.
         unexplained: of the last balance; None before the first.
     """
 
@@ -100,6 +102,8 @@ class JobFigures:
         self.lags: dict[tuple[str, int], Lag] = {}
         self.tables: dict[str, TableSize] = {}
         self.unhandled: dict[Queue, Unhandled] = {}
+        self.redrives: dict[tuple[str, str], int] = {}
+        self.retention_s: dict[str, float] = {}
         self.earliest_s: float | None = None
         self.unexplained: int | None = None
         self.balance_s: float | None = None

@@ -69,6 +69,17 @@ def _resident(read: Callable[[JobFigures], float]) -> Callable[[View], Iterator[
     return single(read)
 
 
+def _redrives(view: View) -> Iterator[Sample]:
+    for key, count in list(view.figures.redrives.items()):
+        if view.shows(key[0]):
+            yield key, count
+
+
+def _retention(view: View) -> Iterator[Sample]:
+    for what, seconds in view.figures.retention_s.items():
+        yield (what,), seconds
+
+
 def _failures(view: View) -> Iterator[Sample]:
     for source in ("kafka", "tables", "balance"):
         yield (source,), view.figures.failures[source]
@@ -119,6 +130,15 @@ OWN: Final[tuple[Family, ...]] = (
         QUEUE,
         of_queue("held"),
         by_queue=True,
+        detailed=("dlx_dead_letters",),
+    ),
+    Family(
+        "dlx_redrive_letters",
+        "gauge",
+        "Letters of all redrives by outcome: acked, died again, waiting, discarded, skipped, or "
+        "parked because they were sent back too often.",
+        ("vhost", "outcome"),
+        _redrives,
         detailed=("dlx_dead_letters",),
     ),
     Family(
@@ -283,6 +303,13 @@ OWN: Final[tuple[Family, ...]] = (
         "The earliest instant that the ledger can answer for.",
         (),
         single(lambda figures: figures.earliest_s),
+    ),
+    Family(
+        "dlx_retention_seconds",
+        "gauge",
+        "How long tables.retention keeps events, bodies or dead letters.",
+        ("kept",),
+        _retention,
     ),
     Family(
         "dlx_totals_complete",

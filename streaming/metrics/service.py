@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from streaming.broker.overview import QueueOverview
 from streaming.config import JobConfig, librdkafka_properties
 from streaming.config.metrics import split_address
+from streaming.config.tables import period_ms
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
 from streaming.metrics.server import MetricsServer
@@ -29,6 +30,7 @@ from streaming.queries.job_totals import (
     waiting_letters,
 )
 from streaming.queries.queues import list_queues
+from streaming.queries.redrives.outcomes import letters_by_outcome
 from streaming.queries.table_info import describe
 from streaming.queries.vhosts.clients import consumer_counts
 
@@ -57,6 +59,10 @@ class Metrics:
         self._config = config
         self.figures = JobFigures(config.kafka.client_id)
         self.figures.disk_path = _existing(config.job.checkpoint_location)
+        self.figures.retention_s = {
+            kept: (period_ms(period) or 0) / 1000
+            for kept, period in config.tables.retention.items()
+        }
         self.health = Health(settings.stalled_after_ms / 1000)
         host, port = split_address(listen)
         self.server = MetricsServer(host, port, self.figures, self.health, settings.max_series)
@@ -173,6 +179,8 @@ class Metrics:
                     (one.vhost, one.queue): Unhandled(one.count, one.oldest_s)
                     for one in waiting_letters(tables)
                 }
+            if figures.count("redrive"):
+                figures.redrives = letters_by_outcome(tables)
             figures.earliest_s = earliest_event_s(tables)
 
     def _totals_before(self, tables: Tables) -> LedgerTotals:

@@ -116,6 +116,22 @@ def list_redrives(tables: Tables, vhost: str | None = None) -> list[Row]:
     return [_plain(row) for row in found]
 
 
+OUTCOMES: Final = ("acked", "died", "waiting", "discarded", "skipped", "parked")
+
+
+def letters_by_outcome(tables: Tables) -> dict[tuple[str, str], int]:
+    """Count the letters of all redrives by vhost and OUTCOMES, zero included."""
+    found: dict[tuple[str, str], int] = {}
+    for row in list_redrives(tables):
+        for outcome in OUTCOMES:
+            key = (row["vhost"], outcome)
+            count = row.get(outcome, 0)
+            if outcome == "discarded":
+                count = row["moved"] if row["action"] == "discard" else 0
+            found[key] = found.get(key, 0) + count
+    return found
+
+
 def outcome_of(tables: Tables, redrive_id: str, vhost: str | None = None) -> RedriveOutcome:
     """What became of one redrive.
 

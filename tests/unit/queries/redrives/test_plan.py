@@ -13,7 +13,12 @@ from streaming.queries.audit.balance import balance
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_attributes import MessageId
-from streaming.queries.redrives.outcomes import list_redrives, outcome_of
+from streaming.queries.redrives.outcomes import (
+    OUTCOMES,
+    letters_by_outcome,
+    list_redrives,
+    outcome_of,
+)
 from streaming.queries.redrives.plan import RedriveWish, plan_redrive
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
@@ -143,6 +148,13 @@ def test_each_letter_is_followed_to_its_fate(shop):
     }
     assert outcome.new_deaths == 1
     assert (row["status"], row["acked"], row["died"], row["waiting"]) == ("finished", 1, 1, 2)
+    counts = shop.ask(letters_by_outcome)
+    assert {outcome: count for (_vhost, outcome), count in counts.items()} == {
+        **dict.fromkeys(OUTCOMES, 0),
+        "acked": 1,
+        "died": 1,
+        "waiting": 2,
+    }
     again = shop.plan(DeadLetterFilter(ids=(MessageId(0, 0, 1),)))
     assert expected(again)["redriven before"] == 1
     assert shop.ask(balance).unexplained == 0
