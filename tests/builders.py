@@ -88,7 +88,7 @@ class Broker:
         )
 
     def published(self, message: Message) -> PublishedHeaders:
-        """The published headers of a message."""
+        """The published headers of a message; LookupError (an IndexError) without it."""
         return self.headers[message.offset]
 
     def delivered_headers(self, copy: Copy) -> dict[str, Any] | None:

@@ -90,7 +90,10 @@ class PublishedHeaders(NamedTuple):
 
 
 PublishedPort = Callable[[Message], PublishedHeaders]
-"""Reads the published headers of a message; the answer never changes."""
+"""Reads the published headers of a message; the answer never changes.
+
+Raises LookupError if there is no such message, as only a stored letter (`commands`) can name it.
+"""
 
 
 class Death(msgspec.Struct, array_like=True, gc=False, frozen=True):

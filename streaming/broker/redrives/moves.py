@@ -31,6 +31,7 @@ TARGET_GONE: Final = "target_gone"
 NO_ROUTE: Final = "no_route"
 CAP: Final = "cap"
 REPUBLISHED: Final = "republished"
+NOT_STORED: Final = "not_stored"
 """Why a letter is skipped; `CAP` parks it."""
 
 _AGAIN_BITS: Final = 12
@@ -144,7 +145,12 @@ class Mover:
         if letter.stored is not None:
             if letter.copy_id in self._again:
                 return REPUBLISHED
-            return stored_copy(letter, letter.stored)
+            copy = stored_copy(letter, letter.stored)
+            try:
+                self._context.published(copy.message)
+            except LookupError:
+                return NOT_STORED
+            return copy
         if found is None:
             return QUEUE_GONE
         return found.get(letter.copy_id, NOT_READY)

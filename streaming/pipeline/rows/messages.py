@@ -135,7 +135,9 @@ def body_places(messages: Sequence[Message], query_id: str) -> Places:
 
 
 def file_name(number: int, query_id: str) -> str:
-    """Return the name of the data file that `body_file_number` stands for."""
+    """Return the name of the data file that `body_file_number` stands for; any below 0 is no file."""
+    if number < 0:
+        return "unknown"  # no file has this name, so the message is found by its key
     batch_id = number >> (_PARTITION_BITS + _INDEX_BITS)
     partition = (number >> _INDEX_BITS) & ((1 << _PARTITION_BITS) - 1)
     index = number & ((1 << _INDEX_BITS) - 1)

@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from streaming.broker.message import Message, PublishedHeaders
+from streaming.ledger.errors import BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
 from streaming.pipeline.rows.messages import body_places, file_name
@@ -75,12 +76,19 @@ class PublishedRows:
         self._bytes = 0
 
     def __call__(self, message: Message) -> PublishedHeaders:
-        """Return the published headers of a message."""
+        """Return the published headers of a message.
+
+        Raises:
+            LookupError: `messages` does not have it.
+        """
         group, index = self._row(message)
         if group is not None:
             return _published(group.headers[index].as_py(), group.kafka_headers[index].as_py())
         places = body_places([message], self._query_id)  # it was compacted, or is not there
-        [row] = self._reader.read(places).to_pylist()
+        try:
+            [row] = self._reader.read(places).to_pylist()
+        except BodyMissingError as error:
+            raise LookupError(str(error)) from error
         return _published(row["headers"], row["kafka_headers"])
 
     def _row(self, message: Message) -> tuple[_Group | None, int]:

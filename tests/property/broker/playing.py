@@ -103,8 +103,10 @@ def play(
     played = Played()
 
     def published(message: Message) -> PublishedHeaders:
-        publish = script[message.offset].action  # a stored letter may name any message
-        return PublishedHeaders(publish.headers if isinstance(publish, Publish) else None)
+        publish = script[message.offset].action
+        if not isinstance(publish, Publish):  # a stored letter may name anything
+            raise LookupError(message.offset)
+        return PublishedHeaders(publish.headers)
 
     shard = Shard(config, played.store, now_ms=START_MS, cache=cache, published=published)
     actors: dict[tuple[str | None, str], Actor] = {}

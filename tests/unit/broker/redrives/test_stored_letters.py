@@ -132,3 +132,16 @@ def test_only_administrators_may_publish_what_is_in_no_queue():
 def test_headers_must_be_typed_json():
     with pytest.raises(ValueError, match="object"):
         stored_headers(msgspec.structs.replace(STORED, headers="[]"))
+
+
+def test_a_letter_whose_message_is_not_stored_is_skipped():
+    broker = a_broker()
+
+    died, answer = again(broker, "r", msgspec.structs.replace(STORED, message=(0, 0, 99)))
+
+    assert (answer["moved"], answer["skipped"], broker.depth("work")) == (0, 1, 0)
+    assert (Kind.SKIPPED, died, "not_stored") in [
+        (row.kind, row.detail["copy_id"], row.detail["reason"])
+        for row in broker.everything()
+        if row.kind is Kind.SKIPPED and row.detail
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import Message, PublishedHeaders
+from streaming.broker.redrives.letters import NO_FILE
 from streaming.ledger.errors import BodyMismatchError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
@@ -83,6 +84,13 @@ def test_headers_of_compacted_messages_are_found(place):
 
     with published_rows(place, QUERY) as published:
         assert published(message(42)) == expected(42)
+
+
+def test_a_message_without_a_place_is_found_by_its_key_or_missing(place):
+    with published_rows(place, QUERY) as published:
+        assert published(Message(1, 0, 42, NO_FILE, 0, 0)) == expected(42)
+        with pytest.raises(LookupError):
+            published(Message(1, 0, 1_000, NO_FILE, 0, 0))
 
 
 def test_a_place_with_another_message_is_an_error(place):
