@@ -12,8 +12,9 @@ from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Death, DeathNote, Envelope, Message
 from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound
 from streaming.pipeline.outbound.records import OutboundRecord, OutboundRecords
-from streaming.pipeline.rows.amqp_columns import headers_json, properties_array
+from streaming.pipeline.rows.amqp_columns import headers_json, properties_array, table_bytes
 from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.protocol.record_headers import delivered_headers
 from topology.values import Timestamp
 
 ACTOR = Actor("guest", "c0")
@@ -147,6 +148,29 @@ def test_the_headers_of_a_delivery_describe_it():
         "dlx-copy-id": b"44",
         "dlx-delivery-count": b"2",
     }
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [None, {}, {"n": 1}, {"x-death": "mine", "n": 1}, {"x-delivery-count": 9}, {"BCC": ["a"]}],
+)
+@pytest.mark.parametrize("changed", [{}, {"requeue_count": 2, "quorum": True}])
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        Envelope("dlx", ("k",), dropped=("BCC",)),
+        Envelope("dlx", ("k",), deaths=(DEATH,), first_death=NOTE),
+        Envelope("dlx", ("k",), deaths=(DEATH,), added={"x-redrive-id": "r", "n": 2}),
+    ],
+)
+def test_headers_that_the_broker_adds_replace_published_ones(headers, changed, envelope):
+    delivery = a_delivery(0, envelope, **changed)
+
+    [record] = records_of([delivery], Stored([None], [({}, headers)]), 1_000_000)
+
+    expected = delivered_headers(delivery, headers, "4.0")
+    text = dict(record.headers).get("dlx-headers")
+    assert text == (None if expected is None else table_bytes(expected))
 
 
 @pytest.mark.parametrize("ack", [True, False])

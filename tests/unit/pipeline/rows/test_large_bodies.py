@@ -167,6 +167,25 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
     assert all(len(ours) + sum(map(len, foreign)) >= 1_000 for ours, foreign in found)
 
 
+@pytest.mark.parametrize("headers", [(), (("traceparent", b"00-1"),)], ids=["none", "foreign"])
+def test_deaths_with_small_headers_stay_in_one_file_whatever_the_limit_allows(
+    tmp_path, monkeypatch, headers
+):
+    place = Place(str(tmp_path))
+    Ledger(place).close()
+    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+    intake.add(records(0, [b"b"] * 150, more=headers))
+    [(_key, blob)] = intake.blobs()
+    intake.close()
+    [(_first, whole)] = dead_letters(place, blob, 2_000)
+    monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_HEADER_BYTES", 100_000)
+
+    [(_first, found)] = dead_letters(place, blob, 2_000)
+
+    assert found.num_rows == 150
+    assert found.to_pylist() == whole.to_pylist()
+
+
 def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 64_000)
     place = Place(str(tmp_path))
