@@ -135,7 +135,7 @@ def body_places(messages: Sequence[Message], query_id: str) -> Places:
 
 
 def file_name(number: int, query_id: str) -> str:
-    """Return the name of the data file that `body_file_number` stands for; any below 0 is no file."""
+    """Return the name of the data file that `body_file_number` stands for; below 0: no file's."""
     if number < 0:
         return "unknown"  # no file has this name, so the message is found by its key
     batch_id = number >> (_PARTITION_BITS + _INDEX_BITS)
