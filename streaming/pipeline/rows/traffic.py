@@ -49,22 +49,15 @@ class EventCounter:
     def _add(self, table: pa.Table) -> None:
         kinds, _ = _codes(table, "kind")
         queues, names = _codes(table, "queue")
-        everything = np.ones(table.num_rows, bool)
+        base = (queues + 1) * len(_NAMES)
         is_new = (kinds == Kind.ENQUEUED) & ~_is_valid(table, "parent_copy_id")
-        is_again = ((kinds == Kind.DELIVERED) | (kinds == Kind.CONSUMED)) & _is_valid(
-            table, "number"
-        )
-        for chosen, kind in (
-            (everything, kinds),
-            (is_new, np.full(table.num_rows, _PUBLISHED)),
-            (is_again, np.full(table.num_rows, _REDELIVERED)),
-        ):
-            pairs = (queues[chosen] + 1) * len(_NAMES) + kind[chosen]
-            for pair, count in enumerate(np.bincount(pairs).tolist()):
-                if count:
-                    queue, code = divmod(pair, len(_NAMES))
-                    name = names[queue - 1] if queue else ""
-                    self.kinds.setdefault(name, Counter())[_NAMES[code]] += count
+        is_again = (kinds <= Kind.CONSUMED) & (kinds >= Kind.DELIVERED) & _is_valid(table, "number")
+        for pairs in (base + kinds, base[is_new] + _PUBLISHED, base[is_again] + _REDELIVERED):
+            counts = np.bincount(pairs)
+            for pair in np.flatnonzero(counts).tolist():
+                queue, code = divmod(pair, len(_NAMES))
+                name = names[queue - 1] if queue else ""
+                self.kinds.setdefault(name, Counter())[_NAMES[code]] += int(counts[pair])
 
 
 def _codes(table: pa.Table, column: str) -> tuple[Any, list[str]]:
@@ -72,8 +65,10 @@ def _codes(table: pa.Table, column: str) -> tuple[Any, list[str]]:
     chunk = table[column].combine_chunks()
     if isinstance(chunk, pa.ChunkedArray):
         chunk = chunk.unify_dictionaries().combine_chunks()
-    codes = pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False)
-    return codes.astype(np.int64), chunk.dictionary.to_pylist()
+    indices = chunk.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices, -1)
+    return indices.to_numpy(zero_copy_only=False).astype(np.int32), chunk.dictionary.to_pylist()
 
 
 def _is_valid(table: pa.Table, column: str) -> Any:
