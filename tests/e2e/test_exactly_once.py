@@ -16,3 +16,4 @@ def test_a_killed_job_leaves_the_same_tables_and_records_as_an_undisturbed_one(
     assert result.rows["dead_letters"] > 2000
     assert result.rows["messages"] == 6000
     assert result.rows["queue_contents"] > 2000
+    assert result.redriven > 300

@@ -85,15 +85,28 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
     prepare(tables)
     selection = Selection(tables, wanted)
     once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
+    stored = "" if which == "resting" else _stored(tables)
     sql = f"""
         SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key
         FROM ({selection.query(_CHOSEN)}) AS letter
         JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
+        {stored}
         WHERE copy.state = 'lost' OR copy.now_in IS DISTINCT FROM letter.first_death.queue
         ORDER BY letter.published_ms, letter.message_id.topic_number,
                  letter.message_id."partition", letter.message_id."offset", copy.copy_id
     """
     return tables.rows(sql)
+
+
+def _stored(tables: Tables) -> str:
+    """Join the messages that are still stored: retention may have removed the others."""
+    columns = ("topic_number", "partition", "offset")
+    tables.view("messages", columns=columns, view="redrive_messages")
+    return """
+        SEMI JOIN redrive_messages ON redrive_messages.topic_number = letter.message_id.topic_number
+            AND redrive_messages."partition" = letter.message_id."partition"
+            AND redrive_messages."offset" = letter.message_id."offset"
+    """
 
 
 def prepare(tables: Tables) -> None:

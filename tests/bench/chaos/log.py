@@ -1,4 +1,4 @@
-"""The log of `dlx bench chaos`: messages expire, overflow, are rejected, requeued and acked."""
+"""The log of `dlx bench chaos`: messages expire, overflow, are rejected, redriven and acked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ EMPTY_LOG: Final = f"{LOG}-empty"
 START_MS: Final = 1_700_000_000_000
 WORK_QUEUES: Final = 4
 GET_COUNT: Final = 20
+REDRIVE_EVERY: Final = 1_500
+REDRIVEN: Final = 1_000
+"""Copies that a redrive names; those that are not in the graveyard are skipped."""
 
 _ANSWER_S: Final = 30
 
@@ -41,6 +44,8 @@ def produce_log(servers: str, messages: int) -> int:
         log.send(LOG, f"body {number}".encode(), headers, at_ms=at_ms)
         if number % 100 == 99:
             _settle(log, at_ms, number)
+        if number % REDRIVE_EVERY == REDRIVE_EVERY - 1:
+            _redrive(log, at_ms, number)
     log.flush()
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "chaos-end"})
     _low, high = consumer.get_watermark_offsets(TopicPartition(LOG, 0), timeout=_ANSWER_S)
@@ -85,3 +90,15 @@ def _settle(log: KafkaLog, at_ms: int, number: int) -> None:
     command(op="reject", refs=refs[:10])
     command(op="nack", refs=refs[10:12], requeue=True)
     command(op="ack", refs=refs[12:])
+
+
+def _redrive(log: KafkaLog, at_ms: int, number: int) -> None:
+    """Send the letters among recent copies back, in two parts and at a rate."""
+    target = ["work2", "orders", ["order.2.created"]]
+    first = 2 * number
+    letters = [[0, first + place, "graveyard", target] for place in range(REDRIVEN)]
+    half = REDRIVEN // 2
+    for start, part in ((0, letters[:half]), (half, letters[half:])):
+        command = {"op": "redrive", "id": f"r{number}", "seal": "s", "reason": "chaos"}
+        command |= {"total": REDRIVEN, "first": start, "letters": part}
+        log.command(LOG, {**command, "options": {"rate": 300, "cap": 2}}, at_ms=at_ms)

@@ -37,6 +37,7 @@ class ChaosResult(NamedTuple):
         wanted: how often it should have been killed.
         rows: table -> rows.
         differences: the tables and topics that are not equal.
+        redriven: letters that redrives moved.
     """
 
     messages: int
@@ -44,6 +45,7 @@ class ChaosResult(NamedTuple):
     wanted: int
     rows: dict[str, int]
     differences: list[str]
+    redriven: int = 0
 
     @property
     def findings(self) -> list[str]:
@@ -144,7 +146,8 @@ def run_chaos(
     differences = compare_tables(calm.tables, killed.tables)
     differences += compare_outbound(servers, calm.outbound_topic, killed.outbound_topic)
     rows = {table: len(rows_of(calm.tables, table)) for table in COMPARED}
-    return ChaosResult(messages, done, kills, rows, differences)
+    redriven = sum("'kind': 'redriven'" in row for row in rows_of(calm.tables, "events"))
+    return ChaosResult(messages, done, kills, rows, differences, redriven)
 
 
 def _kill_often(

@@ -11,6 +11,7 @@ from streaming.broker.commands import ControlRedrive, Letter, Redrive, RedriveOp
 from streaming.broker.events import Kind
 from streaming.broker.redrives import open_redrives
 from tests.builders import ADMIN, Broker
+from tests.property.broker.playing import tiny_pages
 from topology.declarations import Queue
 from topology.refusals import Refusal
 
@@ -277,6 +278,52 @@ def test_a_count_that_no_redrive_wrote_is_no_count():
     broker.publish("", "dead", "m0", headers={"x-redrive-count": 3})
 
     assert redrive(broker, letters(broker))["moved"] == 1
+
+
+@CUT
+@pytest.mark.parametrize("kind", ["classic", "priority", "quorum"])
+@pytest.mark.parametrize("chosen", [{5}, {0, 9}, {2, 3, 4, 5}, set(range(10))])
+def test_letters_move_from_wherever_they_are_in_their_queue(cut, kind, chosen):
+    with tiny_pages():
+        broker = Broker(cut=cut)
+        broker.queue("work")
+        arguments = {"max_priority": 2} if kind == "priority" else {"queue_type": kind}
+        broker.queue("dead", **arguments)
+        for number in range(10):
+            priority = {"priority": 1} if kind == "priority" and number == 9 else {}
+            broker.publish("", "dead", f"m{number}", **priority)
+        broker.get("dead", "g", count=3)
+        broker.reject("g/1", requeue=True)
+        broker.reject("g/0", requeue=True)
+        broker.reject("g/2", requeue=True)
+        births = {
+            row.copy.message.offset: row.seq for row in events(broker) if row.kind is Kind.ENQUEUED
+        }
+        sealed = tuple(Letter(0, births[number], "dead", WORK) for number in sorted(chosen))
+
+        assert redrive(broker, sealed)["moved"] == len(chosen)
+
+        assert broker.drain("work") == [f"m{number}" for number in sorted(chosen)]
+        left = {f"m{number}" for number in range(10) if number not in chosen}
+        assert set(broker.drain("dead")) == left
+        assert broker.depth("dead") == 0
+
+
+@pytest.mark.parametrize("arguments", [{"max_priority": 2}, {"queue_type": "quorum"}, {}])
+def test_a_letter_that_is_nowhere_does_not_hide_the_others(arguments):
+    broker = Broker()
+    broker.queue("work")
+    broker.queue("dead", **arguments)
+    for number in range(3):
+        broker.publish("", "dead", f"m{number}", priority=2 - number)
+    last = in_queue(broker, "dead")[-1]
+    broker.get("dead", count=1, auto_ack=True)
+    sealed = (Letter(0, 999, "dead", WORK), Letter(0, last, "dead", WORK))
+
+    answer = redrive(broker, sealed)
+
+    assert (answer["moved"], answer["skipped"]) == (1, 1)
+    assert (broker.drain("work"), broker.drain("dead")) == (["m2"], ["m1"])
 
 
 # -- progress

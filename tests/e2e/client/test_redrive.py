@@ -1,0 +1,125 @@
+"""A redrive on a running job, from the plan to the fate of each letter, with the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streaming.client import AccessRefusedError, Properties, read_plan
+from streaming.config import show_config
+from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
+from streaming.queries.audit.balance import balance
+from tests.fixtures.waiting import wait_until
+
+LETTERS = 1_000
+ACKED = 500
+
+
+@pytest.fixture
+def dlx(running_job: Any, tmp_path: Path) -> Callable[..., str]:
+    """A function that runs a command as a process, and returns what it prints."""
+    config = running_job.root / "dlx.toml"
+    config.write_text(show_config(running_job.config))
+
+    def run(*arguments: str) -> str:
+        finished = subprocess.run(
+            [sys.executable, "-P", "-m", "streaming.cli", *arguments, "--config", str(config)],
+            env=os.environ | {"XDG_STATE_HOME": str(tmp_path), "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    return run
+
+
+def dead_letters(channel: Any, publisher: Any, work: str, dead: str, count: int) -> None:
+    """Publish messages and let them all die."""
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    channel.declare_queue(work, arguments=arguments)
+    channel.declare_queue(dead)
+    sent = [
+        publisher.publish("", work, b"%d" % number, Properties(headers={"n": number}))
+        for number in range(count)
+    ]
+    for one in sent:
+        one.result(60)
+    for delivery in channel.get_many(work, count):
+        delivery.reject(requeue=False)
+    wait_until(lambda: channel.queue_depth(dead) == count, lambda: f"{count} letters in {dead}")
+
+
+def committed(root: Path, work: str, count: int) -> None:
+    """Wait until the tables have so many deaths."""
+
+    def there() -> bool:
+        with open_tables(str(root / "tables")) as queries:
+            return bool(queries.dead_letters(DeadLetterFilter(queue=work)).count() == count)
+
+    wait_until(there, lambda: f"{count} deaths of {work} in the tables")
+
+
+def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
+    dlx, channel, publisher, name, running_job
+):
+    work, dead = name("work"), name("dead")
+    dead_letters(channel, publisher, work, dead, LETTERS)
+    committed(running_job.root, work, LETTERS)
+
+    plan = json.loads(dlx("dead-letters", "redrive", "--queue", work, "--json"))
+    for delivery in channel.get_many(dead, ACKED):
+        delivery.ack()
+    wait_until(lambda: channel.queue_depth(dead) == LETTERS - ACKED, lambda: "the acks")
+    approve = ("redrives", "approve", plan["id"], "--reason", "fixed", "--count", str(LETTERS))
+    first = dlx(*approve, "--rate", "400", "--timeout", "60")
+    again = dlx(*approve, "--timeout", "60")
+
+    assert plan["letters"] == LETTERS
+    assert first == again
+    assert channel.queue_depth(work) == LETTERS - ACKED
+    got = channel.get_many(work, LETTERS)
+    assert [int(delivery.body) for delivery in got] == list(range(ACKED, LETTERS))
+    headers = got[0].properties.headers
+    assert (headers["x-redrive-id"], headers["x-redrive-count"]) == (plan["id"], 1)
+    for delivery in got[:10]:
+        delivery.reject(requeue=False)
+    for delivery in got[10:]:
+        delivery.ack()
+
+    def settled() -> bool:
+        with open_tables(str(running_job.root / "tables")) as queries:
+            return queries.redrive(plan["id"]).redrive["waiting"] == 0
+
+    wait_until(settled, lambda: "the fate of every letter")
+    shown = json.loads(dlx("redrives", "show", plan["id"], "--json"))
+    fates = Counter((letter["fate"], letter["reason"]) for letter in shown["letters"])
+    assert fates == {
+        ("skipped", "not_ready"): ACKED,
+        ("died", "rejected"): 10,
+        ("acked", None): LETTERS - ACKED - 10,
+    }
+    with open_tables(str(running_job.root / "tables")) as queries:
+        assert balance(queries.tables).unexplained == 0
+
+
+def test_a_plan_made_in_python_needs_the_rights_of_its_user(channel, publisher, name, running_job):
+    work, dead = name("work"), name("dead")
+    dead_letters(channel, publisher, work, dead, 1)
+    committed(running_job.root, work, 1)
+    with open_tables(str(running_job.root / "tables")) as queries:
+        plan = queries.plan_redrive(RedriveWish(wanted=DeadLetterFilter(queue=work))).sealed
+
+    with running_job.connect("clerk") as connection, pytest.raises(AccessRefusedError):
+        connection.channel().approve_redrive(plan, "mine")
+    state = channel.approve_redrive(read_plan(plan.to_json(), "plan"), "ours")
+
+    assert (state.status, state.moved) == ("finished", 1)
+    assert channel.control_redrive(state.id, "status", "") == state
