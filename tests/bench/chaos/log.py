@@ -99,6 +99,11 @@ def _redrive(log: KafkaLog, at_ms: int, number: int) -> None:
     letters = [[0, first + place, "graveyard", target] for place in range(REDRIVEN)]
     half = REDRIVEN // 2
     for start, part in ((0, letters[:half]), (half, letters[half:])):
-        command = {"op": "redrive", "id": f"r{number}", "seal": "s", "reason": "chaos"}
+        command: dict[str, Any] = {
+            "op": "redrive",
+            "id": f"r{number}",
+            "seal": "s",
+            "reason": "chaos",
+        }
         command |= {"total": REDRIVEN, "first": start, "letters": part}
         log.command(LOG, {**command, "options": {"rate": 300, "cap": 2}}, at_ms=at_ms)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streaming.client import AccessRefusedError, Properties, read_plan
+from streaming.client import AccessRefusedError, read_plan
 from streaming.config import show_config
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
@@ -47,14 +47,18 @@ def dead_letters(channel: Any, publisher: Any, work: str, dead: str, count: int)
     channel.declare_queue(work, arguments=arguments)
     channel.declare_queue(dead)
     sent = [
-        publisher.publish("", work, b"%d" % number, Properties(headers={"n": number}))
+        publisher.publish("", work, b"%d" % number, headers={"n": number})
         for number in range(count)
     ]
     for one in sent:
         one.result(60)
     for delivery in channel.get_many(work, count):
         delivery.reject(requeue=False)
-    wait_until(lambda: channel.queue_depth(dead) == count, lambda: f"{count} letters in {dead}")
+    wait_until(
+        lambda: channel.queue_depth(dead) == count,
+        lambda: f"{count} letters in {dead}",
+        pause_s=0.5,
+    )
 
 
 def committed(root: Path, work: str, count: int) -> None:
@@ -64,7 +68,7 @@ def committed(root: Path, work: str, count: int) -> None:
         with open_tables(str(root / "tables")) as queries:
             return bool(queries.dead_letters(DeadLetterFilter(queue=work)).count() == count)
 
-    wait_until(there, lambda: f"{count} deaths of {work} in the tables")
+    wait_until(there, lambda: f"{count} deaths of {work} in the tables", pause_s=0.5)
 
 
 def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
@@ -77,7 +81,9 @@ def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
     plan = json.loads(dlx("dead-letters", "redrive", "--queue", work, "--json"))
     for delivery in channel.get_many(dead, ACKED):
         delivery.ack()
-    wait_until(lambda: channel.queue_depth(dead) == LETTERS - ACKED, lambda: "the acks")
+    wait_until(
+        lambda: channel.queue_depth(dead) == LETTERS - ACKED, lambda: "the acks", pause_s=0.5
+    )
     approve = ("redrives", "approve", plan["id"], "--reason", "fixed", "--count", str(LETTERS))
     first = dlx(*approve, "--rate", "400", "--timeout", "60")
     again = dlx(*approve, "--timeout", "60")
@@ -87,7 +93,7 @@ def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
     assert channel.queue_depth(work) == LETTERS - ACKED
     got = channel.get_many(work, LETTERS)
     assert [int(delivery.body) for delivery in got] == list(range(ACKED, LETTERS))
-    headers = got[0].properties.headers
+    headers = got[0].headers
     assert (headers["x-redrive-id"], headers["x-redrive-count"]) == (plan["id"], 1)
     for delivery in got[:10]:
         delivery.reject(requeue=False)
@@ -96,9 +102,9 @@ def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
 
     def settled() -> bool:
         with open_tables(str(running_job.root / "tables")) as queries:
-            return queries.redrive(plan["id"]).redrive["waiting"] == 0
+            return bool(queries.redrive(plan["id"]).redrive["waiting"] == 0)
 
-    wait_until(settled, lambda: "the fate of every letter")
+    wait_until(settled, lambda: "the fate of every letter", pause_s=0.5)
     shown = json.loads(dlx("redrives", "show", plan["id"], "--json"))
     fates = Counter((letter["fate"], letter["reason"]) for letter in shown["letters"])
     assert fates == {

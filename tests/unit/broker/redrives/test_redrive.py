@@ -287,10 +287,10 @@ def test_letters_move_from_wherever_they_are_in_their_queue(cut, kind, chosen):
     with tiny_pages():
         broker = Broker(cut=cut)
         broker.queue("work")
-        arguments = {"max_priority": 2} if kind == "priority" else {"queue_type": kind}
+        arguments: Any = {"max_priority": 2} if kind == "priority" else {"queue_type": kind}
         broker.queue("dead", **arguments)
         for number in range(10):
-            priority = {"priority": 1} if kind == "priority" and number == 9 else {}
+            priority: Any = {"priority": 1} if kind == "priority" and number == 9 else {}
             broker.publish("", "dead", f"m{number}", **priority)
         broker.get("dead", "g", count=3)
         broker.reject("g/1", requeue=True)
