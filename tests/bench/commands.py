@@ -55,7 +55,12 @@ def pipeline(
         int, typer.Option(help="Messages measured in throughput, shapes and versus.", min=100)
     ] = 1_000_000,
     batch: Annotated[int, typer.Option(help="Records per batch in throughput.", min=1)] = 200_000,
-    rate: Annotated[int, typer.Option(help="Messages per second in latency.", min=1)] = 1_000,
+    rate: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Messages per second in latency; may be repeated. Default: 1000 and 5000.", min=1
+        ),
+    ] = None,
     seconds: Annotated[int, typer.Option(help="Duration of latency and idle.", min=1)] = 30,
     resident: Annotated[
         int, typer.Option(help="Messages in the queues in resident.", min=10)
@@ -96,7 +101,7 @@ def pipeline(
     """
     from tests.bench.pipeline.cases import CASES
     from tests.bench.pipeline.environment import BenchEnvironment
-    from tests.bench.pipeline.figures import Sizes
+    from tests.bench.pipeline.figures import LATENCY_RATES, Sizes
     from tests.bench.pipeline.rabbitmq import check_rabbitmq
 
     wanted = case or list(CASES)
@@ -112,7 +117,7 @@ def pipeline(
                 raise
             print(f"versus is left out: {error}", file=sys.stderr)
             wanted.remove("versus")
-    flow = (messages, batch, rate, seconds)
+    flow = (messages, batch, tuple(rate or LATENCY_RATES), seconds)
     sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits, consumed)
     with (
         tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder,

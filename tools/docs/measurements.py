@@ -46,8 +46,7 @@ _STYLE: Final = (
 def measure() -> None:
     """Run the benchmarks and write what they say, with a description of the machine."""
     cases = [*_bench("throughput")]
-    for rate in RATES:
-        cases += _bench("latency", "--rate", str(rate))
+    cases += _bench("latency", *(f"--rate={rate}" for rate in RATES))
     cases += _bench("versus")
     document = {"machine": machine(), "measured": f"{datetime.now(UTC):%Y-%m-%d}", "cases": cases}
     MEASUREMENTS.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

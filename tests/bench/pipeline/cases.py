@@ -218,17 +218,18 @@ def _consuming(environment: BenchEnvironment, name: str, kind: Consuming) -> Fig
 
 def latency(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     """Measure the time from a reject to its row in `dead_letters`."""
-    found = reject_latencies(environment, sizes.rate, sizes.seconds)
-    yield {
-        "case": "latency",
-        "rate": sizes.rate,
-        "rejects": len(found.seconds),
-        "p50_ms": round(1000 * percentile(found.seconds, 0.5)),
-        "p99_ms": round(1000 * percentile(found.seconds, 0.99)),
-        **batch_parts(found.batches, found.progress),
-        **found.cores,
-        **us_per_message(found.cores, sizes.rate),
-    }
+    for rate in sizes.rates:
+        found = reject_latencies(environment, f"latency-{rate}", rate, sizes.seconds)
+        yield {
+            "case": "latency",
+            "rate": rate,
+            "rejects": len(found.seconds),
+            "p50_ms": round(1000 * percentile(found.seconds, 0.5)),
+            "p99_ms": round(1000 * percentile(found.seconds, 0.99)),
+            **batch_parts(found.batches, found.progress),
+            **found.cores,
+            **us_per_message(found.cores, rate),
+        }
 
 
 def resident(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WARM_UP: Final = 3
 """Batches to ignore first: modules and classes are loaded, and code is compiled."""
 
+LATENCY_RATES: Final = (1_000, 5_000)
+
 FIRST_STAGE: Final = ("read", "understand", "write")
 SECOND_STAGE: Final = ("unpack", "fold", "rows", "outbound", "state")
 
@@ -29,7 +31,7 @@ class Sizes:
         messages: measured in `throughput` and `shapes`, after the warm-up.
         consumed: messages in `consume` and `settle`.
         batch: records per batch in `throughput`.
-        rate: messages per second in `latency`.
+        rates: messages per second in `latency`, one line each.
         seconds: duration of `latency` and `idle`.
         resident: the larger number of messages in `resident`.
         queues: the larger number of queues in `queues`.
@@ -42,7 +44,7 @@ class Sizes:
 
     messages: int = 1_000_000
     batch: int = 200_000
-    rate: int = 1_000
+    rates: tuple[int, ...] = LATENCY_RATES
     seconds: int = 30
     resident: int = 1_000_000
     queues: int = 10_000

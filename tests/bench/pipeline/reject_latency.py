@@ -56,9 +56,10 @@ def _topology() -> list[dict[str, Any]]:
     ]
 
 
-def reject_latencies(environment: BenchEnvironment, rate: int, seconds: int) -> Latencies:
+def reject_latencies(
+    environment: BenchEnvironment, name: str, rate: int, seconds: int
+) -> Latencies:
     """Run the traffic and look up its dead letters."""
-    name = "latency"
     environment.traffic.create_topic(name, 1)
     environment.declare(name, _topology())
     config = environment.config(name, name)
