@@ -3,6 +3,7 @@
 It runs on threads of its own. A response that fails is an HTTP error, never a failure of the job.
 """
 
+import errno
 import logging
 import socket
 import threading
@@ -53,9 +54,13 @@ class MetricsServer:
         try:
             self._server: ThreadingHTTPServer = server((host, port), handler)
         except OSError as error:
+            remedy = (
+                "stop the program that uses it, or set another one"
+                if error.errno == errno.EADDRINUSE
+                else "set one of this machine"
+            )
             raise ListenError(
-                f"metrics.listen: cannot listen on {host}:{port}: {error.strerror or error}; stop "
-                "the program that uses the address, or set another one"
+                f"metrics.listen: cannot listen on {host}:{port}: {error.strerror or error}; {remedy}"
             ) from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(

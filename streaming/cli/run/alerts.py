@@ -20,7 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-LISTING: Final = Listing((Column("result"), Column("cause"), Column("alerts")))
+LISTING: Final = Listing(
+    (Column("result", 0), Column("cause", 0, kind="free"), Column("alerts", 0, kind="free"))
+)
 
 
 class ExportError(DlxError):
