@@ -60,7 +60,8 @@ class MetricsServer:
                 else "set one of this machine"
             )
             raise ListenError(
-                f"metrics.listen: cannot listen on {host}:{port}: {error.strerror or error}; {remedy}"
+                f"metrics.listen: cannot listen on {host}:{port}: {error.strerror or error}; "
+                f"{remedy}"
             ) from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
