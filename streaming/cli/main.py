@@ -79,6 +79,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "quarantine": "tables.quarantine:app",
         "dead-letters": "dead_letters.command:app",
         "redrives": "tables.redrives:app",
+        "topology": "tables.what_if:app",
         "balance": "tables.balance:balance",
         "tables": "tables.maintenance:app",
         "query": "tables.query:query",

@@ -43,6 +43,7 @@ RUN_BY: Final = {
     "./dlx demo --dir demo --seconds 10 --keep": "tests/e2e/test_demo.py",
     "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",
     "pip install": "tests/unit/packaging/test_wheel.py",
+    "dlx topology replay": "tests/unit/cli/test_what_if.py",
     "dlx dead-letters export": "tests/unit/cli/test_dead_letter_groups.py",
     "dlx alerts": "tests/unit/metrics/test_alerts.py",
     "dlx dead-letters redrive": "tests/unit/cli/test_redrives.py",

@@ -53,11 +53,12 @@ def open_as_of(tables: str | None, config: Path | None, as_of: str | None) -> It
         if as_of is not None:
             from streaming.queries.as_of import resolve
 
-            opened.cut = resolve(opened, as_of, _instant_of)
+            opened.cut = resolve(opened, as_of, instant_of)
         yield opened
 
 
-def _instant_of(text: str) -> datetime:
+def instant_of(text: str) -> datetime:
+    """The instant that a text of `--as-of` means."""
     return parse_time(text, datetime.now(UTC), "--as-of")
 
 
@@ -88,7 +89,7 @@ def diff(
     _CHANGES.check(view)
     with open_tables(tables, config) as opened:
         require_known(opened, "queue", queue, vhost)
-        ends = (resolve(opened, first, _instant_of), resolve(opened, last, _instant_of))
+        ends = (resolve(opened, first, instant_of), resolve(opened, last, instant_of))
         if not ends[0].is_before(ends[1]):
             what = f"{last!r} is earlier than {first!r}: give the earlier instant first"
             raise typer.BadParameter(what, param_hint="T2")

@@ -1,0 +1,402 @@
+"""What if the topology had been another: a recorded stretch, played again on the pure core.
+
+    copies in queues at T  +  publishes and settlements since T  -->  core with other definitions
+                                                                 -->  fates by queue, compared
+
+The answer is deterministic: equal tables and definitions give an equal answer, whatever the number
+of processes. A delivery is replayed if the queue has the message then. Consumers that would have
+acted otherwise are unknown; the answer counts the deliveries and settlements that found nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, Final
+
+import msgspec
+
+from streaming.broker import commands
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import ENDINGS, Actor, Events, Kind
+from streaming.broker.message import (
+    IMMEDIATE,
+    MANDATORY,
+    Message,
+    Publication,
+    PublishedHeaders,
+    publication_of,
+)
+from streaming.broker.outbound import DeliveryOut
+from streaming.broker.shard import Shard
+from streaming.broker.state.store import MemoryStore
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import QueryError, Row, Tables
+from topology.declarations import Definitions
+from topology.definitions.load import load_definitions
+from topology.values import Compat, table_from_json
+
+BATCH_EVENTS: Final = 100_000
+"""How many events are replayed before those of the core are counted and dropped."""
+
+_ARRIVALS: Final = frozenset({"enqueued", "unroutable", "returned", "publish_error", "refused"})
+_LEAVING: Final = frozenset({*(kind.name.lower() for kind in ENDINGS), "held"})
+_SETTLED: Final = frozenset({"acked", "requeued", "died", "rerouted"})
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """How many copies of a queue, or messages of a vhost, had one fate, then and now.
+
+    Attributes:
+        queue: empty for messages that reached no queue.
+        fate: an event's kind, `lost`, or `waiting` at the end; `reason` says why.
+    """
+
+    vhost: str
+    queue: str
+    fate: str
+    reason: str
+    recorded: int
+    replayed: int
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """The answer.
+
+    Attributes:
+        publishes: how many publishes were replayed.
+        resident: how many copies were in queues at the beginning.
+        unplayed: deliveries and settlements that found no message where one was recorded.
+        unlisted: vhosts of the tables that the definitions do not have.
+    """
+
+    fates: list[Fate]
+    publishes: int
+    resident: int
+    unplayed: int
+    unlisted: list[str]
+
+
+class _Job(msgspec.Struct, frozen=True):
+    """All that a process needs to replay one lane of one vhost; pickles."""
+
+    root: str
+    options: dict[str, str]
+    batch_id: int
+    cut: Cut
+    vhost: str
+    lane: int
+    lanes: int
+    document: bytes
+    compat: Compat
+
+
+_Key = tuple[str, str, str]
+"""Queue, fate, reason."""
+
+
+class _Found(msgspec.Struct):
+    recorded: dict[_Key, int]
+    replayed: dict[_Key, int]
+    publishes: int
+    resident: int
+    unplayed: int
+
+
+def what_if(
+    tables: Tables,
+    cut: Cut,
+    document: bytes,
+    *,
+    options: Mapping[str, str] | None = None,
+    compat: Compat = "4.0",
+    processes: int = 1,
+) -> WhatIf:
+    """Replay what happened after a cut with the topology of a definitions document.
+
+    Raises:
+        QueryError: the tables have nothing after the cut, or no vhost that the document has.
+        InvalidTopologyError: the document is not valid.
+    """
+    known = load_definitions(document, compat=compat).vhosts
+    tables.view("events", columns=["vhost", "lane"])
+    found = tables.values(
+        "SELECT vhost, max(lane) FROM events WHERE vhost IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    jobs = [
+        _Job(
+            tables.root, dict(options or {}), cut.batch_id, cut, *place, most + 1, document, compat
+        )
+        for vhost, most in found
+        if vhost in known
+        for place in ((vhost, lane) for lane in range(most + 1))
+    ]
+    if not jobs:
+        names = ", ".join(repr(vhost) for vhost, _ in found)
+        raise QueryError(f"the definitions have no vhost of the tables: {names or 'there is none'}")
+    if min(processes, len(jobs)) > 1:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            parts = list(pool.map(_replay, jobs))
+    else:
+        parts = [_replay(job) for job in jobs]
+    totals: dict[tuple[str, _Key], list[int]] = {}
+    for job, part in zip(jobs, parts, strict=True):
+        for place, counts in enumerate((part.recorded, part.replayed)):
+            for key, count in counts.items():
+                totals.setdefault((job.vhost, key), [0, 0])[place] += count
+    return WhatIf(
+        [Fate(vhost, *key, *both) for (vhost, key), both in sorted(totals.items()) if any(both)],
+        sum(part.publishes for part in parts),
+        sum(part.resident for part in parts),
+        sum(part.unplayed for part in parts),
+        [vhost for vhost, _most in found if vhost not in known],
+    )
+
+
+def _replay(job: _Job) -> _Found:
+    tables = Tables(job.root, job.options, threads=1)
+    try:
+        return _Replay(tables, job).run()
+    finally:
+        tables.close()
+
+
+class _Replay:
+    def __init__(self, tables: Tables, job: _Job) -> None:
+        self._tables = tables
+        self._job = job
+        self._place = [job.vhost, job.lane]
+        self._headers: dict[tuple[int, int, int], dict[str, Any] | None] = {}
+        self._store = MemoryStore()
+        self._replayed: Counter[_Key] = Counter()
+        self._deliveries: dict[int, tuple[str, Actor]] = {}  # recorded copy -> its delivery now
+        self._config = ShardConfig(
+            vhost=job.vhost, lane=job.lane, lanes=job.lanes, compat=job.compat
+        )
+        self._shard = self._open()
+        self._unplayed = 0
+
+    def run(self) -> _Found:
+        """Replay the lane."""
+        resident = self._resident()
+        publications = self._publications()
+        events = self._events()
+        if events:
+            self._shard.advance(events[0]["at_ms"])
+        self._declare()
+        for row in resident:
+            self._shard.publish(self._shard.now_ms, _message(row), Publication("", row["queue"]))
+        self._cut_batch()
+        seen: set[tuple[int, int, int]] = set()
+        publishes = 0
+        for number, event in enumerate(events, 1):
+            key = _key(event)
+            new = event["parent_copy_id"] is None and key not in seen and key in publications
+            if event["kind"] in _ARRIVALS and new:
+                seen.add(key)
+                publishes += 1
+                self._publish(event, *publications[key])
+            elif event["kind"] in {"delivered", "consumed"}:
+                self._deliver(event)
+            elif event["kind"] in _SETTLED:
+                self._settle(event)
+            if number % BATCH_EVENTS == 0:
+                self._cut_batch()
+        if events:
+            self._shard.advance(events[-1]["at_ms"])
+        self._cut_batch()
+        started = Counter(row["queue"] for row in resident)
+        recorded = self._recorded(started)
+        replayed = dict(_with_waiting(self._replayed, Counter()))
+        for queue, count in started.items():  # those that were there already did not enter
+            replayed[queue, "enqueued", ""] = replayed.get((queue, "enqueued", ""), 0) - count
+        return _Found(recorded, replayed, publishes, len(resident), self._unplayed)
+
+    # -- the tables
+
+    def _resident(self) -> list[Row]:
+        self._tables.cut = self._job.cut
+        contents = prepare_contents(self._tables)
+        found = self._tables.rows(
+            f"""
+            SELECT queue, message_id.topic_number, message_id."partition", message_id."offset",
+                   body_bytes
+            FROM ({contents}) WHERE vhost = ? AND lane = ? ORDER BY queue, "position", copy_id
+            """,
+            self._place,
+        )
+        self._tables.cut = None
+        return found
+
+    def _events(self) -> list[Row]:
+        files = self._tables.files("events", {"batch_id": self._job.batch_id})
+        self._tables.view("events", files=files)
+        return self._tables.rows(
+            f"""
+            SELECT epoch_ms("at") AS at_ms, kind, copy_id, parent_copy_id, queue, reason,
+                   body_bytes, message_id.topic_number, message_id."partition", message_id."offset"
+            FROM events
+            WHERE vhost = ? AND lane = ? AND message_id IS NOT NULL AND NOT ({self._before()})
+            ORDER BY seq
+            """,
+            self._place,
+        )
+
+    def _before(self) -> str:
+        return self._job.cut.condition("events") or "false"
+
+    def _publications(self) -> dict[tuple[int, int, int], tuple[Publication, int]]:
+        files = self._tables.files("messages", {"batch_id": self._job.batch_id})
+        self._tables.view("messages", files=files)
+        found = self._tables.rows(
+            """
+            SELECT topic_number, "partition", "offset", exchange, routing_key, headers,
+                   properties.expiration, properties.priority, mandatory, immediate
+            FROM messages WHERE vhost = ? AND lane = ?
+            """,
+            self._place,
+        )
+        interned: dict[object, Publication] = {}
+        publications = {}
+        for row in found:
+            headers = (
+                None
+                if row["headers"] is None
+                else table_from_json(msgspec.json.decode(row["headers"]))
+            )
+            properties = {"expiration": row["expiration"], "priority": row["priority"]}
+            made = publication_of(
+                row["exchange"] or "", row["routing_key"] or "", properties, headers
+            )
+            publication = interned.setdefault(repr(made), made)
+            flags = (MANDATORY if row["mandatory"] else 0) | (IMMEDIATE if row["immediate"] else 0)
+            self._headers[_key(row)] = headers
+            publications[_key(row)] = (publication, flags)
+        return publications
+
+    def _recorded(self, started: Counter[str]) -> dict[_Key, int]:
+        counts: Counter[_Key] = Counter()
+        for queue, kind, reason, count in self._tables.values(
+            f"""
+            SELECT coalesce(queue, ''), kind, coalesce(reason, ''), count(*) FROM events
+            WHERE vhost = ? AND lane = ? AND message_id IS NOT NULL AND NOT ({self._before()})
+            GROUP BY ALL
+            """,
+            self._place,
+        ):
+            counts[queue, kind, reason] += count
+        files = self._tables.files("dead_letters", {"batch_id": self._job.batch_id})
+        self._tables.view("dead_letters", files=files)
+        for queue, outcome, count in self._tables.values(
+            f"""
+            SELECT queue, outcome, count(*) FROM dead_letters
+            WHERE vhost = ? AND lane = ? AND outcome IS NOT NULL AND len(targets) = 0
+            AND NOT ({self._job.cut.condition("dead_letters") or "false"}) GROUP BY ALL
+            """,
+            self._place,
+        ):
+            counts[queue, "lost", outcome] += count
+        return dict(_with_waiting(counts, started))
+
+    # -- the core
+
+    def _open(self) -> Shard:
+        return Shard(self._config, self._store, published=self._published)
+
+    def _published(self, message: Message) -> PublishedHeaders:
+        key = (message.topic_number, message.partition, message.offset)
+        return PublishedHeaders(self._headers.get(key))
+
+    def _cut_batch(self) -> None:
+        """End a batch of the core, and count its events."""
+        batch = self._shard.finish()
+        self._replayed.update(_fates(batch.events))
+        self._shard = self._open()
+
+    def _declare(self) -> None:
+        definitions = load_definitions(self._job.document, compat=self._job.compat)
+        for command in _declarations(definitions.vhosts[self._job.vhost]):
+            self._shard.command(self._shard.now_ms, command)
+        self._shard.take_outbound()
+
+    def _publish(self, event: Row, publication: Publication, flags: int) -> None:
+        self._shard.publish(event["at_ms"], _message(event), publication, flags)
+        self._shard.take_outbound()
+
+    def _deliver(self, event: Row) -> None:
+        actor = Actor(None, f"c{event['copy_id']}")
+        get = commands.Get(
+            queue=event["queue"],
+            message=_key(event),
+            label="g",
+            auto_ack=event["kind"] == "consumed",
+            channel=actor.channel,
+        )
+        self._shard.command(event["at_ms"], get, actor)
+        given = [out for out in self._shard.take_outbound() if isinstance(out, DeliveryOut)]
+        if not given:
+            self._unplayed += 1
+        elif event["kind"] == "delivered":
+            self._deliveries[event["copy_id"]] = (given[0].delivery_id, actor)
+
+    def _settle(self, event: Row) -> None:
+        if event["kind"] == "died" and event["reason"] not in {"rejected", "delivery_limit"}:
+            return
+        found = self._deliveries.pop(event["copy_id"], None)
+        if found is None:
+            self._unplayed += 1
+            return
+        delivery, actor = found
+        command: commands.Command
+        if event["kind"] == "acked":
+            command = commands.Ack(refs=(delivery,), channel=actor.channel)
+        else:
+            requeue = event["kind"] == "requeued" or event["reason"] == "delivery_limit"
+            command = commands.Reject(refs=(delivery,), requeue=requeue, channel=actor.channel)
+        self._shard.command(event["at_ms"], command, actor)
+        self._shard.command(event["at_ms"], commands.CloseChannel(channel=actor.channel), actor)
+        self._shard.take_outbound()
+
+
+def _declarations(declared: Definitions) -> Iterator[commands.Command]:
+    yield from (commands.SetPolicy(policy=one) for one in declared.policies)
+    yield from (commands.SetOperatorPolicy(policy=one) for one in declared.operator_policies)
+    yield from (commands.DeclareExchange(exchange=one) for one in declared.exchanges)
+    yield from (commands.DeclareQueue(queue=one) for one in declared.queues)
+    yield from (commands.Bind(binding=one) for one in declared.bindings)
+
+
+def _fates(events: Events) -> Counter[_Key]:
+    outcomes = dict(zip(events.death_rows, events.death_outcomes, strict=True))
+    found: Counter[_Key] = Counter()
+    for row, kind in enumerate(events.kinds):
+        if events.copies[row] is None and row not in events.messages:
+            continue
+        outcome = outcomes.get(row)
+        reason = "" if outcome is None else outcome.reason
+        found[events.queues[row], Kind(kind).name.lower(), reason] += 1
+        if outcome is not None and outcome.outcome and not outcome.targets:
+            found[events.queues[row], "lost", outcome.outcome] += 1
+    return found
+
+
+def _with_waiting(counts: Mapping[_Key, int], started: Counter[str]) -> Iterator[tuple[_Key, int]]:
+    """The fates, and how many copies each queue has at the end."""
+    waiting = Counter(started)
+    for (queue, fate, reason), count in counts.items():
+        if fate == "enqueued":
+            waiting[queue] += count
+        elif fate in _LEAVING:
+            waiting[queue] -= count
+        if fate not in {"delivered", "requeued", "settle_missed"}:
+            yield (queue, fate, reason), count
+    yield from (((queue, "waiting", ""), count) for queue, count in waiting.items() if count)
+
+
+def _key(row: Row) -> tuple[int, int, int]:
+    return row["topic_number"], row["partition"], row["offset"]
+
+
+def _message(row: Row) -> Message:
+    return Message(*_key(row), 0, 0, row["body_bytes"] or 0)
