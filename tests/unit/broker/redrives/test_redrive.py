@@ -649,3 +649,11 @@ def test_an_internal_exchange_is_refused():
 
     assert refusal is not None
     assert refusal.code == 403
+
+
+def test_a_letter_of_an_empty_queue_is_skipped():
+    broker = a_broker(1)
+    sealed = letters(broker)
+    broker.drain("dead")
+
+    assert redrive(broker, sealed)["skipped"] == 1

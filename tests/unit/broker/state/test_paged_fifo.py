@@ -269,3 +269,16 @@ def test_requeueing_from_both_ends_is_not_quadratic(ends):
         return run
 
     assert lines(2_000) < 3 * lines(1_000)
+
+
+def test_removing_copies_rewrites_or_drops_their_pages_and_no_other():
+    store = MemoryStore()
+    fifo = reopened(store, a_fifo(*range(12), store=store))
+    wanted = {4, 5, 6, 7, 10}  # a whole page, and one copy of the last
+
+    left = fifo.remove(lambda copy: copy.position in wanted, 6)
+
+    assert left == 1
+    assert len(fifo) == 12 - len(wanted)
+    assert positions(fifo) == [place for place in range(12) if place not in wanted]
+    assert store.values == {}
