@@ -51,7 +51,7 @@ from streaming.protocol.json_input import read_json
 OUTPUT = "shard int, report binary"
 
 STATE_BYTES_PER_COPY = 64
-"""Estimated state of a resident copy; measured: 35 to 60 bytes without headers."""
+"""Estimated state of a resident copy; measured: 35 to 60 bytes, whatever its headers."""
 
 MAX_WARNINGS = 100
 """The most warnings that a shard reports per batch; the table `events` has all of them."""
