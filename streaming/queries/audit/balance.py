@@ -163,7 +163,7 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
         *checks.deaths(tables, shards),
         *broken_lifecycles(tables),
         *checks.targets(tables),
-        *contents_against_events(tables),
+        *contents_against_events(tables, -1 if closing is None else closing.batch_id),
         *checks.messages(tables, shards),
     ]
     findings += explain(gaps, [one for one in evidence if isinstance(one, Clue)], shards)

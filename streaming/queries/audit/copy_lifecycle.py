@@ -186,10 +186,13 @@ def _step(kind: str, reason: str | None) -> tuple[frozenset[State], State]:
     return (_UNACKED if reason in DEATHS_OF_UNACKED else _ALIVE), State.GONE
 
 
-def contents_against_events(tables: Tables) -> Iterator[Clue]:
+def contents_against_events(tables: Tables, since: int = NEVER_APPLIED) -> Iterator[Clue]:
     """Compare `queue_contents` with the events of unchanged copies, after `count_copies`.
 
     It was derived from the same events, so it still has copies whose events were removed later.
+
+    Args:
+        since: the batch after which the events begin; older contents cannot be compared with them.
     """
     if tables.cut is not None or not tables.has(CONTENTS):
         return
@@ -197,6 +200,8 @@ def contents_against_events(tables: Tables) -> Iterator[Clue]:
     if len(behind) != 1 or behind[0].as_of == NEVER_APPLIED:
         return
     as_of = behind[0].as_of
+    if as_of < since:
+        return
     tables.view(CONTENTS)
     states = " ".join(
         f"WHEN {total} THEN '{state}'"

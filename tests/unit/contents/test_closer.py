@@ -139,3 +139,18 @@ def test_contents_can_be_rebuilt_from_a_closing(tmp_path):
     ContentsUpdater(recording.place).rebuild()
 
     assert contents_at(tmp_path, None) == contents_of(play.broker)
+
+
+def test_contents_older_than_the_closing_are_no_contradiction(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    broker.get("work", "g", 1)
+    broker.ack("g/0")
+    recording.commit()
+    Closer(recording.place).close()
+
+    assert balance(Tables(str(tmp_path))).findings == []
