@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import CheckedPublish, Command
+from streaming.broker.commands import CheckedPublish, Command, RedriveOptions
 from streaming.protocol import record_headers as wire
 from streaming.scenario import replies
 from streaming.scenario.core_broker import normalised
@@ -68,6 +68,10 @@ def _member(name: str, value: Any) -> Any:
             return table_to_json(value)
         case tuple() if name == "message":
             return "/".join(map(str, value))
+        case RedriveOptions():
+            return msgspec.to_builtins(value)
+        case tuple() if name == "letters":
+            return msgspec.to_builtins(value)
         case tuple() if name == "steps":
             return [command_document(step) for step in value]
         case tuple():

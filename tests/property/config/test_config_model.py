@@ -45,15 +45,15 @@ paths = st.sampled_from(["$", "$.a.b", '$["a b"][0]', "$['}{'][-1]"])
 fields = st.sampled_from(["topic", "partition", "offset", "timestamp"])
 units = st.sampled_from(["s", "ms"])
 places = (
-    st.builds(RecordKey, fallbacks)
-    | st.builds(RecordHeader, names, fallbacks)
-    | st.builds(JsonValue, paths, fallbacks)
-    | st.builds(RecordField, fields, fallbacks)
-    | st.builds(Template, templates, fallbacks)
+    st.builds(RecordKey, otherwise=fallbacks)
+    | st.builds(RecordHeader, names, otherwise=fallbacks)
+    | st.builds(JsonValue, paths, otherwise=fallbacks)
+    | st.builds(RecordField, fields, otherwise=fallbacks)
+    | st.builds(Template, templates, otherwise=fallbacks)
 )
 selectors = plain_texts | templates | places
 lenient = places.map(lambda place: attrs.evolve(place, otherwise=None, optional=True))
-times = st.builds(JsonValue, paths, st.none() | st.integers(0, 9), unit=units)
+times = st.builds(JsonValue, paths, otherwise=st.none() | st.integers(0, 9), unit=units)
 vhosts = st.builds(
     VhostSettings,
     definitions=st.none() | names,

@@ -34,9 +34,9 @@ paths = st.sampled_from(["$", "$.a", "$.a.b", "$[0]", "$.b[-1].a"])
 places = (
     st.builds(RecordKey)
     | st.builds(RecordHeader, st.sampled_from(["a", "b"]))
-    | st.builds(JsonValue, paths, st.none() | st.just("x"))
+    | st.builds(JsonValue, paths, otherwise=st.none() | st.just("x"))
     | st.builds(RecordField, st.sampled_from(["topic", "partition", "offset", "timestamp"]))
-    | st.builds(Template, st.just("{key}.{json.a}"), st.none() | st.just("x"))
+    | st.builds(Template, st.just("{key}.{json.a}"), otherwise=st.none() | st.just("x"))
     | st.just("{header.a}.{{}}")
 )
 times = (

@@ -22,6 +22,8 @@ from streaming.simulation.step_records import (
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.values import Timestamp
 
+STORED = commands.StoredLetter((1, 0, 42), 3, 0, {"message_id": "m"}, '{"h":1}', ())
+
 COMMANDS = [
     commands.Get(queue="q", count=3, label="g", auto_ack=True, channel="c"),
     commands.Get(queue="q", reply_id="7"),
@@ -64,6 +66,18 @@ COMMANDS = [
             commands.Nack(refs=(), requeue=True),
         )
     ),
+    commands.Redrive(
+        id="r",
+        reason="fixed",
+        seal="s",
+        total=2,
+        letters=(
+            commands.Letter(0, 7, "q"),
+            commands.Letter(0, 9, "q", commands.Target("w", "", ("w",)), 5, STORED),
+        ),
+        options=commands.RedriveOptions(rate=5),
+    ),
+    commands.ControlRedrive(id="r", action="pause", reason="wait"),
     commands.Tick(),
 ]
 
