@@ -121,11 +121,12 @@ def _waiting(config: Any, offsets: dict[str, dict[str, int]], timeout_s: float) 
     }
     if not wanted:
         return None
+    admin = AdminClient(settings)  # without a reference to it, its answers never come
     try:
-        asked = AdminClient(settings).list_offsets(wanted, request_timeout=timeout_s)
+        asked = admin.list_offsets(wanted, request_timeout=timeout_s)
         return sum(  # type: ignore[no-any-return] # its stubs lack the offsets
-            max(answer.result().offset - offsets[place.topic][str(place.partition)], 0)
+            max(answer.result(timeout_s).offset - offsets[place.topic][str(place.partition)], 0)
             for place, answer in asked.items()
         )
-    except KafkaException:  # the check of Kafka has reported it
+    except (KafkaException, TimeoutError):  # the check of Kafka has reported it
         return None
