@@ -7,10 +7,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streaming.broker.commands import Letter, RedriveOptions
-from streaming.broker.redrives.letters import stored_headers
+from streaming.broker.commands import Letter, RedriveOptions, StoredLetter
+from streaming.broker.redrives.letters import is_expiration, stored_headers
 from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
+from topology.values import INTEGERS
 
 MAX_LETTERS: Final = 10_000
 """Letters in one command."""
@@ -28,6 +29,9 @@ _LIMITS: Final = {
     "cap": (1, 1 << 31),
 }
 _MAX_INT: Final = 1 << 62
+_MAX_BYTES: Final = 1 << 31
+_MAX_TIME_S: Final = 253_402_300_799
+"""The last second of the year 9999."""
 
 T = TypeVar("T")
 
@@ -56,15 +60,34 @@ def letter_fault(letter: Letter) -> str:
     if stored is not None:
         if letter.target is None:
             return "a stored letter needs a target"
-        numbers += [*stored.message, stored.size, stored.priority]
-        numbers += [number for death in stored.deaths for number in (death[0], death[3])]
-        try:
-            stored_headers(stored)
-        except (ValueError, msgspec.DecodeError) as error:
-            return f"headers: {error}"
+        numbers += [*stored.message, stored.priority, *(death[0] for death in stored.deaths)]
+        fault = _stored_fault(stored)
+        if fault:
+            return fault
     if any(not 0 <= number < _MAX_INT for number in numbers):
         return "a number is negative or too large"
     return next((fault for fault in map(too_long, names) if fault), "")
+
+
+def _stored_fault(stored: StoredLetter) -> str:
+    """Say what the broker or the tables could not represent; empty if nothing."""
+    if not 0 <= stored.size < _MAX_BYTES:
+        return f"size must be from 0 to {_MAX_BYTES - 1}, not {stored.size}"
+    for death in stored.deaths:
+        if not 0 <= death[3] <= _MAX_TIME_S:
+            return f"time of death must be from 0 to {_MAX_TIME_S}, not {death[3]}"
+        if death[6] is not None and not is_expiration(death[6]):
+            return "original expiration: expected milliseconds up to ten years"
+    for name, value in stored.properties.items():
+        if isinstance(value, list | dict):
+            return f"properties.{name}: expected a plain value"
+        if isinstance(value, int) and value not in INTEGERS:
+            return f"properties.{name}: the number is too large"
+    try:
+        stored_headers(stored)
+    except (ValueError, msgspec.DecodeError) as error:
+        return f"headers: {error}"
+    return ""
 
 
 def read_redrive_options(fields: CommandFields) -> RedriveOptions:

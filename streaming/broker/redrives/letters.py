@@ -9,6 +9,7 @@ import msgspec
 
 from streaming.broker.commands import Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.message import BROKER_HEADERS, Copy, Death, DeathNote, Envelope, Message
+from topology.validation.arguments import MAX_TTL_MS
 from topology.values import table_from_json
 
 X_REDRIVE_ID: Final = "x-redrive-id"
@@ -20,6 +21,7 @@ NO_FILE: Final = -1
 """The file of a body that is found by its message's key."""
 
 _MAX_COUNT: Final = 1 << 31
+_DIGITS: Final = 12
 
 
 def redrive_count(envelope: Envelope) -> int:
@@ -46,7 +48,7 @@ def redriven_envelope(
     if options.expiration != "drop" and expiration is not None:
         ttl_ms = int(expiration)
         if options.expiration == "keep":
-            ttl_ms = max(0, published_ms + ttl_ms - now_ms)
+            ttl_ms = max(0, min(ttl_ms, published_ms + ttl_ms - now_ms))
         changes.update(expiration=expiration, ttl_ms=ttl_ms)
     if options.x_death == "clear":
         changes.update(deaths=(), first_death=None, last_death=None)
@@ -58,8 +60,13 @@ def redriven_envelope(
 def _first_expiration(envelope: Envelope) -> str | None:
     """The expiration that the publisher gave: the first death removed it."""
     given = [death.original_expiration for death in envelope.deaths]
-    known = (one for one in reversed(given) if one is not None)
+    known = (one for one in reversed(given) if one is not None and is_expiration(one))
     return next(known, envelope.expiration)
+
+
+def is_expiration(text: str) -> bool:
+    """Whether a text is the canonical expiration of a message."""
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) <= MAX_TTL_MS
 
 
 def stored_headers(stored: StoredLetter) -> dict[str, Any] | None:
@@ -70,7 +77,10 @@ def stored_headers(stored: StoredLetter) -> dict[str, Any] | None:
     """
     if stored.headers is None:
         return None
-    document = msgspec.json.decode(stored.headers)
+    try:
+        document = msgspec.json.decode(stored.headers)
+    except RecursionError:
+        raise ValueError("too deeply nested") from None
     if not isinstance(document, dict):
         raise ValueError("headers: expected an object")  # noqa: TRY004 - the caller reports both
     return table_from_json(document)

@@ -154,3 +154,31 @@ def test_a_letter_whose_message_is_not_stored_is_skipped():
         for row in broker.everything()
         if row.kind is Kind.SKIPPED and row.detail
     ]
+
+
+def test_an_original_expiration_that_is_no_number_is_ignored():
+    broker = a_broker()
+    death = (1, "expired", "work", 1_600_000_000, "", ("work",), "soon")
+
+    answer = again(
+        broker, "r", msgspec.structs.replace(STORED, deaths=(death,)), expiration="restart"
+    )[1]
+
+    assert answer["moved"] == 1
+    [got] = broker.get("work")
+    assert got.copy.envelope.ttl_ms is None
+
+
+def test_a_letter_from_the_future_keeps_no_more_than_its_expiration():
+    broker = a_broker()
+    death = (1, "expired", "work", 1_600_000_000, "", ("work",), "60000")
+    stored = msgspec.structs.replace(STORED, deaths=(death,))
+    letter = Letter(0, 999, "work", Target("work", "", ("work",)), 1 << 60, stored)
+    options = RedriveOptions(expiration="keep")
+
+    broker.answer(
+        Redrive(id="r", reason="x", seal="r", total=1, letters=(letter,), options=options)
+    )
+
+    [got] = broker.get("work")
+    assert got.copy.envelope.ttl_ms == 60_000
