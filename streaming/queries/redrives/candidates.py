@@ -36,14 +36,8 @@ _STATES: Final[dict[Which, str]] = {
             FROM republished WHERE republished.vhost = copy.vhost AND republished.lane = copy.lane
             AND republished.copy_id = copy.parent_copy_id AND republished.seq < copy.copy_id)
         UNION ALL
-        SELECT copy.vhost, copy.lane, copy.copy_id, copy.queue, copy.state, copy.exchange,
-               copy.routing_key, birth.parent_copy_id
-        FROM redrive_contents AS copy
-        JOIN republished ON republished.vhost = copy.vhost AND republished.lane = copy.lane
-            AND republished.copy_id = copy.parent_copy_id AND republished.seq < copy.copy_id
-            AND republished.action = 'restore'
-        JOIN redrive_events AS birth ON birth.vhost = copy.vhost AND birth.lane = copy.lane
-            AND birth.seq = copy.parent_copy_id
+        SELECT vhost, lane, copy_id, queue, state, exchange, routing_key, restored.death_copy
+        FROM redrive_contents JOIN restored USING (vhost, lane, copy_id)
     """,
     "gone": """
         SELECT vhost, lane, copy_id, queue AS now_in, 'lost' AS state, exchange AS now_exchange,
@@ -53,24 +47,55 @@ _STATES: Final[dict[Which, str]] = {
             FROM redrive_events AS child WHERE child.vhost = death.vhost
             AND child.lane = death.lane AND child.parent_copy_id = death.copy_id)
         UNION ALL
-        SELECT birth.vhost, birth.lane, birth.copy_id, birth.queue, ended.kind, birth.exchange,
-               birth.routing_key, birth.parent_copy_id
-        FROM redrive_events AS birth
-        JOIN redrive_events AS ended USING (vhost, lane, copy_id)
-        WHERE birth.kind = 'enqueued' AND birth.parent_copy_id IS NOT NULL
-            AND ended.kind IN ('acked', 'consumed', 'purged', 'deleted') AND NOT EXISTS (
-            FROM republished WHERE republished.vhost = birth.vhost AND republished.lane = birth.lane
-            AND republished.copy_id = birth.parent_copy_id AND republished.seq < birth.copy_id)
+        SELECT vhost, lane, copy_id, birth.queue, ended.kind, birth.exchange, birth.routing_key,
+               birth.death_copy
+        FROM letter_births AS birth JOIN redrive_events AS ended USING (vhost, lane, copy_id)
+        WHERE ended.kind IN ('acked', 'consumed', 'purged', 'deleted')
     """,
     "discarded": """
-        SELECT birth.vhost, birth.lane, birth.copy_id, birth.queue AS now_in, 'discarded' AS state,
-               birth.exchange AS now_exchange, birth.routing_key AS now_key,
-               birth.parent_copy_id AS death_copy
-        FROM redrive_events AS birth
-        JOIN redrive_events AS ended USING (vhost, lane, copy_id)
-        WHERE birth.kind = 'enqueued' AND ended.kind = 'discarded'
+        SELECT vhost, lane, copy_id, birth.queue AS now_in, 'discarded' AS state,
+               birth.exchange AS now_exchange, birth.routing_key AS now_key, birth.death_copy
+        FROM letter_births AS birth JOIN redrive_events AS ended USING (vhost, lane, copy_id)
+        WHERE ended.kind = 'discarded'
     """,
 }
+
+_RESTORED: Final = """
+    CREATE OR REPLACE TEMP TABLE restored AS
+    WITH RECURSIVE links AS (
+        SELECT birth.vhost, birth.lane, birth.copy_id, birth.parent_copy_id AS source
+        FROM redrive_events AS birth JOIN republished
+            ON republished.vhost = birth.vhost AND republished.lane = birth.lane
+            AND republished.copy_id = birth.parent_copy_id AND republished.seq < birth.copy_id
+        WHERE birth.kind = 'enqueued' AND republished.action = 'restore'),
+    chain AS (
+        FROM links
+        UNION ALL
+        SELECT chain.vhost, chain.lane, chain.copy_id, links.source
+        FROM chain JOIN links ON links.vhost = chain.vhost AND links.lane = chain.lane
+            AND links.copy_id = chain.source),
+    roots AS (
+        SELECT vhost, lane, copy_id, min(source) AS root FROM chain GROUP BY ALL)
+    SELECT roots.vhost, roots.lane, roots.copy_id, birth.parent_copy_id AS death_copy
+    FROM roots JOIN redrive_events AS birth ON birth.vhost = roots.vhost
+        AND birth.lane = roots.lane AND birth.copy_id = roots.root AND birth.kind = 'enqueued'
+"""
+"""Copies that a restore made; a letter may be discarded and restored many times."""
+
+_LETTER_BIRTHS: Final = """
+    CREATE OR REPLACE TEMP VIEW letter_births AS
+    SELECT vhost, lane, copy_id, queue, exchange, routing_key, parent_copy_id AS death_copy
+    FROM redrive_events AS birth
+    WHERE kind = 'enqueued' AND parent_copy_id IS NOT NULL AND NOT EXISTS (
+        FROM republished WHERE republished.vhost = birth.vhost AND republished.lane = birth.lane
+        AND republished.copy_id = birth.parent_copy_id AND republished.seq < birth.copy_id)
+    UNION ALL
+    SELECT vhost, lane, copy_id, birth.queue, birth.exchange, birth.routing_key,
+           restored.death_copy
+    FROM redrive_events AS birth JOIN restored USING (vhost, lane, copy_id)
+    WHERE kind = 'enqueued'
+"""
+"""Each copy that a death made, or a restore."""
 
 
 def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[Row]:
@@ -121,6 +146,8 @@ def prepare(tables: Tables) -> None:
         FROM redrive_events WHERE kind = 'republished'
         """
     )
+    run(_RESTORED)
+    run(_LETTER_BIRTHS)
 
 
 def overtaken(tables: Tables, key: str) -> dict[tuple[str, int, str, str | None], int]:

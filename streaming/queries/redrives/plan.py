@@ -17,6 +17,7 @@ from streaming.queries.queues import list_queues
 from streaming.queries.redrives.candidates import Which, candidates, overtaken
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.declared import declared
+from topology.values import table_from_json
 from topology.vhost import Vhost
 
 Destination = Literal["died", "original", "queue", "exchange"]
@@ -277,7 +278,11 @@ class _Forecast:
         if self._wish.key.startswith("header:"):
             headers = msgspec.json.decode(row["headers"] or "{}")
             found = headers.get(self._wish.key.removeprefix("header:"))
-            value = None if found is None else str(found)
+            if found is not None and not isinstance(found, str):
+                found = msgspec.json.encode(
+                    found
+                ).decode()  # as the `->>` of `overtaken` returns it
+            value = found
         last = self._acked.get((row["vhost"], row["lane"], row["died_in"], value), -1)
         if value is not None and last > row["death_copy"]:
             expected.append(OVERTAKEN)
@@ -290,7 +295,7 @@ class _Forecast:
             return ([], QUEUE_GONE) if gone else ([target.queue], "")
         if target.exchange not in vhost.router.exchanges:
             return [], EXCHANGE_GONE
-        headers = msgspec.json.decode(row["headers"] or "{}")
+        headers = table_from_json(msgspec.json.decode(row["headers"] or "{}"))
         queues = list(vhost.router.route(target.exchange, target.routing_keys, headers).queues)
         return queues, "" if queues else UNROUTABLE
 

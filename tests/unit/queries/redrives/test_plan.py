@@ -323,3 +323,49 @@ def test_nothing_to_plan_is_an_empty_plan(tmp_path):
     plan = Shop(tmp_path, 0).plan()
 
     assert (plan.groups, plan.sealed.letters, plan.unacked) == ([], (), 0)
+
+
+def test_a_letter_is_discarded_and_restored_again_and_again(shop):
+    moved = []
+    for _ in range(3):
+        for action in ("discard", "restore"):
+            plan = shop.plan(options=RedriveOptions(action=action))
+            moved.append(shop.approve(plan)["moved"])
+
+    assert moved == [4] * 6
+    assert (shop.broker.depth("dead"), shop.broker.depth("work")) == (4, 0)
+    assert shop.approve(shop.plan())["moved"] == 4
+
+
+def test_a_restored_letter_that_was_acked_is_gone(shop):
+    for action in ("discard", "restore"):
+        shop.approve(shop.plan(options=RedriveOptions(action=action)))
+    shop.broker.drain("dead")
+
+    plan = shop.plan(gone=True)
+
+    assert shop.approve(plan)["moved"] == 4
+    assert shop.plan(gone=True).sealed.letters == ()
+
+
+def test_a_headers_exchange_matches_on_typed_values(tmp_path):
+    shop = Shop(tmp_path, 0)
+    shop.broker.queue("by-header")
+    shop.broker.bind("amq.headers", "by-header", arguments={"x-match": "all", "k": b"a"})
+    shop.broker.publish("", "work", "m0", headers={"k": b"a"})
+    shop.kill("work", 1)
+
+    plan = shop.plan(destination="exchange", name="amq.headers")
+
+    assert expected(plan) == {"no consumer": 1}
+
+
+@pytest.mark.parametrize("value", [True, "a", 1, 1.5])
+def test_a_header_of_any_type_tells_if_a_later_one_was_acked(tmp_path, value):
+    shop = Shop(tmp_path, 0)
+    shop.broker.publish("", "work", "m0", headers={"k": value})
+    shop.kill("work", 1)
+    shop.broker.publish("", "work", "m1", headers={"k": value})
+    shop.broker.drain("work")
+
+    assert expected(shop.plan(key="header:k"))["a later one was acked"] == 1
