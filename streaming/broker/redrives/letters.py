@@ -86,18 +86,26 @@ def stored_headers(stored: StoredLetter) -> dict[str, Any] | None:
     return table_from_json(document)
 
 
-def stored_copy(letter: Letter, stored: StoredLetter) -> Copy:
+def stored_message(stored: StoredLetter) -> Message:
+    """The message of a stored letter."""
+    topic_number, partition, offset = stored.message
+    return Message(topic_number, partition, offset, NO_FILE, 0, stored.size)
+
+
+def stored_copy(letter: Letter, stored: StoredLetter, published: dict[str, Any] | None) -> Copy:
     """The copy that a stored letter once was.
+
+    Args:
+        published: the headers as the client published them; marks among them are no marks.
 
     Its properties and headers are in its row of `messages`; a header that the broker looks at and
     that the letter does not have any more stays dropped.
     """
-    topic_number, partition, offset = stored.message
-    message = Message(topic_number, partition, offset, NO_FILE, 0, stored.size)
     target = letter.target
     assert target is not None, "a stored letter has a target"
     headers = stored_headers(stored) or {}
     cc = headers.get("CC")
+    is_marked = headers.get(X_REDRIVE_ID) != (published or {}).get(X_REDRIVE_ID)
     envelope = Envelope(
         target.exchange,
         target.routing_keys,
@@ -107,6 +115,6 @@ def stored_copy(letter: Letter, stored: StoredLetter) -> Copy:
         first_death=None if stored.first_death is None else DeathNote(*stored.first_death),
         last_death=None if stored.last_death is None else DeathNote(*stored.last_death),
         dropped=tuple(name for name in BROKER_HEADERS if name not in headers),
-        added={name: headers[name] for name in _MARKS if name in headers} or None,
+        added={name: headers[name] for name in _MARKS if name in headers} if is_marked else None,
     )
-    return Copy(letter.copy_id, message, envelope, -1, 0, -1)
+    return Copy(letter.copy_id, stored_message(stored), envelope, -1, 0, -1)

@@ -20,7 +20,12 @@ from streaming.broker.events import Kind
 from streaming.broker.message import Copy, Envelope
 from streaming.broker.queues.queue import Queue
 from streaming.broker.queues.registry import QueueRegistry
-from streaming.broker.redrives.letters import redrive_count, redriven_envelope, stored_copy
+from streaming.broker.redrives.letters import (
+    redrive_count,
+    redriven_envelope,
+    stored_copy,
+    stored_message,
+)
 from streaming.broker.redrives.records import OpenRecord
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.store import StateStore
@@ -145,12 +150,11 @@ class Mover:
         if letter.stored is not None:
             if letter.copy_id in self._again:
                 return REPUBLISHED
-            copy = stored_copy(letter, letter.stored)
             try:
-                self._context.published(copy.message)
+                published = self._context.published(stored_message(letter.stored))
             except LookupError:
                 return NOT_STORED
-            return copy
+            return stored_copy(letter, letter.stored, published.headers)
         if found is None:
             return QUEUE_GONE
         return found.get(letter.copy_id, NOT_READY)

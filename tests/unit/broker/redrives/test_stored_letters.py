@@ -182,3 +182,20 @@ def test_a_letter_from_the_future_keeps_no_more_than_its_expiration():
 
     [got] = broker.get("work")
     assert got.copy.envelope.ttl_ms == 60_000
+
+
+@pytest.mark.parametrize(
+    ("published", "moved"), [({"x-redrive-id": "r0", "x-redrive-count": 3}, 1), ({}, 0)]
+)
+def test_marks_that_a_client_published_are_not_counted(published, moved):
+    broker = Broker()
+    broker.queue("work")
+    broker.publish("", "work", "m0", headers=published)
+    broker.get("work", "g")
+    broker.reject("g/0")
+    broker.finish()
+    headers = '{"x-redrive-id": "r0", "x-redrive-count": 3}'
+
+    answer = again(broker, "r", msgspec.structs.replace(STORED, headers=headers))[1]
+
+    assert (answer["moved"], answer["parked"]) == (moved, 1 - moved)
