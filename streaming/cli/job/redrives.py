@@ -161,13 +161,22 @@ def _confirmed(plan: "SealedPlan", count: int | None, *, yes: bool) -> bool:
         needed = f"--count {letters}" if letters > TYPED_ABOVE else "--yes"
         raise DlxError(f"{letters} letters to {action}: confirm with {needed}")
     if letters > TYPED_ABOVE:
-        typed = input(f"Type the number of letters to {action} ({letters}): ")
+        typed = _typed(f"Type the number of letters to {action} ({letters}): ")
         agreed = typed.strip().replace(",", "") == str(letters)
     else:
-        agreed = input(f"{action} {letters} letters? [y/N] ").strip().lower() in {"y", "yes"}
+        agreed = _typed(f"{action} {letters} letters? [y/N] ").strip().lower() in {"y", "yes"}
     if not agreed:
         print("nothing was approved", file=sys.stderr)
     return agreed
+
+
+def _typed(question: str) -> str:
+    """Ask; the end of the input, or an interrupt, answers nothing."""
+    try:
+        return input(question)
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return ""
 
 
 def _followed(channel: "Channel", state: "RedriveState") -> "RedriveState":

@@ -1,6 +1,8 @@
 """`dlx dead-letters redrive`, `discard`, `restore`, and `dlx redrives` over the shop's tables."""
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -87,3 +89,20 @@ def test_an_unknown_plan_is_refused(dlx):
 
 def test_without_redrives_the_list_says_so(dlx, shop_root):
     assert dlx("redrives", "list", "--tables", shop_root) == (0, "no redrives\n", "")
+
+
+class Terminal(io.StringIO):
+    """A terminal whose input has ended: its user typed Ctrl-D."""
+
+    def isatty(self):
+        return True
+
+
+def test_the_end_of_the_input_approves_nothing(dlx, shop_root, tmp_path, monkeypatch):
+    file = tmp_path / "plan.json"
+    dlx("dead-letters", "redrive", "--out", file, "--tables", shop_root)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+
+    status, _, err = dlx("redrives", "approve", file, "--reason", "x")
+
+    assert (status, err) == (2, "nothing was approved\n")
