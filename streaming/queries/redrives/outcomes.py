@@ -185,7 +185,7 @@ def _new_deaths(tables: Tables, row: Row) -> int:
         SELECT count(*) FROM redrive_log AS death JOIN begun USING (vhost, lane)
         WHERE kind = 'died' AND seq > first
         AND queue IN (SELECT unnest(string_split(went_to, ', ')) FROM {there})
-        AND coalesce(parent_copy_id, -1) NOT IN (SELECT copy_id FROM {there})
+        AND message_id NOT IN (SELECT message_id FROM {there})
         """,
         [*own, *own, *own],
     )

@@ -369,3 +369,15 @@ def test_a_header_of_any_type_tells_if_a_later_one_was_acked(tmp_path, value):
     shop.broker.drain("work")
 
     assert expected(shop.plan(key="header:k"))["a later one was acked"] == 1
+
+
+def test_letters_that_die_in_a_later_redrive_are_not_other_messages(shop):
+    plans = []
+    for _ in range(2):
+        plans.append(shop.plan())
+        shop.approve(plans[-1])
+        shop.kill("work", 4)
+    shop.broker.publish("", "work", "other")
+    shop.kill("work", 1)
+
+    assert [shop.ask(outcome_of, plan.sealed.id).new_deaths for plan in plans] == [1, 1]
