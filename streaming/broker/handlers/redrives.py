@@ -38,6 +38,9 @@ def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
         return precondition_failed(
             f"redrive '{command.id}' has more letters than the {command.total} that were sealed"
         )
+    options = command.options if known is None else known.options
+    if options.action == "restore" and any(letter.stored is None for letter in command.letters):
+        return precondition_failed(f"redrive '{command.id}' restores a letter that is in a queue")
     refusal = _refuse(shard, actor, command)
     if refusal is not None:
         return refusal

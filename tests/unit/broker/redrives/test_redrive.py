@@ -657,3 +657,16 @@ def test_a_letter_of_an_empty_queue_is_skipped():
     broker.drain("dead")
 
     assert redrive(broker, sealed)["skipped"] == 1
+
+
+def test_a_letter_in_a_queue_is_not_restored_past_its_cap():
+    broker = a_broker(1)
+    options = RedriveOptions(action="restore")
+    command = Redrive(
+        id="r", reason="x", seal="s", total=1, letters=letters(broker), options=options
+    )
+
+    refusal = broker.refusal(command)
+
+    assert refusal is not None
+    assert (refusal.code, broker.depth("dead")) == (406, 1)
