@@ -6,8 +6,12 @@
 Only files that hold such a message are rewritten. A message that is still in a queue is left alone,
 because its consumer would get nothing: the result counts it, and a later run erases it.
 
-Replay: a run that was interrupted has erased some files; the next run erases the rest. The event is
-written last and counts what that run erased.
+A dead letter may outlive its row in `messages`, which retention removes: the condition is then on
+what the dead letter has of it.
+
+Replay: a run that was interrupted has erased some files; the next run erases the rest. For that,
+`messages` comes last: without its headers and body a message no longer meets the condition. The
+event is written after both and counts what that run erased.
 """
 
 from contextlib import closing as closing_of
@@ -36,6 +40,19 @@ _KEYS: Final = {
     "messages": '(topic_number, "partition", "offset")',
     "dead_letters": '(message_id.topic_number, message_id."partition", message_id."offset")',
 }
+
+
+_SUBJECTS: Final = """
+    (FROM messages UNION ALL BY NAME
+     SELECT query_id, batch_id, vhost, lane, message_id.topic_number AS topic_number,
+            message_id."partition" AS "partition", message_id."offset" AS "offset", origin,
+            CASE WHEN len(x_death) = 1 THEN exchange END AS exchange,
+            CASE WHEN len(x_death) = 1 THEN routing_key END AS routing_key,
+            properties, headers, kafka_headers, body_bytes, body
+     FROM dead_letters WHERE (message_id.topic_number, message_id."partition", message_id."offset")
+     NOT IN (SELECT (topic_number, "partition", "offset") FROM messages)) AS messages
+"""
+"""The messages, and those of which only dead letters are left."""
 
 
 class Erased(msgspec.Struct, frozen=True):
@@ -77,7 +94,7 @@ def erase(
         [query_id] = query_ids(tables)
         in_queues = _find(tables, where)
         counts = {
-            name: _erase_table(root, tables, name, dry=dry) for name in ("messages", "dead_letters")
+            name: _erase_table(root, tables, name, dry=dry) for name in ("dead_letters", "messages")
         }
         done = Erased(counts["messages"], counts["dead_letters"], in_queues)
     if not dry and (done.messages or done.dead_letters):
@@ -106,15 +123,16 @@ def _find(tables: Tables, where: str) -> int:
         f"FROM ({prepare_contents(tables, held=True)})"
     )
     tables.view("messages")
+    tables.view("dead_letters")
     try:
         for condition in (where, f"(\n{where}\n)"):  # `a) OR (b` and `a ORDER BY b` are none
-            sql = f"EXPLAIN SELECT 1 FROM messages WHERE\n{condition}"
+            sql = f"EXPLAIN SELECT 1 FROM {_SUBJECTS} WHERE\n{condition}"
             if not where.strip() or len(tables.connection.extract_statements(sql)) != 1:
                 raise QueryError(f"--where: {where!r} is not one condition")
             run(sql).fetchall()
         run(
-            'CREATE OR REPLACE TEMP TABLE found AS SELECT topic_number, "partition", "offset" '
-            f"FROM messages WHERE (\n{where}\n)"
+            'CREATE OR REPLACE TEMP TABLE found AS SELECT DISTINCT topic_number, "partition", "offset" '
+            f"FROM {_SUBJECTS} WHERE (\n{where}\n)"
         )
     except duckdb.Error as error:
         raise QueryError(f"--where {where!r}: {one_line(error)}") from None

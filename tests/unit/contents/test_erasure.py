@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from streaming.contents import erasure
 from streaming.contents.closer import Closer
 from streaming.contents.erasure import Erased, erase
+from streaming.contents.retention import Periods, retain
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.builders import Broker
@@ -70,6 +72,35 @@ def test_the_balance_closes_from_a_closing_after_an_erasure(recording):
     erase(recording.place, OF_ANNA, "request 4711", NOW)
 
     assert balance(Tables(recording.root)).findings == []
+
+
+def test_a_run_that_was_interrupted_is_finished_by_the_next(recording, monkeypatch):
+    with monkeypatch.context() as patched:
+        replace = erasure.replace_rows
+        calls = []
+
+        def once(place, spec, paths, rows):
+            if calls:
+                raise KeyboardInterrupt
+            calls.append(spec.name)
+            replace(place, spec, paths, rows)
+
+        patched.setattr(erasure, "replace_rows", once)
+        with pytest.raises(KeyboardInterrupt):
+            erase(recording.place, OF_ANNA, "request 4711", NOW)
+
+    erase(recording.place, OF_ANNA, "request 4711", NOW)
+
+    assert [row["body"] for row in stored(recording, "dead_letters")] == ["of ben for brief", None]
+    assert [row["body"] for row in stored(recording, "messages")].count(None) == 2
+
+
+def test_a_dead_letter_whose_message_retention_removed_is_erased(recording):
+    Closer(recording.place).close()
+    retain(recording.place, Periods(messages_ms=1), NOW)
+
+    assert erase(recording.place, OF_ANNA, "request 4711", NOW).dead_letters == 1
+    assert [row["body"] for row in stored(recording, "dead_letters")] == ["of ben for brief", None]
 
 
 def test_a_dry_run_counts(recording):
