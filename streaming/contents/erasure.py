@@ -131,7 +131,8 @@ def _find(tables: Tables, where: str) -> int:
                 raise QueryError(f"--where: {where!r} is not one condition")
             run(sql).fetchall()
         run(
-            'CREATE OR REPLACE TEMP TABLE found AS SELECT DISTINCT topic_number, "partition", "offset" '
+            "CREATE OR REPLACE TEMP TABLE found AS "
+            'SELECT DISTINCT topic_number, "partition", "offset" '
             f"FROM {_SUBJECTS} WHERE (\n{where}\n)"
         )
     except duckdb.Error as error:

@@ -3,10 +3,10 @@
     closing --| files whose rows all lie before it --> removed, but for the rows still needed
 
 Whole files leave the tables, and one small file takes the rows in them that something needs:
-messages of copies in queues, the deaths that made those copies, declarations, redrives and open
-channels. While a redrive is open, messages and dead letters stay. The
-balance still closes: it starts at the closing. A row in `closings` says what was removed, before
-any file is, so that queries refuse what is no longer known.
+messages of copies in queues, the deaths that made those copies, declarations, redrives with what
+became of their letters, and open channels. While a redrive is open, messages and dead letters stay.
+The balance still closes: it starts at the closing. A row in `closings` says what was removed,
+before any file is, so that queries refuse what is no longer known.
 
 Replay: a run that was interrupted leaves every table at one version or the next; the next run
 removes the rest. Two runs at once exclude each other by the version of the table.
@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError
 
+from streaming.broker.events import ENDINGS
 from streaming.config.tables import period_ms
 from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
@@ -46,6 +47,19 @@ _STAYING: Final = (
     "'topology', 'erased', 'redrive', 'redriven', 'republished', 'discarded', 'skipped'"
 )
 """The events that stay: what declares, and what a person decided about messages."""
+
+_FOLLOWED: Final = f"""
+    CREATE OR REPLACE TEMP TABLE followed AS
+    WITH moves AS (SELECT vhost, lane, seq, copy_id FROM events
+                   WHERE kind IN ('redriven', 'republished')),
+    births AS (SELECT born.vhost, born.lane, born.copy_id FROM moves JOIN events AS born
+               ON born.vhost = moves.vhost AND born.lane = moves.lane
+               AND born.parent_copy_id = moves.copy_id AND born.copy_id = born.seq
+               AND born.seq > moves.seq)
+    SELECT vhost, lane, seq FROM births JOIN events USING (vhost, lane, copy_id)
+    WHERE copy_id = seq OR kind IN ({", ".join(sorted(text(one.name.lower()) for one in ENDINGS))})
+"""
+"""The first and last events of redriven copies, which say what became of them."""
 
 _OPEN_REDRIVES: Final = """
     SELECT DISTINCT redrive FROM (
@@ -211,8 +225,14 @@ def _prepare_needs(tables: Tables, name: str, periods: Periods, now: datetime) -
             run("CREATE OR REPLACE TEMP TABLE open_channel (vhost VARCHAR, channel VARCHAR)")
             if channels:
                 tables.connection.executemany("INSERT INTO open_channel VALUES (?, ?)", channels)
+            tables.view(
+                "events",
+                columns=["vhost", "lane", "seq", "kind", "copy_id", "parent_copy_id"],
+            )
+            run(_FOLLOWED)
             return (
-                f"kind IN ({_STAYING}) OR (kind = 'channel' AND "
+                f"kind IN ({_STAYING}) OR (vhost, lane, seq) IN "
+                "(SELECT (vhost, lane, seq) FROM followed) OR (kind = 'channel' AND "
                 "(vhost, coalesce(detail ->> '$.name', channel)) IN "
                 "(SELECT (vhost, channel) FROM open_channel))"
             )

@@ -13,10 +13,12 @@ from streaming.queries.as_of import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.redrives.outcomes import list_redrives
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import START_MS, Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording
+from tests.unit.queries.redrives.test_plan import Shop
 from tests.unit.queries.state import contents_of
 from tests.unit.queries.test_as_of import contents_at, no_time, topology_at
 
@@ -150,3 +152,21 @@ def test_a_queue_has_a_period_of_its_own(tmp_path):
     tables = Tables(str(tmp_path))
     tables.view("dead_letters")
     assert tables.values("SELECT queue FROM dead_letters") == [("audit",)]
+
+
+def test_what_became_of_redriven_letters_stays_known(tmp_path):
+    shop = Shop(tmp_path)
+    shop.approve(shop.plan())
+    given = shop.broker.get("work", "g", 3)
+    shop.broker.ack(*(one.ref for one in given[:2]))
+    shop.broker.reject(given[2].ref)
+    shop.recording.commit()
+    Closer(shop.recording.place).close()
+    [before] = list_redrives(Tables(str(tmp_path)))
+
+    [done] = retain(shop.recording.place, Periods(events_ms=1), START + timedelta(days=9))
+
+    assert done.rows > 0
+    assert (before["acked"], before["died"], before["waiting"]) == (2, 1, 1)
+    assert list_redrives(Tables(str(tmp_path))) == [before]
+    assert balance(Tables(str(tmp_path)), whole=True).findings == []
