@@ -40,6 +40,9 @@ from topology.values import Compat, table_from_json
 BATCH_EVENTS: Final = 100_000
 """How many events are replayed before those of the core are counted and dropped."""
 
+NO_QUEUE: Final = "no_queue"
+"""Why a copy is lost that was in a queue which the definitions do not have."""
+
 _ARRIVALS: Final = frozenset({"enqueued", "unroutable", "returned", "publish_error", "refused"})
 _LEAVING: Final = frozenset({*(kind.name.lower() for kind in ENDINGS), "held"})
 _SETTLED: Final = frozenset({"acked", "requeued", "died", "rerouted"})
@@ -170,7 +173,10 @@ class _Replay:
         self._headers: dict[tuple[int, int, int], dict[str, Any] | None] = {}
         self._store = MemoryStore()
         self._replayed: Counter[_Key] = Counter()
+        self._entered: Counter[str] = Counter()  # copies at the beginning
         self._deliveries: dict[int, tuple[str, Actor]] = {}  # recorded copy -> its delivery now
+        definitions = load_definitions(job.document, compat=job.compat)
+        self._declared = definitions.vhosts[job.vhost]
         self._config = ShardConfig(
             vhost=job.vhost, lane=job.lane, lanes=job.lanes, compat=job.compat
         )
@@ -188,6 +194,8 @@ class _Replay:
         for row in resident:
             self._shard.publish(self._shard.now_ms, _message(row), Publication("", row["queue"]))
         self._cut_batch()
+        started = Counter(row["queue"] for row in resident)
+        self._settle_start(started)
         seen: set[tuple[int, int, int]] = set()
         publishes = 0
         for number, event in enumerate(events, 1):
@@ -206,12 +214,18 @@ class _Replay:
         if events:
             self._shard.advance(events[-1]["at_ms"])
         self._cut_batch()
-        started = Counter(row["queue"] for row in resident)
         recorded = self._recorded(started)
-        replayed = dict(_with_waiting(self._replayed, Counter()))
-        for queue, count in started.items():  # those that were there already did not enter
-            replayed[queue, "enqueued", ""] = replayed.get((queue, "enqueued", ""), 0) - count
+        replayed = dict(_with_waiting(self._replayed, self._entered))
         return _Found(recorded, replayed, publishes, len(resident), self._unplayed)
+
+    def _settle_start(self, started: Counter[str]) -> None:
+        """Take back the publishes by which the copies at the beginning came into their queues."""
+        declared = {queue.name for queue in self._declared.queues}
+        for queue, count in started.items():
+            self._entered[queue] = self._replayed.pop((queue, "enqueued", ""), 0)
+            if queue not in declared:
+                self._replayed["", "unroutable", ""] -= count
+                self._replayed[queue, "lost", NO_QUEUE] += count
 
     # -- the tables
 
@@ -315,8 +329,7 @@ class _Replay:
         self._shard = self._open()
 
     def _declare(self) -> None:
-        definitions = load_definitions(self._job.document, compat=self._job.compat)
-        for command in _declarations(definitions.vhosts[self._job.vhost]):
+        for command in _declarations(self._declared):
             self._shard.command(self._shard.now_ms, command)
         self._shard.take_outbound()
 

@@ -61,6 +61,19 @@ def test_what_was_in_the_queues_is_there_at_the_beginning(dlx, shop_root, docume
     assert err.startswith("replayed 6 publishes, with 1 copies")
 
 
+def test_what_was_in_a_queue_that_is_gone_is_lost(dlx, shop_root, document, write):
+    document["queues"] = [one for one in document["queues"] if one["name"] != "dead"]
+    document["bindings"] = [one for one in document["bindings"] if one["destination"] != "dead"]
+    arguments = ("--since", "0", "--all", "--json")
+    _, out, _ = replayed(dlx, shop_root, write(document), *arguments)
+
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert min(row["replayed"] for row in rows) == 0
+    fates = {(row["queue"], row["fate"], row["reason"]): row["replayed"] for row in rows}
+    assert fates["dead", "lost", "no_queue"] == 1
+    assert fates["dead", "waiting", ""] == 0
+
+
 def test_an_unknown_vhost_and_a_broken_file_are_refused(dlx, shop_root, write):
     status, out, err = replayed(dlx, shop_root, write({"vhosts": [{"name": "other"}]}))
     assert (status, out) == (2, "")
