@@ -7,7 +7,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from streaming.ledger.location import local_path
 from streaming.ledger.storage import file_system_of
-from streaming.queries.duckdb_tables import QueryError, Row
+from streaming.queries.duckdb_tables import QueryError, Row, one_line
 from streaming.queries.result import QueryResult
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
@@ -84,8 +84,12 @@ def _opened(
     path = local_path(target)
     exists = "exists; give another name, or --force to replace it"
     if path is None:
-        system, place = file_system_of(target, options)
-        if not replace and system.get_file_info(place).type != fs.FileType.NotFound:
+        try:
+            system, place = file_system_of(target, options)
+            is_there = system.get_file_info(place).type != fs.FileType.NotFound
+        except (OSError, pa.ArrowInvalid) as error:
+            raise QueryError(f"{target}: cannot be written: {one_line(error)}") from None
+        if is_there and not replace:
             raise QueryError(f"{target}: {exists}")
         try:
             with system.open_output_stream(place) as remote:
@@ -95,17 +99,19 @@ def _opened(
                 system.delete_file(place)
             raise
         return
-    if path.exists() and (path.is_dir() or not replace):
-        raise QueryError(f"{path}: {'is a folder; name a file in it' if path.is_dir() else exists}")
     hidden = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.is_dir() or (path.exists() and not replace):
+            what = "is a folder; name a file in it" if path.is_dir() else exists
+            raise QueryError(f"{path}: {what}")
         with hidden.open("xb") as file:
             yield file
         hidden.replace(path)
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise QueryError(f"{path}: cannot be written: {error.strerror}") from None
+    except OSError as error:
+        raise QueryError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
-        hidden.unlink(missing_ok=True)
+        with suppress(OSError):  # it may be what could not be made
+            hidden.unlink(missing_ok=True)
 
 
 def _write_csv(result: QueryResult, file: Any, progress: Progress) -> int:

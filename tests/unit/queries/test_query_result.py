@@ -116,6 +116,12 @@ def test_an_existing_file_stays_unless_it_may_be_replaced(queries, tmp_path):
     assert target.read_text() != "mine"
 
 
+@pytest.mark.parametrize("target", ["other://bucket/x.csv", "s3:///x.csv", "a" * 300 + ".csv"])
+def test_a_place_that_cannot_be_written_is_a_mistake(queries, target):
+    with pytest.raises(QueryError, match="cannot be written"):
+        export(queries.dead_letters(), target, "csv")
+
+
 def test_a_failed_export_leaves_no_file(queries, tmp_path):
     bad = DeadLetterFilter(where="CAST(queue AS INT) = 1")
     with pytest.raises(QueryError, match="Could not convert"):
