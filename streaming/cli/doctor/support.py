@@ -3,14 +3,18 @@
 import json
 import os
 import platform
+import re
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
+import attrs
 import msgspec
 import typer
 
@@ -23,6 +27,10 @@ MAX_LOG_BYTES: Final = 1_048_576
 
 BATCHES: Final = 100
 TIMEOUT_S: Final = 5.0
+MIN_SECRET: Final = 6
+"""A variable of the environment with a shorter text is no secret, whatever its name."""
+
+_URL_PASSWORD: Final = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@\"']+@")
 
 app = typer.Typer(
     name="support",
@@ -53,8 +61,9 @@ def bundle(
 ) -> int:
     """Write a zip file with logs, configuration, checks, tables and the last batches.
 
-    It has no messages and no secrets: secrets of the configuration are masked in every file. Names
-    of queues, vhosts, users and routing keys are in it. Look at it before you send it.
+    It has no messages and no secrets: secrets of the configuration are masked in every file, and so
+    are passwords in URLs and variables of the environment such as AWS_SECRET_ACCESS_KEY. Names of
+    queues, vhosts, users and routing keys are in it. Look at it before you send it.
     """
     from streaming.config import read_config
 
@@ -151,8 +160,11 @@ def _metrics(config: Any) -> str:
 
 def _end_of(file: Path) -> str:
     with file.open("rb") as log:
-        log.seek(max(file.stat().st_size - MAX_LOG_BYTES, 0))
-        return log.read().decode(errors="replace")
+        start = max(file.stat().st_size - MAX_LOG_BYTES, 0)
+        log.seek(start)
+        if start:
+            log.readline()  # the rest of a line, which may be the rest of a secret
+        return log.read(MAX_LOG_BYTES).decode(errors="replace")
 
 
 def _lines(documents: Any) -> str:
@@ -160,20 +172,44 @@ def _lines(documents: Any) -> str:
 
 
 def _mask(config: Any) -> Callable[[str], str]:
-    """Return a function that masks the secrets of a configuration in a text."""
-    from streaming.config import jvm_properties, librdkafka_properties, reveal
-    from streaming.config.secrets import mask_secrets
+    """Return a function that masks secrets in a text: those of a configuration and its environment.
 
-    values: list[object] = []
-    readers: tuple[Callable[[], dict[str, str]], ...] = (
+    Each is fetched by itself, since one that is missing here hides no other.
+    """
+    from streaming.config import jvm_properties, librdkafka_properties
+    from streaming.config.secrets import SecretText, is_secret_name, mask_secrets
+
+    values: list[object] = list(_secrets_of(config))
+    readers: tuple[Callable[[], dict[str, str]], ...] = (  # they make texts that contain secrets
         lambda: librdkafka_properties(config.kafka, os.environ),
         lambda: jvm_properties(config.kafka, os.environ),
-        lambda: reveal(config.tables.storage_options, "tables.storage_options", os.environ),
-        lambda: reveal(config.job.spark_properties, "job.spark_properties", os.environ),
     )
     for read in readers:
         try:
             values += read().values()
         except DlxError:  # a secret that is not available here is in no file either
             continue
-    return lambda text: mask_secrets(text, values)
+    known = {str(one) for one in values if isinstance(one, SecretText) and one}
+    known |= {
+        text
+        for name, text in os.environ.items()
+        if len(text) >= MIN_SECRET and is_secret_name(name)
+    }
+    escaped = {json.dumps(one)[1:-1] for one in known} | {quote(one, safe="") for one in known}
+    secrets = [SecretText(one) for one in sorted(known | escaped, key=len, reverse=True)]
+    return lambda text: _URL_PASSWORD.sub(r"\1******@", mask_secrets(text, secrets))
+
+
+def _secrets_of(value: Any) -> Iterator[str]:
+    """Yield the texts of the secrets in a configuration that are available here."""
+    from streaming.config import Secret, reveal
+
+    if isinstance(value, Secret):
+        with suppress(DlxError):
+            yield from reveal({"secret": value}, "", os.environ).values()
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _secrets_of(one)
+    elif attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            yield from _secrets_of(getattr(value, field.name))

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from urllib.parse import quote
 
 import pytest
 
@@ -55,6 +56,38 @@ def test_a_secret_in_a_short_log_is_masked(dlx, job):
         log = archive.read("logs/dlx.log").decode()
     assert log.startswith("refused: ")
     assert SECRET not in log
+
+
+def test_every_form_of_every_secret_is_masked(dlx, job, monkeypatch):
+    monkeypatch.setenv("STORAGE_KEY", quoted := 'a"quoted\\secret/1')
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-environment")
+    with (job / "dlx.toml").open("a") as config:
+        config.write(
+            '"ssl.key.password" = { env = "NOT_SET_HERE" }\n[tables.storage_options]\n'
+            'AWS_SECRET_ACCESS_KEY = { env = "STORAGE_KEY" }\nAWS_TOKEN = { env = "NOR_THIS" }\n'
+            'AWS_ENDPOINT_URL = "http://joe:of-the-url@127.0.0.1:1"\n'
+        )
+    forms = [SECRET, quoted, json.dumps(quoted), quote(quoted, safe=""), "of-the-environment"]
+    (job / "logs" / "dlx.log").write_text("\n".join([*forms, "s3://joe:of-the-url@host/x"]))
+
+    dlx("support", "bundle", "job.zip")
+
+    with zipfile.ZipFile(job / "job.zip") as archive:
+        texts = "".join(archive.read(name).decode() for name in archive.namelist())
+        log = archive.read("logs/dlx.log").decode()
+    assert [one for one in (*forms, "of-the-url") if one in texts] == []
+    assert "http://******@127.0.0.1:1" in texts
+    assert log.splitlines()[-1] == "s3://******@host/x"
+
+
+def test_a_long_log_does_not_begin_with_the_end_of_a_secret(dlx, job):
+    rest = "the end\n" + "x" * (1_048_576 - 17) + "\n"
+    (job / "logs" / "dlx.log").write_text(f"{SECRET}\n{rest}")
+
+    dlx("support", "bundle", "job.zip")
+
+    with zipfile.ZipFile(job / "job.zip") as archive:
+        assert archive.read("logs/dlx.log").decode() == rest
 
 
 def test_a_bundle_is_not_overwritten(dlx, job):
