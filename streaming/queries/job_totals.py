@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.queries.closings import list_closings, opening_batch
 from streaming.queries.duckdb_tables import Tables
 
 _EARLIER: Final = "(query_id <> ? OR batch_id <= ?)"
@@ -109,7 +110,14 @@ def last_batches(tables: Tables, count: int) -> list[dict[str, Any]]:
 
 
 def earliest_event_s(tables: Tables) -> float | None:
-    """The instant of the earliest event that the ledger still has, epoch seconds."""
+    """The instant of the earliest event of which the ledger still has all later ones, epoch s.
+
+    After a retention run this is the closing where it begins: older events that stay are not all.
+    """
+    opening = opening_batch(tables, "events")
+    at = next((one.at for one in list_closings(tables) if one.batch_id == opening), None)
+    if at is not None:
+        return at.timestamp()
     tables.view("events", columns=["at"])
     [(earliest,)] = tables.values('SELECT min(epoch("at")) FROM events')
     return None if earliest is None else float(earliest)

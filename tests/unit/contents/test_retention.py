@@ -13,6 +13,7 @@ from streaming.queries.as_of import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.job_totals import earliest_event_s
 from streaming.queries.redrives.outcomes import list_redrives
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import START_MS, Broker
@@ -170,3 +171,20 @@ def test_what_became_of_redriven_letters_stays_known(tmp_path):
     assert (before["acked"], before["died"], before["waiting"]) == (2, 1, 1)
     assert list_redrives(Tables(str(tmp_path))) == [before]
     assert balance(Tables(str(tmp_path)), whole=True).findings == []
+
+
+def test_the_earliest_instant_that_is_known_is_that_of_the_opening(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    recording.commit()
+    assert earliest_event_s(Tables(str(tmp_path))) == START_MS / 1000
+    broker.at(DAY_MS)
+    broker.publish("", "work", "order")
+    recording.commit()
+    Closer(recording.place).close()
+
+    retain(recording.place, Periods(events_ms=1), START + timedelta(days=9))
+
+    assert earliest_event_s(Tables(str(tmp_path))) == (START_MS + DAY_MS) / 1000
