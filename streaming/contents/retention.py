@@ -56,10 +56,17 @@ _FOLLOWED: Final = f"""
                ON born.vhost = moves.vhost AND born.lane = moves.lane
                AND born.parent_copy_id = moves.copy_id AND born.copy_id = born.seq
                AND born.seq > moves.seq)
+    SELECT next.vhost, next.lane, next.seq FROM births JOIN events AS next
+    ON next.vhost = births.vhost AND next.lane = births.lane
+    AND next.parent_copy_id = births.copy_id AND next.copy_id = next.seq
+    UNION
     SELECT vhost, lane, seq FROM births JOIN events USING (vhost, lane, copy_id)
     WHERE copy_id = seq OR kind IN ({", ".join(sorted(text(one.name.lower()) for one in ENDINGS))})
 """
-"""The first and last events of redriven copies, which say what became of them."""
+"""The first and last events of redriven copies, which say what became of them.
+
+The copies that their deaths made begin with one too: without it the letter would seem lost.
+"""
 
 _OPEN_REDRIVES: Final = """
     SELECT DISTINCT redrive FROM (

@@ -124,13 +124,18 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
 
 
 def _stored(tables: Tables) -> str:
-    """Join the messages that are still stored: retention may have removed the others."""
-    columns = ("topic_number", "partition", "offset")
+    """Join the messages that are still stored: others were removed by retention, or erased."""
+    columns = ["topic_number", "partition", "offset"]
+    erased = ""
+    if tables.values("SELECT 1 FROM redrive_events WHERE kind = 'erased' LIMIT 1"):
+        columns += ["body_bytes", "body"]  # bodies are read only if some may be missing
+        erased = "AND (redrive_messages.body IS NOT NULL OR redrive_messages.body_bytes = 0)"
     tables.view("messages", columns=columns, view="redrive_messages")
-    return """
+    return f"""
         SEMI JOIN redrive_messages ON redrive_messages.topic_number = letter.message_id.topic_number
             AND redrive_messages."partition" = letter.message_id."partition"
             AND redrive_messages."offset" = letter.message_id."offset"
+            {erased}
     """
 
 

@@ -9,7 +9,9 @@ from streaming.contents.closer import Closer
 from streaming.contents.erasure import Erased, erase
 from streaming.contents.retention import Periods, retain
 from streaming.queries.audit.balance import balance
+from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.redrives.plan import RedriveWish, plan_redrive
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
 
@@ -101,6 +103,15 @@ def test_a_dead_letter_whose_message_retention_removed_is_erased(recording):
 
     assert erase(recording.place, OF_ANNA, "request 4711", NOW).dead_letters == 1
     assert [row["body"] for row in stored(recording, "dead_letters")] == ["of ben for brief", None]
+
+
+def test_an_erased_letter_cannot_be_published_again(recording):
+    wish = RedriveWish(wanted=DeadLetterFilter(), gone=True)
+    assert sum(one.letters for one in plan_redrive(Tables(recording.root), wish).groups) == 2
+
+    erase(recording.place, OF_ANNA, "request 4711", NOW)
+
+    assert sum(one.letters for one in plan_redrive(Tables(recording.root), wish).groups) == 1
 
 
 def test_a_dry_run_counts(recording):

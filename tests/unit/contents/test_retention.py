@@ -170,6 +170,7 @@ def test_what_became_of_redriven_letters_stays_known(tmp_path):
     assert done.rows > 0
     assert (before["acked"], before["died"], before["waiting"]) == (2, 1, 1)
     assert list_redrives(Tables(str(tmp_path))) == [before]
+    assert shop.plan(gone=True).groups == []  # the one that died again is in its queue
     assert balance(Tables(str(tmp_path)), whole=True).findings == []
 
 
