@@ -164,7 +164,7 @@ class OutboundRecords:
         found = bodies.read(body_places(list(distinct.values()), self._query_id))
         rows = map(
             _Stored,
-            found["body"].to_pylist(),
+            pc.fill_null(found["body"], b"").to_pylist(),  # erased, and published again since
             *_foreign_headers(found["kafka_headers"]),
             _properties(found["properties"]),
             found["headers"].cast(pa.binary()).to_pylist(),
