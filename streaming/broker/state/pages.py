@@ -18,6 +18,9 @@ _X_DEATH = "x-death"
 MAX_KNOWN = 50_000
 """Envelopes that a worker remembers by their encoded form."""
 
+MAX_KNOWN_BYTES = 1024
+"""Larger ones, as with hundreds of CC keys, are not remembered: they would fill the memory."""
+
 _known: dict[bytes, Envelope] = {}
 _NOTHING = msgspec.Raw(encode_table(None))
 
@@ -70,6 +73,8 @@ def shared(envelope: Envelope) -> Envelope:
 
 
 def _remembered(data: bytes, envelope: Envelope) -> Envelope:
+    if len(data) > MAX_KNOWN_BYTES:
+        return envelope
     if len(_known) >= MAX_KNOWN:
         _known.clear()
     return _known.setdefault(data, envelope)

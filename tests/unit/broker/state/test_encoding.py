@@ -192,3 +192,17 @@ def test_a_changed_layout_needs_a_new_version_and_an_upgrade():
     digest = hashlib.sha256(layout.encode()).hexdigest()[:16]
 
     assert (encoding.STATE_VERSION, digest) == (2, "e4a7527a0f6ddceb")
+
+
+def test_a_worker_does_not_remember_large_envelopes():
+    small, large = (Envelope("", ("work", *["key"] * count)) for count in (1, 1_000))
+
+    again = [
+        COPIES.decode(COPIES.encode([a_copy(1, one)]))[0].envelope
+        for one in (small, large)
+        for _ in range(2)
+    ]
+
+    assert again[0] is again[1]
+    assert again[2] is not again[3]
+    assert plain(again[2]) == plain(large)
