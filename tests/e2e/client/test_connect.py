@@ -4,7 +4,13 @@ import pytest
 
 from streaming.client import Address, ClientError, Connection, KafkaUnreachableError
 from tests.fixtures.jobs import get_when_there
-from tests.fixtures.waiting import WAIT_S
+from tests.fixtures.waiting import WAIT_S, wait_until
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _found(running_job):
+    """Wait for the first heartbeat: those of earlier jobs say that they serve other vhosts."""
+    wait_until(running_job.is_found)
 
 
 def test_the_topics_of_a_vhost_and_user_are_found(running_job, name):

@@ -12,7 +12,14 @@ import pytest
 from streaming.client import ClientError, NotFoundError, UnroutableError, aio
 from streaming.config import show_config
 from tests.fixtures.jobs import get_when_there
-from tests.fixtures.waiting import WAIT_S
+from tests.fixtures.waiting import WAIT_S, wait_until
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _found(running_job):
+    """Wait for the first heartbeat: those of earlier jobs say that they serve other vhosts."""
+    wait_until(running_job.is_found)
+
 
 SERVICE = """
 import asyncio, logging, os

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streaming.contents import erasure
+from streaming.contents import erasure, retention
 from streaming.contents.closer import Closer
 from streaming.contents.erasure import Erased, erase
 from streaming.contents.retention import Periods, retain
@@ -78,8 +78,8 @@ def test_the_balance_closes_from_a_closing_after_an_erasure(recording):
 
 def test_a_run_that_was_interrupted_is_finished_by_the_next(recording, monkeypatch):
     with monkeypatch.context() as patched:
-        replace = erasure.replace_rows
-        calls = []
+        replace = retention.replace_rows
+        calls: list[str] = []
 
         def once(place, spec, paths, rows):
             if calls:
