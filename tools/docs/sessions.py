@@ -29,6 +29,7 @@ _VOLATILE: Final = re.compile(
     \d{4}-\d\d-\d\dT[\d:.]+Z        # an instant
     | (?:\d{4}-\d\d-\d\d\ )?\b\d\d:\d\d:\d\d\b  # an instant of a listing
     | \b\d+[smhd]\ ago\b
+    | \b\d+(?:\.\d+)?m?s\b         # a duration
     | \b\d+\.\d+\.\d+\b             # a delivery id
     | \b\d+/\d+/\d+\b               # a message id
     | \bpublisher-[0-9a-f]+-\d+\b   # a publisher's channel

@@ -48,6 +48,14 @@ def test_a_session_is_compared_by_form_and_its_values_are_used_later(tmp_path):
     assert len(shell.differences("$ echo yes\nno\n")) == 1
 
 
+def test_a_duration_is_compared_by_its_form(tmp_path):
+    shell = Sessions(tmp_path)
+
+    assert (
+        shell.differences("$ echo died after 812ms, held 12s\ndied after 7.423s, held 4s\n") == []
+    )
+
+
 def test_a_session_has_steps():
     assert [tuple(step) for step in steps("$ a\n1\n2\n$ b\n")] == [("a", "1\n2\n"), ("b", "")]
 
