@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from streaming.client import tracing
 from streaming.client._wire import Inbound, delivery_of
 from streaming.client.errors import ClientError, NotAllowedError
 from streaming.client.messages import Delivery, Settler
@@ -132,7 +133,9 @@ class Consumer:
         Raises:
             BrokerError: the broker closed the channel.
         """
-        return self.arrivals.next(timeout_s)
+        delivery = self.arrivals.next(timeout_s)
+        tracing.received([delivery])
+        return delivery
 
     def cancel(self) -> None:
         """Stop the consumer; see `Channel.cancel`."""
@@ -184,7 +187,8 @@ class CallbackQueue:
                     break
                 consumer, delivery = self._waiting.popleft()
             assert consumer.callback is not None, "a consumer without callback has its own queue"
-            consumer.callback(delivery)
+            with tracing.processing(delivery):
+                consumer.callback(delivery)
         if self._error is not None:
             raise self._error
 

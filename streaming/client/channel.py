@@ -11,10 +11,11 @@ Settling a delivery that is no longer unacked on the channel changes nothing; `s
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from streaming.client import tracing
 from streaming.client._deliveries import Callback, Consumer, Deliveries
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.lease import Lease
@@ -161,6 +162,7 @@ class Channel:
             raise
         finally:
             self._deliveries.end_get(label)
+        tracing.received(deliveries)
         return deliveries
 
     def consume(
@@ -260,15 +262,15 @@ class Channel:
             ClientError: something else is among them, or a delivery with automatic
                 acknowledgement.
         """
-        self._send("ack", refs=delivery_ids(delivery), multiple=multiple)
+        self._settle("ack", delivery, multiple=multiple)
 
     def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
         """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
-        self._send("nack", refs=delivery_ids(delivery), multiple=multiple, requeue=requeue)
+        self._settle("nack", delivery, multiple=multiple, requeue=requeue)
 
     def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
         """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
-        self._send("reject", refs=delivery_ids(delivery), requeue=requeue)
+        self._settle("reject", delivery, requeue=requeue)
 
     def recover(self) -> int:
         """Requeue everything that is unacknowledged on this channel (R-SET-4); return how many."""
@@ -319,6 +321,12 @@ class Channel:
         return self._link.commands.request(
             {"op": op, **members}, self.name, extra_wait_s=extra_wait_s
         )
+
+    def _settle(self, op: str, named: Settled, **members: Any) -> None:
+        if isinstance(named, Iterator):  # it is read twice
+            named = list(named)
+        self._send(op, refs=delivery_ids(named), **members)
+        tracing.settled(op, named)
 
     def _send(self, op: str, **members: Any) -> None:
         self._check()

@@ -8,11 +8,12 @@ from typing import Any, Literal, NamedTuple, Self
 
 from confluent_kafka import Message as KafkaMessage
 
+from streaming.client import tracing
 from streaming.client._transport.confirms import Confirm, Confirms
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
 from streaming.client._transport.link import Link
-from streaming.client._wire import Inbound, check_size, publish_record, refusal_of, returned_of
+from streaming.client._wire import Inbound, Record, check_size, publish_record, refusal_of, returned_of
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
 from streaming.client.messages import Body, Properties, Returned
 from streaming.protocol.record_headers import OFFSET, PARTITION
@@ -129,6 +130,21 @@ class Publisher:
             kafka_headers,
             key if key is not None else self._record_key,
         )
+        span = tracing.start_publish(
+            record.headers, address.vhost, exchange, routing_key, len(record.value)
+        )
+        try:
+            pending = self._send(record)
+        except BaseException as error:
+            if span is not None:
+                tracing.end_publish(span, error)
+            raise
+        if span is not None:
+            pending.add_done_callback(partial(tracing.end_publish, span))
+        return pending
+
+    def _send(self, record: Record) -> Confirm:
+        address = self._link.address
         check_size(record, address.max_body_bytes, address.max_header_bytes)
         in_transaction = self._in_transaction
         while True:

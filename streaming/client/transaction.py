@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 
+from streaming.client import tracing
 from streaming.client._transport.confirms import Confirm
 from streaming.client._transport.link import Link
 from streaming.client._transport.sender import Sender, reason_of
@@ -130,11 +131,14 @@ class Transaction:
             raise ClientError("the transaction has ended: begin another one")
 
     def _settle(self, channel: Named, op: str, delivery: Settled, **options: bool) -> None:
+        if isinstance(delivery, Iterator):  # it is read twice
+            delivery = list(delivery)
         refs = delivery_ids(delivery)
         self._check_open()
         document = {"op": op, "refs": refs, **options, "channel": channel.name}
         record = command_record(document, self._vhost, self._publisher.name)
         self._sender.send(self._topic, record)
+        tracing.settled(op, delivery)
         self._steps.settle(channel.name, refs, multiple=options.get("multiple", False))
 
 

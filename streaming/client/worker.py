@@ -25,10 +25,12 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial, update_wrapper
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from streaming.client import tracing
 from streaming.client.errors import ClientError
 from streaming.protocol.defaults import PREFETCH, STOP_TIMEOUT_S, TIMEOUT_S
 
@@ -201,7 +203,7 @@ class _Threads:
     def __init__(self, declared: QueueConsumer) -> None:
         self._function = declared.function
         self._count = declared.concurrency
-        self._waiting: SimpleQueue[tuple[Any, Future[object]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = SimpleQueue()
         for number in range(self._count):
             name = f"dlx-consumer-{declared.queue}-{number}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
@@ -209,7 +211,8 @@ class _Threads:
     def submit(self, delivery: Any) -> Future[object]:
         """Let a thread call the function."""
         future: Future[object] = Future()
-        self._waiting.put((delivery, future))
+        call = partial(copy_context().run, self._function, delivery)
+        self._waiting.put((call, future))
         return future
 
     def end(self) -> None:
@@ -219,11 +222,11 @@ class _Threads:
 
     def _work(self) -> None:
         while (given := self._waiting.get()) is not None:
-            delivery, future = given
+            call, future = given
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(self._function(delivery))
+                future.set_result(call())
             except BaseException as error:  # noqa: BLE001 (whoever waits for the future gets it)
                 future.set_exception(error)
 
@@ -271,7 +274,7 @@ class _Running:
                 if not slot.done():
                     slot.cancel()
                     return
-                taking = asyncio.create_task(consuming.next())
+                taking = asyncio.create_task(consuming.take())
                 await asyncio.wait({taking, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if not taking.done():
                     taking.cancel()
@@ -297,6 +300,10 @@ class _Running:
             logger.warning("a delivery could not be settled: %s", task.exception())
 
     async def _handle(self, delivery: aio.Delivery) -> None:
+        with tracing.processing(delivery) as span:
+            await self._call(delivery, span)
+
+    async def _call(self, delivery: aio.Delivery, span: Any) -> None:
         declared = self._declared
         given: Any = delivery
         try:
@@ -307,7 +314,8 @@ class _Running:
             else:
                 given = delivery.synchronous()
                 await asyncio.wrap_future(self._threads.submit(given))
-        except Exception:
+        except Exception as error:
+            tracing.failed(span, error)
             outcome = "settled by the function"
             if not given.is_settled:
                 requeue = declared.requeues(delivery.delivery_count)

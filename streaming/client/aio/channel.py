@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Self
 
-from streaming.client import messages
+from streaming.client import messages, tracing
 from streaming.client._deliveries import Consumer as SyncConsumer
 from streaming.client.aio.threads import Opening, Threads, awaited
 from streaming.client.channel import Channel as SyncChannel
@@ -91,6 +91,12 @@ class Consumer:
         Raises:
             BrokerError: the broker closed the channel.
         """
+        delivery = await self.take(timeout_s)
+        tracing.received([delivery])
+        return delivery
+
+    async def take(self, timeout_s: float | None = None) -> Delivery | None:
+        """Wait for the next delivery, for someone who makes a span of its handling; see `next`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -290,7 +296,7 @@ class Channel:
             await asyncio.gather(stopping, *running, return_exceptions=True)
 
     async def _run_callback(self, consumer: Consumer, callback: OnMessage) -> None:
-        while (delivery := await consumer.next()) is not None:
+        while (delivery := await consumer.take()) is not None:
             try:
                 await self._calling.acquire()
             except CancelledError:
@@ -300,7 +306,8 @@ class Channel:
                 if self._stopping.is_set():
                     self._requeue_soon(delivery)
                 else:
-                    await callback(delivery)
+                    with tracing.processing(delivery):
+                        await callback(delivery)
             finally:
                 self._calling.release()
         self._callbacks.pop(consumer, None)

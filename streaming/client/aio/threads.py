@@ -6,6 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from streaming.client.errors import ClientError, ConnectionClosedError
@@ -24,13 +25,13 @@ class Thread:
         self._executor = ThreadPoolExecutor(count, f"dlx-client-aio-{name}")
 
     def submit(self, call: Callable[[], R]) -> Future[R]:
-        """Queue a call.
+        """Queue a call; it sees the context variables of the caller.
 
         Raises:
             ConnectionClosedError: after `end`.
         """
         try:
-            return self._executor.submit(call)
+            return self._executor.submit(copy_context().run, call)
         except RuntimeError as error:
             raise ConnectionClosedError("the connection or channel is closed") from error
 
