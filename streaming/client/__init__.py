@@ -39,6 +39,7 @@ from streaming.client.errors import (
 )
 from streaming.client.messages import Death, Delivery, Properties, Returned
 from streaming.client.publisher import Message, Publisher
+from streaming.client.tracing import processing, start_tracing
 from streaming.client.transaction import Transaction
 from streaming.client.worker import QueueConsumer, consumer, run
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
@@ -82,6 +83,8 @@ __all__ = [
     "UnroutableError",
     "UnsupportedError",
     "consumer",
+    "processing",
     "read_plan",
     "run",
+    "start_tracing",
 ]

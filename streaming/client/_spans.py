@@ -28,6 +28,14 @@ _TYPES: Final = {"publish": "send", "redrive": "send", "receive": "receive", "pr
 """The type of an operation by its name; all others settle."""
 
 
+def is_used() -> bool:
+    """Return whether the program has set a tracer provider, or a span is current."""
+    return (
+        not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+        or get_current_span().get_span_context().is_valid
+    )
+
+
 def export(service_name: str, *, named: bool) -> None:
     """Set a tracer provider that exports by OTLP over HTTP, unless the program has set one.
 
@@ -49,9 +57,7 @@ def export(service_name: str, *, named: bool) -> None:
         trace.set_tracer_provider(provider)
 
 
-def publish(
-    headers: list[Header], vhost: str, exchange: str, routing_key: str, size: int
-) -> Span:
+def publish(headers: list[Header], vhost: str, exchange: str, routing_key: str, size: int) -> Span:
     """Start the span of a publish; see `tracing.start_publish`."""
     own = context_of(headers)
     destination = exchange or routing_key
@@ -126,9 +132,7 @@ def fail(span: Span, error: BaseException) -> None:
 
 def context_of(headers: Iterable[Header]) -> Context | None:
     """Return the context that a message carries; None if it has none, or none that is valid."""
-    carrier = {
-        name.lower(): value.decode("ascii", "replace") for name, value in headers if value
-    }
+    carrier = {name.lower(): value.decode("ascii", "replace") for name, value in headers if value}
     context = propagate.extract(carrier, context=Context())
     return context if get_current_span(context).get_span_context().is_valid else None
 

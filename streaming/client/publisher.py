@@ -13,7 +13,14 @@ from streaming.client._transport.confirms import Confirm, Confirms
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
 from streaming.client._transport.link import Link
-from streaming.client._wire import Inbound, Record, check_size, publish_record, refusal_of, returned_of
+from streaming.client._wire import (
+    Inbound,
+    Record,
+    check_size,
+    publish_record,
+    refusal_of,
+    returned_of,
+)
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
 from streaming.client.messages import Body, Properties, Returned
 from streaming.protocol.record_headers import OFFSET, PARTITION

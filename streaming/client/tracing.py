@@ -4,8 +4,8 @@
                     |
     receive, process, ack, nack, reject: linked to it, and part of its trace
 
-It needs `dlx-stream[otel]`. A program that has not imported OpenTelemetry has no spans: nothing
-here loads it, except `start_tracing`.
+It needs `dlx-stream[otel]`. A program that does not use OpenTelemetry has no spans: nothing here
+loads it, except `start_tracing`.
 """
 
 import os
@@ -133,17 +133,13 @@ def settled(operation: str, named: Any) -> None:
         spans.short(operation, [one for one in several if isinstance(one, ReceivedMessage)])
 
 
-def is_on() -> bool:
-    """Return whether the program has imported OpenTelemetry."""
-    return "opentelemetry.trace" in sys.modules
-
-
 def _loaded() -> ModuleType | None:
-    if not is_on():
+    """The module that makes spans, if the program has imported OpenTelemetry and uses it."""
+    if "opentelemetry.trace" not in sys.modules:
         return None
     from streaming.client import _spans  # noqa: PLC0415 - an extra
 
-    return _spans
+    return _spans if _spans.is_used() else None
 
 
 def _is_off(environment: Mapping[str, str]) -> bool:

@@ -203,7 +203,9 @@ class _Threads:
     def __init__(self, declared: QueueConsumer) -> None:
         self._function = declared.function
         self._count = declared.concurrency
-        self._waiting: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = (
+            SimpleQueue()
+        )
         for number in range(self._count):
             name = f"dlx-consumer-{declared.queue}-{number}"
             threading.Thread(target=self._work, name=name, daemon=True).start()

@@ -21,7 +21,13 @@ from tools.docs.sessions import Sessions, is_pure
 __all__ = ["embedded_kafka", "running_job", "spark"]
 
 PYTHON_TIMEOUT_S = 300
-ORDER = ("docs/quickstart.md", "docs/operating.md", "docs/python-client.md", "README.md")
+ORDER = (
+    "docs/quickstart.md",
+    "docs/operating.md",
+    "docs/python-client.md",
+    "docs/tracing.md",
+    "README.md",
+)
 """The order of the pages: the second uses the queues of the first; the last makes its own."""
 
 BLOCKS = [
@@ -39,6 +45,9 @@ PRINTED = {
         "",
         "task 0\ntask 1\ntask 2\n",
         "shipping order 1\n",
+    ),
+    "docs/tracing.md": (
+        "['ack jobs', 'order', 'process jobs', 'publish jobs', 'receive jobs']\ntraces: 1\n",
     ),
     "README.md": ("rejected\n",),
 }

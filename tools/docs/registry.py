@@ -27,6 +27,7 @@ PLACE: Final = {
     "docs/first-job.md": FIRST_JOB,
     "docs/operating.md": JOB,
     "docs/python-client.md": JOB,
+    "docs/tracing.md": JOB,
     "docs/dead-letters.md": SHOP,
     "docs/sql.md": COOKBOOK,
 }
@@ -45,6 +46,7 @@ RUN_BY: Final = {
     "pip install": "tests/unit/packaging/test_wheel.py",
     "dlx topology replay": "tests/unit/cli/test_what_if.py",
     "dlx dead-letters export": "tests/unit/cli/test_dead_letter_groups.py",
+    "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dlx run": "tests/e2e/client/test_redrive.py",
     "dlx alerts": "tests/unit/metrics/test_alerts.py",
     "dlx dead-letters redrive": "tests/unit/cli/test_redrives.py",
     "dlx dead-letters discard": "tests/unit/cli/test_redrives.py",

@@ -18,6 +18,8 @@ from topology.errors import DlxError
 if TYPE_CHECKING:
     from streaming.config import JobConfig
     from streaming.embedded.kafka.broker import EmbeddedKafka
+    from streaming.metrics.redrive_spans import RedriveSpans
+    from streaming.pipeline.job import Job
 
 MAX_ERROR_LINES = 40
 
@@ -138,12 +140,15 @@ def _run_job(
     def batch_done(done: BatchDone) -> None:
         if metrics is not None:
             metrics.batch_done(done, job)
+        if spans is not None:
+            spans.batch_done(done)
         log_batch(batch_figures(done, job.shards, job.gate_state, settings.job.clock))
         if view is not None:
             view.show(done, job.shards, job.gate_state)
 
     is_text = log_format == LogFormat.text
     job = Job(settings, batch_done, Console(stderr=True) if is_text else None, log_format.value)
+    spans = _redrive_spans(job)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
@@ -189,9 +194,30 @@ def _run_job(
         job.stop()
         if metrics is not None:
             metrics.stop()
+        if spans is not None:
+            spans.stop()
         if view is not None:
             view.close()
         if broker is not None:
             broker.stop()
     logger.info("stopped; run the same command to resume")
     return EXIT_OK
+
+
+def _redrive_spans(job: "Job") -> "RedriveSpans | None":
+    """Start the spans of redrives if OpenTelemetry's variables ask for them."""
+    import os
+
+    from streaming.client.errors import ClientError
+    from streaming.client.tracing import is_wanted, start_tracing
+
+    if not is_wanted(os.environ):
+        return None
+    try:
+        start_tracing("dlx-job")
+    except ClientError as error:  # a variable for all programs of a machine must not stop the job
+        logging.getLogger("dlx").warning("redrives have no spans: %s", error)
+        return None
+    from streaming.metrics.redrive_spans import RedriveSpans
+
+    return RedriveSpans(job.tables)

@@ -1,5 +1,6 @@
 """A redrive on a running job, from the plan to the fate of each letter, with the command line."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,11 +12,16 @@ from typing import Any
 
 import pytest
 
-from streaming.client import AccessRefusedError, read_plan
+from streaming.client import AccessRefusedError, aio, processing, read_plan
 from streaming.config import show_config
+from streaming.metrics.redrive_spans import RedriveSpans
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
+from tests.fixtures.jobs import get_when_there
+from tests.fixtures.spans import TRACE, TRACEPARENT, exporter, hex_trace
 from tests.fixtures.waiting import wait_until
+
+__all__ = ["exporter"]
 
 LETTERS = 1_000
 ACKED = 500
@@ -129,3 +135,49 @@ def test_a_plan_made_in_python_needs_the_rights_of_its_user(channel, publisher, 
 
     assert (state.status, state.moved) == ("finished", 1)
     assert channel.control_redrive(state.id, "status", "") == state
+
+
+def test_a_redriven_letter_stays_in_the_trace_of_its_message(
+    dlx, channel, publisher, name, running_job, exporter
+):
+    work, dead = name("work"), name("dead")
+    dead_letters(channel, publisher, work, dead, 1)
+    channel.delete_queue(dead)
+    channel.declare_queue(dead)
+    traced = [("ce_id", b"1"), ("traceparent", TRACEPARENT)]
+    publisher.publish("", work, b"traced", kafka_headers=traced).result(60)
+    get_when_there(channel, work).reject(requeue=False)
+    wait_until(lambda: channel.queue_depth(dead) == 1, lambda: "the letter", pause_s=0.5)
+    committed(running_job.root, work, 2)
+    spans = RedriveSpans(running_job.job.tables)
+    running_job.on_batch.append(spans.batch_done)
+
+    plan = json.loads(dlx("dead-letters", "redrive", "--dead-letter-queue", dead, "--json"))
+    dlx("redrives", "approve", plan["id"], "--reason", "fixed", "--count", "1", "--timeout", "60")
+    asyncio.run(acknowledged(running_job, work))
+    spans.stop()
+    running_job.on_batch.clear()
+
+    ended = [span for span in exporter.get_finished_spans() if hex_trace(span) == TRACE]
+    names = [span.name for span in ended]
+    assert sorted(names) == sorted(
+        f"{what} {work}" for what in ("receive", "reject", "redrive", "receive", "process", "ack")
+    )
+    assert {f"{link.context.trace_id:032x}" for span in ended for link in span.links} == {TRACE}
+    by_name = {span.name: span for span in ended}
+    ack, process = by_name[f"ack {work}"], by_name[f"process {work}"]
+    assert ack.parent is not None
+    assert ack.parent.span_id == process.get_span_context().span_id
+    redrive = by_name[f"redrive {work}"].attributes or {}
+    assert redrive["dlx.redrive.id"] == plan["id"]
+    assert redrive["dlx.redrive.targets"] == (work,)
+
+
+async def acknowledged(running_job: Any, queue: str) -> None:
+    """Acknowledge the first message of a queue with the client for asyncio."""
+    async with aio.Connection(running_job.address()) as connection, connection.channel() as channel:
+        async for delivery in channel.consume(queue):
+            with processing(delivery):
+                await delivery.ack()
+            await channel.sync()
+            break

@@ -41,7 +41,8 @@ def declared(requirements):
 
 CLIENT = declared(PYPROJECT["project"]["dependencies"])
 JOB = declared(PYPROJECT["project"]["optional-dependencies"]["job"])
-RUNTIME = CLIENT | JOB
+OTEL = declared(PYPROJECT["project"]["optional-dependencies"]["otel"])
+RUNTIME = CLIENT | JOB | OTEL
 DEV = declared(PYPROJECT["dependency-groups"]["dev"])
 
 
@@ -60,12 +61,13 @@ def imported_modules(*folders):
 
 @cache
 def imported_packages(*folders):
-    """The packages of these modules."""
+    """The packages of these modules; of a module that several packages share, those declared."""
     packages = packages_distributions()
-    return {
-        name_of(packages[module][0]) if module in packages else f"no package has {module}"
-        for module in imported_modules(*folders)
-    }
+    found: set[str] = set()
+    for module in imported_modules(*folders):
+        having = {name_of(package) for package in packages.get(module, ())}
+        found |= having & (RUNTIME | DEV) or having or {f"no package has {module}"}
+    return found
 
 
 def pins(lock):
@@ -103,6 +105,7 @@ def test_every_module_that_the_job_adds_has_a_remedy_when_it_is_missing():
 def test_no_package_is_declared_twice():
     assert set() == RUNTIME & DEV
     assert set() == CLIENT & JOB
+    assert set() == OTEL & (CLIENT | JOB)
 
 
 def test_both_locks_pin_what_is_declared_and_agree():
