@@ -17,7 +17,6 @@ from streaming.config import show_config
 from streaming.metrics.redrive_spans import RedriveSpans
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
-from tests.fixtures.jobs import get_when_there
 from tests.fixtures.spans import TRACE, TRACEPARENT, exporter, hex_trace
 from tests.fixtures.waiting import wait_until
 
@@ -47,13 +46,17 @@ def dlx(running_job: Any, tmp_path: Path) -> Callable[..., str]:
     return run
 
 
-def dead_letters(channel: Any, publisher: Any, work: str, dead: str, count: int) -> None:
+def dead_letters(
+    channel: Any, publisher: Any, work: str, dead: str, count: int, kafka_headers: Any = ()
+) -> None:
     """Publish messages and let them all die."""
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
     channel.declare_queue(work, arguments=arguments)
     channel.declare_queue(dead)
     sent = [
-        publisher.publish("", work, b"%d" % number, headers={"n": number})
+        publisher.publish(
+            "", work, b"%d" % number, headers={"n": number}, kafka_headers=kafka_headers
+        )
         for number in range(count)
     ]
     for one in sent:
@@ -141,34 +144,28 @@ def test_a_redriven_letter_stays_in_the_trace_of_its_message(
     dlx, channel, publisher, name, running_job, exporter
 ):
     work, dead = name("work"), name("dead")
-    dead_letters(channel, publisher, work, dead, 1)
-    channel.delete_queue(dead)
-    channel.declare_queue(dead)
     traced = [("ce_id", b"1"), ("traceparent", TRACEPARENT)]
-    publisher.publish("", work, b"traced", kafka_headers=traced).result(60)
-    get_when_there(channel, work).reject(requeue=False)
-    wait_until(lambda: channel.queue_depth(dead) == 1, lambda: "the letter", pause_s=0.5)
-    committed(running_job.root, work, 2)
+    dead_letters(channel, publisher, work, dead, 1, traced)
+    committed(running_job.root, work, 1)
     spans = RedriveSpans(running_job.job.tables)
     running_job.on_batch.append(spans.batch_done)
 
-    plan = json.loads(dlx("dead-letters", "redrive", "--dead-letter-queue", dead, "--json"))
+    plan = json.loads(dlx("dead-letters", "redrive", "--queue", work, "--json"))
     dlx("redrives", "approve", plan["id"], "--reason", "fixed", "--count", "1", "--timeout", "60")
     asyncio.run(acknowledged(running_job, work))
     spans.stop()
     running_job.on_batch.clear()
 
     ended = [span for span in exporter.get_finished_spans() if hex_trace(span) == TRACE]
-    names = [span.name for span in ended]
-    assert sorted(names) == sorted(
-        f"{what} {work}" for what in ("receive", "reject", "redrive", "receive", "process", "ack")
-    )
+    on_work = ("receive", "reject", "receive", "process", "ack")
+    names = [f"redrive {dead}", *(f"{what} {work}" for what in on_work)]
+    assert sorted(span.name for span in ended) == sorted(names)
     assert {f"{link.context.trace_id:032x}" for span in ended for link in span.links} == {TRACE}
     by_name = {span.name: span for span in ended}
     ack, process = by_name[f"ack {work}"], by_name[f"process {work}"]
     assert ack.parent is not None
     assert ack.parent.span_id == process.get_span_context().span_id
-    redrive = by_name[f"redrive {work}"].attributes or {}
+    redrive = by_name[f"redrive {dead}"].attributes or {}
     assert redrive["dlx.redrive.id"] == plan["id"]
     assert redrive["dlx.redrive.targets"] == (work,)
 
