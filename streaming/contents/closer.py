@@ -51,6 +51,16 @@ _FATES: Final = """
     FROM stretch WHERE kind NOT IN ('enqueued', 'held', 'topology', 'channel', 'batch', 'warning')
     AND vhost IS NOT NULL GROUP BY ALL
     UNION ALL
+    SELECT vhost, lane, queue, unnest(['events/' || kind, 'events/published',
+        'events/redelivered']), unnest([count(*),
+        count(*) FILTER (kind = 'enqueued' AND parent_copy_id IS NULL),
+        count(*) FILTER (kind IN ('delivered', 'consumed') AND number > 0)])
+    FROM stretch WHERE vhost IS NOT NULL GROUP BY vhost, lane, queue, kind
+    UNION ALL
+    SELECT vhost, lane, queue,
+        'deaths/' || reason || '/' || coalesce(nullif(outcome, ''), 'dead_lettered'), count(*)
+    FROM dead_letters GROUP BY ALL
+    UNION ALL
     SELECT vhost, lane, NULL, 'messages', count(*) FROM messages GROUP BY ALL
     UNION ALL
     SELECT NULL, NULL, NULL, 'quarantined', count(*) FROM quarantine
@@ -146,7 +156,7 @@ def _closing_rows(
     since = -1 if before is None else before.batch_id
     topology = declared(tables)
     channels = _channel_rows(tables)
-    for name in (EVENTS, "messages", "quarantine"):
+    for name in (EVENTS, "messages", "dead_letters", "quarantine"):
         tables.view(name, files=tables.files(name, {"batch_id": since}), view=f"all {name}")
         view = "stretch" if name == EVENTS else name
         tables.drop(view)

@@ -110,7 +110,7 @@ def erase(
         }
         spec = TABLES[EVENTS]
         rows = pa.Table.from_pylist([row], spec.schema.remove_metadata())
-        replace_rows(root.below(EVENTS), spec, [], rows)
+        replace_rows(root.below(EVENTS), spec, [], rows, is_new=True)
     return done
 
 
@@ -168,7 +168,7 @@ def _erase_table(root: Place, tables: Tables, name: str, *, dry: bool) -> int:
             for column in _COLUMNS:
                 index = schema.get_field_index(column)
                 rows = rows.set_column(index, schema.field(column), _blanked(rows[column], mask))
-            replace_rows(place, spec, [path], rows)
+            replace_rows(place, spec, [path], rows, is_new=True)
     return erased
 
 

@@ -31,7 +31,7 @@ from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES, TableSpec
 from streaming.ledger.schema.table_setup import Retention as LogRetention
-from streaming.ledger.schema.table_setup import load_table, open_table
+from streaming.ledger.schema.table_setup import allow_removals, load_table, open_table
 from streaming.ledger.storage import Place, Storage
 from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX, commit_onto, conformed
 from streaming.ledger.write.data_file import ranges
@@ -268,8 +268,16 @@ def _kept_name(digest: str) -> str:
     return f"{_KEPT}{digest}.parquet"
 
 
-def replace_rows(place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.Table) -> None:
+def replace_rows(
+    place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.Table, *, is_new: bool = False
+) -> None:
     """Replace files by one with these rows, or by nothing.
+
+    Delta's log says that rows left the table (`dataChange`): streams that read it need the option
+    `skipChangeCommits`, and `ignoreDeletes` is enough if no row is new.
+
+    Args:
+        is_new: whether a row is in none of the files, or is changed.
 
     Raises:
         CommitError: the files kept changing, or left the table.
@@ -287,10 +295,12 @@ def replace_rows(place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.T
         found = ranges(spec, rows)
         added = [
             add_action(
-                spec, path, size, rows.num_rows, found, modified_ms=now_ms, data_change=False
+                spec, path, size, rows.num_rows, found, modified_ms=now_ms, data_change=is_new
             )
         ]
-    removed = [removal(path, None, now_ms) for path in paths]
+    removed = [removal(path, None, now_ms, data_change=True) for path in paths]
+    if removed:
+        allow_removals(place)
     for _ in range(_ATTEMPTS):
         table = load_table(place)
         if not set(paths) <= set(ActiveFiles(table).paths):
@@ -317,7 +327,7 @@ def _say(
     }
     table = pa.Table.from_pylist([row], spec.schema.remove_metadata())
     open_table(root, CLOSINGS, LogRetention())
-    replace_rows(root.below(CLOSINGS), spec, [], table)
+    replace_rows(root.below(CLOSINGS), spec, [], table, is_new=True)
 
 
 def _drop_closings(root: Place, batch_id: int) -> None:

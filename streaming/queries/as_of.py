@@ -14,9 +14,9 @@ from streaming.queries.closings import list_closings, opening_batch, refuse_forg
 from streaming.queries.current_contents import EVENTS, query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.message_attributes import RECORD
 
 _BATCH: Final = re.compile(r"[0-9]{1,18}")
-_RECORD: Final = re.compile(r"(?P<topic>.+)/(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})")
 _NO_BATCH: Final = -1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ def resolve(tables: Tables, wanted: str, parse_time: Callable[[str], datetime]) 
     wanted = wanted.strip()
     tables.cut = None
     last = last_batch(tables)
-    record = _RECORD.fullmatch(wanted)
+    record = RECORD.fullmatch(wanted)
     if _BATCH.fullmatch(wanted):
         cut = Cut(int(wanted))
         if cut.batch_id > last:
@@ -69,9 +69,14 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
     """The cut that sees every event up to an instant.
 
     Raises:
-        QueryError: the first event is later.
+        QueryError: the first event is later, or the instant is in the future.
     """
     later = _first_batch_after(tables, instant)
+    if later is None and instant > datetime.now(UTC):
+        raise QueryError(
+            f"--as-of {instant:%Y-%m-%dT%H:%M:%SZ}: is in the future, of which nothing is known; "
+            "leave the option out to see what is there now"
+        )
     whole = last if later is None else later - 1
     if whole < 0 or whole < opening_batch(tables, EVENTS):
         first = _first_event(tables)

@@ -7,7 +7,7 @@ A closing exists once its row of kind `closing` is in the table `closings`; its 
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -76,21 +76,33 @@ def _instant(text: str | None) -> datetime | None:
     return None if said is None else datetime.fromisoformat(said)
 
 
+class Removal(NamedTuple):
+    """A run of retention: it removed rows up to a batch that nothing needed; `at`: when it ran."""
+
+    batch_id: int
+    at: str | None
+
+
+def removals(tables: Tables, *names: str) -> list[Removal]:
+    """The runs of retention that removed rows of these tables, the earliest batch first."""
+    if not tables.has(CLOSINGS):
+        return []
+    tables.view(CLOSINGS, columns=["batch_id", "kind", "at", "detail"])
+    found = tables.rows(
+        f"SELECT batch_id, \"at\", detail FROM {CLOSINGS} WHERE kind = 'retention' "
+        'ORDER BY batch_id, "at"'
+    )
+    wanted = set(names)
+    return [
+        Removal(row["batch_id"], iso(row["at"]))
+        for row in found
+        if wanted & set(msgspec.json.decode(row["detail"] or "{}").get("tables", ()))
+    ]
+
+
 def opening_batch(tables: Tables, *names: str) -> int:
     """The batch of the closing before which rows of these tables were removed; -1: none were."""
-    if not tables.has(CLOSINGS):
-        return -1
-    tables.view(CLOSINGS, columns=["batch_id", "kind", "detail"])
-    found = tables.values(f"SELECT batch_id, detail FROM {CLOSINGS} WHERE kind = 'retention'")
-    wanted = set(names)
-    return max(
-        (
-            batch_id
-            for batch_id, detail in found
-            if wanted & set(msgspec.json.decode(detail or "{}").get("tables", ()))
-        ),
-        default=-1,
-    )
+    return max((one.batch_id for one in removals(tables, *names)), default=-1)
 
 
 def closing_before(tables: Tables, least: int = -1) -> Closing | None:
@@ -108,9 +120,11 @@ def closing_before(tables: Tables, least: int = -1) -> Closing | None:
     return found[-1] if found else None
 
 
-def opening_closing(tables: Tables) -> Closing | None:
-    """The closing before which events were removed; None: they are all there."""
-    opening = opening_batch(tables, "events", "messages", "dead_letters")
+def opening_closing(tables: Tables, *names: str) -> Closing | None:
+    """The closing before which rows of these tables were removed; None: they are all there."""
+    opening = opening_batch(tables, *(names or ("events", "messages", "dead_letters")))
+    if opening < 0:
+        return None
     return next((one for one in list_closings(tables) if one.batch_id == opening), None)
 
 

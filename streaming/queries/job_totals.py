@@ -5,10 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.queries.closings import list_closings, opening_batch
+from streaming.queries.closings import list_closings, opening_batch, totals_of
 from streaming.queries.duckdb_tables import Tables
 
 _EARLIER: Final = "(query_id <> ? OR batch_id <= ?)"
+_EVENTS: Final = "events/"
+_DEATHS: Final = "deaths/"
+"""How the fates of a closing begin that are totals for the metrics."""
 
 
 class LedgerTotals(msgspec.Struct, frozen=True):
@@ -35,45 +38,71 @@ class WaitingLetters(msgspec.Struct, frozen=True):
 
 
 def totals_through(tables: Tables, query_id: str, batch_id: int) -> LedgerTotals:
-    """Add up the ledger, without the batches of a query after this one."""
-    parameters = [query_id, batch_id]
+    """Add up the ledger, without the batches of a query after this one.
+
+    It starts at the last closing of the books, which has the totals of rows that retention removed.
+    """
+    totals = LedgerTotals({}, Counter(), Counter())
+    since = _from_closing(tables, batch_id, totals)
+    parameters = [query_id, batch_id, since]
     shared = ["query_id", "batch_id", "vhost", "queue"]
-    tables.view("events", columns=[*shared, "kind", "parent_copy_id", "number"])
-    kinds: dict[tuple[str, str], Counter[str]] = {}
+    later = {"batch_id": since}
+    events = tables.files("events", later)
+    tables.view("events", files=events, columns=[*shared, "kind", "parent_copy_id", "number"])
     for vhost, queue, kind, rows, published, redelivered in tables.values(
         f"""
         SELECT vhost, coalesce(queue, ''), kind, count(*),
                count(*) FILTER (WHERE kind = 'enqueued' AND parent_copy_id IS NULL),
                count(*) FILTER (WHERE kind IN ('delivered', 'consumed') AND number > 0)
-        FROM events WHERE vhost IS NOT NULL AND {_EARLIER} GROUP BY ALL ORDER BY ALL
+        FROM events WHERE vhost IS NOT NULL AND {_EARLIER} AND batch_id > ?
+        GROUP BY ALL ORDER BY ALL
         """,
         parameters,
     ):
-        found = kinds.setdefault((vhost, queue), Counter())
+        found = totals.kinds.setdefault((vhost, queue), Counter())
         found[kind] += rows
         found["published"] += published
         found["redelivered"] += redelivered
-    tables.view("dead_letters", columns=[*shared, "reason", "outcome"])
-    deaths: Counter[tuple[str, str, str, str]] = Counter()
+    deaths = tables.files("dead_letters", later)
+    tables.view("dead_letters", files=deaths, columns=[*shared, "reason", "outcome"])
     for *key, rows in tables.values(
         f"""
         SELECT vhost, queue, reason, coalesce(nullif(outcome, ''), 'dead_lettered'), count(*)
-        FROM dead_letters WHERE {_EARLIER} GROUP BY ALL ORDER BY ALL
+        FROM dead_letters WHERE {_EARLIER} AND batch_id > ? GROUP BY ALL ORDER BY ALL
         """,
         parameters,
     ):
-        deaths[_texts(key)] = rows
+        totals.deaths[_texts(key)] += rows
     tables.view("quarantine", columns=["query_id", "batch_id", "origin", "cause"])
-    quarantined: Counter[tuple[str, str]] = Counter()
     for topic, cause, rows in tables.values(
         f"""
         SELECT coalesce(origin.topic, ''), cause, count(*) FROM quarantine WHERE {_EARLIER}
         GROUP BY ALL ORDER BY ALL
         """,
-        parameters,
+        parameters[:2],
     ):
-        quarantined[topic, cause] = rows
-    return LedgerTotals(kinds, deaths, quarantined)
+        totals.quarantined[topic, cause] = rows
+    return totals
+
+
+def _from_closing(tables: Tables, batch_id: int, totals: LedgerTotals) -> int:
+    """Add the totals of the last closing up to a batch; return its batch, -1 if there is none."""
+    for closing in reversed(list_closings(tables)):
+        if closing.batch_id > batch_id:
+            continue
+        rows = totals_of(tables, closing)
+        if not any(row["fate"].startswith(_EVENTS) for row in rows):
+            return -1  # an earlier version closed the books
+        for row in rows:
+            vhost, queue, fate = row["vhost"], row["queue"] or "", row["fate"]
+            if fate.startswith(_EVENTS):
+                found = totals.kinds.setdefault((vhost, queue), Counter())
+                found[fate.removeprefix(_EVENTS)] += row["number"]
+            elif fate.startswith(_DEATHS):
+                reason, outcome = fate.removeprefix(_DEATHS).split("/", 1)
+                totals.deaths[vhost, queue, reason, outcome] += row["number"]
+        return closing.batch_id
+    return -1
 
 
 def _texts(key: list[Any]) -> tuple[str, str, str, str]:

@@ -14,6 +14,9 @@ ENCODED: Final = """
 """
 """Selects encoded columns in place of those that hold bytes, which `Tables.rows` cannot return."""
 
+RECORD: Final = re.compile(r"(?P<topic>.+)/(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})")
+"""A place in Kafka, such as `orders/0/42`; the topic is a name, or its number in the tables."""
+
 _ID_TEXT: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,18})")
 
 

@@ -1,26 +1,50 @@
 """The history of one message: where it came from, what happened to it, where it is now."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from streaming.queries.closings import closed_contents, opening_closing, removals
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters.letters import plain_row
-from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, quoted
 from streaming.queries.message_attributes import (
     ENCODED,
+    RECORD,
     MessageId,
     as_json,
     decoded,
     document,
     plain_attributes,
 )
+from streaming.queries.result import plain
 
+_EVENT_COLUMNS: Final = (
+    *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
+    *("reason", "number", "position", "expires_at", "exchange", "routing_key", "user", "channel"),
+    "detail",
+)
+_PLACE: Final = ("partition", "offset")
 _MAX_AMBIGUOUS: Final = 10
 _ABOUT: Final = (
     'message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?'
 )
 """A condition for the rows that are about one message."""
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What the tables no longer know of a message.
+
+    Attributes:
+        body: `removed` by retention, or `erased`; None: it is stored.
+        body_at: when that was; None: unknown.
+        events_at: the last event of the closing up to which retention removed events; None: none
+            of its events can be missing.
+    """
+
+    body: Literal["removed", "erased"] | None = None
+    body_at: str | None = None
+    events_at: str | None = None
 
 
 class MessageHistory(msgspec.Struct, frozen=True):
@@ -30,6 +54,9 @@ class MessageHistory(msgspec.Struct, frozen=True):
         message: its row of `messages`; None if it is missing.
         deaths: its rows of `dead_letters`, by the seq of the event.
         now: the state of each remaining copy: copy_id -> ready, unacked or held.
+        forgotten: what retention or an erasure removed of it. If its events, those of kind `died`
+            whose deaths are still known are there with what the deaths say.
+        opening: the copies that it had where the events begin, as rows of `closed_contents`.
     """
 
     message_id: str
@@ -37,13 +64,16 @@ class MessageHistory(msgspec.Struct, frozen=True):
     events: list[Row]
     deaths: dict[int, Row]
     now: dict[int, str]
+    forgotten: Forgotten = Forgotten()
+    opening: list[Row] = []
 
 
 def history_of(tables: Tables, name: str) -> MessageHistory:
     """Look up the history of a message.
 
     Args:
-        name: `topic number/partition/offset`, or the AMQP property message_id.
+        name: topic/partition/offset, where the topic is a number or a name, or the AMQP property
+            message_id.
 
     Raises:
         QueryError: no message or several messages have that name, or a table is missing.
@@ -51,26 +81,120 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     tables.table("events")
     key = MessageId.parse(name)
     if key is None:
-        key = _by_property(tables, name)
+        key = _by_topic(tables, name) or _by_property(tables, name)
     message = _message(tables, key)
     least = -1 if message is None else message["batch_id"] - 1
     events = _events(tables, key, least)
-    if message is None and not events:
+    deaths = _deaths(tables, key, least)
+    batches = [row["batch_id"] for row in (message, *events, *deaths.values()) if row is not None]
+    opening = _opening(tables, key, min(batches, default=-1))
+    if not batches and not opening:
         raise QueryError(
             f"there is no message {name!r}: partition {key.partition} of topic number "
-            f"{key.topic_number} has none at offset {key.offset}; `dlx dead-letters list` shows ids"
+            f"{key.topic_number} has none at offset {key.offset}{_perhaps_removed(tables)}; "
+            "`dlx dead-letters list` shows ids"
         )
-    return MessageHistory(str(key), message, events, _deaths(tables, key, least), _now(events))
+    forgotten = _forgotten(tables, message, min(batches, default=-1))
+    if forgotten.events_at is not None:
+        events = _with_deaths(events, deaths)
+    now = _now(events, opening)
+    return MessageHistory(str(key), message, events, deaths, now, forgotten, opening)
+
+
+def _opening(tables: Tables, key: MessageId, first: int) -> list[Row]:
+    """The copies of a message in the closing where the events begin, if it is older."""
+    closing = opening_closing(tables, "events")
+    if closing is None or first > closing.batch_id:
+        return []
+    view = closed_contents(tables, closing, held=True)
+    found = tables.rows(f"SELECT * FROM {view} WHERE {_ABOUT} ORDER BY copy_id", key)
+    for row in found:
+        row["closed_at"] = None if closing.at is None else plain(closing.at)
+        row["closing"] = closing.batch_id
+        for name in ("enqueued_at", "expires_at", "held_at"):
+            row[name] = iso(row[name])
+    return found
+
+
+def _forgotten(tables: Tables, message: Row | None, first: int) -> Forgotten:
+    closing = opening_closing(tables, "events")
+    events_at = None
+    if closing is not None and first <= closing.batch_id:
+        events_at = None if closing.at is None else plain(closing.at)
+    if message is None:
+        runs = (one.at for one in removals(tables, "messages") if one.batch_id >= first)
+        removed = next(runs, None)
+        return Forgotten(None if removed is None else "removed", removed, events_at)
+    if message["body"] is None and message["body_bytes"]:
+        return Forgotten("erased", _erased_at(tables), events_at)
+    return Forgotten(events_at=events_at)
+
+
+def _with_deaths(events: list[Row], deaths: dict[int, Row]) -> list[Row]:
+    """The events, with those of deaths that are known from `dead_letters` alone."""
+    known = {event["seq"] for event in events}
+    found = [
+        {name: death.get(name) for name in _EVENT_COLUMNS}
+        | {"kind": "died", "number": None, "position": None, "expires_at": None, "detail": None}
+        for seq, death in deaths.items()
+        if seq not in known
+    ]
+    return sorted([*events, *found], key=lambda row: (row["vhost"], row["lane"], row["seq"]))
+
+
+def _erased_at(tables: Tables) -> str | None:
+    """When the only erasure was; None if there were several, of which one erased it."""
+    tables.view("events", columns=["kind", "at"])
+    found = tables.rows("SELECT \"at\" FROM events WHERE kind = 'erased' LIMIT 2")
+    return iso(found[0]["at"]) if len(found) == 1 else None
+
+
+def _perhaps_removed(tables: Tables) -> str:
+    """What to add if retention may have removed every row of a message."""
+    runs = removals(tables, "messages", "events", "dead_letters")
+    if not runs:
+        return ""
+    last = max(runs, key=lambda one: one.batch_id)
+    return f", or tables.retention removed it (rows up to batch {last.batch_id}, at {last.at})"
+
+
+def _by_topic(tables: Tables, name: str) -> MessageId | None:
+    """The message at `topic/partition/offset`; None if the text is no such place, or has none."""
+    place = RECORD.fullmatch(name)
+    if place is None:
+        return None
+    offset = int(place["offset"])
+    files = tables.files("messages", {"offset": offset}, inclusive=True)
+    tables.view("messages", files=files, columns=["topic_number", *_PLACE, "origin"])
+    found = tables.values(
+        "SELECT topic_number FROM messages "
+        'WHERE origin.topic = ? AND "partition" = ? AND "offset" = ?',
+        [place["topic"], int(place["partition"]), offset],
+    )
+    return MessageId(found[0][0], int(place["partition"]), offset) if found else None
 
 
 def _by_property(tables: Tables, name: str) -> MessageId:
     tables.view("messages", columns=["topic_number", "partition", "offset", "properties"])
-    found = tables.values(
-        'SELECT topic_number, "partition", "offset" FROM messages '
-        f"WHERE properties.message_id = ? ORDER BY ALL LIMIT {_MAX_AMBIGUOUS + 1}",
-        [name],
-    )
-    keys = [MessageId(*row) for row in found]
+    keys = [
+        MessageId(*row)
+        for row in tables.values(
+            'SELECT topic_number, "partition", "offset" FROM messages '
+            f"WHERE properties.message_id = ? ORDER BY ALL LIMIT {_MAX_AMBIGUOUS + 1}",
+            [name],
+        )
+    ]
+    if not keys and removals(tables, "messages"):
+        tables.view(DEAD_LETTERS, columns=["message_id", "properties"])
+        keys = [
+            MessageId(*row)
+            for row in tables.values(
+                'SELECT DISTINCT message_id.topic_number, message_id."partition", '
+                f'message_id."offset" FROM {DEAD_LETTERS} WHERE properties.message_id = ? '
+                f"ORDER BY ALL LIMIT {_MAX_AMBIGUOUS + 1}",
+                [name],
+            )
+        ]
     match keys:
         case [key]:
             return key
@@ -105,9 +229,8 @@ def _events(tables: Tables, key: MessageId, least: int) -> list[Row]:
     tables.view("events", files=tables.files("events", {"batch_id": least}))
     found = tables.rows(
         f"""
-        SELECT batch_id, vhost, lane, seq, "at", kind, copy_id, parent_copy_id, queue, reason,
-               number, "position", expires_at, exchange, routing_key, "user", channel, detail
-        FROM events WHERE {_ABOUT} ORDER BY vhost, lane, seq
+        SELECT {", ".join(map(quoted, _EVENT_COLUMNS))} FROM events WHERE {_ABOUT}
+        ORDER BY vhost, lane, seq
         """,
         key,
     )
@@ -124,12 +247,13 @@ def _deaths(tables: Tables, key: MessageId, least: int) -> dict[int, Row]:
     return {row["seq"]: plain_row(row) for row in found}
 
 
-def _now(events: list[Row]) -> dict[int, str]:
+def _now(events: list[Row], opening: list[Row]) -> dict[int, str]:
     states = {"enqueued": "ready", "requeued": "ready", "delivered": "unacked", "held": "held"}
-    now: dict[int, str] = {}
+    now: dict[int, str] = {row["copy_id"]: row["state"] for row in opening}
+    since = max((row["closing"] for row in opening), default=-1)
     for event in events:
         copy_id = event["copy_id"]
-        if copy_id is None:
+        if copy_id is None or event["batch_id"] <= since:
             continue
         state = states.get(event["kind"])
         if state is None:

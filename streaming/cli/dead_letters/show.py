@@ -79,7 +79,8 @@ def show(
         str,
         typer.Argument(
             metavar="ID",
-            help="topic number/partition/offset as `list` prints it, or the property message_id.",
+            help="topic/partition/offset, as `list` prints it or with the topic's name, or the "
+            "property message_id.",
         ),
     ],
     *,
@@ -95,6 +96,9 @@ def show(
             help="Write the life as a scenario, which `dlx simulate` replays; - for stdout.",
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --scenario: replace an existing file.")
+    ] = False,
     as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
@@ -114,7 +118,7 @@ def show(
         if scenario is not None:
             from streaming.queries.life.scenario import scenario_of
 
-            return _write_scenario(scenario_of(opened, history), scenario)
+            return _write_scenario(scenario_of(opened, history), scenario, replace=force)
     if view.output == "json":
         from msgspec import to_builtins
 
@@ -129,14 +133,23 @@ def show(
     return EXIT_OK
 
 
-def _write_scenario(replay: "Replay", file: Path) -> int:
+def _write_scenario(replay: "Replay", file: Path, *, replace: bool) -> int:
     import sys
+
+    from streaming.queries.duckdb_tables import QueryError
 
     text = "\n".join(_pretty(replay.document))
     if str(file) == "-":
         print(text)
     else:
-        file.write_text(f"{text}\n", "utf-8")
+        try:
+            with file.open("w" if replace else "x", encoding="utf-8") as opened:
+                opened.write(f"{text}\n")
+        except FileExistsError:
+            what = "exists; give another name, or --force to replace it"
+            raise QueryError(f"{file}: {what}") from None
+        except OSError as error:
+            raise QueryError(f"{file}: cannot be written: {error.strerror}") from None
     for note in replay.notes:
         print(printable(note), file=sys.stderr)
     compat = "" if replay.compat == "4.0" else f" --compat {replay.compat}"
@@ -156,7 +169,13 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     """The history from the publish to where the copies are now, as lines."""
     yield from _arrival(history, form)
     yield "", "plain"
-    if not history.events:
+    if history.forgotten.events_at is not None:
+        said = f"events up to {history.forgotten.events_at} were removed by tables.retention"
+        yield f"{said}; some of its own may be missing", "quiet"
+    for copy in history.opening:
+        then = f"copy {copy['copy_id']} is {copy['state']} in queue {copy['queue']!r}"
+        yield f"{copy['closed_at']}  {then}, by the closing after batch {copy['closing']}", "plain"
+    if not history.events and not history.opening:
         yield "nothing has happened to it yet", "quiet"
         return
     depth = _generations(history.events)
@@ -176,12 +195,26 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
 def _arrival(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     yield f"message {history.message_id}", "title"
     message = history.message
-    if message is None:
+    title = ""
+    if message is not None:
+        for line in _published(message):
+            yield f"  {line}", "plain"
+    elif history.forgotten.body != "removed":
         yield "  the table messages has no row for it; see `dlx balance`", "bad"
         return
-    for line in _published(message):
-        yield f"  {line}", "plain"
-    yield f"  body, {message['body_bytes']} bytes:", "plain"
+    else:
+        at = history.forgotten.body_at
+        yield f"  tables.retention removed its body and headers from messages at {at}", "bad"
+        stored = [one for one in history.deaths.values() if one["body"] is not None]
+        if not stored:
+            return
+        message, title = stored[-1], " of its dead letter"
+    yield f"  body{title}, {message['body_bytes']} bytes:", "plain"
+    if message["body"] is None and message["body_bytes"]:
+        at = history.forgotten.body_at
+        when = f" at {at}" if at else "; the events of kind erased say when"
+        yield f"    `dlx tables erase` erased it{when}", "bad"
+        return
     for line in _body(message, form):
         yield f"    {line}", "plain"
 
@@ -315,7 +348,8 @@ def _lasted(copy: "CopyLife", history: "MessageHistory") -> str:
         end = f"{state} since {copy.enqueued_at}"
     else:
         reason = f": {copy.reason}" if copy.reason else ""
-        end = f"{copy.end}{reason} after {_span(copy.enqueued_at, copy.left_at)}"
+        after = f" after {_span(copy.enqueued_at, copy.left_at)}" if copy.enqueued_at else ""
+        end = f"{copy.end}{reason}{after}"
     return "; ".join([end, *held])
 
 
@@ -326,7 +360,8 @@ def _span(since: str, until: str | None) -> str:
 
 
 def _end(history: "MessageHistory") -> Iterator[Line]:
-    places = {event["copy_id"]: event["queue"] for event in history.events if event["copy_id"]}
+    rows = [*history.opening, *history.events]
+    places = {row["copy_id"]: row["queue"] for row in rows if row["copy_id"]}
     for copy_id, state in sorted(history.now.items()):
         yield f"now: copy {copy_id} is {state} in queue {places[copy_id]!r}", "head"
     if not history.now:

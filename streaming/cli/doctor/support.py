@@ -71,15 +71,20 @@ def bundle(
     settings = read_config(source)
     target = file or Path(time.strftime("dlx-support-%Y%m%d-%H%M%S.zip"))
     mask = _mask(settings)
+    hidden = target.with_name(f".{target.name}.{os.getpid()}.part")  # until it is complete
     try:
-        with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as archive:
+        if target.exists():
+            raise BundleError(f"{target} exists: name another file")
+        with zipfile.ZipFile(hidden, "x", zipfile.ZIP_DEFLATED) as archive:
             for name, text in _parts(settings, source):
                 archive.writestr(name, mask(text))
                 print(f"{target}: {name}", file=sys.stderr)
-    except FileExistsError:
-        raise BundleError(f"{target} exists: name another file") from None
+        hidden.rename(target)
     except OSError as error:
         raise BundleError(f"{target}: {error.strerror}; name another file") from None
+    finally:
+        with suppress(OSError):
+            hidden.unlink(missing_ok=True)
     print(target)
     return EXIT_OK
 

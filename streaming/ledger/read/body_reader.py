@@ -99,13 +99,12 @@ class BodyReader:
         opened = self._groups.file(path)
         return [] if opened is None else opened.starts.tolist()
 
-    def group(self, path: str, number: int) -> pa.Table:
-        """One row group of a file that exists: the requested columns and the key."""
-        self._groups.file(path)
-        return self._groups.read(path, number)
+    def group(self, path: str, number: int) -> pa.Table | None:
+        """One row group of a file, the requested columns and the key; None if the file is gone."""
+        return None if self._groups.file(path) is None else self._groups.read(path, number)
 
     def forget(self) -> None:
-        """Release the memory of what was read; files stay open."""
+        """Release the memory of what was read; a few files stay open."""
         self._groups.forget()
 
     def close(self) -> None:

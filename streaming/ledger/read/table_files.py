@@ -17,6 +17,8 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 OPEN_FILES: Final = 64
+IDLE_FILES: Final = 16
+"""How many files stay open between two uses: the latest, which the next batch needs too."""
 
 
 class ActiveFiles:
@@ -136,9 +138,11 @@ class RowGroups:
         return table
 
     def forget(self) -> None:
-        """Release the row groups; files stay open."""
+        """Release the row groups and all but a few files."""
         self._groups.clear()
         self.held_bytes = 0
+        while len(self._files) > IDLE_FILES:
+            self._files.popitem(last=False)[1].close()
 
     def close(self) -> None:
         """Release all files and memory."""

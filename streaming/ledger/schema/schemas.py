@@ -230,7 +230,12 @@ CLOSINGS: Final = pa.schema(
         _column("vhost", TEXT, "virtual host"),
         _column("lane", INT, "lane of the virtual host"),
         _column("queue", TEXT, "the queue of a total"),
-        _column("fate", TEXT, "what a total counts, as `dlx balance` names it"),
+        _column(
+            "fate",
+            TEXT,
+            "what a total counts, as `dlx balance` names it; for the metrics: events/KIND, "
+            "deaths/REASON/OUTCOME",
+        ),
         _column("number", LONG, "the total so far"),
         _column("detail", TEXT, "the rest, as JSON"),
     ]
@@ -273,7 +278,7 @@ class TableSpec:
         stats_columns: the top-level columns whose smallest and largest value Delta keeps for each
             file. Nested columns have none: rewriting a file would lose their statistics.
         order: the columns that order the files when small ones are compacted.
-        append_only: rows are never changed or removed.
+        append_only: rows are never changed or removed, not even by retention or an erasure.
     """
 
     name: str
@@ -298,6 +303,7 @@ TABLES: Final = {
             MESSAGES,
             ("batch_id", "vhost", "lane", *_RECORD_KEY),
             _RECORD_KEY,
+            append_only=False,
         ),
         TableSpec(
             "quarantine",
@@ -314,6 +320,7 @@ TABLES: Final = {
             DEAD_LETTERS,
             ("batch_id", *_SHARD_KEY, "at"),
             ("batch_id", "lane", "seq"),
+            append_only=False,
         ),
         TableSpec(
             "events",
@@ -323,6 +330,7 @@ TABLES: Final = {
             EVENTS,
             ("batch_id", *_SHARD_KEY, "at", "kind"),
             ("batch_id", "lane", "seq"),
+            append_only=False,
         ),
         TableSpec(
             "queue_contents",

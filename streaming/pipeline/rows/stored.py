@@ -102,14 +102,18 @@ class PublishedRows:
             return None, 0
         number = bisect_right(starts, row) - 1
         group = self._groups.get((file, number)) or self._read(file, number)
+        if group is None:  # compacted and removed since its footer was read
+            return None, 0
         index = row - starts[number]
         found = (group.topic_numbers[index], group.partitions[index], group.offsets[index])
         if found != (message.topic_number, message.partition, message.offset):
             return None, 0
         return group, index
 
-    def _read(self, file: int, number: int) -> _Group:
+    def _read(self, file: int, number: int) -> _Group | None:
         table = self._reader.group(file_name(file, self._query_id), number)
+        if table is None:
+            return None
         group = _Group(
             table["topic_number"].to_numpy(),
             table["partition"].to_numpy(),

@@ -30,6 +30,7 @@ class CopyLife(msgspec.Struct):
 
     Attributes:
         depth: how many deaths precede it.
+        enqueued_at: None if retention removed the event.
         holds: its deliveries, in order.
         end: how it left its queue; None while it is there.
         targets: the queues that took what its death made.
@@ -42,7 +43,7 @@ class CopyLife(msgspec.Struct):
     parent_copy_id: int | None
     depth: int
     queue: str
-    enqueued_at: str
+    enqueued_at: str | None
     holds: list[Hold] = []
     left_at: str | None = None
     end: str | None = None
@@ -56,21 +57,25 @@ class CopyLife(msgspec.Struct):
 def copies_of(history: MessageHistory) -> list[CopyLife]:
     """The copies of a message as a tree: each is followed by those that came from it."""
     copies: dict[int, CopyLife] = {}
+    births = {"enqueued"} if history.forgotten.events_at is None else {"enqueued", "died"}
+    for row in history.opening:
+        copy = CopyLife(row["copy_id"], row["parent_copy_id"], 0, row["queue"], row["enqueued_at"])
+        if row["state"] == "unacked":
+            copy.holds.append(Hold(row["user"], row["channel"], row["closed_at"]))
+        copies[copy.copy_id] = copy
     for event in history.events:
-        copy_id = event["copy_id"]
+        copy_id, kind = event["copy_id"], event["kind"]
         if copy_id is None:
             continue
-        if event["kind"] == "enqueued":
-            parent = copies.get(event["parent_copy_id"])
-            depth = 0 if parent is None else parent.depth + 1
-            copies[copy_id] = CopyLife(
-                copy_id, event["parent_copy_id"], depth, event["queue"], event["at"]
-            )
-            if parent is not None:
-                parent.children.append(copy_id)
-        elif copy_id in copies:
+        if copy_id not in copies and kind in births:
+            at = event["at"] if kind == "enqueued" else None
+            copies[copy_id] = CopyLife(copy_id, event["parent_copy_id"], 0, event["queue"], at)
+        if copy_id in copies and kind != "enqueued":
             _add(copies[copy_id], event, history)
-    roots = [copy for copy in copies.values() if copy.parent_copy_id not in copies]
+    for copy_id, copy in sorted(copies.items()):
+        if copy.parent_copy_id is not None and copy.parent_copy_id in copies:
+            copies[copy.parent_copy_id].children.append(copy_id)
+    roots = [copy for _id, copy in sorted(copies.items()) if copy.parent_copy_id not in copies]
     return [copy for root in roots for copy in _tree(root, copies)]
 
 
@@ -80,7 +85,9 @@ def _tree(root: CopyLife, copies: dict[int, CopyLife]) -> list[CopyLife]:
     while work:
         copy = work.pop()
         found.append(copy)
-        work.extend(copies[child] for child in reversed(copy.children))
+        for child in reversed(copy.children):
+            copies[child].depth = copy.depth + 1
+            work.append(copies[child])
     return found
 
 

@@ -79,7 +79,13 @@ def scenario_of(tables: Tables, history: MessageHistory) -> Replay:
     Raises:
         QueryError: the message, or the history that it needs, is not in the tables.
     """
-    if history.message is None or not history.events:
+    missing = history.message is None or not history.events
+    if history.forgotten.events_at is not None or history.forgotten.body == "removed":
+        raise QueryError(
+            f"message {history.message_id}: tables.retention removed part of its history, so it "
+            "cannot be replayed"
+        )
+    if missing:
         raise QueryError(
             f"message {history.message_id}: the tables have no row or no event of it, so it cannot "
             "be replayed; see `dlx balance`"

@@ -206,3 +206,45 @@ def test_show_writes_a_scenario_that_simulate_replays(dlx, shop_root, tmp_path):
     assert (status, out) == (0, "")
     assert f"dlx simulate {file}" in err
     assert dlx("simulate", "--check", file)[0] == 0
+
+
+def test_a_scenario_does_not_replace_a_file_unless_it_is_told_to(dlx, shop_root, tmp_path):
+    file = tmp_path / "order.json"
+    file.write_text("mine")
+    shown = ("dead-letters", "show", "0/0/0", "--scenario", file, "--tables", shop_root)
+
+    status, out, err = dlx(*shown)
+
+    assert (status, out, file.read_text()) == (2, "", "mine")
+    assert "--force" in err
+    assert dlx(*shown, "--force")[0] == 0
+    assert "steps" in json.loads(file.read_text())
+
+
+def test_a_scenario_in_a_folder_that_is_missing_is_refused(dlx, shop_root, tmp_path):
+    file = tmp_path / "missing" / "order.json"
+
+    status, out, err = dlx(
+        "dead-letters", "show", "0/0/0", "--scenario", file, "--tables", shop_root
+    )
+
+    assert (status, out) == (2, "")
+    assert f"{file}: cannot be written" in err
+
+
+def test_a_message_is_shown_by_the_name_of_its_topic(dlx, shop_root):
+    shown = ("dead-letters", "show", "--json", "--tables", shop_root)
+    status, out, _ = dlx(*shown, "dlx.publishes/0/2")
+    missing = dlx(*shown, "dlx.publishes/0/99")
+
+    assert (status, json.loads(out)["message_id"]) == (0, "0/0/2")
+    assert missing[:2] == (2, "")
+
+
+def test_the_future_is_refused(dlx, shop_root):
+    status, out, err = dlx(
+        "queues", "list", "--as-of", "2999-01-01T00:00:00Z", "--tables", shop_root
+    )
+
+    assert (status, out) == (2, "")
+    assert "is in the future" in err

@@ -97,3 +97,15 @@ def test_a_bundle_is_not_overwritten(dlx, job):
 
     assert (code, out) == (2, "")
     assert "job.zip exists" in err
+
+
+def test_an_interrupted_bundle_leaves_nothing(dlx, job, monkeypatch):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("streaming.cli.doctor.support._checks", interrupted)
+
+    code, _, _ = dlx("support", "bundle", "job.zip")
+
+    assert code != 0
+    assert sorted(one.name for one in job.iterdir()) == ["dlx.toml", "logs"]

@@ -81,11 +81,11 @@ def test_a_run_that_was_interrupted_is_finished_by_the_next(recording, monkeypat
         replace = retention.replace_rows
         calls: list[str] = []
 
-        def once(place, spec, paths, rows):
+        def once(place, spec, paths, rows, **options):
             if calls:
                 raise KeyboardInterrupt
             calls.append(spec.name)
-            replace(place, spec, paths, rows)
+            replace(place, spec, paths, rows, **options)
 
         patched.setattr(erasure, "replace_rows", once)
         with pytest.raises(KeyboardInterrupt):

@@ -1,6 +1,8 @@
 """Retention removes what lies before a closing, and nothing that an answer needs."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +15,15 @@ from streaming.queries.as_of import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.job_totals import earliest_event_s
+from streaming.queries.job_totals import earliest_event_s, totals_through
+from streaming.queries.life.copies import copies_of
+from streaming.queries.life.scenario import scenario_of
+from streaming.queries.message_history import history_of
 from streaming.queries.redrives.outcomes import list_redrives
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import START_MS, Broker
 from tests.unit.queries.random_play import RandomPlay
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.recording import QUERY_ID, Recording
 from tests.unit.queries.redrives.test_plan import Shop
 from tests.unit.queries.state import contents_of
 from tests.unit.queries.test_as_of import contents_at, no_time, topology_at
@@ -153,6 +158,107 @@ def test_a_queue_has_a_period_of_its_own(tmp_path):
     tables = Tables(str(tmp_path))
     tables.view("dead_letters")
     assert tables.values("SELECT queue FROM dead_letters") == [("audit",)]
+
+
+def log_entries(recording, name, version):
+    """The files that a version of a table adds and removes: (path, dataChange)."""
+    log = Path(recording.root) / name / "_delta_log" / f"{version:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    return [
+        [(one[kind]["path"], one[kind]["dataChange"]) for one in actions if kind in one]
+        for kind in ("add", "remove")
+    ]
+
+
+def test_delta_is_told_that_rows_are_gone_and_that_none_is_new(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    for number in range(9):
+        broker.publish("", "work", f"order {number}")
+    broker.get("work", "g", 8)
+    broker.ack(*(f"g/{number}" for number in range(8)))
+    recording.commit()
+    Closer(recording.place).close()
+
+    [done] = retain(recording.place, Periods(messages_ms=1), START + timedelta(days=9))
+
+    table = load_table(recording.place.below("messages"))
+    assert table.metadata().configuration["delta.appendOnly"] == "false"
+    added, removed = log_entries(recording, "messages", table.version())
+    assert (done.kept, [change for _path, change in added]) == (1, [False])
+    assert [change for _path, change in removed] == [True]
+    broker.publish("", "work", "later")
+    recording.commit()  # by a handle that has not seen the removal
+    assert rows_in(recording, "messages") == 2
+    assert balance(Tables(str(tmp_path))).findings == []
+
+
+@pytest.fixture
+def kept_deaths(tmp_path):
+    """One message died and was acked, one rests since; bodies and events were removed."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("dead")
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    for number in range(2):
+        broker.publish("", "work", f"order {number}", message_id=f"order-{number}")
+    broker.get("work", "g", 2)
+    broker.reject("g/0", "g/1")
+    broker.get("dead", "d", 1)
+    broker.ack("d/0")
+    recording.commit()
+    Closer(recording.place).close()
+    retain(recording.place, Periods(1, 1), START + timedelta(days=9))
+    return recording
+
+
+def test_what_retention_left_of_a_message_is_told_with_when_the_rest_went(kept_deaths):
+    tables = Tables(kept_deaths.root)
+    acked, resting = (history_of(tables, f"order-{number}") for number in range(2))
+
+    assert (acked.message, acked.forgotten.body) == (None, "removed")
+    assert acked.forgotten.body_at == "2020-09-22T12:26:40.000Z"
+    assert acked.forgotten.events_at == "2020-09-13T12:26:40.000Z"
+    assert [event["kind"] for event in acked.events] == ["died"]
+    assert ([death["body"] for death in acked.deaths.values()], acked.now) == (["order 0"], {})
+    assert resting.message is not None
+    assert [(row["queue"], row["state"]) for row in resting.opening] == [("dead", "ready")]
+    assert list(resting.now.values()) == ["ready"]
+    assert [(copy.queue, copy.end) for copy in copies_of(resting)] == [
+        ("work", "died"),
+        ("dead", None),
+    ]
+    with pytest.raises(QueryError, match=r"tables\.retention removed part of its history"):
+        scenario_of(tables, resting)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_counters_of_a_job_keep_what_retention_removed(tmp_path, seed):
+    play = RandomPlay(seed)
+    recording = Recording(tmp_path, play.broker)
+    closer = Closer(recording.place)
+    for day in range(4):
+        play.steps(40)
+        recording.commit()
+        if day == 1:
+            before = totals_through(Tables(str(tmp_path)), QUERY_ID, 3)
+            closer.close()
+            assert totals_through(Tables(str(tmp_path)), QUERY_ID, 3) == before
+        play.time_ms = (day + 1) * DAY_MS
+        play.broker.at(play.time_ms)
+    before = totals_through(Tables(str(tmp_path)), QUERY_ID, 3)
+    closer.close()
+
+    done = retain(recording.place, Periods(1, 1, 1), START + timedelta(days=9))
+
+    assert {one.table for one in done} == {"events", "dead_letters", "messages"}
+    assert totals_through(Tables(str(tmp_path)), QUERY_ID, 3) == before
+
+
+def test_a_message_of_which_nothing_is_left_may_have_been_removed(kept_deaths):
+    with pytest.raises(QueryError, match=r"or tables\.retention removed it \(rows up to batch 0"):
+        history_of(Tables(kept_deaths.root), "0/0/9")
 
 
 def test_what_became_of_redriven_letters_stays_known(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streaming.ledger.errors import BodyMismatchError, BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader, Places
-from streaming.ledger.read.table_files import OPEN_FILES, ActiveFiles
+from streaming.ledger.read.table_files import IDLE_FILES, OPEN_FILES, ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files
@@ -198,6 +198,24 @@ def test_more_files_than_may_be_open_are_read_in_turn(root):
     found = [reader.read(places(files, part)).to_pylist() for part in (wanted, wanted[::-1])]
 
     assert found == [bodies(*range(count)), bodies(*reversed(range(count)))]
+
+
+def test_few_files_stay_open_between_two_uses_and_one_that_is_gone_has_no_rows(root):
+    files = [
+        publish(root, "messages", messages([offset], batch_id=offset)).path
+        for offset in range(IDLE_FILES + 3)
+    ]
+    reader = BodyReader(root)
+    starts = [reader.group_starts(path) for path in files]
+    reader.forget()
+    for path in files:
+        (root.local_path() / "messages" / path).unlink()
+
+    found = [reader.group(path, 0) for path in files]
+
+    assert starts == [[0, 1]] * len(files)
+    assert [table is None for table in found] == [True] * 3 + [False] * IDLE_FILES
+    reader.close()
 
 
 messages_asked = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=12)

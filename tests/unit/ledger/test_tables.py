@@ -9,9 +9,10 @@ import pytest
 from deltalake import DeltaTable
 
 from streaming.ledger.errors import TableMismatchError
-from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import (
     Retention,
+    allow_removals,
     delta_schema,
     load_table,
     open_table,
@@ -48,7 +49,7 @@ def test_the_properties_are_those_of_a_ledger(tmp_path):
     table = open_table(a_place(tmp_path), "events", Retention(log_ms=90_000, removed_file_ms=1_000))
 
     assert table.metadata().configuration == {
-        "delta.appendOnly": "true",
+        "delta.appendOnly": "false",
         "delta.dataSkippingStatsColumns": "batch_id,vhost,lane,seq,at,kind",
         "delta.setTransactionRetentionDuration": "interval 36500 days",
         "delta.logRetentionDuration": "interval 90000 milliseconds",
@@ -58,16 +59,26 @@ def test_the_properties_are_those_of_a_ledger(tmp_path):
     }
 
 
-def test_only_derived_tables_may_be_changed(tmp_path):
+def test_only_the_quarantine_never_loses_rows(tmp_path):
     append_only = {
         name: open_table(a_place(tmp_path), name).metadata().configuration["delta.appendOnly"]
         for name in NAMES
     }
 
-    assert append_only == {
-        **dict.fromkeys(LEDGER, "true"),
-        **dict.fromkeys(("queue_contents", "closings", "closed_contents"), "false"),
-    }
+    assert append_only == {**dict.fromkeys(NAMES, "false"), "quarantine": "true"}
+
+
+def test_a_table_of_an_earlier_version_may_lose_rows_once_it_is_asked(tmp_path):
+    place = a_place(tmp_path).below("events")
+    table = open_table(a_place(tmp_path), "events")
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+
+    allow_removals(place)
+    allow_removals(place)
+
+    found = load_table(place)
+    assert found.metadata().configuration["delta.appendOnly"] == "false"
+    assert found.version() == table.version() + 1
 
 
 def test_opening_again_changes_nothing(tmp_path):
@@ -83,7 +94,7 @@ def test_an_existing_table_takes_over_another_retention(tmp_path):
 
     properties = table.metadata().configuration
     assert properties["delta.logRetentionDuration"] == "interval 120000 milliseconds"
-    assert properties["delta.appendOnly"] == "true"
+    assert properties["delta.appendOnly"] == "false"
 
 
 def test_an_existing_table_gets_a_new_column(tmp_path):

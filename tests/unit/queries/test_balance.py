@@ -273,7 +273,6 @@ def test_rows_of_an_uncommitted_batch_are_ignored(shop_root, tmp_path):
 
 def test_a_row_deleted_through_delta_is_found_missing(copy_of_shop):
     table = DeltaTable(str(copy_of_shop / "dead_letters"))
-    table.alter.set_table_properties({"delta.appendOnly": "false"})
     table.delete("queue = 'mail'")
 
     assert named(drawn(copy_of_shop)) == [("missing dead letter", 18, "0/0/2", "mail", 1)]

@@ -8,6 +8,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.message import Message, PublishedHeaders
 from streaming.broker.redrives.letters import NO_FILE
 from streaming.ledger.errors import BodyMismatchError
+from streaming.ledger.read import table_files
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
@@ -84,6 +85,21 @@ def test_headers_of_compacted_messages_are_found(place):
 
     with published_rows(place, QUERY) as published:
         assert published(message(42)) == expected(42)
+
+
+def test_headers_are_found_after_their_file_was_closed_compacted_and_removed(place, monkeypatch):
+    monkeypatch.setattr(stored, "_PORT_BYTES", 1)
+    monkeypatch.setattr(table_files, "OPEN_FILES", 1)
+    table = place.below("messages")
+    files = small_files(TABLES["messages"], ActiveFiles(load_table(table)))
+
+    with published_rows(place, QUERY) as published:
+        assert [published(message(number)) for number in (3, 59)] == [expected(3), expected(59)]
+        assert compact(table, TABLES["messages"], files) is not None
+        for file in files:
+            table.storage().delete(file.path)
+
+        assert published(message(0)) == expected(0)
 
 
 def test_a_message_without_a_place_is_found_by_its_key_or_missing(place):
