@@ -1,8 +1,12 @@
-"""Update the Delta table `queue_contents` from `events`, off the batch path.
+"""Update the Delta table `queue_contents`, off the batch path.
 
-    events of the batches since as_of --> their net effect --> the files with a changed row
+    net changes of the batches since as_of, as the tasks reported them
+    or events of the batches since as_of --> their net effect --> the files with a changed row
                                                                       |
           one commit: remove those, add new files, as_of = last batch <--+
+
+Net changes are in the driver's memory. So a job reads events in its first update, which covers what
+happened before it started, and whenever a task could not report its net changes.
 
 Replay: the commit that changes the rows also records the last applied batch (a Delta transaction
 identifier: query id, batch id). An update that crashes before its commit has no effect; one that
@@ -26,7 +30,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
+from streaming.contents.pending_nets import (
+    PendingNets,
+    contents_after,
+    outdated_files,
+    read_contents,
+)
 from streaming.ledger.errors import CommitError
+from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, open_table
 from streaming.ledger.storage import Place
@@ -70,6 +81,9 @@ class ContentsUpdater:
     Args:
         query_id: the query that is writing batches; None: only those that have written events.
         threads: threads of DuckDB; None: one per core.
+
+    Attributes:
+        nets: net changes of committed batches; an update that has all it needs reads no events.
     """
 
     def __init__(
@@ -85,6 +99,7 @@ class ContentsUpdater:
         self._threads = threads
         self._retention = retention
         self._queries: list[str] | None = None
+        self.nets = PendingNets()
 
     def update(self) -> Updated | None:
         """Apply the batches that are not applied yet.
@@ -117,6 +132,9 @@ class ContentsUpdater:
 
     def _apply(self, *, rebuild: bool) -> Updated | None:
         started = time.perf_counter()
+        done = None if rebuild else self._apply_nets(started)
+        if done is not None:
+            return done
         with closing(Tables(self._root.url, self._root.options, threads=self._threads)) as tables:
             tables.table(EVENTS)  # without events, queue_contents is not created
             table = open_table(self._root, CONTENTS, self._retention)
@@ -135,12 +153,39 @@ class ContentsUpdater:
                 replaced = _changed_files(tables)
                 stored = tables.view(CONTENTS, files=replaced) if replaced else None
             rows = _read(tables, current_contents(stored))
-        added = list(self._write(rows, behind))
+        return self._replace(table, replaced, rows, behind, started)
+
+    def _apply_nets(self, started: float) -> Updated | None:
+        """Apply net changes; None if they are not complete, and events must be read."""
+        query_id = self.nets.query_id
+        if not query_id:
+            return None
+        table = open_table(self._root, CONTENTS, self._retention)
+        as_of = table.transaction_version(query_id)
+        found = None if as_of is None else self.nets.after(query_id, as_of)
+        if as_of is None or found is None:
+            return None
+        last, nets = found
+        storage = self._root.below(CONTENTS).storage()
+        replaced = outdated_files(storage, ActiveFiles(table), nets, FILE_ROWS // 2)
+        rows = contents_after([read_contents(storage, path) for path in replaced], nets)
+        return self._replace(table, replaced, rows, [Progress(query_id, as_of, last)], started)
+
+    def _replace(
+        self,
+        table: DeltaTable,
+        replaced: Sequence[str],
+        rows: pa.Table,
+        applied: Sequence[Progress],
+        started: float,
+    ) -> Updated:
+        """Replace files by new ones with these rows, and record the applied batches."""
+        added = list(self._write(rows, applied))
         now_ms = time.time_ns() // 1_000_000
         removed = [removal(path, None, now_ms, data_change=True) for path in replaced]
-        _commit(table, [*added, *removed], behind)
+        _commit(table, [*added, *removed], applied)
         counts = table.get_add_actions(flatten=True).column("num_records").to_pylist()
-        last = max(one.last for one in behind)
+        last = max(one.last for one in applied)
         seconds = time.perf_counter() - started
         return Updated(last, sum(counts), rows.num_rows, len(counts), seconds)
 

@@ -27,6 +27,7 @@ from streaming.broker.message import Message, PublishedPort
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import VhostCache
+from streaming.contents.net_changes import encode, net_changes
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
@@ -40,7 +41,7 @@ from streaming.pipeline.reports import (
     encode_report,
 )
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
-from streaming.pipeline.rows.events import event_tables
+from streaming.pipeline.rows.events import event_table, event_tables
 from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.rows.traffic import EventCounter, traffic_of
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
@@ -167,7 +168,7 @@ class BrokerProcessor(StatefulProcessor):
             counter = EventCounter()
             writer = OutboundWriter(self._settings, config, context)
             with stored_rows(self._settings.tables) as stored:
-                files = self._write(shard_key, config, context, batch.events, stored, counter)
+                files, net = self._write(shard_key, config, context, batch.events, stored, counter)
                 lap("rows")
                 outbound = writer.write(batch, stored)
             lap("outbound")
@@ -195,6 +196,7 @@ class BrokerProcessor(StatefulProcessor):
             truncated=writer.truncated,
             warnings=warnings_of(batch.events),
             faults=faults_of(batch.events, config.vhost),
+            net=net,
             traffic=traffic_of(batch, records, counter, (store.bytes_read, store.bytes_written)),
         )
 
@@ -206,10 +208,10 @@ class BrokerProcessor(StatefulProcessor):
         events: Events,
         stored: BodyReader,
         counter: EventCounter,
-    ) -> list[DataFile]:
-        """Write the shard's rows of `events` and `dead_letters`."""
+    ) -> tuple[list[DataFile], bytes | None]:
+        """Write the shard's rows of `events` and `dead_letters`; return also the net changes."""
         if not len(events):
-            return []
+            return [], b""
         ids = (context.query_id, context.batch_id, config.vhost, config.lane)
         files = []
 
@@ -221,13 +223,14 @@ class BrokerProcessor(StatefulProcessor):
                 if file is not None:
                     files.append(file)
 
-        write("events", counter.passing(event_tables(events, *ids)))
+        table = event_table(events, *ids)
+        write("events", counter.passing(event_tables(table, events.first_seq)))
         most = self._settings.max_header_bytes
         letters = dead_letter_tables(events, *ids, stored, most)
         if self._settings.outbound.dead_letters:
             letters = dead_letters.sent(letters, self._settings.outbound)
         write("dead_letters", letters)
-        return files
+        return files, encode(net_changes(table))
 
 
 def fold(

@@ -27,7 +27,16 @@ NAMED_QUEUES = 3
 """How many of the largest queues are logged when publishes are throttled."""
 
 BUSY_S = 60.0
-"""After so long without a batch, compaction no longer waits for a backlog to be worked off."""
+"""After so long without a batch, nothing waits any more for a backlog to be worked off."""
+
+BACKLOG_LAG_FACTOR = 6
+"""How many times `contents_lag_ms` the contents may lag behind while a backlog is worked off."""
+
+BACKLOG_NET_BYTES = 64 * 1024 * 1024
+"""Net changes of that size are applied even then: they take memory."""
+
+BACKLOG_CLOSING_FACTOR = 10
+"""After how many times as many events the books are closed while a backlog is worked off."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +51,7 @@ class Housekeeping:
 
     Attributes:
         lowest: the lowest offsets of messages that may be in queues.
+        nets: net changes of committed batches, for the next update of `queue_contents`.
     """
 
     def __init__(
@@ -49,7 +59,7 @@ class Housekeeping:
     ) -> None:
         tables = config.tables
         manifest = checkpoint.manifest
-        self._interval_s = tables.contents_lag_ms / 1000 / 2
+        self._interval_s = tables.contents_lag_ms / 1000 / 2  # the update itself takes time too
         self._tables = ledger.root
         self._logs = checkpoint.logs
         self._numbers = {
@@ -62,6 +72,7 @@ class Housekeeping:
         self._has_named_queues = False
         self._stopping = False
         self._contents = ContentsUpdater(self._tables, retention=retention(tables))
+        self.nets = self._contents.nets
         self._closer = Closer(self._tables, retention=retention(tables))
         self._close_s = tables.closing_interval_ms / 1000
         self._periods = periods_of(tables.retention)
@@ -85,7 +96,7 @@ class Housekeeping:
             schedule,
             ledger.writers,
             lambda: self.lowest,
-            lambda: time.monotonic() < self._busy_until_s,
+            self._is_busy,
         )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
@@ -146,13 +157,33 @@ class Housekeeping:
                 return
             self._try("the books could not be closed", self._close_books)
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
-            with self._changed:  # new batches do not shorten the pause: each update costs a merge
-                self._changed.wait_for(lambda: self._stopping, self._interval_s)
+            self._pause()
+
+    def _pause(self) -> None:
+        """Wait for the next update: a fixed time, and longer while a backlog is worked off.
+
+        New batches do not shorten it: each update rewrites files. What enters a queue and leaves it
+        between two updates costs nothing.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping, self._interval_s)
+            longest_s = (2 * BACKLOG_LAG_FACTOR - 1) * self._interval_s
+            self._changed.wait_for(
+                lambda: (
+                    self._stopping or not self._is_busy() or self.nets.bytes > BACKLOG_NET_BYTES
+                ),
+                longest_s,
+            )
+
+    def _is_busy(self) -> bool:
+        """Whether the job works off a backlog."""
+        return time.monotonic() < self._busy_until_s
 
     def _close_books(self) -> None:
         """Close the books if that is due and anything has happened since the last time."""
         now_s = time.monotonic()
-        is_due = now_s - self._closed_s >= self._close_s or self._unclosed >= self._close_events
+        most = self._close_events * (BACKLOG_CLOSING_FACTOR if self._is_busy() else 1)
+        is_due = now_s - self._closed_s >= self._close_s or self._unclosed >= most
         if not is_due or not self._unclosed:
             return
         with self._changed:

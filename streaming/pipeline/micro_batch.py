@@ -91,6 +91,10 @@ class MicroBatch:
         self.faults.log(reports.faults())
         self.flow.apply()
         self.ticks.batch_done(reports.shards)
+        nets = reports.nets()
+        if nets is not None:
+            has_rows = bool(committed.tables)
+            self.housekeeping.nets.add(query_id, batch_id, nets if has_rows else None)
         self.housekeeping.batch_done(
             is_full=self.flow.state.cause == "above",
             events=sum(shard.events for shard in reports.shards),

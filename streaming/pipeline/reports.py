@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from streaming.broker.message import NEVER
+from streaming.contents.pending_nets import ShardNet
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.traffic import Traffic, TrafficTotals
@@ -113,6 +114,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         warnings: details of the batch's WARNING events; a shard reports a limited number.
         faults: publishes that no queue took, or that were refused.
         traffic: what the batch did, counted for the metrics.
+        net: encoded net changes of the queues; empty if there are none, None if they are too large.
     """
 
     shard: int
@@ -137,6 +139,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     warnings: list[dict[str, Any]] = []
     faults: list[FaultCount] = []
     traffic: Traffic = Traffic()
+    net: bytes | None = b""
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -182,6 +185,16 @@ class Reports(NamedTuple):
         for fault in self.faults():
             totals[fault.kind] += fault.count
         return totals
+
+    def nets(self) -> list[ShardNet] | None:
+        """Return the net changes of all shards; None if a shard could not report its own."""
+        found = []
+        for report in self.shards:
+            if report.net is None:
+                return None
+            if report.net:
+                found.append(ShardNet(report.vhost, report.lane, report.net))
+        return found
 
     def truncated_detail(self) -> dict[str, Any]:
         """Log truncated outbound records, and return their part of the batch row's detail."""

@@ -8,7 +8,7 @@ are in no queue, so `held` counts as an ending, unless they are asked for too.
 
 | temporary table | a row is |
 |---|---|
-| `moves` | an event of a copy in the batches after n |
+| `moves` | an event of a copy in the batches after n: its key, kind and number |
 | `gone` | a copy that left its queue |
 | `born` | a copy that entered a queue and is still in it |
 | `changed` | a copy that was delivered or requeued and is still in its queue |
@@ -125,7 +125,10 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = Fa
     leaving = ", ".join(text(kind) for kind in (_ENDINGS if held else _LEAVING))
     moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if held else ()))))
     run = tables.connection.execute
-    run(f"CREATE OR REPLACE TEMP VIEW moves AS FROM events WHERE {since} AND kind IN ({moves})")
+    run(  # narrow, and read once
+        f"CREATE OR REPLACE TEMP TABLE moves AS SELECT {_KEY}, seq, kind FROM events "
+        f"WHERE {since} AND kind IN ({moves})"
+    )
     run(
         f"CREATE OR REPLACE TEMP TABLE gone AS SELECT {_KEY} FROM moves "
         f"WHERE kind IN ({leaving}) AND copy_id <> seq"
@@ -150,8 +153,8 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = Fa
                arg_max("position", seq) FILTER (WHERE kind = 'requeued') AS "position",
                arg_max({{'kind': kind, 'batch_id': batch_id, 'user': "user",
                          'channel': channel, 'reason': reason, 'at': "at"}}, seq) AS latest
-        FROM moves ANTI JOIN gone USING ({_KEY})
-        WHERE kind IN ({moving})
+        FROM events ANTI JOIN gone USING ({_KEY})
+        WHERE {since} AND kind IN ({moving})
         GROUP BY {_KEY}
         """
     )

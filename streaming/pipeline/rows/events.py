@@ -38,15 +38,12 @@ MAX_ROWS = 1_000_000
 """The most rows of a file: then its columns of names hold less than 2 GiB."""
 
 
-def event_tables(
-    events: Events, query_id: str, batch_id: int, vhost: str, lane: int
-) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the events of a shard's batch in tables of a file's size: first seq, and rows."""
-    table = event_table(events, query_id, batch_id, vhost, lane)
+def event_tables(table: pa.Table, first_seq: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the table of a shard's batch in tables of a file's size: first seq, and rows."""
     details = pc.fill_null(pc.binary_length(table["detail"]), 0).to_numpy()
     ones = np.ones(table.num_rows, np.int64)
     for start, end in chunks((details, MAX_TEXT_BYTES), (ones, MAX_ROWS)):
-        yield events.first_seq + start, table.slice(start, end - start)
+        yield first_seq + start, table.slice(start, end - start)
 
 
 def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: int) -> pa.Table:

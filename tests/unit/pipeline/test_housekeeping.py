@@ -8,11 +8,13 @@ from pathlib import Path
 from streaming.config import JobConfig, JobSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline import housekeeping as housekeeping_module
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.queries.current_contents import progress
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
+from tests.fixtures.waiting import wait_until
 from tests.unit.queries.recording import QUERY_ID, Recording
 
 WAIT_S = 60
@@ -47,9 +49,9 @@ class Counted:
 
 
 @contextmanager
-def running(recording, lag_ms):
+def running(recording, lag_ms, **tables):
     config = JobConfig(
-        job=JobSettings(clock="event"), tables=TablesSettings(contents_lag_ms=lag_ms)
+        job=JobSettings(clock="event"), tables=TablesSettings(contents_lag_ms=lag_ms, **tables)
     )
     folder = Path(f"{recording.root}.checkpoint")
     folder.mkdir()
@@ -115,6 +117,37 @@ def test_a_failed_update_is_retried_without_input(tmp_path, monkeypatch, caplog)
 
     assert applied(tmp_path) == 0
     assert "queue_contents could not be updated" in caplog.text
+
+
+def test_contents_wait_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
+    recording = a_recording(tmp_path)
+    counted = Counted(monkeypatch)
+    monkeypatch.setattr(housekeeping_module, "BACKLOG_LAG_FACTOR", 1_000_000)
+
+    with running(recording, 100) as housekeeping:
+        housekeeping.batch_done(has_backlog=True)
+        assert counted.wait_for(1)  # the one at the start, and perhaps one more
+        for _ in range(3):
+            recording.commit()
+            housekeeping.batch_done(has_backlog=True)
+            assert not counted.wait_for(3, timeout_s=0.2)
+        before = counted.asked
+        housekeeping.batch_done()
+        assert counted.wait_for(before + 1)
+
+
+def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
+    recording = a_recording(tmp_path)
+    counted = Counted(monkeypatch)
+
+    with running(recording, 100, closing_interval_rows=1_000) as housekeeping:
+        assert counted.wait_for(1)
+        for number in range(2, 5):
+            housekeeping.batch_done(events=1_000, has_backlog=True)
+            assert counted.wait_for(number)
+        assert not Tables(str(tmp_path)).has("closings")
+        housekeeping.batch_done()
+        wait_until(lambda: Tables(str(tmp_path)).has("closings"))
 
 
 def test_the_largest_queues_are_logged_once_each_time_publishes_are_throttled(

@@ -13,6 +13,7 @@ import pytest
 
 from streaming.broker.config import ShardConfig
 from streaming.config import JobConfig
+from streaming.contents.pending_nets import PendingNets
 from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import fold
@@ -125,10 +126,12 @@ class Job:
         self.ledger = Ledger(Place(str(root / "tables")))
         self.done: list[BatchDone] = []
         stats = ShardStats({})
+        self.nets = PendingNets()
         nothing: Any = SimpleNamespace(
             check_mapped_topics=lambda: None,
             batch_done=lambda *_args, **_options: None,
             lowest_detail=dict,
+            nets=self.nets,
         )
         self.batch = MicroBatch(
             checkpoint=self.checkpoint,
@@ -187,6 +190,19 @@ def test_a_batch_is_committed_with_its_figures(job):
     assert row.detail["gate"]["resident_bytes"] == 68
     assert row.detail["offsets"] == {"log": {"0": 3}}
     assert job.checkpoint.written.last.keys() == {"messages", "quarantine", "events"}
+
+
+def test_tasks_report_the_net_changes_of_queues(job):
+    get = command(op="get", queue="work", channel="c", auto_ack=True)
+    job.run(0, DECLARE, publish(b"passes", routing_key=b"work"), get)
+    job.run(1, publish(b"stays", routing_key=b"work"), publish(b"too", routing_key=b"work"), get)
+    job.run(2)
+
+    last, nets = job.nets.after(QUERY, -1)
+
+    [row] = nets["/", 0].born.to_pylist()
+    assert (last, row["batch_id"], row["queue"], row["body_bytes"]) == (1, 1, "work", 3)
+    assert job.nets.after(QUERY, 1) is None
 
 
 def test_a_repeated_batch_changes_nothing(job):

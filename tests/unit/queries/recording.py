@@ -10,6 +10,8 @@ import pyarrow as pa
 from streaming.broker.events import Events
 from streaming.broker.message import Envelope, Message, PublishedHeaders
 from streaming.broker.shard import Batch
+from streaming.contents.net_changes import encode, net_changes
+from streaming.contents.pending_nets import ShardNet
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
@@ -43,6 +45,7 @@ class Recording:
         self.place = Place(self.root)
         self.brokers = brokers
         self.batch_id = -1
+        self.nets: list[ShardNet] = []  # of the last batch, as tasks report them
         self._with_totals = with_totals
         self._recorded = [len(broker.bodies) for broker in brokers]
         self._resident: dict[str, list[int]] = {}
@@ -51,6 +54,7 @@ class Recording:
     def commit(self) -> int:
         """End the batch of every broker and commit it; returns its number."""
         self.batch_id += 1
+        self.nets = []
         files: list[DataFile] = []
         for shard, broker in enumerate(self.brokers):
             batch = broker.finish()
@@ -121,7 +125,11 @@ class Recording:
     def _events(self, shard: int, broker: Broker, batch: Batch) -> Iterator[DataFile]:
         events = batch.events
         where = (QUERY_ID, self.batch_id, broker.config.vhost, broker.config.lane)
-        yield self._file("events", shard, events.first_seq, event_table(events, *where))
+        table = event_table(events, *where)
+        yield self._file("events", shard, events.first_seq, table)
+        net = encode(net_changes(table))
+        assert net is not None
+        self.nets.append(ShardNet(broker.config.vhost, broker.config.lane, net))
         if events.death_rows:
             with closing(BodyReader(self.place, STORED)) as bodies:
                 for first, dead in dead_letter_tables(events, *where, bodies, 16_384):
