@@ -69,9 +69,9 @@ class TablesSettings(Section):
 
     contents_lag_ms: int = setting(
         5_000,
-        "Maximum lag of queue_contents behind the broker. Each update rewrites files with a changed "
-        "row, too slow to do in every batch. While the job works off a backlog, the lag may be six "
-        "times as long.",
+        "Maximum lag of queue_contents behind the broker. Each update rewrites files with a "
+        "changed row, too slow to do in every batch. While the job works off a backlog, the lag "
+        "may be six times as long.",
         milliseconds(100, HOUR_MS),
     )
     compaction_interval_ms: int = setting(
@@ -117,8 +117,8 @@ class TablesSettings(Section):
     closing_interval_rows: int = setting(
         1_000_000,
         "Number of rows of events after which the books are closed before the interval ends. "
-        "--as-of reads about that many in a second. While the job works off a backlog, ten times as "
-        "many.",
+        "--as-of reads about that many in a second. While the job works off a backlog, ten times "
+        "as many.",
         whole(1_000, 1_000_000_000),
     )
     retention: dict[str, str] = setting(
