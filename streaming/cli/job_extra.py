@@ -27,6 +27,9 @@ JOB_MODULES: Final = frozenset(
 )
 """The modules of the extra `job`."""
 
+CONSOLE_MODULES: Final = frozenset({"jinja2", "markupsafe", "starlette", "uvicorn"})
+"""The modules of the extra `console`."""
+
 DEVELOPMENT_MODULES: Final = frozenset({"mypy", "mypyc", "setuptools"})
 """The modules with which `dlx compile` builds."""
 
@@ -38,6 +41,11 @@ def remedy(error: ModuleNotFoundError) -> str | None:
         return (
             "this command needs Spark, Kafka or the tables, and the package "
             f"{module} is not installed: pip install 'dlx-stream[job]'"
+        )
+    if module in CONSOLE_MODULES:
+        return (
+            f"the console needs the package {module}, which is not installed: "
+            "pip install 'dlx-stream[job,console]'"
         )
     if module in DEVELOPMENT_MODULES:
         return (

@@ -49,6 +49,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "kafka": "run.kafka:kafka",
         "config": "run.config:app",
         "doctor": "doctor.command:doctor",
+        "console": "run.console:console",
         "explain": "doctor.explain:explain",
         "support": "doctor.support:app",
         "alerts": "run.alerts:app",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from streaming.config.console import ConsoleSettings
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
@@ -65,6 +66,11 @@ class JobConfig(Section):
     )
     metrics: MetricsSettings = setting(
         MetricsSettings(), "Metrics for Prometheus, and health checks.", table(MetricsSettings)
+    )
+    console: ConsoleSettings = setting(
+        ConsoleSettings(),
+        "The console: pages about the tables, in a browser.",
+        table(ConsoleSettings),
     )
 
     def contradictions(self) -> Iterator[Problem]:

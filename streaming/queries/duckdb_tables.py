@@ -10,7 +10,7 @@ temporary table instead, which is slower.
 import re
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -68,6 +68,7 @@ class Tables:
     Attributes:
         connection: queries the views; instants are UTC.
         cut: where the history ends that the views show; None: at the last batch.
+        vhosts: the views show rows of these vhosts only, and rows of none; None: all rows.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Tables:
         self._options = dict(options or {})
         self._loaded: dict[str, DeltaTable] = {}
         self.cut: Cut | None = None
+        self.vhosts: frozenset[str] | None = None
         self._views = 0
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -174,11 +176,14 @@ class Tables:
         document = msgspec.json.decode(table.schema().to_json())
         kinds = {field["name"]: _duckdb_type(field["type"]) for field in document["fields"]}
         chosen = list(kinds if columns is None else columns)
-        condition = None if self.cut is None else self.cut.condition(name)
+        conditions = [] if self.cut is None else [self.cut.condition(name) or "true"]
         read = {*chosen, *(self.cut.columns(name) if self.cut is not None else ())}
+        if self.vhosts is not None and "vhost" in kinds:
+            conditions.append(f"(vhost IS NULL OR vhost IN ({_texts(self.vhosts)}))")
+            read.add("vhost")
         kinds = {column: kind for column, kind in kinds.items() if column in read}
         select = f"SELECT {', '.join(map(quoted, chosen))} FROM "
-        where = "" if condition is None else f" WHERE {condition}"
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         self.drop(view)
         folder = self.folder(name)
         if folder is None:
@@ -235,6 +240,11 @@ def quoted(name: str) -> str:
 def text(value: str) -> str:
     """A text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def _texts(values: Iterable[str]) -> str:
+    """Texts as the inside of a list in SQL; NULL if there are none."""
+    return ", ".join(map(text, sorted(values))) or "NULL"
 
 
 def iso(instant: str | None) -> str | None:

@@ -47,6 +47,7 @@ RUN_BY: Final = {
     "dlx topology replay": "tests/unit/cli/test_what_if.py",
     "dlx dead-letters export": "tests/unit/cli/test_dead_letter_groups.py",
     "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dlx run": "tests/e2e/client/test_redrive.py",
+    "dlx console": "tests/unit/console/test_command.py",
     "dlx alerts": "tests/unit/metrics/test_alerts.py",
     "dlx dead-letters redrive": "tests/unit/cli/test_redrives.py",
     "dlx dead-letters discard": "tests/unit/cli/test_redrives.py",

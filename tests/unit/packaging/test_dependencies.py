@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from streaming.cli.job_extra import JOB_MODULES
+from streaming.cli.job_extra import CONSOLE_MODULES, JOB_MODULES
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
@@ -42,7 +42,8 @@ def declared(requirements):
 CLIENT = declared(PYPROJECT["project"]["dependencies"])
 JOB = declared(PYPROJECT["project"]["optional-dependencies"]["job"])
 OTEL = declared(PYPROJECT["project"]["optional-dependencies"]["otel"])
-RUNTIME = CLIENT | JOB | OTEL
+CONSOLE = declared(PYPROJECT["project"]["optional-dependencies"]["console"])
+RUNTIME = CLIENT | JOB | OTEL | CONSOLE
 DEV = declared(PYPROJECT["dependency-groups"]["dev"])
 
 
@@ -100,6 +101,11 @@ def test_every_module_that_the_job_adds_has_a_remedy_when_it_is_missing():
 
     assert of_the_job
     assert of_the_job - JOB_MODULES == set()
+
+
+def test_every_module_that_the_console_adds_has_a_remedy_when_it_is_missing():
+    assert CONSOLE
+    assert set() == CONSOLE - CONSOLE_MODULES
 
 
 def test_no_package_is_declared_twice():

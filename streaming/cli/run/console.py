@@ -1,0 +1,90 @@
+"""`dlx console`: pages about the tables, in a browser."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.options import ConfigFile, TablesLocation, find_config, locate
+from streaming.cli.output import printable
+
+PORT: Final = 9420
+HOST: Final = "127.0.0.1"
+
+
+def _hash(wanted: bool) -> None:
+    if wanted:
+        from streaming.console.access import hash_password
+
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        print(hash_password(password))
+        raise typer.Exit
+
+
+def console(
+    *,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help=f"Address to listen on.  [default: {HOST}:{PORT}, or a free port]",
+            show_default=False,
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Refuse every action, such as redrives.")
+    ] = False,
+    hash_password: Annotated[
+        bool,
+        typer.Option(
+            "--hash-password",
+            is_eager=True,
+            callback=_hash,
+            help="Ask for a password, print its hash for a file of credentials, and exit.",
+        ),
+    ] = False,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
+) -> int:
+    """Show the tables in a browser: what is wrong, what died, why, and what was in a queue when.
+
+    It prints a link that logs in once. It only needs the tables; actions such as a redrive need
+    the running job too. Users, roles and other addresses: [console] in the configuration.
+    """
+    assert not hash_password, "the option exits"
+    import attrs
+
+    from streaming.config import read_config
+    from streaming.config.console import ConsoleSettings
+    from streaming.config.loading import rooted
+    from streaming.config.metrics import split_address
+    from streaming.console.reader import Reader
+    from streaming.console.server import ListenError, Server
+
+    file = None if tables is not None and config is None else find_config(config)
+    settings = ConsoleSettings()
+    if file is not None:
+        settings = rooted(read_config(file), Path(file).absolute().parent).console
+    settings = attrs.evolve(
+        settings, listen=listen or settings.listen, read_only=read_only or settings.read_only
+    )
+    place = locate(tables, config)
+    reader = Reader(place.root, place.options)
+
+    def announce(url: str) -> None:
+        print(printable(url), flush=True)
+
+    if settings.listen is not None:
+        host, port = split_address(settings.listen)
+        server = Server(host, port, settings, reader, file, announce)
+    else:
+        try:
+            server = Server(HOST, PORT, settings, reader, file, announce)
+        except ListenError:
+            server = Server(HOST, 0, settings, reader, file, announce)
+    print("the console runs until Ctrl-C; open this link:", file=sys.stderr)
+    server.run()
+    return EXIT_OK

@@ -1,0 +1,81 @@
+"""`[console]`: where a running job serves the console, and who may use it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from streaming.config.metrics import ADDRESS, split_address
+from streaming.config.types import Section, flag, local, matching, setting
+from topology.errors import Problem
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+_HEADER: Final = matching(r"[A-Za-z0-9-]{1,100}", "the name of an HTTP header")
+
+
+@attrs.frozen(kw_only=True)
+class ConsoleSettings(Section):
+    """The console: pages about the tables, in a browser."""
+
+    listen: str | None = setting(
+        None,
+        "Address of the console. It runs in a process of its own beside the job, and the log has a "
+        "link that logs in once. Any other address than one of this machine needs credentials or "
+        "user_header. Not set: no console; `dlx console` starts one at any time.",
+        matching(ADDRESS, "HOST:PORT, with a port from 1 to 65535"),
+        example='"127.0.0.1:9420"',
+    )
+    read_only: bool = setting(
+        False,  # noqa: FBT003 - a default
+        "Refuse every action, whatever the role of the user.",
+        flag(),
+    )
+    credentials: str | None = setting(
+        None,
+        "File with the users of the console, their roles and hashed passwords, for HTTP Basic "
+        "authentication; `dlx console --hash-password` prints a hash. Not set: a link that logs in "
+        "once.",
+        local("file"),
+        example='"console.toml"',
+    )
+    user_header: str | None = setting(
+        None,
+        "Header in which a proxy names the user that it has authenticated. Only requests from this "
+        "machine may have it, so run the proxy here and keep others away from the port.",
+        _HEADER,
+        example='"X-Forwarded-User"',
+    )
+    role_header: str | None = setting(
+        None,
+        "Header in which the proxy names the role: viewer, operator or editor. Not set, or the "
+        "request has none: viewer.",
+        _HEADER,
+        example='"X-Forwarded-Role"',
+    )
+    public_url: str | None = setting(
+        None,
+        "The console's address in the browser, if a proxy or another name leads to it. Requests "
+        "for other hosts are refused.",
+        matching(r"https?://[^\s/?#@]+", "http:// or https:// and a host, without a path"),
+        example='"https://dlx.example.com"',
+    )
+
+    def contradictions(self) -> Iterator[Problem]:
+        """Who may come in must be known on every address but this machine's."""
+        if self.role_header is not None and self.user_header is None:
+            yield Problem("role_header", "needs user_header, which names the user")
+        if self.credentials is not None and self.user_header is not None:
+            yield Problem("credentials", "cannot be combined with user_header: leave one out")
+        is_open = self.credentials is None and self.user_header is None
+        if self.listen is not None and is_open and not is_loopback(self.listen):
+            yield Problem(
+                "listen",
+                "is not an address of this machine alone, so it needs credentials or user_header; "
+                'or listen on "127.0.0.1:9420"',
+            )
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine can reach an address."""
+    return split_address(listen)[0] in LOOPBACK

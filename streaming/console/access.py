@@ -1,0 +1,250 @@
+"""Who may use the console: logins, users, roles, and where a request may come from.
+
+    a token in a link   exchanged once for a cookie; an administrator, on this machine alone
+    credentials         HTTP Basic, users and hashed passwords in a file
+    a proxy's header    the proxy has authenticated the user
+
+Every request must name a known host, which defeats rebinding of DNS names. An action must also come
+from a page of the console itself.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Literal, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from topology.errors import DlxError
+
+Role = Literal["viewer", "operator", "editor"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+"""Each role may do what those before it may."""
+
+COOKIE: Final = "dlx_console"
+TOKEN: Final = "token"  # noqa: S105 - the name of a parameter
+OPERATOR: Final = "guest"
+"""The user for whom someone with the link acts, as `dlx` does without --user."""
+
+MAX_SESSIONS: Final = 1_000
+_SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
+_HASH: Final = re.compile(r"scrypt\$(?P<salt>[0-9a-f]{32})\$(?P<key>[0-9a-f]{64})")
+
+
+class AccessError(DlxError):
+    """The users of the console cannot be read."""
+
+
+class User(msgspec.Struct, frozen=True):
+    """Someone who uses the console.
+
+    Attributes:
+        administrator: sees every vhost and every message; others what their permissions allow.
+    """
+
+    name: str
+    role: Role
+    administrator: bool = False
+
+    def may(self, role: Role) -> bool:
+        """Whether the user has a role, or more."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    password: str
+    role: Role = "viewer"
+    administrator: bool = False
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    users: dict[str, _Entry]
+
+
+class Logins:
+    """The one-time tokens and the sessions that they began.
+
+    Args:
+        announce: is told each new link's token; a new one follows when one is used.
+    """
+
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self._announce = announce
+        self._token = ""
+        self._key = secrets.token_bytes(32)
+        self._sessions: dict[bytes, None] = {}
+        self.renew()
+
+    def renew(self) -> None:
+        """Make and announce a new token; the one before is void."""
+        self._token = secrets.token_urlsafe(32)
+        self._announce(self._token)
+
+    def exchange(self, token: str) -> str | None:
+        """Return a new session for a valid token, which ends it; None if it is not valid."""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            return None
+        session = secrets.token_urlsafe(32)
+        self._sessions[self._digest(session)] = None
+        while len(self._sessions) > MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        self.renew()
+        return session
+
+    def knows(self, session: str | None) -> bool:
+        """Whether a session was begun here."""
+        return session is not None and self._digest(session) in self._sessions
+
+    def end(self, session: str) -> None:
+        """Log out."""
+        self._sessions.pop(self._digest(session), None)
+
+    def _digest(self, session: str) -> bytes:
+        return hmac.digest(self._key, session.encode(), "sha256")
+
+
+class Credentials:
+    """The users of a file, for HTTP Basic authentication.
+
+    Raises:
+        AccessError: the file cannot be read; the text names the place and the remedy.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._users = _read(path)
+        self._key = secrets.token_bytes(32)
+        self._known: dict[bytes, User] = {}
+
+    def user(self, authorization: str | None) -> User | None:
+        """Return the user of a header `Authorization`; None if it names none."""
+        if authorization is None:
+            return None
+        digest = hmac.digest(self._key, authorization.encode(), "sha256")
+        known = self._known.get(digest)
+        if known is not None:
+            return known
+        scheme, _, encoded = authorization.partition(" ")
+        if scheme.lower() != "basic":
+            return None
+        try:
+            name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except ValueError:
+            return None
+        entry = self._users.get(name)
+        stored = entry.password if entry is not None else _NOBODY
+        if not _matches(password, stored) or entry is None:
+            return None
+        found = User(name, entry.role, entry.administrator)
+        if len(self._known) < MAX_SESSIONS:
+            self._known[digest] = found
+        return found
+
+
+def _read(path: Path) -> Mapping[str, _Entry]:
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+        users = msgspec.convert(document, _File).users
+    except OSError as error:
+        raise AccessError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, msgspec.ValidationError) as error:
+        example = "[users.anna] with password and role (viewer, operator or editor)"
+        raise AccessError(f"{path}: {error}; expected tables such as {example}") from None
+    if not users:
+        raise AccessError(f"{path}: has no users; add a table such as [users.anna]")
+    for name, entry in users.items():
+        if not _HASH.fullmatch(entry.password):
+            raise AccessError(
+                f"{path}: users.{name}.password is not a hash; `dlx console --hash-password` "
+                "prints one"
+            )
+    return users
+
+
+def hash_password(password: str) -> str:
+    """Return the salted hash of a password, as a file of credentials has it."""
+    salt = secrets.token_bytes(16)
+    return f"scrypt${salt.hex()}${_scrypt(password, salt)}"
+
+
+def _scrypt(password: str, salt: bytes) -> str:
+    return hashlib.scrypt(password.encode(), salt=salt, dklen=32, **_SCRYPT).hex()
+
+
+def _matches(password: str, stored: str) -> bool:
+    found = _HASH.fullmatch(stored)
+    assert found is not None, "checked when it was read"
+    key = _scrypt(password, bytes.fromhex(found["salt"]))
+    return hmac.compare_digest(key, found["key"])
+
+
+_NOBODY: Final = f"scrypt${'0' * 32}${'0' * 64}"
+"""No password has this hash; a name that does not exist takes as long as one that does."""
+
+
+class Guard:
+    """Decides who a request is from, and whether it may come in.
+
+    Args:
+        hosts: values of the header `Host` that are answered.
+        schemes: the schemes of the console's own pages.
+        logins: for links with a token; None if there are credentials or a proxy.
+        proxies: the addresses from which `user_header` counts.
+    """
+
+    def __init__(
+        self,
+        hosts: frozenset[str],
+        *,
+        logins: Logins | None = None,
+        credentials: Credentials | None = None,
+        user_header: str | None = None,
+        role_header: str | None = None,
+        proxies: frozenset[str] = frozenset({"127.0.0.1", "::1"}),
+        is_read_only: bool = False,
+    ) -> None:
+        assert sum(one is not None for one in (logins, credentials, user_header)) == 1
+        self.hosts = hosts
+        self.logins = logins
+        self.credentials = credentials
+        self.is_read_only = is_read_only
+        self._user_header = user_header
+        self._role_header = role_header
+        self._proxies = proxies
+
+    def user(
+        self, headers: Mapping[str, str], cookies: Mapping[str, str], client: str | None
+    ) -> User | None:
+        """Return who a request is from; None if nobody is logged in."""
+        if self.logins is not None:
+            known = self.logins.knows(cookies.get(COOKIE))
+            return User(OPERATOR, "editor", administrator=True) if known else None
+        if self.credentials is not None:
+            return self.credentials.user(headers.get("authorization"))
+        assert self._user_header is not None
+        name = headers.get(self._user_header)
+        if not name or client not in self._proxies:
+            return None
+        role = headers.get(self._role_header) if self._role_header else None
+        known_role = next((one for one in ROLES if one == role), ROLES[0])
+        return User(name, known_role)
+
+    def knows_host(self, host: str | None) -> bool:
+        """Whether the console answers for a host."""
+        return host is not None and host.lower() in self.hosts
+
+    def is_own_page(self, headers: Mapping[str, str]) -> bool:
+        """Whether an action was sent by a page of the console."""
+        site = headers.get("sec-fetch-site")
+        if site is not None and site != "same-origin":
+            return False
+        origin = urlsplit(headers.get("origin") or "")
+        return (
+            origin.scheme in {"http", "https"}
+            and origin.netloc.lower() == (headers.get("host") or "").lower()
+        )

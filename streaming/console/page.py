@@ -1,0 +1,272 @@
+"""A page: what a request asks for, what a page's function gets, and how it is rendered."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+import jinja2
+import msgspec
+
+from streaming.console.access import Role, User
+from streaming.console.reader import Reader, read_instant
+from streaming.console.shown import FILTERS, finalize
+from streaming.queries import Queries
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.vhosts.declared import Declared, declared
+from topology.errors import DlxError
+
+HERE: Final = Path(__file__).parent
+LIVE: Final = "live"
+KEPT: Final = ("as_of", "vhost")
+"""The parameters that links between pages keep."""
+
+MAX_TEXT: Final = 10_000
+PAGE_ROWS: Final = 100
+MAX_PAGE: Final = 1_000_000
+
+
+class Refused(DlxError):  # noqa: N818 - an answer, not a failure
+    """A request is not answered; the text says why and what to do."""
+
+    def __init__(self, status: int, what: str) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+class Redirect(NamedTuple):
+    """Go on with another page."""
+
+    path: str
+
+
+class Download(NamedTuple):
+    """A file instead of a page."""
+
+    name: str
+    media_type: str
+    content: Iterator[bytes]
+
+
+Answer = Mapping[str, Any] | Redirect | Download
+
+
+class View:
+    """What one request asks for. The tables are opened when they are first needed.
+
+    Attributes:
+        path: of the URL, without parameters.
+        values: the parameters of the URL; of a repeated one the last.
+        form: the fields of an action.
+        command: the `dlx` command with the same answer.
+        title: the title of the page, if it is not that of the navigation.
+        status: of the response.
+    """
+
+    def __init__(
+        self,
+        console: "Console",
+        user: User,
+        path: str,
+        values: Mapping[str, str],
+        names: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+    ) -> None:
+        self.console = console
+        self.user = user
+        self.path = path
+        self.values = values
+        self.names = dict(names or {})
+        self.form = dict(form or {})
+        self.command = ""
+        self.title = ""
+        self.status = 200
+        self._opened = ExitStack()
+
+    def close(self) -> None:
+        """Close the tables."""
+        self._opened.close()
+
+    # -- the instant
+
+    @property
+    def as_of(self) -> str | None:
+        """The instant of the URL; None: live."""
+        wanted = self.text("as_of", "") or LIVE
+        return None if wanted.lower() == LIVE else wanted
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables as of the instant of the URL, with the vhosts that the user may see."""
+        opened = self._opened.enter_context(self.console.reader.open(self.as_of))
+        if not self.user.administrator:
+            known = declared(opened).items()
+            opened.vhosts = frozenset(
+                vhost for vhost, each in known if self.user.name in each.permissions
+            )
+        return opened
+
+    @cached_property
+    def queries(self) -> Queries:
+        """The typed questions about them."""
+        return Queries(self.tables)
+
+    # -- parameters
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """A parameter; the default if it is missing or blank."""
+        value = self.values.get(name, "").strip()
+        if len(value) > MAX_TEXT:
+            raise Refused(400, f"{name}: is longer than {MAX_TEXT} characters")
+        return value or default
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number within bounds; one beyond them counts as the nearest."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if not value.isascii() or not value.isdecimal():
+            raise Refused(400, f"{name}: expected a whole number, not {value[:40]!r}")
+        return min(max(int(value[:18]), least), most)
+
+    def instant(self, name: str) -> datetime | None:
+        """An instant; None if it is missing."""
+        value = self.text(name)
+        return None if value is None else read_instant(value)
+
+    def one_of(self, name: str, *choices: str) -> str:
+        """One of a few words; the first if it is missing or another one."""
+        value = self.text(name)
+        return value if value in choices else choices[0]
+
+    @property
+    def page(self) -> int:
+        """The number of the page of a long list, from 1."""
+        return self.number("page", 1, 1, MAX_PAGE)
+
+    # -- who may see what
+
+    @cached_property
+    def declared(self) -> Mapping[str, Declared]:
+        """What is declared in each vhost that the user may see."""
+        return declared(self.tables)
+
+    @property
+    def vhost(self) -> str | None:
+        """The vhost of the URL; None: all that the user may see."""
+        return self.text("vhost")
+
+    def require_vhost(self) -> None:
+        """Refuse a vhost that does not exist, or that the user may not see."""
+        if self.vhost is not None and self.vhost not in self.declared:
+            raise Refused(404, f"There is no vhost {self.vhost!r} that you may see.")
+
+    def sees(self, vhost: str | None) -> bool:
+        """Whether a row of a vhost belongs on the page."""
+        if vhost is None:
+            return self.user.administrator
+        visible = self.tables.vhosts
+        return self.vhost in {None, vhost} and (visible is None or vhost in visible)
+
+    def may_read(self, vhost: str, queue: str) -> bool:
+        """Whether the user may read what was in a queue."""
+        if self.user.administrator:
+            return True
+        each = self.declared.get(vhost)
+        return each is not None and each.vhost().permissions.allows(self.user.name, "read", queue)
+
+    def require_read(self, vhost: str, queue: str) -> None:
+        """Refuse a user who may not read what was in a queue."""
+        if not self.may_read(vhost, queue):
+            raise Refused(
+                403,
+                f"user {self.user.name!r} has no read permission for queue {queue!r} in vhost "
+                f"{vhost!r}; an administrator can give it with `dlx permissions set`",
+            )
+
+    def may(self, role: Role) -> bool:
+        """Whether an action of a role would be accepted."""
+        return self.user.may(role) and not self.console.is_read_only
+
+    # -- links and commands
+
+    def url(self, path: str, **changes: object) -> str:
+        """A link to a page, with the instant and vhost of this one unless they are changed."""
+        kept = {name: self.text(name) for name in KEPT}
+        wanted = {
+            **kept,
+            **{name: None if one is None else str(one) for name, one in changes.items()},
+        }
+        query = urlencode({name: one for name, one in wanted.items() if one})
+        path = quote(path, safe="/%")
+        return f"{path}?{query}" if query else path
+
+    def here(self, **changes: object) -> str:
+        """A link to this page with other parameters."""
+        return self.url(self.path, **{**self.values, **changes})
+
+    def dlx(self, *words: object, vhost: bool = True, as_of: bool = True) -> str:
+        """A `dlx` command, quoted for a shell, with the instant and the vhost of this page."""
+        parts = [str(word) for word in words]
+        if vhost and self.text("vhost"):
+            parts += ["--vhost", str(self.text("vhost"))]
+        if as_of and self.as_of is not None:
+            parts += ["--as-of", self.as_of]
+        return shlex.join(["dlx", *parts])
+
+
+class Page(NamedTuple):
+    """An address of the console.
+
+    Attributes:
+        path: may have parts such as `{name}` or `{name:path}`; the function finds them in
+            `view.names`.
+        nav: its name in the navigation; None: it is not in it.
+        key: the key that opens it, after `g`.
+        role: who may open it; an action for any role but viewer.
+        scripts: more sources of scripts for the Content-Security-Policy.
+    """
+
+    path: str
+    answer: Callable[[View], Answer]
+    nav: str | None = None
+    key: str | None = None
+    role: Role = "viewer"
+    is_action: bool = False
+    scripts: str = ""
+
+    @property
+    def template(self) -> str:
+        """The name of its template."""
+        return f"{self.answer.__name__}.html"
+
+
+class Console(msgspec.Struct):
+    """What all pages share.
+
+    Attributes:
+        config: the job's configuration, for actions; None: the console only reads.
+    """
+
+    reader: Reader
+    pages: tuple[Page, ...]
+    config: Path | None = None
+    is_read_only: bool = False
+
+
+def make_templates() -> jinja2.Environment:
+    """Return the templates, which escape everything."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(FILTERS)
+    return templates

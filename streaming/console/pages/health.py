@@ -1,0 +1,32 @@
+"""Health: the batches, the gate, the tables, and how far back the pages can go."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streaming.console.page import Answer, View
+from streaming.queries.job_totals import earliest_event_s, last_batches
+from streaming.queries.table_info import describe
+
+BATCHES: Final = 30
+
+
+def _batch(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    detail = row["detail"]
+    resident = detail.get("resident")
+    return {
+        "batch_id": row["batch_id"],
+        "at_s": row["at_s"],
+        "gate": detail.get("gate"),
+        "resident": None if resident is None else sum(count for count, _ in resident.values()),
+        "rows": detail.get("rows", {}),
+    }
+
+
+def health(view: View) -> Answer:
+    """Show the last batches, the gate and the tables."""
+    view.command = view.dlx("tables", "info", vhost=False, as_of=False)
+    return {
+        "batches": [_batch(one) for one in last_batches(view.tables, BATCHES)],
+        "tables": describe(view.tables),
+        "earliest_s": earliest_event_s(view.tables),
+    }

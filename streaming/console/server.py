@@ -1,0 +1,109 @@
+"""Serves the console over HTTP, in this process."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from streaming.config.console import ConsoleSettings
+from streaming.console.access import TOKEN, Credentials, Guard, Logins
+from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
+from streaming.console.page import Console
+from streaming.console.reader import Reader
+from topology.errors import DlxError
+
+
+class ListenError(DlxError):
+    """The address of the console cannot be used."""
+
+    help_code = "listen"
+
+
+class Server:
+    """A console that listens from the moment it is created.
+
+    Args:
+        host, port: where to listen; port 0: any free one.
+        config: the job's configuration, for actions; None: the console only reads.
+        announce: is told each link that logs in once, or the address if there are users.
+
+    Raises:
+        ListenError: the address is in use, or not one of this machine.
+        AccessError: the file of credentials cannot be read.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        settings: ConsoleSettings,
+        reader: Reader,
+        config: Path | None,
+        announce: Callable[[str], None],
+    ) -> None:
+        self._socket = _listen(host, port)
+        port = self._socket.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = settings.public_url or f"http://{shown}:{port}"
+        names = {shown, "localhost", "127.0.0.1", "[::1]", socket.gethostname()}
+        hosts = {f"{name}:{port}".lower() for name in names} | {urlsplit(self.url).netloc.lower()}
+        credentials = None if settings.credentials is None else Path(settings.credentials)
+        logins = None
+        if credentials is None and settings.user_header is None:
+            logins = Logins(lambda token: announce(f"{self.url}/?{TOKEN}={token}"))
+        else:
+            announce(f"{self.url}/")
+        guard = Guard(
+            frozenset(hosts),
+            logins=logins,
+            credentials=None if credentials is None else Credentials(credentials),
+            user_header=settings.user_header,
+            role_header=settings.role_header,
+        )
+        console = Console(reader, PAGES, config, settings.read_only)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(console, guard),
+                log_config=None,
+                log_level=logging.WARNING,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+                timeout_graceful_shutdown=2,
+            )
+        )
+
+    def run(self) -> None:
+        """Serve until `stop`, SIGINT or SIGTERM."""
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    def stop(self) -> None:
+        """End `run`, from any thread."""
+        self._server.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        remedy = (
+            "stop the program that uses it, or choose another one"
+            if error.errno == errno.EADDRINUSE
+            else "choose one of this machine"
+        )
+        what = error.strerror or error
+        raise ListenError(f"console: cannot listen on {host}:{port}: {what}; {remedy}") from None
+    return opened

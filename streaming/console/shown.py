@@ -1,0 +1,113 @@
+"""Values as a page shows them: escaped text, instants, numbers, sizes."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from streaming.queries.duckdb_tables import one_line
+
+__all__ = ["FILTERS", "finalize", "one_line", "printable"]
+
+PREVIEW_CHARACTERS: Final = 200
+_KEPT: Final = "\n\t"
+
+
+def printable(text: str) -> str:
+    """Write control characters as their escapes in Python; line ends and tabs stay.
+
+    Characters that change the direction of text or are invisible are escaped too.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in _KEPT else repr(one)[1:-1] for one in text)
+
+
+def finalize(value: object) -> object:
+    """Prepare the value of an expression in a template; nothing is shown for None."""
+    if value is None:
+        return ""
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping | list | tuple):
+        return printable(compact(value))
+    return value
+
+
+def compact(value: Any) -> str:
+    """A nested value as one line of JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def readable(value: object) -> str:
+    """A body or header as text: text itself, anything else as JSON."""
+    return value if isinstance(value, str) else "" if value is None else compact(value)
+
+
+def preview(value: object, characters: int = PREVIEW_CHARACTERS) -> str:
+    """The beginning of a value on one line."""
+    text = printable(readable(value)).replace("\n", " ")
+    return text if len(text) <= characters else f"{text[:characters]}…"
+
+
+def instant(value: str | float | datetime | None) -> str:
+    """An instant in UTC: `2026-11-22 10:05:00.250`; empty for None."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        value = datetime.fromtimestamp(value, UTC)
+    elif isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    text = value.astimezone(UTC).isoformat(" ", timespec="milliseconds")
+    return text.removesuffix("+00:00").removesuffix(".000")
+
+
+def ago(value: str | float | datetime | None, now: datetime | None = None) -> str:
+    """How long before now an instant was: `3 min`, `2 h`, `5 d`."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        value = datetime.fromtimestamp(value, UTC)
+    elif isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return duration((now or datetime.now(UTC)) - value)
+
+
+def duration(value: timedelta | float) -> str:
+    """A length of time in its largest unit: `12 s`, `3 min`, `2 h`, `5 d`."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def number(value: float | None) -> str:
+    """A number with separators: `1,234,567`."""
+    return "" if value is None else f"{value:,}"
+
+
+def size(value: float | None) -> str:
+    """A number of bytes: `512 B`, `1.5 MB`."""
+    if value is None:
+        return ""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= factor:
+            return f"{value / factor:.1f} {unit}"
+    return f"{value:.0f} B"
+
+
+FILTERS: Final = {
+    "ago": ago,
+    "duration": duration,
+    "instant": instant,
+    "number": number,
+    "preview": preview,
+    "readable": readable,
+    "size": size,
+}
+"""The filters of templates by name."""

@@ -1,0 +1,86 @@
+// What every page does: keys, copying the command, and fetching the content again after a batch.
+// Pages need none of it to work.
+
+const keysDialog = document.getElementById("keys");
+let leader = false;
+
+const typing = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+
+function rows() {
+  return [...document.querySelectorAll("main tbody tr")];
+}
+
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.findIndex((row) => row.classList.contains("chosen"));
+  const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
+  all.forEach((row) => row.classList.toggle("chosen", row === next));
+  next.scrollIntoView({ block: "nearest" });
+  next.querySelector("a")?.focus({ preventScroll: true });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+  if (leader) {
+    leader = false;
+    const link = [...document.querySelectorAll("[data-key]")].find((one) => one.dataset.key === event.key);
+    if (link) {
+      event.preventDefault();
+      link.click();
+    }
+    return;
+  }
+  const actions = {
+    g: () => { leader = true; },
+    t: () => document.getElementById("as-of")?.focus(),
+    "/": () => document.querySelector("main [data-filter]")?.focus(),
+    j: () => move(1),
+    k: () => move(-1),
+    c: () => document.querySelector("[data-copy]")?.click(),
+    "?": () => keysDialog?.showModal(),
+  };
+  if (actions[event.key]) {
+    event.preventDefault();
+    actions[event.key]();
+  }
+});
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+
+// The browser reconnects by itself and names the last batch that it has seen.
+const status = document.getElementById("live");
+if (document.querySelector("main[data-live]")) {
+  const events = new EventSource("/events");
+  let known = null;
+  events.addEventListener("open", () => {
+    status.textContent = "live";
+    status.classList.add("on");
+  });
+  events.addEventListener("error", () => {
+    status.textContent = "not connected";
+    status.classList.remove("on");
+  });
+  events.addEventListener("batch", (event) => {
+    const first = known === null;
+    known = event.lastEventId;
+    status.textContent = `live · batch ${known}`;
+    document.body.dataset.batch = known;
+    const busy = document.activeElement?.closest("main form") || document.querySelector("main dialog[open]");
+    if (!first && !busy) document.body.dispatchEvent(new CustomEvent("batch"));
+  });
+}
+
+// Curves and graphs load what they need only where they are.
+async function draw() {
+  if (document.querySelector("[data-curve]")) (await import("/static/curve.js")).draw();
+  if (document.querySelector("[data-dot]")) (await import("/static/graph.js")).draw();
+}
+document.addEventListener("htmx:after:swap", draw);
+draw();

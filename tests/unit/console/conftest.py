@@ -1,0 +1,33 @@
+"""The console of the shop's tables, as a logged-in user."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from streaming.console.access import Guard, Logins
+from streaming.console.app import PAGES, make_app
+from streaming.console.page import Console
+from streaming.console.reader import Reader
+
+HOST = "127.0.0.1:9420"
+
+
+@pytest.fixture(scope="session")
+def make_client():
+    """Makes a client of a console; without a guard it has logged in with a link."""
+
+    def make(root, guard=None, **settings):
+        tokens: list[str] = []
+        guard = guard or Guard(frozenset({HOST}), logins=Logins(tokens.append))
+        console = Console(Reader(str(root)), PAGES, **settings)
+        client = TestClient(make_app(console, guard), base_url=f"http://{HOST}")
+        if tokens:
+            assert client.get(f"/health?token={tokens[-1]}").status_code == 200
+        return client
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def shop_console(make_client, shop_root):
+    """The console of the shop."""
+    return make_client(shop_root)

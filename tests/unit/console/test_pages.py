@@ -1,0 +1,51 @@
+"""Every page of the console answers about the shop's tables, live and as of an instant."""
+
+import pytest
+
+from streaming.console.app import PAGES
+
+PARAMETERS = {"/queue": "queue=billing"}
+"""What a page needs."""
+
+
+def addresses():
+    return [f"{one.path}?{PARAMETERS.get(one.path, '')}" for one in PAGES if not one.is_action]
+
+
+@pytest.mark.parametrize("as_of", ["", "0", "1"])
+@pytest.mark.parametrize("address", addresses())
+def test_every_page_answers_at_every_instant(shop_console, address, as_of):
+    answer = shop_console.get(f"{address}&as_of={as_of}")
+
+    assert answer.status_code == 200
+    assert "<h1>" in answer.text
+    assert 'id="command"' in answer.text
+
+
+def test_a_queue_shows_its_contents_at_an_instant(shop_console):
+    now = shop_console.get("/queue?queue=billing&state=unacked").text
+    before = shop_console.get("/queue?queue=billing&state=unacked&as_of=0").text
+
+    assert "order 5" in now
+    assert "order 5" not in before
+
+
+def test_control_characters_of_a_body_are_shown_as_escapes(shop_console):
+    page = shop_console.get("/queue?queue=dead").text
+
+    assert "order 2 \\x07é" in page
+    assert "\x07" not in page
+
+
+def test_an_unknown_queue_is_not_found(shop_console):
+    answer = shop_console.get("/queue?queue=biling")
+
+    assert answer.status_code == 404
+    assert "biling" in answer.text
+
+
+def test_an_instant_that_cannot_be_read_says_what_can(shop_console):
+    answer = shop_console.get("/?as_of=soon")
+
+    assert answer.status_code == 400
+    assert "10:05" in answer.text
