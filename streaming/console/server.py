@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 from collections.abc import Callable
@@ -14,15 +13,9 @@ import uvicorn
 from streaming.config.console import ConsoleSettings
 from streaming.console.access import TOKEN, Credentials, Guard, Logins
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
+from streaming.console.listening import listen
 from streaming.console.page import Console
 from streaming.console.reader import Reader
-from topology.errors import DlxError
-
-
-class ListenError(DlxError):
-    """The address of the console cannot be used."""
-
-    help_code = "listen"
 
 
 class Server:
@@ -47,7 +40,7 @@ class Server:
         config: Path | None,
         announce: Callable[[str], None],
     ) -> None:
-        self._socket = _listen(host, port)
+        self._socket = listen(host, port)
         port = self._socket.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         self.url = settings.public_url or f"http://{shown}:{port}"
@@ -88,22 +81,3 @@ class Server:
     def stop(self) -> None:
         """End `run`, from any thread."""
         self._server.should_exit = True
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind((host, port))
-        opened.listen(128)
-    except OSError as error:
-        opened.close()
-        remedy = (
-            "stop the program that uses it, or choose another one"
-            if error.errno == errno.EADDRINUSE
-            else "choose one of this machine"
-        )
-        what = error.strerror or error
-        raise ListenError(f"console: cannot listen on {host}:{port}: {what}; {remedy}") from None
-    return opened

@@ -3,6 +3,8 @@
 import logging
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -96,11 +98,29 @@ def run(
     started = threading.Event()
     try:
         log.keep_in(Path(settings.job.log_dir))
-        return _run_job(settings, broker, started, log_format, watch=watch, accept_loss=accept_loss)
+        with _console(settings, file):
+            return _run_job(
+                settings, broker, started, log_format, watch=watch, accept_loss=accept_loss
+            )
     except DlxError:
         if not started.is_set():
             new_folders.remove()
         raise
+
+
+@contextmanager
+def _console(settings: "JobConfig", file: Path) -> Iterator[None]:
+    """Run the console beside the job, if it is configured."""
+    if settings.console.listen is None:
+        yield
+        return
+    from streaming.console.beside_job import ConsoleProcess
+
+    console = ConsoleProcess(settings.console, file.absolute())
+    try:
+        yield
+    finally:
+        console.stop()
 
 
 def _run_job(

@@ -10,6 +10,7 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import ConfigFile, TablesLocation, find_config, locate
 from streaming.cli.output import printable
 
+BESIDE_JOB: Final = "--beside-job"
 PORT: Final = 9420
 HOST: Final = "127.0.0.1"
 
@@ -46,6 +47,7 @@ def console(
             help="Ask for a password, print its hash for a file of credentials, and exit.",
         ),
     ] = False,
+    beside_job: Annotated[bool, typer.Option(BESIDE_JOB, hidden=True)] = False,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -61,8 +63,10 @@ def console(
     from streaming.config.console import ConsoleSettings
     from streaming.config.loading import rooted
     from streaming.config.metrics import split_address
+    from streaming.console.beside_job import end_with_job
+    from streaming.console.listening import ListenError
     from streaming.console.reader import Reader
-    from streaming.console.server import ListenError, Server
+    from streaming.console.server import Server
 
     file = None if tables is not None and config is None else find_config(config)
     settings = ConsoleSettings()
@@ -85,6 +89,9 @@ def console(
             server = Server(HOST, PORT, settings, reader, file, announce)
         except ListenError:
             server = Server(HOST, 0, settings, reader, file, announce)
-    print("the console runs until Ctrl-C; open this link:", file=sys.stderr)
+    if beside_job:
+        end_with_job(server.stop)
+    else:
+        print("the console runs until Ctrl-C; open this link:", file=sys.stderr)
     server.run()
     return EXIT_OK

@@ -1,14 +1,23 @@
 """`dlx console` serves the tables, prints a link that logs in, and ends with Ctrl-C."""
 
 import http.cookiejar
+import logging
+import queue
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
+from logging.handlers import QueueHandler
 
 import pytest
 
 from streaming.cli.exit_codes import EXIT_INVALID
+from streaming.config import load_config
+from streaming.console import beside_job
+from streaming.console.beside_job import ConsoleProcess
+from streaming.console.listening import ListenError
+from tests.fixtures.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -45,6 +54,31 @@ def test_the_printed_link_logs_in_and_ctrl_c_ends_the_console(start, shop_root):
     assert "<h1>Now</h1>" in page
     assert process.wait() == 0
     assert "Traceback" not in process.stderr.read()
+
+
+def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
+    file = tmp_path / "dlx.toml"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    file.write_text(f'[job]\ntables_location = "{shop_root}"\n[console]\nlisten = "{address}"\n')
+    messages: queue.Queue[str] = queue.Queue()
+    logger = logging.getLogger(beside_job.__name__)
+    handler = QueueHandler(messages)  # type: ignore[arg-type] # any object with put_nowait
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+    console = ConsoleProcess(load_config(file).console, file)
+    try:
+        link = messages.get(timeout=WAIT_S).getMessage()
+        with pytest.raises(ListenError):
+            ConsoleProcess(load_config(file).console, file)
+    finally:
+        console.stop()
+        logger.removeHandler(handler)
+
+    assert address in link
+    with socket.create_server(("127.0.0.1", int(address.split(":")[1]))):
+        pass
 
 
 def test_a_second_console_takes_another_port(start, shop_root):
