@@ -61,9 +61,9 @@ def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     file.write_text(f'[job]\ntables_location = "{shop_root}"\n[console]\nlisten = "{address}"\n')
-    messages: queue.Queue[str] = queue.Queue()
+    messages: queue.Queue[logging.LogRecord] = queue.Queue()
     logger = logging.getLogger(beside_job.__name__)
-    handler = QueueHandler(messages)  # type: ignore[arg-type] # any object with put_nowait
+    handler = QueueHandler(messages)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 
