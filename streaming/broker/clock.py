@@ -20,8 +20,8 @@ from streaming.broker.message import NEVER
 class TimerKind(IntEnum):
     """What a timer is for; timers of one instant fire in this order."""
 
-    WAKE_QUEUES = 0  # some queue of a group at rest has a timer then
-    WAKE_CHANNELS = 1
+    WAKE_QUEUES = 0  # a queue at rest has a timer then: some queue of a group; below 0, that one
+    WAKE_CHANNELS = 1  # likewise
     SWEEP_CLASSIC = 2  # expired messages; quorum queues take longer (R-QUEUE-5, R-TTL-12)
     SWEEP_QUORUM = 3
     RETRY_HELD = 4

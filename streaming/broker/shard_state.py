@@ -2,7 +2,7 @@
 
 import msgspec
 
-from streaming.broker.channels.registry import ChannelRegistry
+from streaming.broker.channels.registry import CHANNEL_GROUPS, ChannelRegistry, open_channels
 from streaming.broker.clock import Clock, Timer, TimerKind
 from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
@@ -10,11 +10,12 @@ from streaming.broker.dead_letters.dead_lettering import DeadLettering
 from streaming.broker.events import Events
 from streaming.broker.message import NEVER, PublishedPort
 from streaming.broker.publishing import Publishing
-from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.queues.registry import QUEUE_GROUPS, QueueRegistry
 from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
 from streaming.broker.redrives import open_redrives
 from streaming.broker.redrives.open_redrives import OpenRedrives
-from streaming.broker.state.encoding import pack, unpack
+from streaming.broker.state.encoding import pack, unpack, version_of
+from streaming.broker.state.record_groups import SMALL_GROUPS_UNTIL, regroup
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import (
@@ -63,11 +64,12 @@ class ShardState:
             else _header_decoder.decode(unpack(data))
         )
         events = Events(header.next_seq)
-        timers = _timers(header)
-        clock = Clock(config, events, timers, now_ms=header.now_ms, batch_ms=batch_ms)
         self._cache = cache
         self._digest = header.topology_digest
         vhost = self._open_vhost(config, store)
+        if data is not None and version_of(data) <= SMALL_GROUPS_UNTIL:
+            _regroup(header, vhost, store)
+        clock = Clock(config, events, _timers(header), now_ms=header.now_ms, batch_ms=batch_ms)
         self._saved_version = vhost.version
         warnings = AlternateWarnings(events, vhost, header.warned)
         self.first_outbound = header.next_outbound
@@ -81,6 +83,7 @@ class ShardState:
             header.queue_timers,
             header.resident_messages,
             header.resident_bytes,
+            cache.resting.take(config, self._digest),
         )
         self.unfinished = UnfinishedWork(context, self.queues)
         self.dead_lettering = DeadLettering(context, self.queues)
@@ -116,13 +119,14 @@ class ShardState:
         context = self.context
         messages, size = self.queues.resident()
         self.channels.save()
-        self.queues.save()
+        resting = self.queues.save()
         self.unfinished.save()
         self.redrives.save()
         if context.vhost.version != self._saved_version:
             data = encode_vhost(context.vhost)
             self._digest = digest_of(data)
             context.store.write(_VHOST_KEY, data)
+            resting = {}  # their settings may be of the vhost before
         header = HeaderRecord(
             context.clock.now_ms,
             context.events.next_seq,
@@ -136,6 +140,15 @@ class ShardState:
         )
         context.store.write(_HEADER_KEY, pack(_encoder.encode(header)))
         self._cache.put(context.config.compat, self._digest, context.vhost)
+        self._cache.resting.put(context.config, self._digest, resting)
+
+
+def _regroup(header: HeaderRecord, vhost: Vhost, store: StateStore) -> None:
+    """Bring the groups of a state that an earlier version wrote to today's size."""
+    queues = vhost.queue_numbers.values()
+    header.queue_timers = regroup(store, QUEUE_GROUPS, queues, header.queue_timers)
+    channels = [number for _user, _name, number in open_channels(store).names]
+    header.channel_timers = regroup(store, CHANNEL_GROUPS, channels, header.channel_timers)
 
 
 def _timers(header: HeaderRecord) -> list[Timer]:

@@ -4,6 +4,8 @@ A channel is opened on first use, and closed by command, lease or consumer timeo
 the state when it is first needed, and written back when the batch ends.
 """
 
+from typing import Final
+
 import msgspec
 
 from streaming.broker.channels.channel import Channel, Consumer
@@ -13,14 +15,23 @@ from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.record_groups import RecordGroups
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, DirectoryRecord
+from streaming.broker.state.store import StateStore
 
 _NAMES_KEY = "channels"
 _OWNERS_KEY = "owners"
+CHANNEL_GROUPS: Final = "c"
+"""Prefix of the groups of records."""
 
 _directory_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 _record_decoder = msgspec.msgpack.Decoder(ChannelRecord)
 _owners_decoder = msgspec.msgpack.Decoder(dict[int, list[int]])
 _encoder = msgspec.msgpack.Encoder()
+
+
+def open_channels(store: StateStore) -> DirectoryRecord:
+    """The names and numbers of the open channels, oldest first."""
+    data = store.read(_NAMES_KEY)
+    return DirectoryRecord(1, []) if data is None else _directory_decoder.decode(unpack(data))
 
 
 class ChannelRegistry:
@@ -37,7 +48,7 @@ class ChannelRegistry:
 
     def __init__(self, context: ShardContext, timers: dict[int, int]) -> None:
         self._context = context
-        self.records = RecordGroups(context.store, "c", timers)
+        self.records = RecordGroups(context.store, CHANNEL_GROUPS, timers)
         self._loaded: dict[int, Channel] = {}
         self._consumers: dict[tuple[int, int], Consumer] = {}
         self._names: dict[tuple[str | None, str], int] | None = None
@@ -54,12 +65,9 @@ class ChannelRegistry:
     def _numbers(self) -> dict[tuple[str | None, str], int]:
         """The numbers of the open channels, oldest first."""
         if self._names is None:
-            data = self._context.store.read(_NAMES_KEY)
-            self._names = {}
-            if data is not None:
-                directory = _directory_decoder.decode(unpack(data))
-                self._next_number = directory.next_number
-                self._names = {(user, name): number for user, name, number in directory.names}
+            directory = open_channels(self._context.store)
+            self._next_number = directory.next_number
+            self._names = {(user, name): number for user, name, number in directory.names}
         return self._names
 
     def open(self, user: str | None, name: str) -> Channel:
@@ -98,10 +106,15 @@ class ChannelRegistry:
                     self._context.clock.arm(due_ms, timer, number)
         return channel
 
-    def wake(self, group_number: int) -> None:
-        """Load the channels of a group, so that their own timers are set."""
-        for number in sorted(self.records.group(group_number)):
-            self.by_number(number)
+    def wake(self, number: int) -> None:
+        """Set the timers of the channels in a group; below 0, load the one whose timer is due."""
+        if number < 0:
+            if self.exists(-1 - number):
+                self.by_number(-1 - number)
+            return
+        for channel_number, due_ms in self.records.timers_in(number):
+            if channel_number not in self._loaded:
+                self._context.clock.arm(due_ms, TimerKind.WAKE_CHANNELS, -1 - channel_number)
 
     def exists(self, number: int) -> bool:
         """Whether a channel of that number is open."""

@@ -7,11 +7,21 @@ from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.context import ShardContext
 from streaming.broker.events import DIED, ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
-from streaming.broker.queues.queue import ACCEPTED, REFUSED, REJECTED_TO_DLX, DeathOutbox, Queue
+from streaming.broker.queues.queue import (
+    ACCEPTED,
+    NO_PLANS,
+    REFUSED,
+    REJECTED_TO_DLX,
+    DeathOutbox,
+    Queue,
+)
 from streaming.broker.queues.ready_order import ClassicOrder, Order, classic_order
 from streaming.broker.state.schema import LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
+
+MAX_RESTING_COPIES: Final = 16
+"""A queue with more ready copies is not kept between batches: its record is large."""
 
 _make_copy: Final = Copy
 """A constant of this module: compiled code looks it up faster than an imported name."""
@@ -48,6 +58,24 @@ class ClassicQueue(Queue):
         order = classic_order(self.context.store, self.number, self.max_priority, levels)
         self.by_arrival = order if isinstance(order, ClassicOrder) else None
         return order
+
+    def can_rest(self, record: QueueRecord) -> bool:
+        """Whether this queue, just saved, equals one that is read from its record."""
+        order = self.by_arrival
+        if order is None or order.requeued is not None or self._held_fifo is not None:
+            return False
+        fifo = order.fifo
+        if fifo.front is not fifo.back or len(fifo.back) > MAX_RESTING_COPIES or self.paused:
+            return False
+        return all(level.fifo is not None and not level.fifo.pages for level in record.levels)
+
+    def bind(self, context: ShardContext, channels: ChannelRegistry, outbox: DeathOutbox) -> None:
+        """Take part in another batch: nothing but the state stays of the one before."""
+        self._take_part(context, channels, outbox)
+        assert self.by_arrival is not None
+        self.by_arrival.use(context.store)
+        self.death_plans = NO_PLANS
+        self.may_expire = self.may_expire and bool(self.ready or self.unacked)
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """See `Queue`."""

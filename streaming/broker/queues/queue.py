@@ -149,12 +149,7 @@ class Queue(ABC):
         declaration: Declaration,
         record: QueueRecord,
     ) -> None:
-        self.context = context
-        self.clock = context.clock
-        self.events = context.events
-        self.consumer_timeout_ms = context.config.consumer_timeout_ms
-        self.channels = channels
-        self.outbox = outbox
+        self._take_part(context, channels, outbox)
         self.number = number
         self.name = declaration.name
         self.declaration = declaration
@@ -182,6 +177,17 @@ class Queue(ABC):
         self.expiry_timer_ms = record.expiry_timer_ms
         self.retry_timer_ms = record.retry_timer_ms
         self.expires_ms: int | None = None
+
+    def _take_part(
+        self, context: ShardContext, channels: ChannelRegistry, outbox: DeathOutbox
+    ) -> None:
+        """Take part in a batch."""
+        self.context = context
+        self.clock = context.clock
+        self.events = context.events
+        self.consumer_timeout_ms = context.config.consumer_timeout_ms
+        self.channels = channels
+        self.outbox = outbox
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """Set the settings in force, without acting on them (see `settings_changed`)."""

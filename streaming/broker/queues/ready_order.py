@@ -137,6 +137,11 @@ class ClassicOrder:
             yield self.pop()
         yield from self.fifo.take_all()
 
+    def use(self, store: StateStore) -> None:
+        """Continue in another batch; nothing may be in pages or requeued."""
+        self._store = store
+        self.fifo.use(store)
+
     def save_level(self, level: int) -> LevelRecord | None:
         """Write pages and return the record of this level; None if there is nothing to keep."""
         fifo = self.fifo.save()

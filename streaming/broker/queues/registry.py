@@ -4,23 +4,45 @@ A queue is read from the state when it is first needed, and written back at the 
 queue at rest costs nothing but the timer of its group (`record_groups.py`).
 """
 
+from typing import Final
+
 import msgspec
 
 from streaming.broker.channels.registry import ChannelRegistry
-from streaming.broker.clock import TimerKind
+from streaming.broker.clock import Clock, TimerKind
+from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
-from streaming.broker.message import NEVER
+from streaming.broker.events import Events
+from streaming.broker.message import NEVER, no_headers_port
 from streaming.broker.queues.classic import ClassicQueue
 from streaming.broker.queues.queue import DeathOutbox, Queue
 from streaming.broker.queues.quorum import QuorumQueue
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.record_groups import RecordGroups
+from streaming.broker.state.resting import Kept
 from streaming.broker.state.schema import QueueRecord
+from streaming.broker.state.store import MemoryStore
+from streaming.broker.state.vhost_codec import AlternateWarnings
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
+from topology.vhost import Vhost
 
 _decoder = msgspec.msgpack.Decoder(QueueRecord)
 _encoder = msgspec.msgpack.Encoder()
+QUEUE_GROUPS: Final = "q"
+"""Prefix of the groups of records."""
+
+
+def _no_batch() -> tuple[ShardContext, ChannelRegistry, DeathOutbox]:
+    """Return what queues refer to between batches, so that nothing of a batch stays in memory."""
+    config, events, vhost = ShardConfig(), Events(0), Vhost("4.0")
+    clock = Clock(config, events, [], now_ms=0, batch_ms=0)
+    warnings = AlternateWarnings(events, vhost, [])
+    context = ShardContext(config, MemoryStore(), events, clock, vhost, warnings, no_headers_port)
+    return context, ChannelRegistry(context, {}), DeathOutbox()
+
+
+_NO_BATCH: Final = _no_batch()
 
 
 class QueueRegistry:
@@ -29,6 +51,7 @@ class QueueRegistry:
     Args:
         timers: group of records -> earliest timer in it; kept in the shard's header.
         resident_messages, resident_bytes: of all queues, as of the last batch.
+        resting: queues of earlier batches, as this worker has kept them.
 
     Attributes:
         outbox: the deaths whose dead letters are not delivered yet.
@@ -42,16 +65,18 @@ class QueueRegistry:
         timers: dict[int, int],
         resident_messages: int,
         resident_bytes: int,
+        resting: Kept,
     ) -> None:
         self._context = context
         self._channels = channels
         self.outbox = DeathOutbox()
         self.paused: set[int] = set()
-        self.records = RecordGroups(context.store, "q", timers)
+        self.records = RecordGroups(context.store, QUEUE_GROUPS, timers)
         self._loaded: dict[int, Queue] = {}
         self._names: dict[str, Queue] = {}
         self._messages_at_rest = resident_messages
         self._bytes_at_rest = resident_bytes
+        self._resting = resting
 
     def named(self, name: str) -> Queue:
         """A declared queue."""
@@ -78,17 +103,19 @@ class QueueRegistry:
     def load(self, number: int, declaration: Declaration) -> Queue:
         """A declared queue that is not in memory: from the state, or new and empty."""
         data = self.records.read(number)
-        record = QueueRecord() if data is None else _decoder.decode(unpack(data))
-        queue_type = QuorumQueue if declaration.queue_type == "quorum" else ClassicQueue
-        queue = queue_type(
-            self._context,
-            self._channels,
-            self.outbox,
-            number,
-            declaration,
-            self.settings_for(declaration),
-            record,
-        )
+        queue: Queue | None = self._resumed(number, declaration, data)
+        if queue is None:
+            record = QueueRecord() if data is None else _decoder.decode(unpack(data))
+            queue_type = QuorumQueue if declaration.queue_type == "quorum" else ClassicQueue
+            queue = queue_type(
+                self._context,
+                self._channels,
+                self.outbox,
+                number,
+                declaration,
+                self.settings_for(declaration),
+                record,
+            )
         queue.paused = number in self.paused
         self._messages_at_rest -= queue.resident_messages()
         self._bytes_at_rest -= queue.resident_bytes()
@@ -103,10 +130,26 @@ class QueueRegistry:
                 self._context.clock.arm(due_ms, timer, number)
         return queue
 
-    def wake(self, group_number: int) -> None:
-        """Load the queues of a group, so that their own timers are set."""
-        for number in sorted(self.records.group(group_number)):
-            self.by_number(number)
+    def _resumed(
+        self, number: int, declaration: Declaration, data: bytes | None
+    ) -> ClassicQueue | None:
+        """The queue as this worker has kept it, if that is what the state says."""
+        kept = self._resting.pop(number, None)
+        if kept is None or kept[0] != data:
+            return None
+        queue: ClassicQueue = kept[1]
+        queue.declaration = declaration
+        queue.bind(self._context, self._channels, self.outbox)
+        return queue
+
+    def wake(self, number: int) -> None:
+        """Set the timers of the queues in a group; below 0, load the queue whose timer is due."""
+        if number < 0:
+            self.by_number(-1 - number)
+            return
+        for queue_number, due_ms in self.records.timers_in(number):
+            if queue_number not in self._loaded:
+                self._context.clock.arm(due_ms, TimerKind.WAKE_QUEUES, -1 - queue_number)
 
     def drop(self, queue: Queue) -> None:
         """Forget a queue that is no longer declared."""
@@ -143,9 +186,16 @@ class QueueRegistry:
             self._bytes_at_rest + sum(queue.resident_bytes() for queue in loaded),
         )
 
-    def save(self) -> None:
-        """Write back what was read."""
+    def save(self) -> Kept:
+        """Write back what was read; return the queues that may be kept as they are."""
+        kept = self._resting
+        encode, write = _encoder.encode, self.records.write
         for number, queue in sorted(self._loaded.items()):
-            next_timer_ms = queue.next_timer_ms()
-            self.records.write(number, pack(_encoder.encode(queue.save())), next_timer_ms)
+            record = queue.save()
+            data = pack(encode(record))
+            write(number, data, queue.next_timer_ms())
+            if isinstance(queue, ClassicQueue) and queue.can_rest(record):
+                queue.bind(*_NO_BATCH)
+                kept[number] = (data, queue)
         self.records.save()
+        return kept

@@ -2,7 +2,8 @@
 
 Every value in a `StateStore` goes through `pack` and `unpack`. A new layout gets the next version
 number and an entry in the upgrades of its kind; reading applies them one after the other. So state
-of any earlier version can be read, and only `encoding.py` and `page_upgrades.py` know of versions.
+of any earlier version can be read. Only `encoding.py`, `page_upgrades.py` and `record_groups.py`
+know of versions.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ import msgspec
 
 from topology.values import Timestamp
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 Upgrades = Mapping[int, Callable[[bytes], bytes]]
 """Version n -> a function that turns a payload of version n into one of version n + 1; layouts
@@ -61,6 +62,11 @@ def unpack(value: bytes, upgrades: Upgrades = NO_UPGRADES) -> bytes:
         if step in upgrades:
             payload = upgrades[step](payload)
     return payload
+
+
+def version_of(value: bytes) -> int:
+    """The version of the state that a value was written with."""
+    return value[0]
 
 
 def _to_msgpack(value: Any) -> Any:

@@ -81,6 +81,10 @@ class Fifo(Generic[T]):
         ends = len(self.front) + (0 if self.front is self.back else len(self.back))
         return ends + sum(page.copies - page.taken for page in self.pages)
 
+    def use(self, store: StateStore) -> None:
+        """Continue in another batch; nothing may be in pages."""
+        self._store = store
+
     def append(self, item: T) -> None:
         """Add at the back."""
         back = self.back

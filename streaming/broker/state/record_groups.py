@@ -1,10 +1,13 @@
 """Many small records in few state entries.
 
 The records of queues (and of channels) rest in groups, so that ten thousand small active ones
-cost a few hundred state calls, and idle ones none. A large record has an entry of its own. Each
-record is stored with the time of its next timer, and the header keeps the earliest of each group,
-so that a timer of a record at rest loads its group and nothing else.
+cost eighty state calls, and idle ones none. A large record has an entry of its own. Each record is
+stored with the time of its next timer, and the header keeps the earliest of each group, so that a
+timer of a record at rest reads its group and nothing else.
 """
+
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -12,8 +15,12 @@ from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.store import StateStore
 
-GROUP_BITS = 5
-"""32 records per group."""
+GROUP_BITS = 8
+"""256 records per group: decoding that many takes as long as one call of Spark's state."""
+
+SMALL_GROUP_BITS: Final = 5
+SMALL_GROUPS_UNTIL: Final = 2
+"""Up to this version of the state, a group had 32 records."""
 
 LARGE_BYTES = 2048
 """A record above this size has an entry of its own."""
@@ -84,6 +91,12 @@ class RecordGroups:
             self._groups[group_number] = group
         return group
 
+    def timers_in(self, group_number: int) -> Iterator[tuple[int, int]]:
+        """Yield the stored records of a group that have a timer: number, and when it is due."""
+        for number, (due_ms, _record) in self.group(group_number).items():
+            if due_ms != NEVER:
+                yield number, due_ms
+
     def save(self) -> None:
         """Write the groups that changed."""
         for group_number in sorted(self._changed):
@@ -100,3 +113,32 @@ class RecordGroups:
             else:
                 self.timers[group_number] = earliest
         self._changed.clear()
+
+
+def regroup(
+    store: StateStore, prefix: str, numbers: Iterable[int], timers: dict[int, int]
+) -> dict[int, int]:
+    """Write the records of a shard that an earlier version wrote in the groups of this one.
+
+    Args:
+        numbers: of all records.
+        timers: of the small groups; those below 0 belong to no group.
+
+    Returns:
+        The timers of the new groups.
+    """
+    groups: dict[int, _Group] = {}
+    for small in sorted({number >> SMALL_GROUP_BITS for number in numbers}):
+        key = f"{prefix}g{small}"
+        data = store.read(key)
+        if data is not None:
+            store.delete(key)
+            for number, entry in _decoder.decode(unpack(data)).items():
+                groups.setdefault(number >> GROUP_BITS, {})[number] = entry
+    found = {group: due_ms for group, due_ms in timers.items() if group < 0}
+    for group_number, group in groups.items():
+        store.write(f"{prefix}g{group_number}", pack(_encoder.encode(group)))
+        earliest = min(due_ms for due_ms, _record in group.values())
+        if earliest != NEVER:
+            found[group_number] = earliest
+    return found

@@ -11,6 +11,7 @@ import msgspec
 
 from streaming.broker.events import Events, Kind
 from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
+from streaming.broker.state.resting import RestingQueues
 from topology.declarations import (
     Binding,
     Definitions,
@@ -111,10 +112,15 @@ def _policy(record: tuple[str, str, msgspec.Raw, int, str]) -> Policy:
 
 
 class VhostCache:
-    """The decoded vhosts of a worker, by content hash."""
+    """The decoded vhosts of a worker, by content hash.
+
+    Attributes:
+        resting: queues of these vhosts.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, bytes], Vhost] = {}
+        self.resting = RestingQueues()
 
     def take(self, compat: str, digest: bytes) -> Vhost | None:
         """Remove and return a vhost; None if it is not cached."""

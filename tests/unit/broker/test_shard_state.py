@@ -1,13 +1,19 @@
 """State between batches: few entries, none for deleted objects, and compiled topologies."""
 
+import gc
+import weakref
+from typing import Any
+
 import pytest
 
 from streaming.broker import commands
 from streaming.broker.dead_letters import planning
+from streaming.broker.queues.classic import ClassicQueue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.shard import Shard
 from streaming.broker.shard_state import MissingStateError
 from streaming.broker.state import record_groups as records
+from streaming.broker.state import resting
 from streaming.broker.state.vhost_codec import CACHED_VHOSTS, VhostCache
 from tests.builders import Broker
 from topology.declarations import Queue
@@ -268,3 +274,115 @@ def test_a_vhost_that_is_missing_from_the_state_is_an_error():
 
     with pytest.raises(MissingStateError, match="topology"):
         Shard(broker.config, broker.store)
+
+
+def made_queues(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the classic queues that are made from now on."""
+    made: list[str] = []
+    make = ClassicQueue.__init__
+
+    def noted(queue: ClassicQueue, *fields: Any) -> None:
+        make(queue, *fields)
+        made.append(queue.name)
+
+    monkeypatch.setattr(ClassicQueue, "__init__", noted)
+    return made
+
+
+def full_queues(broker: Broker) -> None:
+    for number in range(3):
+        broker.queue(f"q{number}", max_length=1, dead_letter_exchange="amq.fanout")
+        broker.publish("", f"q{number}", f"m0.{number}")
+    broker.queue("dead")
+    broker.bind("amq.fanout", "dead")
+    broker.finish()
+    broker.publish("", "q0", "m1.0")
+    broker.finish()
+
+
+def test_a_worker_keeps_small_queues_between_batches(monkeypatch):
+    broker = Broker(cache=VhostCache())
+    full_queues(broker)
+    made = made_queues(monkeypatch)
+
+    broker.publish("", "q0", "m2.0")
+    broker.publish("", "q1", "m2.1")
+    broker.finish()
+    broker.publish("", "q1", "m3.1")
+
+    assert broker.drain("dead") == ["m0.0", "m1.0", "m0.1", "m2.1"]
+    assert made == ["q1"]  # what it had not used since the topology changed
+
+
+def test_a_kept_queue_does_not_count_if_the_state_says_something_else(monkeypatch):
+    """As after a batch that ran elsewhere, or that failed and runs again."""
+    broker = Broker(cache=VhostCache())
+    full_queues(broker)
+    before = dict(broker.store.values)
+    broker.publish("", "q0", "lost")
+    broker.finish()
+    made = made_queues(monkeypatch)
+    broker.store.values = before
+    broker.shard = broker.reopened()
+
+    broker.publish("", "q0", "m2.0")
+    broker.finish()
+
+    assert broker.drain("q0") == ["m2.0"]
+    assert made[0] == "q0"
+
+
+def test_a_kept_queue_holds_nothing_of_the_batch_that_used_it():
+    broker = Broker(cache=VhostCache())
+    full_queues(broker)
+    broker.publish("", "q0", "m2.0")
+    queue = broker.shard.state.queues.named("q0")
+    events = weakref.ref(broker.shard.state)
+
+    broker.finish()
+
+    gc.collect()
+    assert queue.ready == 1
+    assert events() is None
+
+
+def test_a_queue_with_pages_requeued_held_or_many_copies_is_read_again(monkeypatch):
+    broker = Broker(cache=VhostCache(), dead_letter_retry_ms=1_000)
+    broker.queue("long")
+    broker.queue("requeued")
+    broker.queue("ordered", max_priority=3)
+    broker.quorum("quorum")
+    for number in range(17):
+        broker.publish("", "long", f"m{number}")
+    for name in ("requeued", "requeued", "ordered", "quorum"):
+        broker.publish("", name, name)
+    broker.get("requeued", "g")
+    broker.finish()
+    broker.reject("g/0", requeue=True)
+    for name in ("long", "ordered", "quorum"):
+        broker.publish("", name, "last")
+    broker.finish()
+    made = made_queues(monkeypatch)
+
+    drained = {name: len(broker.drain(name)) for name in ("long", "requeued", "ordered", "quorum")}
+
+    assert drained == {"long": 18, "requeued": 2, "ordered": 2, "quorum": 2}
+    assert made == ["long", "requeued", "ordered"]
+
+
+def test_a_worker_keeps_a_limited_number_of_queues(monkeypatch):
+    monkeypatch.setattr(resting, "MAX_KEPT", 3)
+    cache = VhostCache()
+    brokers = [Broker(cache=cache, vhost=f"v{number}") for number in range(3)]
+    for broker in brokers:
+        for number in range(2):
+            broker.queue(f"q{number}")
+        broker.finish()
+        for number in range(2):
+            broker.publish("", f"q{number}", "m")
+        broker.shard.finish()
+
+    digest = brokers[0].shard.state._digest  # noqa: SLF001 - the key of the cache
+    kept = [sorted(cache.resting.take(broker.config, digest)) for broker in brokers]
+
+    assert kept == [[], [2], [1, 2]]

@@ -128,16 +128,16 @@ def test_state_of_a_newer_version_is_refused_with_a_remedy():
         Shard(ShardConfig(), store)
 
     assert str(caught.value) == (
-        "the state has version 3, but this program reads versions up to 2:"
+        "the state has version 4, but this program reads versions up to 3:"
         " run the version that wrote it, or a newer one"
     )
-    assert caught.value.args == (3,)
+    assert caught.value.args == (4,)
 
 
 def test_state_of_older_versions_goes_through_every_upgrade(monkeypatch):
     old = encoding.pack(b"one")
-    upgrades = {2: lambda data: data + b" two", 3: lambda data: data + b" three"}
-    monkeypatch.setattr(encoding, "STATE_VERSION", 4)
+    upgrades = {3: lambda data: data + b" two", 4: lambda data: data + b" three"}
+    monkeypatch.setattr(encoding, "STATE_VERSION", 5)
 
     assert encoding.unpack(old, upgrades) == b"one two three"
     assert encoding.unpack(old) == b"one"
@@ -191,7 +191,7 @@ def test_a_changed_layout_needs_a_new_version_and_an_upgrade():
 
     digest = hashlib.sha256(layout.encode()).hexdigest()[:16]
 
-    assert (encoding.STATE_VERSION, digest) == (2, "e4a7527a0f6ddceb")
+    assert (encoding.STATE_VERSION, digest) == (3, "e4a7527a0f6ddceb")
 
 
 def test_a_worker_does_not_remember_large_envelopes():
