@@ -7,7 +7,6 @@ up for each message.
 """
 
 import re
-from typing import Any
 
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import headers_for, route_of
@@ -86,7 +85,7 @@ class Publishing:
         self.plans: dict[Publication, PublishPlan] = {}
         self._version = context.vhost.version
         self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
-        self._routes: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self._allowed: set[tuple[str, str | None]] = set()  # exchange and user
         self.act(context.actor)
 
     def refresh(self) -> None:
@@ -96,7 +95,7 @@ class Publishing:
             return
         self._version = version
         self._plans_of = {}
-        self._routes = {}
+        self._allowed = set()
         self.act(self._context.actor)
 
     def act(self, actor: Actor) -> None:
@@ -226,18 +225,13 @@ class Publishing:
     def _plan(self, publication: Publication, user: str | None, message: Message) -> PublishPlan:
         """Check and route a publication."""
         name = publication.exchange
-        envelope, malformed = _envelope(publication, self._context.config.compat)
-        refusal = self._refuse(name, user, malformed)
-        if refusal is not None:
-            return PublishPlan(refusal, envelope)
-        envelope = shared(envelope)
-        known = self._routes.get((name, envelope.routing_keys))
-        if known is not None:
-            return PublishPlan(None, envelope, *known)
-        plan = self._routed(envelope, message)
-        if not plan.by_headers and len(self._routes) < MAX_PLANS:
-            self._routes[(name, envelope.routing_keys)] = (plan.queues, plan.missing_alternates)
-        return plan
+        envelope, malformed = _shared_envelope(publication, self._context.config.compat)
+        if malformed is not None or (name, user) not in self._allowed:
+            refusal = self._refuse(name, user, malformed)
+            if refusal is not None:
+                return PublishPlan(refusal, envelope)
+            self._allowed.add((name, user))
+        return self._routed(envelope, message)
 
     def _routed(self, envelope: Envelope, message: Message) -> PublishPlan:
         """Plan a publish that is accepted."""
@@ -246,6 +240,33 @@ class Publishing:
         return PublishPlan(
             None, envelope, queues, route.missing_alternates, by_headers=not route.keyed_only
         )
+
+
+_envelopes: dict[tuple[str, str, str | None, int | None, str], Envelope] = {}
+
+
+def _shared_envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:
+    """The envelope of a publication, which equal ones share, and why it is malformed."""
+    if publication.headers is not None:
+        envelope, malformed = _envelope(publication, compat)
+        return (envelope if malformed else shared(envelope)), malformed
+    key = (
+        publication.exchange,
+        publication.routing_key,
+        publication.expiration,
+        publication.priority,
+        compat,
+    )
+    known = _envelopes.get(key)
+    if known is not None:
+        return known, None
+    envelope, malformed = _envelope(publication, compat)
+    if malformed is None:
+        envelope = shared(envelope)
+        if len(_envelopes) >= MAX_PLANS:
+            _envelopes.clear()
+        _envelopes[key] = envelope
+    return envelope, malformed
 
 
 def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:

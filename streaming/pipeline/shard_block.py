@@ -5,7 +5,7 @@ of its body. A command has its JSON in `command` and no publication. Publication
 often, so a blob's metadata holds each of them once, and rows refer to them by index.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -41,7 +41,12 @@ SCHEMA = pa.schema(
     ]
 )
 
+MAX_KNOWN: Final = 50_000
+"""Publications that a worker remembers, so that later batches find the plans made for them."""
+
 _PublicationRecord = tuple[str, str, str | None, int | None, bytes]
+_NO_HEADERS: Final = encode_table(None)
+_known: dict[_PublicationRecord, Publication] = {}  # of this worker process
 _encoder = msgspec.msgpack.Encoder()
 _publications = msgspec.msgpack.Decoder(list[_PublicationRecord])
 _actors = msgspec.msgpack.Decoder(list[tuple[str | None, str]])
@@ -86,7 +91,7 @@ def pack(
             publication.routing_key,
             publication.expiration,
             publication.priority,
-            encode_table(publication.headers),
+            _NO_HEADERS if publication.headers is None else encode_table(publication.headers),
         )
         for publication in publications
     ]
@@ -125,10 +130,7 @@ def unpack(blobs: list[bytes]) -> Records:
         table = table.set_column(5, "actor", pa.array(actor_codes, pa.int32()))
         tables.append(table.replace_schema_metadata(None))
         actors.extend(Actor(user, channel) for user, channel in _actors.decode(metadata[ACTORS]))
-    publications = [
-        Publication(exchange, routing_key, expiration, priority, decode_table(headers))
-        for exchange, routing_key, expiration, priority, headers in codes
-    ]
+    publications = [_known.get(record) or _publication(record) for record in codes]
     table = pa.concat_tables(tables)
     order = effect_order(
         *(table[name].to_numpy() for name in ("topic_number", "partition", "offset", "at_ms"))
@@ -140,6 +142,17 @@ def unpack(blobs: list[bytes]) -> Records:
         for name in SCHEMA.names
     }
     return Records(now_ms, columns, publications, actors)
+
+
+def _publication(record: _PublicationRecord) -> Publication:
+    """Decode a publication; remember it unless it has headers, which are often unique."""
+    exchange, routing_key, expiration, priority, headers = record
+    publication = Publication(exchange, routing_key, expiration, priority, decode_table(headers))
+    if headers == _NO_HEADERS:
+        if len(_known) >= MAX_KNOWN:
+            _known.clear()
+        _known[record] = publication
+    return publication
 
 
 def effect_order(topic: Any, partition: Any, offset: Any, at_ms: Any) -> Any:

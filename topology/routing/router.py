@@ -13,7 +13,7 @@ exchange routes to queues by name if it is published to, and nowhere if it is me
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -21,6 +21,9 @@ from topology.declarations import PREDECLARED, Binding, BindingEnd, DestinationT
 from topology.routing.bindings import BindingTable, Destinations
 from topology.routing.exchanges import Matcher, new_matcher
 from topology.values import AmqpValue, Compat
+
+MAX_KNOWN: Final = 50_000
+"""Routes that a router remembers until something changes."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -71,6 +74,7 @@ class Router:
         self.queues: dict[str, None] = {}
         self._alternates: dict[str, str] = {}
         self._matchers: dict[str, Matcher] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], Route] = {}
         self.bindings = BindingTable()
         for exchange in PREDECLARED:
             self.declare_exchange(exchange)
@@ -81,12 +85,14 @@ class Router:
         `alternate` is its effective alternate exchange (argument or policy).
         """
         assert exchange.name not in self.exchanges, f"exchange {exchange.name!r} exists"
+        self._known.clear()
         self.exchanges[exchange.name] = exchange
         self._matchers[exchange.name] = new_matcher(exchange.type, self.compat)
         self.set_alternate(exchange.name, alternate)
 
     def set_alternate(self, name: str, alternate: str | None) -> None:
         """Set or, with None, remove the effective alternate exchange of an exchange."""
+        self._known.clear()
         if alternate is None:
             self._alternates.pop(name, None)
         else:
@@ -98,6 +104,7 @@ class Router:
 
     def delete_exchange(self, name: str) -> list[Binding]:
         """Remove an exchange and the bindings from and to it; returns those bindings, in order."""
+        self._known.clear()
         removed = self.bindings.of_exchange(name)
         del self.exchanges[name]
         del self._matchers[name]
@@ -110,10 +117,12 @@ class Router:
 
     def declare_queue(self, name: str) -> None:
         """Add a queue, unless it exists."""
+        self._known.clear()
         self.queues[name] = None
 
     def delete_queue(self, name: str) -> list[Binding]:
         """Remove a queue and the bindings to it; returns those bindings, in order."""
+        self._known.clear()
         del self.queues[name]
         removed = self.bindings.to(("queue", name))
         for binding in removed:
@@ -125,6 +134,7 @@ class Router:
         """Add a binding between existing ends; False if an equal one exists."""
         if not self.bindings.add(binding):
             return False
+        self._known.clear()
         self._matchers[binding.source].add(binding)
         return True
 
@@ -132,6 +142,7 @@ class Router:
         """Remove a binding; False if there is no equal one."""
         if binding not in self.bindings:
             return False
+        self._known.clear()
         self.bindings.remove(binding)
         self._matchers[binding.source].remove(binding)
         return True
@@ -146,6 +157,22 @@ class Router:
 
         The first of the routing keys is the message's own; its CC and BCC keys follow.
         """
+        known = self._known.get((exchange, routing_keys))
+        if known is not None:
+            return known
+        route = self._route(exchange, routing_keys, headers)
+        if route.keyed_only:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[(exchange, routing_keys)] = route
+        return route
+
+    def _route(
+        self,
+        exchange: str,
+        routing_keys: tuple[str, ...],
+        headers: Mapping[str, AmqpValue] | None,
+    ) -> Route:
         matcher = self._matchers.get(exchange)
         if matcher is None:
             return _NOWHERE

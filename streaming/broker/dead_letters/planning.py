@@ -52,7 +52,7 @@ class DeathPlan:
         *,
         by_headers: bool = False,
     ) -> None:
-        names = tuple([queue.name for queue in targets])
+        names = (targets[0].name,) if len(targets) == 1 else tuple([one.name for one in targets])
         self.outcome = DeathOutcome(reason, envelope, names, outcome, cycles)
         self.targets = targets
         self.missing_alternates = missing_alternates
@@ -155,7 +155,7 @@ class DeathPlanner:
         names = route.queues
         cycles: tuple[str, ...] = ()
         if reason != REJECTED:
-            cycles = tuple(name for name in names if is_cycle(after.deaths, name))
+            cycles = tuple([name for name in names if is_cycle(after.deaths, name)])
             if cycles:
                 excluded = frozenset(cycles)
                 names = tuple(name for name in names if name not in excluded)

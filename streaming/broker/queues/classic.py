@@ -67,7 +67,7 @@ class ClassicQueue(Queue):
         fifo = order.fifo
         if fifo.front is not fifo.back or len(fifo.back) > MAX_RESTING_COPIES or self.paused:
             return False
-        return all(level.fifo is not None and not level.fifo.pages for level in record.levels)
+        return not [each for each in record.levels if each.fifo is None or each.fifo.pages]
 
     def bind(self, context: ShardContext, channels: ChannelRegistry, outbox: DeathOutbox) -> None:
         """Take part in another batch: nothing but the state stays of the one before."""

@@ -118,7 +118,7 @@ class PageCodec:
 
         body = msgspec.msgpack.encode(list(items), enc_hook=intern)
         envelopes = [msgspec.Raw(_encode_envelope(envelope)) for envelope in indexes]
-        return pack(_encoder.encode(PageRecord(envelopes, msgspec.Raw(body))))
+        return pack(_encoder.encode((envelopes, msgspec.Raw(body))))  # a `PageRecord`
 
     def decode(self, data: bytes) -> list[Any]:
         """Decode a page that `encode` returned."""

@@ -4,7 +4,8 @@ Columns are dictionary-encoded, and each distinct combination of values is read 
 headers are columns of their own (`attributes`). Records of mapped topics are handled row by row.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -44,10 +45,26 @@ from topology.values import table_from_json
 MALFORMED: Final = -1
 """The code of a record that is not a valid publish."""
 
+MAX_KNOWN: Final = 50_000
+"""Publishes that a worker remembers."""
+
 _ABSENT: Final = -1
 _FIRST_SIZE: Final = 64
 _SEEN: Final = ("dlx_vhost", "dlx_exchange", "dlx_routing_key", "dlx_flags", "dlx_channel")
 _MAX_COMBINED: Final = 1 << 62
+
+
+_published: dict[tuple[Any, ...], Publish] = {}  # of this worker process, by what was read
+
+
+def _values(column: pa.Array, rows: pa.Array) -> Iterable[Any]:
+    """Return the values of some rows."""
+    if column.null_count == len(column):
+        return repeat(None, len(rows))
+    chosen = column.take(rows)
+    is_text = not pa.types.is_integer(chosen.type)
+    values: Iterable[Any] = chosen.to_numpy(zero_copy_only=False) if is_text else chosen.to_pylist()
+    return values
 
 
 class CodeMap:
@@ -60,6 +77,12 @@ class CodeMap:
         """Set the number of a code."""
         self._grow(code)
         self._values[code] = number
+
+    def add(self, codes: list[int], first: int) -> None:
+        """Set the numbers of codes: consecutive ones from `first` on."""
+        if codes:
+            self._grow(max(codes))
+            self._values[codes] = np.arange(first, first + len(codes), dtype=np.int32)
 
     def of(self, codes: Any) -> Any:
         """Return the numbers of an array of codes, as int32; each code must have one."""
@@ -144,16 +167,21 @@ class DistinctPublishes:
                 combined, size = np.unique(combined, return_inverse=True)[1], rows
             indices = pc.fill_null(encoded.indices, -1).to_numpy().astype(np.int64)
             combined, size = combined * values + (indices + 1), size * values
-        _values, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        encoded = pa.array(combined).dictionary_encode()
+        inverse = encoded.indices.to_numpy()
+        first = np.zeros(len(encoded.dictionary), np.int64)
+        first[inverse[::-1]] = np.arange(rows - 1, -1, -1)  # the last assignment stays
         rows_of_each = pa.array(first)
-        values_of_each = zip(*(one.take(rows_of_each).to_pylist() for one in columns), strict=True)
+        values_of_each = zip(*(_values(one, rows_of_each) for one in columns), strict=True)
         return np.array([self._code(each) for each in values_of_each], np.int32)[inverse]
 
     def _code(self, values: tuple[Any, ...]) -> int:
         code = self._known.get(values)
         if code is None:
             try:
-                publish = self._publish(*values)
+                publish = _published.get(values) or self._publish(*values)
+                if publish.vhost not in self._listed:
+                    raise unlisted_vhost(publish.vhost)
             except MalformedRecordError:
                 code = MALFORMED
             else:
@@ -177,11 +205,8 @@ class DistinctPublishes:
         priority: int | None,
         seen: bytes | None,
     ) -> Publish:
-        vhost = text(VHOST, vhost_value, DEFAULT_VHOST)
-        if vhost not in self._listed:
-            raise unlisted_vhost(vhost)
-        return Publish(
-            vhost,
+        publish = Publish(
+            text(VHOST, vhost_value, DEFAULT_VHOST),
             Publication(
                 text(EXCHANGE, exchange, ""),
                 text(ROUTING_KEY, routing_key, ""),
@@ -192,6 +217,12 @@ class DistinctPublishes:
             flags_of(flags),
             text(CHANNEL, channel, DEFAULT_CHANNEL),
         )
+        if seen is None:
+            if len(_published) >= MAX_KNOWN:
+                _published.clear()
+            values = (vhost_value, exchange, routing_key, flags, channel, expiration, priority)
+            _published[*values, seen] = publish
+        return publish
 
     # -- mapped topics
 

@@ -164,11 +164,12 @@ class Intake:
         shard = self._shards.setdefault(key, _ShardRows())
         actor_of = shard.actor_of.setdefault(topic.user, CodeMap())
         codes = columns["publication"]
-        for code in shard.publication_of.missing(codes):
-            shard.publication_of[code] = len(shard.publications)
-            shard.publications.append(code)
+        missing = shard.publication_of.missing(codes)
+        shard.publication_of.add(missing, len(shard.publications))
+        shard.publications.extend(missing)
+        distinct = self._publishes.distinct
         for code in actor_of.missing(codes):
-            actor = Actor(topic.user, self._publishes.distinct[code].channel)
+            actor = Actor(topic.user, distinct[code].channel)
             actor_of[code] = shard.actors.setdefault(actor, len(shard.actors))
         columns["publication"] = shard.publication_of.of(codes)
         columns["actor"] = actor_of.of(codes)

@@ -38,7 +38,7 @@ class EventCounter:
     """Counts events by queue and kind while their tables are written."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, Counter[str]] = {}
+        self.kinds: dict[str, dict[str, int]] = {}
 
     def passing(self, tables: Iterator[tuple[int, pa.Table]]) -> Iterator[tuple[int, pa.Table]]:
         """Yield the tables of `event_tables` unchanged, and count their rows."""
@@ -52,12 +52,19 @@ class EventCounter:
         base = (queues + 1) * len(_NAMES)
         is_new = (kinds == Kind.ENQUEUED) & ~_is_valid(table, "parent_copy_id")
         is_again = (kinds <= Kind.CONSUMED) & (kinds >= Kind.DELIVERED) & _is_valid(table, "number")
-        for pairs in (base + kinds, base[is_new] + _PUBLISHED, base[is_again] + _REDELIVERED):
-            counts = np.bincount(pairs)
-            for pair in np.flatnonzero(counts).tolist():
-                queue, code = divmod(pair, len(_NAMES))
-                name = names[queue - 1] if queue else ""
-                self.kinds.setdefault(name, Counter())[_NAMES[code]] += int(counts[pair])
+        pairs = (base + kinds, base[is_new] + _PUBLISHED, base[is_again] + _REDELIVERED)
+        counts = np.bincount(np.concatenate(pairs))
+        found = np.flatnonzero(counts)
+        queues, codes = np.divmod(found, len(_NAMES))
+        for queue, code, count in zip(
+            queues.tolist(), codes.tolist(), counts[found].tolist(), strict=True
+        ):
+            name = names[queue - 1] if queue else ""
+            of_queue = self.kinds.get(name)
+            if of_queue is None:
+                of_queue = self.kinds[name] = {}
+            kind = _NAMES[code]
+            of_queue[kind] = of_queue.get(kind, 0) + count
 
 
 def _codes(table: pa.Table, column: str) -> tuple[Any, list[str]]:
@@ -107,7 +114,7 @@ def traffic_of(
     overview = batch.overview
     return Traffic(
         counts={name: count for name, count in counts.items() if count},
-        kinds={queue: dict(kinds) for queue, kinds in events.kinds.items()},
+        kinds=events.kinds,
         deaths=_deaths(batch.events),
         sizes=np.bincount(bounds, minlength=len(SIZE_BOUNDS) + 1).tolist(),
         queues=overview.queues,

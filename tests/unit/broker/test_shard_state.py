@@ -8,6 +8,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.dead_letters import planning
+from streaming.broker.events import Kind
 from streaming.broker.queues.classic import ClassicQueue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.shard import Shard
@@ -15,7 +16,7 @@ from streaming.broker.shard_state import MissingStateError
 from streaming.broker.state import record_groups as records
 from streaming.broker.state import resting
 from streaming.broker.state.vhost_codec import CACHED_VHOSTS, VhostCache
-from tests.builders import Broker
+from tests.builders import START_MS, Broker
 from topology.declarations import Queue
 
 
@@ -386,3 +387,35 @@ def test_a_worker_keeps_a_limited_number_of_queues(monkeypatch):
     kept = [sorted(cache.resting.take(broker.config, digest)) for broker in brokers]
 
     assert kept == [[], [2], [1, 2]]
+
+
+def test_a_channel_that_is_closed_before_its_lease_ends_needs_no_waking():
+    broker = Broker()
+    for name, lease_ms in (("c1", 1_000), ("c2", 2_000)):
+        broker.do(commands.OpenChannel(channel=name, lease_ms=lease_ms))
+    broker.finish()
+
+    broker.at(1_500)
+    broker.close_channel("c2")
+    broker.at(9_000)
+
+    closed = [
+        (at.at_ms - START_MS, at.channel) for at in broker.everything() if at.kind == Kind.CHANNEL
+    ]
+    assert broker.shard.state.channels.count() == 0
+    assert len(closed) == 4
+
+
+def test_the_timer_of_one_queue_at_rest_loads_no_other():
+    broker = Broker()
+    for number in range(5):
+        broker.queue(f"q{number}", message_ttl=100 * (number + 1))
+        broker.publish("", f"q{number}", f"m{number}")
+    broker.queue("idle")
+    broker.finish()
+
+    broker.at(250)
+    used = [queue.name for queue in broker.shard.state.queues.loaded()]
+
+    assert used == ["q0", "q1"]
+    assert [event.queue for event in broker.everything() if event.kind == Kind.DIED] == ["q0", "q1"]

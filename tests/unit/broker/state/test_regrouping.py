@@ -11,6 +11,8 @@ from pathlib import Path
 from streaming.broker import commands
 from streaming.broker.message import PublishedHeaders
 from streaming.broker.state.encoding import STATE_VERSION
+from streaming.broker.state.record_groups import regroup
+from streaming.broker.state.store import MemoryStore
 from tests.builders import Broker
 
 RECORDED = json.loads((Path(__file__).parent / "state_version_2.json").read_text())
@@ -62,3 +64,10 @@ def test_a_shard_without_channels_and_one_with_unfinished_work_are_regrouped(mon
     broker.at(10_000)
 
     assert broker.story()[-8:] == [f"m{number} purged in a" for number in range(8)]
+
+
+def test_a_group_that_was_never_written_needs_no_regrouping():
+    store = MemoryStore()
+
+    assert regroup(store, "q", [1, 40], {-1: 5}) == {-1: 5}
+    assert store.values == {}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.topology.routing.routers import a_router, reached
 from topology.declarations import PREDECLARED, Binding, Exchange
+from topology.routing import router as router_module
 from topology.routing.router import Route, Router
 
 
@@ -188,3 +189,54 @@ def test_thousands_of_bindings_can_be_changed_one_by_one():
     assert len(router.delete_queue("q21")) == 100
     assert all(router.unbind(each) for each in bindings if each.destination != "q21")
     assert router.bindings.all() == []
+
+
+def test_a_remembered_route_is_forgotten_when_anything_changes():
+    router = Router()
+    routes = []
+
+    def note() -> None:
+        route = router.route("x", ("k",))
+        routes.append((route.queues, route.missing_alternates))
+        assert router.route("x", ("k",)) is route
+
+    note()
+    router.declare_exchange(Exchange("x", "direct"), "gone")
+    note()
+    router.declare_queue("q")
+    binding = Binding("x", "q", routing_key="k")
+    router.bind(binding)
+    note()
+    router.unbind(binding)
+    note()
+    router.set_alternate("x", None)
+    note()
+    router.bind(binding)
+    router.delete_queue("q")
+    note()
+    router.declare_queue("q")
+    router.bind(binding)
+    note()
+    router.delete_exchange("x")
+    note()
+
+    nowhere = ((), ())
+    assert routes == [
+        nowhere,
+        ((), (("x", "gone"),)),
+        (("q",), ()),
+        ((), (("x", "gone"),)),
+        nowhere,
+        nowhere,
+        (("q",), ()),
+        nowhere,
+    ]
+
+
+def test_a_router_remembers_a_limited_number_of_routes(monkeypatch):
+    monkeypatch.setattr(router_module, "MAX_KNOWN", 2)
+    router = Router()
+    router.declare_queue("q")
+
+    for _ in range(2):
+        assert [router.route("", (key,)).queues for key in ("a", "q", "b")] == [(), ("q",), ()]
