@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from tests.bench.pipeline.environment import BenchEnvironment, CommittedBatch, RunningJob
 
 CONSUMERS: Final = 4
-WARM_UP_SHARE: Final = 10
-"""The warm-up has this part of the messages."""
-
 TIMEOUT_S: Final = 300
 _CONSUME_AT_ONCE: Final = 2_000
 
@@ -39,7 +36,7 @@ class Consuming:
     """What is measured.
 
     Attributes:
-        messages: how many, after a warm-up.
+        messages: how many, after a warm-up with as many: code is compiled only when it has run.
         prefetch: the limit of each consumer; 0 is none.
         single: each message has its own settlement; otherwise acks are `multiple`.
         reject_every: one of so many messages is rejected; 0 means none.
@@ -90,7 +87,6 @@ def consume_rate(environment: BenchEnvironment, name: str, kind: Consuming) -> C
     config = environment.config(name, name)
     topics = (name, f"{name}.commands", config.outbound_topics()[("/", "guest")])
     context = multiprocessing.get_context("spawn")
-    warm_up = kind.messages // WARM_UP_SHARE
     with environment.job(config) as job:
         job.wait_until(lambda: bool(job.batches))
         mine, theirs = context.Pipe()
@@ -98,8 +94,8 @@ def consume_rate(environment: BenchEnvironment, name: str, kind: Consuming) -> C
             target=run_client, args=(environment.servers, topics, kind, theirs), daemon=True
         )
         client.start()
-        _run_once(job, mine, warm_up, warm_up)
-        started_s = _run_once(job, mine, kind.messages, warm_up + kind.messages)
+        _run_once(job, mine, kind.messages, kind.messages)
+        started_s = _run_once(job, mine, kind.messages, 2 * kind.messages)
         mine.send(None)
         client.join()
         ended_s = job.batches[-1].at_s

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from tests.bench.pipeline.environment import BenchEnvironment, CommittedBatch
 
-WARM_UP_S: Final = 15
-"""Seconds of traffic before the measurement; at most as long as the measurement."""
+WARM_UP_S: Final = 60
+"""Seconds of traffic before the measurement, at most twice the measurement: the JVMs of Spark and
+Kafka compile for about a minute."""
 
 TIMEOUT_S: Final = 60
 _QUEUE: Final = "work"
@@ -70,7 +71,7 @@ def reject_latencies(
         mine, theirs = context.Pipe()
         client = context.Process(
             target=run_client,
-            args=(environment.servers, topics, rate, min(WARM_UP_S, seconds) + seconds, theirs),
+            args=(environment.servers, topics, rate, min(WARM_UP_S, 2 * seconds) + seconds, theirs),
             daemon=True,
         )
         client.start()
