@@ -1,7 +1,7 @@
 """Sending records to Kafka and waiting until it has them all: the one way to produce and flush."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer
@@ -75,6 +75,24 @@ class RecordSender:
             self._unpolled = 0
             self.producer.poll(0)
             self._raise_failure()
+
+    def send_all(self, records: Iterable[tuple[str, bytes, bytes, list[Any]]]) -> int:
+        """Queue many records: topic, value, key and headers of each; return how many.
+
+        Raises:
+            SendError: as `send`.
+        """
+        produce, report, sent = self.producer.produce, self._delivered, 0
+        for topic, value, key, headers in records:
+            try:
+                produce(topic, value, key, on_delivery=report, headers=headers)
+            except (BufferError, KafkaException):  # wait, or say what is wrong
+                self.send(topic, value, key=key, headers=headers)
+            sent += 1
+            if not sent % _POLL_EVERY:
+                self.producer.poll(0)
+                self._raise_failure()
+        return sent
 
     def flush(self, timeout_s: float) -> None:
         """Wait until Kafka has every record that was sent.

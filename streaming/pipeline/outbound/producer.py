@@ -5,12 +5,14 @@ failure, no record of the failed attempt may follow those of the replay, so its 
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.pipeline.outbound.records import OutboundRecords
+from streaming.pipeline.outbound.truncation import Header
 from streaming.pipeline.reports import TruncatedRecord
 from streaming.pipeline.task import BatchContext, TaskSettings
 from streaming.record_sender import RecordSender, SendError
@@ -53,17 +55,31 @@ class OutboundWriter:
             raise OutboundError(f"outbound records of vhost {self._vhost!r}: {error}") from error
 
     def _send(self, batch: Batch, bodies: BodyReader, sender: RecordSender) -> int:
-        sent = 0
-        for out, record in self._records.of(batch, bodies):
-            topic = self._outbound.topics.get((self._vhost, out.actor.user or ""))
-            if topic is None:
-                continue
-            if record.truncated is not None:
-                self.truncated.append(record.truncated)
-            sender.send(topic, record.value, key=out.actor.channel.encode(), headers=record.headers)
-            sent += 1
+        sent = sender.send_all(self._addressed(batch, bodies))
         sender.flush(FLUSH_TIMEOUT_S)
         return sent
+
+    def _addressed(
+        self, batch: Batch, bodies: BodyReader
+    ) -> Iterator[tuple[str, bytes, bytes, list[Header]]]:
+        """Yield topic, value, key and headers of each record that has a topic."""
+        topics = {
+            user: topic
+            for (vhost, user), topic in self._outbound.topics.items()
+            if vhost == self._vhost
+        }
+        keys: dict[str, bytes] = {}
+        for out, (value, headers, truncated) in self._records.of(batch, bodies):
+            user, channel = out.actor
+            topic = topics.get(user or "")
+            if topic is None:
+                continue
+            if truncated is not None:
+                self.truncated.append(truncated)
+            key = keys.get(channel)
+            if key is None:
+                key = keys[channel] = channel.encode()
+            yield topic, value, key, headers
 
 
 def sender_of(properties: dict[str, Any]) -> RecordSender:

@@ -40,13 +40,13 @@ from streaming.pipeline.outbound.truncation import (
     fit_message,
 )
 from streaming.pipeline.reports import TruncatedRecord
-from streaming.pipeline.rows.amqp_columns import table_bytes
+from streaming.pipeline.rows.amqp_columns import properties_json, table_bytes
 from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_TEXT_BYTES, chunks
 from streaming.pipeline.rows.messages import body_places
 from streaming.pipeline.rows.stored import published_table
 from streaming.pipeline.task import BatchContext, TaskSettings
 from streaming.protocol import record_headers as wire
-from streaming.protocol.amqp_properties import PROPERTIES, Properties
+from streaming.protocol.amqp_properties import Properties
 
 KINDS: dict[type[Outbound], str] = {
     DeliveryOut: "delivery",
@@ -70,21 +70,27 @@ class _Stored(NamedTuple):
     Attributes:
         foreign: its Kafka headers without those of dlx.
         foreign_bytes: an upper bound of their size.
-        properties: as published.
+        properties: as published, as JSON; None if there are none.
+        expiration: the property.
         headers: as published, JSON.
     """
 
     body: bytes
     foreign: list[Header]
     foreign_bytes: int
-    properties: Any
+    properties: bytes | None
+    expiration: str | None
     headers: bytes | None
 
 
-_NO_PROPERTIES: Final = Properties()
-_NOT_STORED: Final = _Stored(b"", [], 0, _NO_PROPERTIES, None)
+_NOT_STORED: Final = _Stored(b"", [], 0, None, None, None)
 _EMPTY: Final = b"{}"
 _encode = msgspec.json.Encoder().encode
+_decode_properties = msgspec.json.Decoder(Properties).decode
+
+
+_SEQ_AT, _REF_AT, _ID_AT, _REDELIVERED_AT, _COPY_AT = 3, 8, 9, 10, 11
+"""Where the headers of a delivery are that others do not share."""
 
 
 class OutboundRecord(NamedTuple):
@@ -126,9 +132,7 @@ class OutboundRecords:
             kind: [(wire.KIND, name.encode()), *place] for kind, name in KINDS.items()
         }
         self._channels = _NamedTexts(wire.CHANNEL)
-        self._exchanges = _NamedTexts(wire.EXCHANGE)
-        self._routing_keys = _NamedTexts(wire.ROUTING_KEY)
-        self._queues = _NamedTexts(wire.QUEUE)
+        self._shared: dict[tuple[str, str, Envelope], list[Header]] = {}
         self._given: dict[Envelope, bytes] = {}
 
     def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
@@ -138,21 +142,23 @@ class OutboundRecords:
             bodies: reads the columns STORED.
         """
         first_event = batch.events.first_seq
-        messages = [_message(out) for out in batch.outbound]
+        outs = batch.outbound
+        messages = [out.copy.message if type(out) is DeliveryOut else _message(out) for out in outs]
         sizes = [0 if message is None else message.size for message in messages]
         headers = [0 if message is None else self._max_header_bytes for message in messages]
         for start, end in chunks((sizes, MAX_BODY_BYTES), (headers, MAX_TEXT_BYTES)):
             stored = self._stored([one for one in messages[start:end] if one is not None], bodies)
             for index in range(start, end):
-                out, message = batch.outbound[index], messages[index]
+                out, message = outs[index], messages[index]
                 seq = batch.first_outbound + index
-                arrived = _NOT_STORED if message is None else stored[id(message)]
-                if isinstance(out, DeliveryOut):
+                if type(out) is DeliveryOut:
+                    arrived = stored[id(message)]
                     record = self._delivery(out, arrived, seq)
                     record = record or self._record(out, arrived, seq, first_event)
                 elif isinstance(out, ConfirmOut):
                     record = self._confirm(out, seq)
                 else:
+                    arrived = _NOT_STORED if message is None else stored[id(message)]
                     record = self._record(out, arrived, seq, first_event)
                 yield out, record
 
@@ -162,49 +168,67 @@ class OutboundRecords:
         if not distinct:
             return {}
         found = bodies.read(body_places(list(distinct.values()), self._query_id))
+        properties = found["properties"].combine_chunks()
         rows = map(
             _Stored,
             pc.fill_null(found["body"], b"").to_pylist(),  # erased, and published again since
             *_foreign_headers(found["kafka_headers"]),
-            _properties(found["properties"]),
-            found["headers"].cast(pa.binary()).to_pylist(),
+            *map(_values, (properties_json(properties), properties.field("expiration"))),
+            _values(found["headers"].cast(pa.binary())),
         )
         return dict(zip(distinct, rows, strict=True))
 
     def _delivery(self, out: DeliveryOut, arrived: _Stored, seq: int) -> OutboundRecord | None:
         """Return the record of a delivery; None if it may be too large for its topic."""
-        envelope = out.copy.envelope
-        count = out.delivery_count
-        body, foreign, size, properties, published = arrived
-        properties = _sent(properties, envelope)
+        copy = out.copy
+        envelope = copy.envelope
+        body, foreign, size, properties, expiration, published = arrived
+        if expiration is not envelope.expiration:
+            properties = _encode(_sent(arrived, envelope))
+            properties = None if properties == _EMPTY else properties
         table = self._headers(out, published)
-        tables: list[Header] = []
-        if properties is not _NO_PROPERTIES and (text := _encode(properties)) != _EMPTY:
-            size += len(text)
-            tables.append((wire.PROPERTIES, text))
+        ref = b"" if not out.label else f"{out.label}/{out.label_number}".encode()
+        if properties is not None:
+            size += len(properties)
         if table is not None:
             size += len(table)
-            tables.append((wire.HEADERS, table))
-        ref = out.ref.encode()
         if size + len(body) + len(ref) + _OTHER_BYTES > self._record_bytes:
             return None
-        headers = [
-            *foreign,
-            *self._first_headers[DeliveryOut],
-            (wire.SEQ, b"%d" % seq),
-            self._channels[out.actor.channel],
-            self._exchanges[envelope.exchange],
-            self._routing_keys[envelope.routing_keys[0]],
-            self._queues[out.queue],
-            (wire.REF, ref),
-            (wire.DELIVERY_ID, out.delivery_id.encode()),
-            _REDELIVERED if count else _FIRST_DELIVERY,
-            (wire.COPY_ID, b"%d" % out.copy.copy_id),
+        shared = (out.actor.channel, out.queue, envelope)
+        headers = (self._shared.get(shared) or self._share(shared)).copy()
+        headers[_SEQ_AT] = (wire.SEQ, b"%d" % seq)
+        headers[_REF_AT] = (wire.REF, ref)
+        headers[_ID_AT] = (wire.DELIVERY_ID, out.delivery_id.encode())
+        headers[_COPY_AT] = (wire.COPY_ID, b"%d" % copy.copy_id)
+        if out.requeue_count or out.failures:
+            count = out.delivery_count
+            if count:
+                headers[_REDELIVERED_AT] = _REDELIVERED
+                headers.append((wire.DELIVERY_COUNT, b"%d" % count))
+        if properties is not None:
+            headers.append((wire.PROPERTIES, properties))
+        if table is not None:
+            headers.append((wire.HEADERS, table))
+        return OutboundRecord(body, foreign + headers if foreign else headers, None)
+
+    def _share(self, shared: tuple[str, str, Envelope]) -> list[Header]:
+        """Return the headers of the deliveries that share channel, queue and envelope."""
+        channel, queue, envelope = shared
+        place = self._first_headers[DeliveryOut]
+        later = (wire.SEQ, None)
+        found = self._shared[shared] = [
+            *place,
+            later,
+            self._channels[channel],
+            (wire.EXCHANGE, envelope.exchange.encode()),
+            (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
+            (wire.QUEUE, queue.encode()),
+            later,
+            later,
+            _FIRST_DELIVERY,
+            later,
         ]
-        if count:
-            headers.append((wire.DELIVERY_COUNT, b"%d" % count))
-        headers += tables
-        return OutboundRecord(body, headers, None)
+        return found
 
     def _headers(self, out: DeliveryOut, published: bytes | None) -> bytes | None:
         """Return the JSON of the headers that a consumer sees.
@@ -302,15 +326,14 @@ class OutboundRecords:
             (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
             *more,
         ]
-        sent = msgspec.structs.asdict(_sent(arrived.properties, envelope))
+        sent = msgspec.structs.asdict(_sent(arrived, envelope))
         properties = {name: value for name, value in sent.items() if value is not None}
         return MessageParts(message, arrived.body, required, properties, headers, arrived.foreign)
 
 
-def _sent(published: Any, envelope: Envelope) -> Any:
+def _sent(arrived: _Stored, envelope: Envelope) -> Any:
     """Return the properties that a consumer sees: the expiration is the envelope's."""
-    if published.expiration is envelope.expiration:
-        return published
+    published = _decode_properties(arrived.properties or _EMPTY)
     return msgspec.structs.replace(published, expiration=envelope.expiration)
 
 
@@ -319,20 +342,9 @@ def _delivered(out: DeliveryOut, published: bytes | None, compat: str) -> bytes 
     return None if headers is None else table_bytes(headers)
 
 
-def _properties(column: pa.ChunkedArray) -> Iterator[Any]:
-    """Return the properties of each message."""
-    if column.null_count == len(column):
-        return repeat(_NO_PROPERTIES, len(column))
-    members = column.combine_chunks()
-    return map(
-        Properties,
-        *(
-            repeat(None, len(members))
-            if (values := members.field(name)).null_count == len(members)
-            else values.to_pylist()
-            for name in PROPERTIES
-        ),
-    )
+def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
+    rows = len(column)
+    return repeat(None, rows) if column.null_count == rows else column.to_pylist()
 
 
 def _foreign_headers(

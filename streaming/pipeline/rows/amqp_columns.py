@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streaming.ledger.schema.schemas import MESSAGES
 from streaming.ledger.write.arrow_columns import build_table
+from streaming.protocol.amqp_properties import PROPERTIES
 from topology.values import table_to_json
 
 _FIELD = MESSAGES.field("properties")
@@ -45,6 +48,53 @@ def without_expiration(properties: pa.ChunkedArray) -> pa.StructArray:
     members = {field.name: whole.field(field.name) for field in whole.type}
     del members["expiration"]
     return properties_array(members, len(whole))
+
+
+def properties_json(properties: pa.StructArray) -> pa.Array:
+    """Return a column `properties` as the JSON that `Properties` gives; null where all are null.
+
+    Only a column with characters that JSON escapes is encoded value by value.
+    """
+    rows = len(properties)
+    named = {name: properties.field(name) for name in PROPERTIES}
+    named = {name: column for name, column in named.items() if column.null_count < rows}
+    if not named:
+        return pa.nulls(rows, pa.binary())
+    if not any(column.null_count for column in named.values()):
+        parts: list[Any] = []
+        for name, column in named.items():
+            before, text, after = _json_text(column)
+            start = f'{parts.pop()},"{name}":{before}' if parts else f'{{"{name}":{before}'
+            parts += [start, text, after]
+        return pc.binary_join_element_wise(*parts[:-1], parts[-1] + "}", "").cast(pa.binary())
+    members = []
+    for name, column in named.items():
+        before, text, after = _json_text(column)
+        member = pc.binary_join_element_wise(f'"{name}":{before}', text, f"{after},", "")
+        members.append(pc.fill_null(member, ""))
+    inner = pc.ascii_rtrim(pc.binary_join_element_wise(*members, ""), characters=",")
+    whole = pc.binary_join_element_wise("{", inner, "}", "")
+    is_some = pc.greater(pc.binary_length(inner), 0)
+    return pc.if_else(is_some, whole, pa.scalar(None, pa.string())).cast(pa.binary())
+
+
+def _json_text(column: pa.Array) -> tuple[str, pa.Array, str]:
+    """Return JSON values as text, and what stands before and after each."""
+    if not pa.types.is_string(column.type):
+        return "", column.cast(pa.string()), ""
+    if not _is_escaped(column):
+        return '"', column, '"'
+    texts = [None if one is None else msgspec.json.encode(one) for one in column.to_pylist()]
+    return "", pa.array(texts, pa.binary()).cast(pa.string()), ""
+
+
+def _is_escaped(column: pa.Array) -> bool:
+    """Whether a text may have characters that JSON escapes: quotes, backslashes, controls."""
+    buffer = column.buffers()[2]
+    if buffer is None:
+        return False
+    values = np.frombuffer(buffer, np.uint8)
+    return bool(((values < ord(" ")) | (values == ord('"')) | (values == ord("\\"))).any())
 
 
 def instants(at_ms: Any) -> pa.Array:
