@@ -44,6 +44,7 @@ from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import BROADCAST_OPS
 from streaming.broker.message import (
     NO_COPY,
+    Envelope,
     Message,
     Publication,
     PublishedPort,
@@ -238,6 +239,24 @@ class Shard:
         if self._context.config.lane == 0 or op not in BROADCAST_OPS:
             answer = AnswerOut(row, actor, op, command.reply_id, result, refusal)
             self._context.outbound.append(answer)
+
+    def place(self, queue_name: str, message: Message, envelope: Envelope, since_ms: int) -> bool:
+        """Put a message into a queue, past the exchanges, as if it had been there for a while.
+
+        Args:
+            since_ms: when its time to live began, epoch milliseconds.
+
+        Returns:
+            Whether there is such a queue.
+        """
+        if queue_name not in self.vhost.queues:
+            return False
+        self._act(CLOCK)
+        queue = self.state.queues.named(queue_name)
+        if queue.arrive(message, envelope, NO_COPY, since_ms) == REFUSED:
+            self._context.events.add_refused(queue_name, message, envelope)
+        self._finish_step()
+        return True
 
     def finish(self) -> Batch:
         """End the batch: with `clock = wall` time moves to its instant; the state is written."""

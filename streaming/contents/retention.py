@@ -60,10 +60,15 @@ _FOLLOWED: Final = f"""
     ON next.vhost = births.vhost AND next.lane = births.lane
     AND next.parent_copy_id = births.copy_id AND next.copy_id = next.seq
     UNION
+    SELECT birth.vhost, birth.lane, birth.seq FROM events AS moved JOIN events AS birth
+    ON birth.vhost = moved.vhost AND birth.lane = moved.lane AND birth.seq = moved.copy_id
+    AND birth.copy_id = moved.copy_id WHERE moved.kind IN ('redriven', 'republished', 'discarded')
+    UNION
     SELECT vhost, lane, seq FROM births JOIN events USING (vhost, lane, copy_id)
     WHERE copy_id = seq OR kind IN ({", ".join(sorted(text(one.name.lower()) for one in ENDINGS))})
 """
-"""The first and last events of redriven copies, which say what became of them.
+"""The first and last events of copies that were moved, and of those that the moves made: they say
+which letters were moved, and what became of them.
 
 The copies that their deaths made begin with one too: without it the letter would seem lost.
 """

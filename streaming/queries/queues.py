@@ -95,6 +95,9 @@ def peek(
 ) -> list[Row]:
     """List what a queue holds, with bodies, the head first. Nothing is removed from it.
 
+    The order is that of a get. Only a quorum queue may deviate from it: it serves messages of high
+    and of normal priority two to one, and the tables do not know whose turn it is.
+
     Args:
         vhost: required if several vhosts have a queue of that name.
         unacked: list what its consumers hold instead of what is ready.
@@ -108,32 +111,37 @@ def peek(
     run(  # a table, since DuckDB 2.0.0 drops a LIMIT on outer joins such as those inside
         f"""
         CREATE OR REPLACE TEMP TABLE waiting AS
-        SELECT vhost, lane, copy_id, "position" FROM ({contents})
+        SELECT vhost, lane, copy_id, message_id, "position", 0 AS rank FROM ({contents})
         WHERE vhost = ? AND queue = ? AND state = ?
         """,
         [place.vhost, place.queue, "unacked" if unacked else "ready"],
     )
+    top = None if unacked else _max_priority(tables, place)
+    if top is not None:
+        _rank_waiting(tables, top)
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE head AS
-        FROM waiting ORDER BY "position", lane, copy_id LIMIT {limit}
+        SELECT vhost, lane, copy_id, rank
+        FROM waiting ORDER BY rank, "position", lane, copy_id LIMIT {limit}
         """
     )
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE shown AS
-        FROM ({contents}) SEMI JOIN head USING (vhost, lane, copy_id)
+        FROM ({contents}) JOIN head USING (vhost, lane, copy_id)
         """
     )
     tables.view("messages")
     found = tables.rows(
         f"""
-        SELECT shown.*, base64(messages.body) AS body, messages.properties, messages.headers
+        SELECT shown.* EXCLUDE (rank), base64(messages.body) AS body, messages.properties,
+               messages.headers
         FROM shown LEFT JOIN (FROM messages WHERE {_range(tables)}) AS messages
         ON messages.topic_number = shown.message_id.topic_number
         AND messages."partition" = shown.message_id."partition"
         AND messages."offset" = shown.message_id."offset"
-        ORDER BY shown."position", shown.lane, shown.copy_id
+        ORDER BY shown.rank, shown."position", shown.lane, shown.copy_id
         """
     )
     return [
@@ -150,10 +158,39 @@ def peek(
     ]
 
 
-def _range(tables: Tables) -> str:
-    """A condition that all shown messages meet; it lets Parquet skip row groups."""
+def _max_priority(tables: Tables, queue: QueueDepth) -> int | None:
+    """The highest priority that a classic queue knows; None if it has no priorities."""
+    found = tables.values(
+        """
+        SELECT TRY_CAST(detail ->> '$.declaration.arguments."x-max-priority"' AS BIGINT)
+        FROM topology_event WHERE vhost = ? AND detail ->> '$.name' = ?
+        AND detail ->> '$.what' = 'queue_declared' ORDER BY seq DESC LIMIT 1
+        """,
+        [queue.vhost, queue.queue],
+    )
+    return found[0][0] if found and queue.type != "quorum" else None
+
+
+def _rank_waiting(tables: Tables, top: int) -> None:
+    """Rank what is ready by its priority, the highest first."""
+    columns = ["topic_number", "partition", "offset", "properties"]
+    tables.view("messages", columns=columns, view="published")
+    tables.connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE waiting AS
+        SELECT waiting.* REPLACE (-least(coalesce(published.properties.priority, 0), {top}) AS rank)
+        FROM waiting LEFT JOIN (FROM published WHERE {_range(tables, "waiting")}) AS published
+        ON published.topic_number = waiting.message_id.topic_number
+        AND published."partition" = waiting.message_id."partition"
+        AND published."offset" = waiting.message_id."offset"
+        """
+    )
+
+
+def _range(tables: Tables, rows: str = "shown") -> str:
+    """A condition that all messages of a table meet; it lets Parquet skip row groups."""
     [(least, greatest)] = tables.values(
-        'SELECT min(message_id."offset"), max(message_id."offset") FROM shown'
+        f'SELECT min(message_id."offset"), max(message_id."offset") FROM {rows}'
     )
     return "false" if least is None else f'"offset" BETWEEN {least} AND {greatest}'
 

@@ -140,7 +140,8 @@ def peek(
 ) -> int:
     """Show the messages at the head of a queue, with bodies, without taking them.
 
-    The order is that of the queue, except that priorities are ignored.
+    The order is that of a get, priorities included. Only a quorum queue may deviate from it, since
+    it serves high and normal priorities two to one.
     """
     from streaming.queries.queues import list_queues
     from streaming.queries.queues import peek as peek_at

@@ -81,9 +81,10 @@ def replay(
     """Compare what happened with what another topology would have done.
 
     The recorded publishes and settlements run through the broker's core in memory, with the
-    topology of the file, and with the copies that were in queues at the beginning. The answer is
-    the same each time. What consumers would have done with other messages is unknown: deliveries
-    and settlements that find no message are counted.
+    topology of the file, and with the copies that were in queues at the beginning: with age,
+    expiration, priority, x-death and holder, but as if they had never been requeued. The answer is
+    the same each time. It cannot know what consumers would have done with other messages: a message
+    that was not delivered then waits, and deliveries and settlements without a message are counted.
     """
     FATES.check(view)
     load(definitions, compat)  # names every problem, with the file
@@ -114,6 +115,10 @@ def replay(
     print(
         f"replayed {found.publishes:,} publishes, with {found.resident:,} copies in queues at the "
         f"beginning; {found.unplayed:,} recorded deliveries and settlements found no message",
+        file=sys.stderr,
+    )
+    print(
+        "unknown: what consumers would have done otherwise; a message that no consumer took waits",
         file=sys.stderr,
     )
     if found.unlisted:

@@ -4,8 +4,10 @@
                                                                  -->  fates by queue, compared
 
 The answer is deterministic: equal tables and definitions give an equal answer, whatever the number
-of processes. A delivery is replayed if the queue has the message then. Consumers that would have
-acted otherwise are unknown; the answer counts the deliveries and settlements that found nothing.
+of processes. Copies that are in queues at the beginning keep age, expiration, priority, deaths and
+holder; how often they were requeued is not known. A delivery is replayed if the queue has the
+message then. Consumers that would have acted otherwise are unknown; the answer counts the
+deliveries and settlements that found nothing.
 """
 
 from collections import Counter
@@ -22,6 +24,7 @@ from streaming.broker.events import ENDINGS, Actor, Events, Kind
 from streaming.broker.message import (
     IMMEDIATE,
     MANDATORY,
+    NO_COPY,
     Message,
     Publication,
     PublishedHeaders,
@@ -30,9 +33,9 @@ from streaming.broker.message import (
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.queries.current_contents import prepare_contents
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
+from streaming.queries.life.resident_copies import Resident, resident_copies
 from topology.declarations import Definitions
 from topology.definitions.load import load_definitions
 from topology.values import Compat, table_from_json
@@ -171,6 +174,7 @@ class _Replay:
         self._job = job
         self._place = [job.vhost, job.lane]
         self._headers: dict[tuple[int, int, int], dict[str, Any] | None] = {}
+        self._interned: dict[str, Publication] = {}
         self._store = MemoryStore()
         self._replayed: Counter[_Key] = Counter()
         self._entered: Counter[str] = Counter()  # copies at the beginning
@@ -185,17 +189,14 @@ class _Replay:
 
     def run(self) -> _Found:
         """Replay the lane."""
-        resident = self._resident()
+        resident = self._residents()
         publications = self._publications()
         events = self._events()
         if events:
             self._shard.advance(events[0]["at_ms"])
         self._declare()
-        for row in resident:
-            self._shard.publish(self._shard.now_ms, _message(row), Publication("", row["queue"]))
-        self._cut_batch()
-        started = Counter(row["queue"] for row in resident)
-        self._settle_start(started)
+        self._fill_queues(resident)
+        started = Counter(one.queue for one in resident)
         seen: set[tuple[int, int, int]] = set()
         publishes = 0
         for number, event in enumerate(events, 1):
@@ -206,7 +207,9 @@ class _Replay:
                 publishes += 1
                 self._publish(event, *publications[key])
             elif event["kind"] in {"delivered", "consumed"}:
-                self._deliver(event)
+                is_consumed = event["kind"] == "consumed"
+                place = (event["at_ms"], event["copy_id"], event["queue"], key)
+                self._deliver(*place, auto_ack=is_consumed)
             elif event["kind"] in _SETTLED:
                 self._settle(event)
             if number % BATCH_EVENTS == 0:
@@ -218,28 +221,39 @@ class _Replay:
         replayed = dict(_with_waiting(self._replayed, self._entered))
         return _Found(recorded, replayed, publishes, len(resident), self._unplayed)
 
-    def _settle_start(self, started: Counter[str]) -> None:
-        """Take back the publishes by which the copies at the beginning came into their queues."""
-        declared = {queue.name for queue in self._declared.queues}
-        for queue, count in started.items():
-            self._entered[queue] = self._replayed.pop((queue, "enqueued", ""), 0)
-            if queue not in declared:
-                self._replayed["", "unroutable", ""] -= count
-                self._replayed[queue, "lost", NO_QUEUE] += count
+    def _fill_queues(self, resident: list[Resident]) -> None:
+        """Put the copies at the beginning into their queues, and deliver those that were unacked.
+
+        What they do at once, such as expire, counts as replayed; that they enter does not.
+        """
+        for one in resident:
+            message = one.message
+            self._headers[message.topic_number, message.partition, message.offset] = one.headers
+            envelope = one.envelope
+            if one.publication is not None:
+                publication = self._interned.setdefault(repr(one.publication), one.publication)
+                envelope = self._shard.state.publishing.plan(publication, message).envelope
+            assert envelope is not None, "it has a publication or an envelope"
+            if not self._shard.place(one.queue, message, envelope, one.since_ms):
+                self._replayed[one.queue, "lost", NO_QUEUE] += 1
+        for one in resident:
+            if one.is_unacked:
+                key = (one.message.topic_number, one.message.partition, one.message.offset)
+                self._deliver(self._shard.now_ms, one.copy_id, one.queue, key)
+        events = self._shard.events
+        for row, kind in enumerate(events.kinds):
+            copy = events.copies[row]
+            if kind == Kind.ENQUEUED and copy is not None and copy.parent_copy_id == NO_COPY:
+                self._entered[events.queues[row]] += 1
+        self._cut_batch()
+        for queue, count in self._entered.items():
+            self._replayed[queue, "enqueued", ""] -= count
 
     # -- the tables
 
-    def _resident(self) -> list[Row]:
+    def _residents(self) -> list[Resident]:
         self._tables.cut = self._job.cut
-        contents = prepare_contents(self._tables)
-        found = self._tables.rows(
-            f"""
-            SELECT queue, message_id.topic_number, message_id."partition", message_id."offset",
-                   body_bytes
-            FROM ({contents}) WHERE vhost = ? AND lane = ? ORDER BY queue, "position", copy_id
-            """,
-            self._place,
-        )
+        found = list(resident_copies(self._tables, self._job.vhost, self._job.lane))
         self._tables.cut = None
         return found
 
@@ -271,7 +285,6 @@ class _Replay:
             """,
             self._place,
         )
-        interned: dict[object, Publication] = {}
         publications = {}
         for row in found:
             headers = (
@@ -283,7 +296,7 @@ class _Replay:
             made = publication_of(
                 row["exchange"] or "", row["routing_key"] or "", properties, headers
             )
-            publication = interned.setdefault(repr(made), made)
+            publication = self._interned.setdefault(repr(made), made)
             flags = (MANDATORY if row["mandatory"] else 0) | (IMMEDIATE if row["immediate"] else 0)
             self._headers[_key(row)] = headers
             publications[_key(row)] = (publication, flags)
@@ -337,21 +350,26 @@ class _Replay:
         self._shard.publish(event["at_ms"], _message(event), publication, flags)
         self._shard.take_outbound()
 
-    def _deliver(self, event: Row) -> None:
-        actor = Actor(None, f"c{event['copy_id']}")
+    def _deliver(
+        self,
+        at_ms: int,
+        copy_id: int,
+        queue: str,
+        message: tuple[int, int, int],
+        *,
+        auto_ack: bool = False,
+    ) -> None:
+        """Deliver a message as it was recorded, if the queue has it."""
+        actor = Actor(None, f"c{copy_id}")
         get = commands.Get(
-            queue=event["queue"],
-            message=_key(event),
-            label="g",
-            auto_ack=event["kind"] == "consumed",
-            channel=actor.channel,
+            queue=queue, message=message, label="g", auto_ack=auto_ack, channel=actor.channel
         )
-        self._shard.command(event["at_ms"], get, actor)
+        self._shard.command(at_ms, get, actor)
         given = [out for out in self._shard.take_outbound() if isinstance(out, DeliveryOut)]
         if not given:
             self._unplayed += 1
-        elif event["kind"] == "delivered":
-            self._deliveries[event["copy_id"]] = (given[0].delivery_id, actor)
+        elif not auto_ack:
+            self._deliveries[copy_id] = (given[0].delivery_id, actor)
 
     def _settle(self, event: Row) -> None:
         if event["kind"] == "died" and event["reason"] not in {"rejected", "delivery_limit"}:

@@ -6,14 +6,17 @@
 | gone | in no queue: no queue took it, or its last copy was acked, purged or deleted | a new copy |
 | discarded | removed by a discard, and not restored since | a new copy |
 
+Of a letter in no queue, retention may have removed what became of it: then it is gone too.
+
 A letter that was redriven, or is back in the queue where it first died, is none of these: it is a
 message again, until it dies again.
 """
 
 from typing import Any, Final, Literal
 
-from streaming.queries.current_contents import prepare_contents
-from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
+from streaming.queries.closings import closed_contents, opening_batch, opening_closing
+from streaming.queries.current_contents import EVENTS, prepare_contents
+from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import Row, Tables
 
 Which = Literal["resting", "gone", "discarded"]
@@ -51,6 +54,7 @@ _STATES: Final[dict[Which, str]] = {
                birth.death_copy
         FROM letter_births AS birth JOIN redrive_events AS ended USING (vhost, lane, copy_id)
         WHERE ended.kind IN ('acked', 'consumed', 'purged', 'deleted')
+        UNION ALL FROM forgotten_letters
     """,
     "discarded": """
         SELECT vhost, lane, copy_id, birth.queue AS now_in, 'discarded' AS state,
@@ -81,6 +85,35 @@ _RESTORED: Final = """
         AND birth.lane = roots.lane AND birth.copy_id = roots.root AND birth.kind = 'enqueued'
 """
 """Copies that a restore made; a letter may be discarded and restored many times."""
+
+_OPENING: Final = """
+    CREATE OR REPLACE TEMP VIEW redrive_events AS
+    FROM later_redrive_events
+    UNION ALL BY NAME
+    SELECT vhost, lane, copy_id AS seq, enqueued_at AS "at", 'enqueued' AS kind, copy_id,
+           parent_copy_id, queue, exchange, routing_key
+    FROM redrive_opening ANTI JOIN later_redrive_events AS later
+        ON later.vhost = redrive_opening.vhost AND later.lane = redrive_opening.lane
+        AND later.copy_id = redrive_opening.copy_id AND later.seq = redrive_opening.copy_id
+"""
+"""The events, with the births of copies that were in queues where the events begin."""
+
+_FORGOTTEN: Final = """
+    CREATE OR REPLACE TEMP TABLE forgotten_letters AS
+    SELECT vhost, lane, copy_id, coalesce(targets[1], queue) AS now_in,
+           CASE WHEN len(targets) = 0 THEN 'lost' ELSE 'forgotten' END AS state,
+           exchange AS now_exchange, routing_key AS now_key, copy_id AS death_copy
+    FROM redrive_deaths AS death
+    WHERE NOT EXISTS (FROM redrive_events AS known WHERE known.vhost = death.vhost
+            AND known.lane = death.lane AND known.kind = 'died' AND known.copy_id = death.copy_id)
+        AND NOT EXISTS (FROM redrive_events AS child WHERE child.vhost = death.vhost
+            AND child.lane = death.lane AND child.parent_copy_id = death.copy_id)
+        AND NOT EXISTS (FROM redrive_contents AS child WHERE child.vhost = death.vhost
+            AND child.lane = death.lane AND child.parent_copy_id = death.copy_id)
+        AND NOT EXISTS (FROM redrive_deaths AS child WHERE child.vhost = death.vhost
+            AND child.lane = death.lane AND child.parent_copy_id = death.copy_id)
+"""
+"""Letters of which retention removed the death and all that followed: they are in no queue."""
 
 _LETTER_BIRTHS: Final = """
     CREATE OR REPLACE TEMP VIEW letter_births AS
@@ -143,7 +176,7 @@ def prepare(tables: Tables) -> None:
     """Create the tables of contents, events and copies that were published again."""
     run = tables.connection.execute
     run(f"CREATE OR REPLACE TEMP TABLE redrive_contents AS {prepare_contents(tables)}")
-    tables.view("events", columns=_COLUMNS, view="redrive_events")
+    _prepare_events(tables)
     run(
         """
         CREATE OR REPLACE TEMP TABLE republished AS
@@ -153,6 +186,23 @@ def prepare(tables: Tables) -> None:
     )
     run(_RESTORED)
     run(_LETTER_BIRTHS)
+    columns = ["vhost", "lane", "copy_id", "parent_copy_id", "queue", "exchange", "routing_key"]
+    columns += ["targets"]
+    none = None if opening_batch(tables, EVENTS) >= 0 else []
+    tables.view(NAME, columns=columns, files=none, view="redrive_deaths")
+    run(_FORGOTTEN)
+
+
+def _prepare_events(tables: Tables) -> None:
+    closing = opening_closing(tables, EVENTS)
+    if closing is None:
+        tables.view(EVENTS, columns=_COLUMNS, view="redrive_events")
+        return
+    tables.view(EVENTS, columns=_COLUMNS, view="later_redrive_events")
+    run = tables.connection.execute
+    run(f"CREATE OR REPLACE TEMP TABLE redrive_opening AS FROM {closed_contents(tables, closing)}")
+    tables.drop("redrive_events")
+    run(_OPENING)
 
 
 def overtaken(tables: Tables, key: str) -> dict[tuple[str, int, str, str | None], int]:

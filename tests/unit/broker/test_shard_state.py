@@ -9,6 +9,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.dead_letters import planning
 from streaming.broker.events import Kind
+from streaming.broker.message import Envelope, Message
 from streaming.broker.queues.classic import ClassicQueue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.shard import Shard
@@ -39,6 +40,24 @@ def test_many_idle_queues_cost_a_batch_nothing(monkeypatch):
     broker.finish()
 
     assert reads == ["header", "qg0", "header"]
+
+
+def test_a_message_is_placed_as_if_it_had_been_in_its_queue_for_a_while():
+    broker = Broker()
+    broker.queue("q", message_ttl=1_000, max_length=1, overflow="reject-publish")
+    broker.bodies.extend(("m0", "m1"))
+    messages = [Message(0, 0, offset, 0, offset, 2) for offset in range(2)]
+    envelope = Envelope("orders", ("paid",))
+    since_ms = broker.shard.now_ms - 900
+
+    placed = [broker.shard.place("q", message, envelope, since_ms) for message in messages]
+
+    assert placed == [True, True]
+    assert not broker.shard.place("gone", messages[0], envelope, since_ms)
+    kinds = [Kind(kind).name for kind in broker.shard.events.kinds][-2:]
+    assert kinds == ["ENQUEUED", "REFUSED"]
+    broker.at(101)
+    assert broker.drain("q") == []
 
 
 def test_a_large_record_has_its_own_entry_until_it_is_small_again(monkeypatch):

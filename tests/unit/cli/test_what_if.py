@@ -8,6 +8,7 @@ from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.life.what_if import what_if
 from streaming.queries.vhosts.declared import declared
+from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording
 from topology.definitions.dump import dump_definitions
@@ -100,3 +101,67 @@ def test_the_answer_is_the_same_each_time_and_balances(tmp_path):
     assert first.publishes > 10
     waiting = sum(one.replayed for one in first.fates if one.fate == "waiting")
     assert waiting >= 0
+
+
+@pytest.fixture
+def shared_queues(tmp_path):
+    """Tables with copies that came into their queues in different ways."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("retry", message_ttl=60_000, dead_letter_exchange="", dead_letter_routing_key="up")
+    broker.queue("up", max_priority=5)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="up")
+    broker.publish("", "work", "rejected", headers={"tenant": "acme"})
+    broker.publish("", "work", "held")
+    broker.publish("", "retry", "expires", expiration="50000")
+    for priority in (1, 4):
+        broker.publish("", "up", f"priority {priority}", priority=priority)
+    broker.get("work", "g", 2)
+    broker.reject("g/0")
+    return recording
+
+
+def fates_after(recording, later):
+    recording.commit()
+    later()
+    recording.commit()
+    recording.close()
+    tables = Tables(recording.root)
+    document = json.dumps(document_of(tables)).encode()
+    return what_if(tables, Cut(0), document)
+
+
+def test_copies_at_the_beginning_keep_their_age_expiration_priority_and_holder(
+    shared_queues,
+):
+    [broker] = shared_queues.brokers
+
+    def later():
+        broker.at(55_000)
+        broker.ack("g/1")
+        given = broker.get("up", "h", 4)
+        broker.ack(*(one.ref for one in given))
+
+    found = fates_after(shared_queues, later)
+
+    assert (found.resident, found.unplayed) == (5, 0)
+    assert [one for one in found.fates if one.recorded != one.replayed] == []
+    died = [one for one in found.fates if one.fate == "died"]
+    assert [(one.queue, one.reason, one.replayed) for one in died] == [("retry", "expired", 1)]
+
+
+def test_copies_at_the_beginning_know_their_deaths(tmp_path):
+    """A cycle through two queues that expire ends at once, since x-death knows it."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("first", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="b")
+    broker.queue("b", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="first")
+    broker.publish("", "first", "order")
+    broker.at(1_500)
+
+    found = fates_after(recording, lambda: broker.at(9_000))
+
+    assert [one for one in found.fates if one.recorded != one.replayed] == []
+    assert ("b", "lost", "cycle", 1) in {
+        (one.queue, one.fate, one.reason, one.replayed) for one in found.fates
+    }

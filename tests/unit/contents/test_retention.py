@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.broker.commands import RedriveOptions
 from streaming.contents.closer import Closer
 from streaming.contents.retention import Periods, periods_of, retain
 from streaming.contents.updater import ContentsUpdater
@@ -278,6 +279,42 @@ def test_what_became_of_redriven_letters_stays_known(tmp_path):
     assert list_redrives(Tables(str(tmp_path))) == [before]
     assert shop.plan(gone=True).groups == []  # the one that died again is in its queue
     assert balance(Tables(str(tmp_path)), whole=True).findings == []
+
+
+def test_letters_in_no_queue_can_be_published_again_after_retention(tmp_path):
+    shop = Shop(tmp_path)
+    given = shop.broker.get("dead", "d", 2)
+    shop.broker.ack(given[0].ref)
+    shop.recording.commit()
+    before = {one.now_in: one.letters for one in shop.plan(gone=True).groups}
+    Closer(shop.recording.place).close()
+    shop.broker.ack(given[1].ref)
+    shop.recording.commit()
+    Closer(shop.recording.place).close()
+
+    [done] = retain(shop.recording.place, Periods(events_ms=1), START + timedelta(days=9))
+
+    assert (done.rows > 0, before) == (True, {"dead": 1})
+    plan = shop.plan(gone=True)
+    assert {one.now_in: one.letters for one in plan.groups} == {"dead": 2}
+    assert len(shop.plan().sealed.letters) == 2
+    assert shop.approve(plan)["moved"] == 2
+    shop.recording.commit()
+    assert shop.plan(gone=True).groups == []
+    assert sorted(shop.broker.drain("work")) == ["m0", "m1"]
+
+
+def test_discarded_letters_can_be_restored_after_retention(tmp_path):
+    shop = Shop(tmp_path)
+    discard = RedriveOptions(action="discard")
+    shop.approve(shop.plan(options=discard))
+    shop.recording.commit()
+    Closer(shop.recording.place).close()
+
+    [done] = retain(shop.recording.place, Periods(events_ms=1), START + timedelta(days=9))
+
+    assert done.rows > 0
+    assert len(shop.plan(options=RedriveOptions(action="restore")).sealed.letters) == 4
 
 
 def test_the_earliest_instant_that_is_known_is_that_of_the_opening(tmp_path):

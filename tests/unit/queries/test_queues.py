@@ -85,6 +85,23 @@ def test_peek_obeys_its_limit_and_the_queues_order(tmp_path):
         assert [row["returns"] for row in peek(tables, "work", limit=2)] == [1, 0]
 
 
+def test_peek_shows_the_order_of_a_queue_with_priorities(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work", max_priority=3)
+    for number, priority in enumerate((None, 9, 1, 3, 0)):
+        given = {} if priority is None else {"priority": priority}
+        broker.publish("", "work", f"order {number}", **given)
+    recording.commit()
+    tables = Tables(str(tmp_path))
+
+    shown = [row["body"] for row in peek(tables, "work")]
+
+    assert shown == [f"order {number}" for number in (1, 3, 2, 0, 4)]
+    assert [row["body"] for row in peek(tables, "work", limit=2)] == shown[:2]
+    assert broker.drain("work") == shown
+
+
 def test_an_unknown_queue_is_refused_with_a_suggestion(shop):
     with pytest.raises(QueryError, match=r"no queue 'biling' \(did you mean 'billing'\?\)"):
         peek(shop, "biling")

@@ -1,0 +1,135 @@
+"""The copies that are in queues at an instant, with what the broker knows of each.
+
+queue contents  +  the message as published  +  the death that made the copy  -->  its envelope
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from streaming.broker.message import (
+    BROKER_HEADERS,
+    Death,
+    DeathNote,
+    Envelope,
+    Message,
+    Publication,
+    publication_of,
+)
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.duckdb_tables import Row, Tables
+from topology.values import table_from_json
+
+Headers = dict[str, Any] | None
+
+
+class Resident(msgspec.Struct, frozen=True):
+    """A copy in a queue.
+
+    Attributes:
+        copy_id: the recorded copy.
+        headers: the headers of its message as published.
+        since_ms: when it entered the queue, epoch milliseconds.
+        publication: what was published, of a copy that no death made.
+        envelope: of one that a death made.
+    """
+
+    copy_id: int
+    queue: str
+    is_unacked: bool
+    since_ms: int
+    message: Message
+    headers: Headers
+    publication: Publication | None
+    envelope: Envelope | None
+
+
+_QUERY: Final = """
+    SELECT copy.queue, copy.copy_id, copy.state, copy.exchange, copy.routing_key, copy.body_bytes,
+           epoch_ms(copy.enqueued_at) AS since_ms, copy.parent_copy_id,
+           copy.message_id.topic_number, copy.message_id."partition", copy.message_id."offset",
+           message.exchange AS first_exchange, message.routing_key AS first_key, message.headers,
+           message.properties.expiration, message.properties.priority,
+           death.headers AS death_headers, death.x_death, death.first_death, death.last_death
+    FROM ({contents}) AS copy
+    LEFT JOIN resident_messages AS message ON message.topic_number = copy.message_id.topic_number
+        AND message."partition" = copy.message_id."partition"
+        AND message."offset" = copy.message_id."offset"
+    LEFT JOIN resident_deaths AS death ON death.vhost = copy.vhost AND death.lane = copy.lane
+        AND death.copy_id = copy.parent_copy_id
+    WHERE copy.vhost = ? AND copy.lane = ?
+    ORDER BY copy.queue, copy."position", copy.copy_id
+"""
+
+
+def resident_copies(tables: Tables, vhost: str, lane: int) -> Iterator[Resident]:
+    """Yield the copies of a lane at the cut of the tables, by queue, the head first."""
+    contents = prepare_contents(tables)
+    columns = ["topic_number", "partition", "offset", "exchange", "routing_key"]
+    columns += ["headers", "properties"]
+    tables.view("messages", columns=columns, view="resident_messages")
+    columns = ["vhost", "lane", "copy_id", "headers", "x_death", "first_death", "last_death"]
+    tables.view("dead_letters", columns=columns, view="resident_deaths")
+    for row in tables.rows(_QUERY.format(contents=contents), [vhost, lane]):
+        headers = _headers(row["headers"])
+        publication = envelope = None
+        if row["parent_copy_id"] is None or row["x_death"] is None:
+            publication = publication_of(
+                row["first_exchange"] or "",
+                row["first_key"] or "",
+                {"expiration": row["expiration"], "priority": row["priority"]},
+                headers,
+            )
+        else:
+            envelope = _envelope(row, _headers(row["death_headers"]) or {})
+        place = (row["topic_number"], row["partition"], row["offset"])
+        yield Resident(
+            row["copy_id"],
+            row["queue"],
+            row["state"] == "unacked",
+            row["since_ms"] or 0,
+            Message(*place, 0, 0, row["body_bytes"] or 0),
+            headers,
+            publication,
+            envelope,
+        )
+
+
+def _headers(text: str | None) -> Headers:
+    return None if text is None else table_from_json(msgspec.json.decode(text))
+
+
+def _envelope(row: Row, headers: dict[str, Any]) -> Envelope:
+    """The envelope of a copy that a death made; its expiration ended with the first death."""
+    cc = headers.get("CC")
+    keys = tuple(key for key in cc if isinstance(key, str)) if isinstance(cc, list) else None
+    first, last = (
+        None if note is None or note["reason"] is None else DeathNote(**note)
+        for note in (row["first_death"], row["last_death"])
+    )
+    return Envelope(
+        row["exchange"] or "",
+        (row["routing_key"] or "", *(keys or ())),
+        cc=keys,
+        priority=max(row["priority"] or 0, 0),
+        deaths=tuple(_death(death) for death in row["x_death"]),
+        first_death=first,
+        last_death=last,
+        dropped=tuple(name for name in BROKER_HEADERS if name not in headers),
+    )
+
+
+def _death(death: dict[str, Any]) -> Death:
+    time = death["time"]
+    at = None if time is None else datetime.fromisoformat(f"{time[:19]}+00:00")
+    return Death(
+        death["count"] or 1,
+        death["reason"] or "",
+        death["queue"] or "",
+        0 if at is None else int(at.timestamp()),
+        death["exchange"] or "",
+        tuple(death["routing_keys"] or ()),
+        death["original_expiration"],
+    )
