@@ -188,7 +188,7 @@ def prepare(tables: Tables) -> None:
     run(_LETTER_BIRTHS)
     columns = ["vhost", "lane", "copy_id", "parent_copy_id", "queue", "exchange", "routing_key"]
     columns += ["targets"]
-    none = None if opening_batch(tables, EVENTS) >= 0 else []
+    none: list[str] | None = None if opening_batch(tables, EVENTS) >= 0 else []
     tables.view(NAME, columns=columns, files=none, view="redrive_deaths")
     run(_FORGOTTEN)
 

@@ -90,8 +90,7 @@ def test_peek_shows_the_order_of_a_queue_with_priorities(tmp_path):
     recording = Recording(tmp_path, broker)
     broker.queue("work", max_priority=3)
     for number, priority in enumerate((None, 9, 1, 3, 0)):
-        given = {} if priority is None else {"priority": priority}
-        broker.publish("", "work", f"order {number}", **given)
+        broker.publish("", "work", f"order {number}", priority=priority)
     recording.commit()
     tables = Tables(str(tmp_path))
 
