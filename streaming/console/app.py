@@ -38,9 +38,12 @@ from streaming.console.page import (
     View,
     make_templates,
 )
+from streaming.console.pages.balance import balance
+from streaming.console.pages.definitions import definitions, plan
 from streaming.console.pages.health import health
 from streaming.console.pages.now import now
-from streaming.console.pages.queues import queue, queues
+from streaming.console.pages.queues import changes, queue, queues
+from streaming.console.pages.topology import topology
 from streaming.queries.duckdb_tables import QueryError
 from topology.errors import DlxError
 
@@ -48,6 +51,11 @@ PAGES: Final = (
     Page("/", now, nav="Now", key="n"),
     Page("/queues", queues, nav="Queues", key="q"),
     Page("/queue", queue),
+    Page("/changes", changes),
+    Page("/topology", topology, nav="Topology", key="t", scripts="'wasm-unsafe-eval'"),
+    Page("/balance", balance, nav="Balance", key="b"),
+    Page("/definitions", definitions, nav="Definitions", key="d"),
+    Page("/definitions/plan", plan, is_action=True),
     Page("/health", health, nav="Health", key="h"),
 )
 """Every page of the console, in the order of the navigation."""
@@ -228,7 +236,7 @@ class _Site:
     def _require(self, page: Page, user: User) -> None:
         if not user.may(page.role):
             raise Refused(403, f"This needs the role {page.role}, and you are {user.role}.")
-        if page.is_action and self._console.is_read_only:
+        if page.role != "viewer" and self._console.is_read_only:
             raise Refused(403, "The console is read-only: start it without --read-only.")
 
     def _render(

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from streaming.console.reader import Reader, read_instant
 from streaming.console.shown import FILTERS, finalize
 from streaming.queries import Queries
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.errors import DlxError
 
@@ -109,6 +110,21 @@ class View:
                 vhost for vhost, each in known if self.user.name in each.permissions
             )
         return opened
+
+    @cached_property
+    def end(self) -> datetime:
+        """The instant that the page shows: that of the URL, or now."""
+        if self.as_of is None:
+            return datetime.now(UTC)
+        cut = self.tables.cut
+        if cut is not None and cut.at is not None:
+            return cut.at
+        last = last_batches(self.tables, 1)
+        return datetime.fromtimestamp(last[0]["at_s"], UTC) if last else datetime.now(UTC)
+
+    def before(self, seconds: float) -> datetime:
+        """The instant so long before the end."""
+        return self.end - timedelta(seconds=seconds)
 
     @cached_property
     def queries(self) -> Queries:
@@ -227,7 +243,8 @@ class Page(NamedTuple):
             `view.names`.
         nav: its name in the navigation; None: it is not in it.
         key: the key that opens it, after `g`.
-        role: who may open it; an action for any role but viewer.
+        role: who may open it. Anything but viewer changes something.
+        is_action: it answers a form (POST) instead of being opened.
         scripts: more sources of scripts for the Content-Security-Policy.
     """
 

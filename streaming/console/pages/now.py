@@ -1,7 +1,7 @@
 """Now: is anything wrong? The verdict first, then the figures that it follows from."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from streaming.console.page import Answer, View
@@ -29,9 +29,7 @@ def now(view: View) -> Answer:
     view.command = view.dlx("overview", as_of=False)
     batches = last_batches(view.tables, 1)
     last = batches[0] if batches else None
-    end = datetime.now(UTC)
-    if view.as_of is not None and last is not None:
-        end = view.tables.cut.at if view.tables.cut and view.tables.cut.at else _at(last["at_s"])
+    end = view.end
     deaths = deaths_by_minute(view.tables, end, MINUTES) if view.tables.has("dead_letters") else []
     by_reason: Counter[str] = Counter()
     recent: Counter[str] = Counter()
@@ -55,10 +53,6 @@ def now(view: View) -> Answer:
         "lost": lost,
         "concerns": _concerns(minutes, waiting, lost, gate, end),
     }
-
-
-def _at(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _concerns(

@@ -1,12 +1,20 @@
 """The queues, and one queue: how deep it was when, what is in it, what entered and left it."""
 
-from typing import Final
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
+from streaming.console.reader import read_instant
+from streaming.queries.as_of import resolve
+from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
+from streaming.queries.duckdb_tables import Row
+from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import peek
 from streaming.queries.vhosts.listings import queue_rows
 
 SORTS: Final = ("name", "messages", "messages_ready", "messages_unacknowledged", "message_bytes")
+STRETCHES: Final = {"1h": 3_600, "15m": 900, "6h": 21_600, "24h": 86_400, "7d": 604_800, "all": 0}
 PREVIEWED: Final = 50
 
 
@@ -36,7 +44,37 @@ def queues(view: View) -> Answer:
 
 def queue(view: View) -> Answer:
     """Show one queue."""
-    vhost, name = view.text("vhost"), view.text("queue")
+    row = _row(view)
+    vhost, name = row["vhost"], row["name"]
+    view.title = name
+    unacked = view.one_of("state", "ready", "unacked") == "unacked"
+    stretch = view.one_of("stretch", *STRETCHES)
+    more = ["--unacked"] if unacked else []
+    view.command = view.dlx("queues", "peek", name, "--count", PREVIEWED, *more)
+    begin = view.before(STRETCHES[stretch])
+    if not STRETCHES[stretch]:
+        begin = first_change(view.tables, vhost, name) or begin
+    curve = depth_curve(view.tables, vhost, name, begin, view.end)
+    may_read = view.may_read(vhost, name)
+    contents = []
+    if may_read:
+        contents = peek(view.tables, name, vhost=vhost, limit=PREVIEWED, unacked=unacked)
+    return {
+        "row": row,
+        "may_read": may_read,
+        "contents": contents,
+        "unacked": unacked,
+        "stretch": stretch,
+        "stretches": list(STRETCHES),
+        "curve": curve,
+        "drawn": _drawn(curve, view),
+        "begin": begin,
+    }
+
+
+def _row(view: View) -> Row:
+    """Return the queue of the URL, with its settings and what it holds."""
+    name = view.text("queue")
     if name is None:
         raise Refused(400, "Choose a queue: the address has no parameter queue.")
     found = [
@@ -46,21 +84,51 @@ def queue(view: View) -> Answer:
         raise Refused(404, f"There is no queue {name!r} at this instant.")
     if len(found) > 1:
         raise Refused(400, f"Several vhosts have a queue {name!r}: add the parameter vhost.")
-    row = found[0]
-    view.title = name
-    unacked = view.one_of("state", "ready", "unacked") == "unacked"
-    more = ["--unacked"] if unacked else []
-    view.command = view.dlx("queues", "peek", name, "--count", PREVIEWED, *more)
-    may_read = view.may_read(row["vhost"], name)
-    contents = (
-        peek(view.tables, name, vhost=row["vhost"], limit=PREVIEWED, unacked=unacked)
-        if may_read
-        else []
-    )
+    return found[0]
+
+
+def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
+    """Return the curve as curve.js reads it."""
     return {
-        "row": row,
-        "vhost": vhost,
-        "may_read": may_read,
-        "contents": contents,
-        "unacked": unacked,
+        "at_s": curve.at_s,
+        "series": [
+            {"label": "depth", "values": curve.depth},
+            {"label": "died", "values": curve.died, "bars": True},
+            {"label": "purged", "values": curve.purged, "bars": True},
+        ],
+        "marks": [{"at_s": datetime.fromisoformat(mark.at).timestamp()} for mark in curve.marks],
+        "link": view.here(as_of=None),
+    }
+
+
+def changes(view: View) -> Answer:
+    """List what entered and left a queue between two instants."""
+    name = view.text("queue")
+    if name is None:
+        raise Refused(400, "Choose a queue: the address has no parameter queue.")
+    view.title = f"{name}: entered and left"
+    first = view.text("from") or (view.end - timedelta(minutes=5)).isoformat(timespec="seconds")
+    last = view.text("to") or view.as_of or view.end.isoformat(timespec="seconds")
+    vhosts = [vhost for vhost, each in view.declared.items() if name in each.queues]
+    vhost = view.vhost or (vhosts[0] if len(vhosts) == 1 else None)
+    if vhost is None:
+        what = "Several vhosts have" if vhosts else "There is no"
+        raise Refused(
+            404 if not vhosts else 400, f"{what} queue {name!r}: add the parameter vhost."
+        )
+    view.require_read(vhost, name)
+    view.command = view.dlx("queues", "diff", name, first, last, as_of=False)
+    cuts = [resolve(view.tables, one, read_instant) for one in (first, last)]
+    rows = queue_changes(view.tables, name, cuts[0], cuts[1], vhost)
+    counts = Counter((row["change"], row["why"]) for row in rows)
+    begin = (view.page - 1) * PAGE_ROWS
+    return {
+        "name": name,
+        "of_vhost": vhost,
+        "first": first,
+        "last": last,
+        "counts": counts.most_common(),
+        "rows": rows[begin : begin + PAGE_ROWS],
+        "total": len(rows),
+        "size": PAGE_ROWS,
     }

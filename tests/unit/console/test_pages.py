@@ -4,7 +4,7 @@ import pytest
 
 from streaming.console.app import PAGES
 
-PARAMETERS = {"/queue": "queue=billing"}
+PARAMETERS = {"/queue": "queue=billing", "/changes": "queue=billing&from=0&to=1"}
 """What a page needs."""
 
 

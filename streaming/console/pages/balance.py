@@ -1,0 +1,30 @@
+"""Balance: where every copy went, and whether anything is unexplained."""
+
+from typing import Final
+
+from streaming.console.page import PAGE_ROWS, Answer, View
+from streaming.queries.audit.balance import ENDINGS
+from streaming.queries.audit.balance import balance as draw_balance
+
+MAX_FINDINGS: Final = 100
+
+
+def balance(view: View) -> Answer:
+    """Account for all messages, by vhost and queue."""
+    view.command = view.dlx("balance")
+    found = draw_balance(view.tables)
+    rows = [one for one in found.queues if view.sees(one.vhost)]
+    findings = [one for one in found.findings if view.sees(one.vhost)]
+    begin = (view.page - 1) * PAGE_ROWS
+    return {
+        "balance": found,
+        "unexplained": sum(one.count for one in findings),
+        "vhosts": [one for one in found.vhosts if view.sees(one.vhost)],
+        "rows": rows[begin : begin + PAGE_ROWS],
+        "total": len(rows),
+        "size": PAGE_ROWS,
+        "endings": [one for one in ENDINGS if any(row.endings.get(one) for row in rows)],
+        "findings": findings[:MAX_FINDINGS],
+        "left_out": len(findings) - MAX_FINDINGS,
+        "said": [str(one) for one in findings[:MAX_FINDINGS]],
+    }

@@ -1,0 +1,72 @@
+"""Definitions: the policies that apply, what is probably a mistake, and what an import would do."""
+
+from typing import Final
+
+from streaming.console.page import PAGE_ROWS, Answer, Refused, View
+from streaming.queries.vhosts.listings import policy_rows, queue_rows
+from topology.analysis.lint import lint
+from topology.declarations import BindingEnd, Definitions
+from topology.definitions.change_plan import plan_import
+from topology.definitions.load import examine
+from topology.errors import Problem
+from topology.findings import KINDS
+
+MAX_FINDINGS: Final = 500
+
+
+def definitions(view: View) -> Answer:
+    """Show policies, the settings that result, and findings."""
+    view.command = view.dlx("policies", "list")
+    vhosts = {name: each for name, each in view.declared.items() if view.vhost in {None, name}}
+    wanted = view.text("name", "") or ""
+    rows = [
+        row
+        for row in queue_rows(view.tables)
+        if view.sees(row["vhost"])
+        and (row["policy"] or row["operator_policy"] or row["effective_settings"])
+        and wanted.lower() in row["name"].lower()
+    ]
+    findings = [
+        (name, one, KINDS[one.code].remedy)
+        for name, each in vhosts.items()
+        for one in lint(each.definitions())
+    ]
+    begin = (view.page - 1) * PAGE_ROWS
+    return {
+        "policies": policy_rows(vhosts),
+        "rows": rows[begin : begin + PAGE_ROWS],
+        "total": len(rows),
+        "size": PAGE_ROWS,
+        "name": wanted,
+        "findings": findings[:MAX_FINDINGS],
+        "found": len(findings),
+        "vhosts": list(view.declared),
+    }
+
+
+def plan(view: View) -> Answer:
+    """Show what importing a document would do to one vhost; nothing is changed."""
+    vhost = view.form.get("vhost", "/")
+    if vhost not in view.declared:
+        raise Refused(404, f"There is no vhost {vhost!r} that you may see.")
+    view.title = "Plan of an import"
+    view.command = view.dlx(
+        "definitions", "plan", "definitions.json", "--vhost", vhost, as_of=False
+    )
+    live = view.declared[vhost].definitions()
+    existing: list[BindingEnd] = [
+        *(("exchange", each.name) for each in live.exchanges),
+        *(("queue", each.name) for each in live.queues),
+    ]
+    found = examine(view.form.get("document", ""), default_vhost=vhost, existing=existing)
+    problems: list[Problem] = [one for one in found.problems if one.vhost in {None, vhost}]
+    changes = (
+        [] if problems else plan_import(live, found.loaded.vhosts.get(vhost, Definitions()), vhost)
+    )
+    return {
+        "of_vhost": vhost,
+        "problems": problems,
+        "changes": [one for one in changes if one.effect != "same"],
+        "same": sum(one.effect == "same" for one in changes),
+        "skipped": [one for one in found.loaded.skipped if one.vhost in {None, vhost}],
+    }

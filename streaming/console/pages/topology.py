@@ -1,0 +1,125 @@
+"""Topology: what is declared beside what messages did, loops and dead ends."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from streaming.console.page import Answer, Refused, View
+from streaming.queries.traffic import Traffic
+from streaming.queries.traffic import traffic as traffic_of
+from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw
+from topology.analysis.lint import lint
+
+MAX_DRAWN: Final = 150
+"""The most nodes of a drawn graph; a larger one is drawn around a name."""
+
+STRETCHES: Final = {"1h": 3_600, "15m": 900, "24h": 86_400, "7d": 604_800}
+_LOOPS: Final = re.compile("cycle|loop")
+
+
+def topology(view: View) -> Answer:
+    """Show the declared topology of one vhost with the traffic of a stretch of time."""
+    vhosts = list(view.declared)
+    if not vhosts:
+        raise Refused(404, "The tables know no vhost that you may see.")
+    vhost = view.vhost or ("/" if "/" in vhosts else vhosts[0])
+    stretch = view.one_of("stretch", *STRETCHES)
+    around = view.text("around", "") or ""
+    view.command = view.dlx("bindings", "list")
+    definitions = view.declared[vhost].definitions()
+    end = view.end
+    begin = view.before(STRETCHES[stretch])
+    moved = traffic_of(view.tables, vhost, begin, end)
+    diagram = draw(definitions)
+    total = len(diagram.nodes)
+    if around or total > MAX_DRAWN:
+        diagram = _around(diagram, around)
+    findings = lint(definitions)
+    return {
+        "vhost": vhost,
+        "vhosts": vhosts,
+        "stretch": stretch,
+        "stretches": list(STRETCHES),
+        "around": around,
+        "total": total,
+        "drawn": len(diagram.nodes),
+        "dot": dot(_with_traffic(diagram, moved)),
+        "traffic": moved,
+        "ways": _ways(diagram, moved),
+        "loops": [one for one in findings if _LOOPS.search(one.code)],
+        "dead_ends": [one for one in findings if not _LOOPS.search(one.code)],
+    }
+
+
+def _around(diagram: Diagram, name: str) -> Diagram:
+    """Return the part of a diagram next to nodes whose names contain a text, and two steps on."""
+    chosen = [node.id for node in diagram.nodes if name in node.lines[0]]
+    kept = dict.fromkeys(chosen[:MAX_DRAWN])
+    for _ in range(2):
+        for edge in diagram.edges:
+            if len(kept) >= MAX_DRAWN:
+                break
+            if edge.source in kept or edge.target in kept:
+                kept |= dict.fromkeys((edge.source, edge.target))
+    return Diagram(
+        tuple(node for node in diagram.nodes if node.id in kept),
+        tuple(edge for edge in diagram.edges if edge.source in kept and edge.target in kept),
+    )
+
+
+def _with_traffic(diagram: Diagram, moved: Traffic) -> Diagram:
+    nodes = {node.id: node for node in diagram.nodes}
+    edges = []
+    for edge in diagram.edges:
+        count = _count(edge, nodes, moved)
+        label = (*edge.lines, f"{count:,}") if count else edge.lines
+        edges.append(msgspec.structs.replace(edge, lines=label))
+    died: dict[str, int] = {}
+    for (queue, _reason), count in moved.deaths.items():
+        died[queue] = died.get(queue, 0) + count
+    marked = []
+    for node in diagram.nodes:
+        dead = died.get(node.lines[0], 0) if node.kind == "queue" else 0
+        lines = (*node.lines, f"{dead:,} died") if dead else node.lines
+        marked.append(msgspec.structs.replace(node, lines=lines))
+    return Diagram(tuple(marked), tuple(edges))
+
+
+def _name(node: DiagramNode) -> str:
+    return "" if node.lines[0] == "(default exchange)" else node.lines[0]
+
+
+def _count(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: Traffic) -> int:
+    """Return how many copies took the way of an edge into a queue, or died into an exchange."""
+    source, target = nodes[edge.source], nodes[edge.target]
+    if edge.kind == "binding" and target.kind == "queue":
+        return moved.entered.get((_name(source), target.lines[0]), 0)
+    if edge.kind == "dead letters":
+        return sum(
+            count for (queue, _reason), count in moved.deaths.items() if queue == source.lines[0]
+        )
+    return 0
+
+
+def _ways(diagram: Diagram, moved: Traffic) -> list[dict[str, object]]:
+    """List the ways into queues: declared or not, and what took them; undeclared traffic first."""
+    nodes = {node.id: node for node in diagram.nodes}
+    declared = {
+        (_name(nodes[edge.source]), nodes[edge.target].lines[0])
+        for edge in diagram.edges
+        if edge.kind == "binding" and nodes[edge.target].kind == "queue"
+    }
+    drawn = {node.lines[0] for node in diagram.nodes if node.kind == "queue"}
+    seen = {way for way in moved.entered if way[1] in drawn}
+    rows: list[dict[str, object]] = [
+        {
+            "exchange": exchange,
+            "queue": queue,
+            "is_declared": (exchange, queue) in declared or exchange == "",
+            "entered": moved.entered.get((exchange, queue), 0),
+        }
+        for exchange, queue in sorted(declared | seen)
+    ]
+    return sorted(rows, key=lambda row: bool(row["is_declared"]))

@@ -1,0 +1,73 @@
+// Draws curves with uPlot. A click shows the page as of that instant.
+
+async function load() {
+  if (window.uPlot) return window.uPlot;
+  await new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = "/static/vendor/uplot.min.js";
+    script.onload = resolve;
+    script.onerror = reject;
+    document.head.append(script);
+  });
+  return window.uPlot;
+}
+
+const plots = new WeakMap();
+
+export async function draw() {
+  const Plot = await load();
+  for (const place of document.querySelectorAll("[data-curve]")) {
+    if (plots.get(place)?.source === place.dataset.curve) continue;
+    const found = JSON.parse(place.dataset.curve);
+    const style = getComputedStyle(place);
+    const ink = style.getPropertyValue("--text").trim() ? style.color : "#888";
+    const axis = { stroke: ink, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
+    const colours = ["#2f7de1", "#d33f49", "#c98a00"];
+    plots.get(place)?.plot.destroy();
+    const plot = new Plot(
+      {
+        width: Math.max(place.clientWidth - 14, 280),
+        height: 270,
+        tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
+        axes: [axis, { ...axis, size: 62 }],
+        scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.08] } },
+        series: [
+          {},
+          ...found.series.map((one, number) => ({
+            label: one.label,
+            stroke: colours[number],
+            width: number ? 1 : 2,
+            fill: number ? undefined : "#2f7de133",
+            paths: one.bars ? Plot.paths.bars({ size: [0.9, 60] }) : undefined,
+          })),
+        ],
+        hooks: {
+          draw: [(drawn) => {
+            const { ctx, bbox } = drawn;
+            for (const mark of found.marks) {
+              const x = drawn.valToPos(mark.at_s, "x", true);
+              ctx.save();
+              ctx.strokeStyle = colours[2];
+              ctx.setLineDash([4, 3]);
+              ctx.beginPath();
+              ctx.moveTo(x, bbox.top);
+              ctx.lineTo(x, bbox.top + bbox.height);
+              ctx.stroke();
+              ctx.restore();
+            }
+          }],
+        },
+      },
+      [found.at_s, ...found.series.map((one) => one.values)],
+      place,
+    );
+    plots.set(place, { plot, source: place.dataset.curve });
+    if (!found.link) continue;
+    plot.over.addEventListener("click", () => {
+      if (plot.select.width > 0 || plot.cursor.idx === null) return;
+      const target = new URL(found.link, location.href);
+      target.searchParams.set("as_of", new Date(found.at_s[plot.cursor.idx] * 1e3).toISOString());
+      location.assign(target);
+    });
+  }
+}

@@ -1,0 +1,127 @@
+"""The depth of a queue over a stretch of time, with what happened to it.
+
+depth at the end (its contents)  -  entered  +  left, walking back  =  depth at every earlier part
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from streaming.broker.events import ENDINGS, Kind
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.duckdb_tables import Tables, iso, text
+
+PARTS: Final = 240
+"""Into how many parts a stretch is divided."""
+
+MAX_MARKS: Final = 200
+_LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
+_COLUMNS: Final = ("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "queue", "detail")
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A change of policies, or a change of the queue itself."""
+
+    at: str
+    what: str
+    name: str
+
+
+class DepthCurve(msgspec.Struct, frozen=True):
+    """The depth of a queue by parts of a stretch of time; every list has one entry per part.
+
+    Attributes:
+        at_s: the end of each part, epoch seconds.
+        depth: copies ready or unacked at the end of the part.
+        entered, left: copies in the part; `died` and `purged` are among those that left.
+        marks: changes of policies of the vhost and of the queue.
+    """
+
+    at_s: list[float]
+    depth: list[int]
+    entered: list[int]
+    left: list[int]
+    died: list[int]
+    purged: list[int]
+    marks: list[Mark]
+
+
+def depth_curve(
+    tables: Tables, vhost: str, queue: str, begin: datetime, end: datetime, parts: int = PARTS
+) -> DepthCurve:
+    """Draw the depth of a queue from an instant up to another; the tables' cut is at the end."""
+    [(deep,)] = tables.values(
+        f"SELECT count(*) FROM ({prepare_contents(tables)}) WHERE vhost = ? AND queue = ?",
+        [vhost, queue],
+    )
+    width_s = max((end - begin).total_seconds(), 1.0) / parts
+    view = tables.view(
+        "events",
+        files=tables.files("events", {"at": begin}, inclusive=True),
+        columns=_COLUMNS,
+        view=tables.new_name("events"),
+    )
+    leaving = ", ".join(map(text, _LEAVING))
+    found = tables.values(
+        f"""
+        WITH moves AS (
+            SELECT lane, copy_id, seq, kind,
+                   least(greatest(floor((epoch("at") - ?) / ?), 0), ?)::INTEGER AS part
+            FROM {view}
+            WHERE vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)
+            AND (kind = 'enqueued' OR (kind IN ({leaving}) AND copy_id <> seq))),
+        exits AS (  -- a held copy leaves once: when it is held
+            SELECT min(part) AS part, arg_min(kind, seq) AS kind FROM moves
+            WHERE kind <> 'enqueued' GROUP BY lane, copy_id)
+        SELECT part, count(*) FILTER (kind = 'enqueued'), count(*) FILTER (kind <> 'enqueued'),
+               count(*) FILTER (kind IN ('died', 'held')), count(*) FILTER (kind = 'purged')
+        FROM (SELECT part, kind FROM moves WHERE kind = 'enqueued' UNION ALL FROM exits)
+        GROUP BY part ORDER BY part
+        """,
+        [begin.timestamp(), width_s, parts - 1, vhost, queue, begin.isoformat()],
+    )
+    columns = [[0] * parts for _ in range(4)]
+    for part, *counts in found:
+        for column, count in zip(columns, counts, strict=True):
+            column[part] = count
+    entered, left, died, purged = columns
+    depth = [0] * parts
+    for part in range(parts - 1, -1, -1):
+        depth[part] = max(deep, 0)
+        deep += left[part] - entered[part]
+    return DepthCurve(
+        at_s=[round(begin.timestamp() + width_s * (part + 1), 3) for part in range(parts)],
+        depth=depth,
+        entered=entered,
+        left=left,
+        died=died,
+        purged=purged,
+        marks=_marks(tables, view, vhost, queue, begin),
+    )
+
+
+def _marks(tables: Tables, view: str, vhost: str, queue: str, begin: datetime) -> list[Mark]:
+    found = tables.rows(
+        f"""
+        SELECT "at", detail ->> '$.what' AS what, coalesce(nullif(detail ->> '$.name', ''),
+               detail ->> '$.policy', '') AS name
+        FROM {view} WHERE kind = 'topology' AND lane = 0 AND vhost = ?
+        AND "at" >= CAST(? AS TIMESTAMPTZ)
+        AND (what LIKE 'policy%' OR what LIKE 'operator_policy%'
+             OR (what LIKE 'queue%' AND name = ?))
+        ORDER BY "at", seq LIMIT {MAX_MARKS}
+        """,
+        [vhost, begin.isoformat(), queue],
+    )
+    return [Mark(iso(row["at"]) or "", row["what"], row["name"]) for row in found]
+
+
+def first_change(tables: Tables, vhost: str, queue: str) -> datetime | None:
+    """The instant of the first event of a queue that the tables still have."""
+    view = tables.view("events", columns=["vhost", "queue", "at"], view=tables.new_name("events"))
+    [(at_s,)] = tables.values(
+        f'SELECT epoch_us(min("at")) FROM {view} WHERE vhost = ? AND queue = ?', [vhost, queue]
+    )
+    epoch = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+    return None if at_s is None else epoch + timedelta(microseconds=at_s)
