@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streaming.broker.events import ENDINGS, Kind
 from streaming.demo.client_setup import Addresses
+from streaming.demo.order_process import INVOICES
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.current_contents import EVENTS, prepare_contents
@@ -83,6 +84,7 @@ class JobObserver:
 
     Attributes:
         depths: of the queues, and deaths in this run, up to the last batch processed.
+        failed_at: invoices that were dead-lettered in this run, by second since the first batch.
         batches, batch_s: number of batches in this run, and duration of the last one.
         first_batch_s, last_batch_s: when they were committed, on the monotonic clock.
         next_deadline_ms: when the broker's next timer is due, epoch milliseconds.
@@ -92,6 +94,7 @@ class JobObserver:
     def __init__(self, addresses: Addresses) -> None:
         self.depths = Depths()
         self.batches = 0
+        self.failed_at: Counter[int] = Counter()
         self.batch_s = 0.0
         self.first_batch_s: float | None = None
         self.last_batch_s = time.monotonic()
@@ -127,11 +130,14 @@ class JobObserver:
             self.batches += 1
             self.batch_s = done.seconds["stages"] + done.seconds["commit"]
             self._last_batch_id = done.batch_id
+            failed = self.failed
             for report in done.reports:
                 self.next_deadline_ms = report.next_deadline_ms
                 for file in report.files:
                     if file.table == EVENTS:
                         self._apply_events(job, file.path)
+            if found := self.failed - failed:
+                self.failed_at[int(at_s - self.first_batch_s)] += found
 
     def lag_records(self, job: Job) -> int | None:
         """Number of records in Kafka that no committed batch contains; None if Kafka is away."""
@@ -152,6 +158,11 @@ class JobObserver:
             )
         except KafkaException:
             return None
+
+    @property
+    def failed(self) -> int:
+        """Number of invoices that were dead-lettered in this run."""
+        return self.depths.died_in[INVOICES]
 
     def close(self) -> None:
         """Close the connection."""

@@ -4,6 +4,7 @@
        |   |   |                            | card declined: rejected
        |   |   |                            +--> payments.retry -- 2 s, expired --> payments
        |   |   |                            | after three times: published to orders.parking
+       |   |   |   order.*.created --> invoices  -- release 2.0 rejects yen ----> invoices.failed
        |   |   +-- order.*.paid ----> shipping (quorum) -- requeued too often --> orders.parking
        |   +------ quote.# ---------> quotes    -- 1.5 s, expired --------------> orders.parking
        +---------- # ---------------> dashboard -- longer than 50: maxlen ------> orders.overflow
@@ -18,6 +19,8 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 PAYMENTS: Final = "payments"
+INVOICES: Final = "invoices"
+FAILED_INVOICES: Final = "invoices.failed"
 QUOTES: Final = "quotes"
 SHIPPING: Final = "shipping"
 PARKING_EXCHANGE: Final = "orders.parking"
@@ -28,16 +31,32 @@ QUOTES_TTL_MS: Final = 1_500
 SHORT_QUOTE_TTL_MS: Final = 700
 DASHBOARD_LENGTH: Final = 50
 OVERFLOW_LENGTH: Final = 200
+MAX_DEAD_LETTERS: Final = 1_000
+"""Per queue, by a policy: traffic without end does not fill the disk."""
+
 MAX_REJECTIONS: Final = 3
 DELIVERY_LIMIT: Final = 2
 
 _PROPERTIES: Final = {"content_type": "application/json", "delivery_mode": 2}
 
-REGIONS: Final = ("eu", "us", "asia")
+CURRENCIES: Final = {"eu": "EUR", "us": "USD", "asia": "JPY"}
+"""Region -> the currency of its orders."""
+
+REGIONS: Final = tuple(CURRENCIES)
+
+GOOD_RELEASE: Final = "1.9"
+BAD_RELEASE: Final = "2.0"
+REPAIRED_RELEASE: Final = "2.1"
+"""The releases of the invoices worker, in their order."""
+
+POISONED: Final = "JPY"
+"""The currency that the bad release cannot round: yen have no cents."""
 
 QUEUES: Final = {
     PAYMENTS: "worker acks, rejects, or parks after 3 tries",
     "payments.retry": "waits 2 s, then back to payments",
+    INVOICES: "its release 2.0 rejects every order in yen",
+    FAILED_INVOICES: "what invoices rejected, until it is sent back",
     SHIPPING: "quorum, kafka-python worker; delivery limit 2",
     QUOTES: "slow worker; quotes expire after 1.5 s",
     "parking-lot": "messages that need a human",
@@ -47,7 +66,7 @@ QUEUES: Final = {
 }
 """Queue -> its role, in the order of the screen."""
 
-WORKED: Final = (PAYMENTS, "payments.retry", SHIPPING, QUOTES)
+WORKED: Final = (PAYMENTS, "payments.retry", INVOICES, SHIPPING, QUOTES)
 """The queues that are empty once all work is done."""
 
 Decision = Literal["ack", "reject", "requeue", "park"]
@@ -80,6 +99,11 @@ def _bind(source: str, destination: str, routing_key: str = "") -> dict[str, Any
     return {"op": "bind", "binding": binding}
 
 
+def _policy(name: str, pattern: str, max_length: int) -> dict[str, Any]:
+    policy = {"name": name, "pattern": pattern, "apply-to": "queues", "priority": 0}
+    return {"op": "set_policy", "policy": {**policy, "definition": {"max-length": max_length}}}
+
+
 TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _exchange("orders.unroutable", "fanout"),
     _exchange(ORDERS, "topic", **{"alternate-exchange": "orders.unroutable"}),
@@ -88,6 +112,8 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _exchange("orders.overflow", "fanout"),
     _queue(PAYMENTS, "orders.retry", dead_letter_routing_key=PAYMENTS),
     _queue("payments.retry", "", message_ttl=RETRY_TTL_MS, dead_letter_routing_key=PAYMENTS),
+    _queue(INVOICES, "", dead_letter_routing_key=FAILED_INVOICES),
+    _queue(FAILED_INVOICES),
     _queue(SHIPPING, PARKING_EXCHANGE, queue_type="quorum", delivery_limit=DELIVERY_LIMIT),
     _queue(QUOTES, PARKING_EXCHANGE, message_ttl=QUOTES_TTL_MS),
     _queue("dashboard", "orders.overflow", max_length=DASHBOARD_LENGTH),
@@ -95,6 +121,7 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _queue("parking-lot"),
     _queue("unroutable"),
     _bind(ORDERS, PAYMENTS, "order.*.created"),
+    _bind(ORDERS, INVOICES, "order.*.created"),
     _bind(ORDERS, SHIPPING, "order.*.paid"),
     _bind(ORDERS, QUOTES, "quote.#"),
     _bind(ORDERS, "dashboard", "order.#"),
@@ -102,6 +129,7 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _bind(PARKING_EXCHANGE, "parking-lot"),
     _bind("orders.overflow", "overflow"),
     _bind("orders.unroutable", "unroutable"),
+    _policy("bounded", r"^(parking-lot|unroutable|invoices\.failed)$", MAX_DEAD_LETTERS),
 )
 """Commands, each after those it depends on; running them again changes nothing."""
 
@@ -122,8 +150,9 @@ def order(number: int) -> Order:
             properties["expiration"] = str(SHORT_QUOTE_TTL_MS)
     else:
         routing_key = f"order.{region}.created"
+    headers = {"shop": region, "currency": CURRENCIES[region]}
     body = {"order": number, "region": region, "cents": 500 + number * 37 % 9500}
-    return Order(ORDERS, routing_key, compact_json(body), properties, {"shop": region})
+    return Order(ORDERS, routing_key, compact_json(body), properties, headers)
 
 
 def paid(body: bytes) -> Order:
@@ -146,6 +175,12 @@ def payment(body: bytes, headers: dict[str, Any]) -> Decision:
     if number % 8 == 0 and (number % 16 == 0 or tries == 0):
         return "reject"
     return "ack"
+
+
+def invoice(headers: dict[str, Any], release: str) -> Decision:
+    """What the invoices worker does: its bad release fails on one currency."""
+    is_poisoned = release == BAD_RELEASE and headers.get("currency") == POISONED
+    return "reject" if is_poisoned else "ack"
 
 
 def shipment(body: bytes) -> Decision:

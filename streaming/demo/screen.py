@@ -12,6 +12,8 @@ from streaming.demo.job_observer import Depth
 from streaming.demo.order_process import QUEUES
 
 LINE_EVERY_S: Final = 5.0
+CURVE_S: Final = 30
+MARKS: Final = "▁▂▃▄▅▆▇█"
 
 
 class ScreenState(NamedTuple):
@@ -23,6 +25,7 @@ class ScreenState(NamedTuple):
         batch_s: duration of the last one.
         lag_records: records in Kafka that no committed batch contains; None while Kafka is away.
         deaths, died_in: deaths in this run, by reason and by queue.
+        failed_at: invoices that were dead-lettered in this run, by second.
     """
 
     elapsed_s: float | None
@@ -36,6 +39,7 @@ class ScreenState(NamedTuple):
     deaths: Mapping[str, int]
     died_in: Mapping[str, int]
     gate_open: bool = True
+    failed_at: Mapping[int, int] = {}
 
 
 def plain_line(state: ScreenState) -> str:
@@ -66,9 +70,18 @@ def render(state: ScreenState) -> Group:
     return Group(
         table,
         Text(f"deaths   {_deaths(state.deaths)}", style="yellow"),
+        Text(f"curve    {_curve(state)}  invoices dead-lettered, second by second", style="red"),
         Text(f"traffic  {traffic_words(state.traffic)}"),
         Text(f"job      {_job(state)}"),
     )
+
+
+def _curve(state: ScreenState) -> str:
+    """One mark per second, the latest CURVE_S of them; the highest one is the most."""
+    last = int(state.elapsed_s or 0)
+    counts = [state.failed_at.get(second, 0) for second in range(max(last - CURVE_S, 0), last + 1)]
+    most = max([*state.failed_at.values(), 1])
+    return "".join(MARKS[-(-count * (len(MARKS) - 1) // most)] for count in counts)
 
 
 def traffic_words(

@@ -12,10 +12,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
 from streaming.demo.kafka_records import Deduplicator, OutboundRecord, Record, command, publish
 from streaming.demo.order_process import (
+    GOOD_RELEASE,
+    INVOICES,
     PAYMENTS,
     QUOTES,
     TOPOLOGY,
     Order,
+    invoice,
     order,
     paid,
     parked,
@@ -26,8 +29,9 @@ from streaming.record_sender import RecordSender, SendError
 SHOP_CHANNEL: Final = "demo-shop"
 PAYMENTS_CHANNEL: Final = "demo-payments"
 QUOTES_CHANNEL: Final = "demo-quotes"
+INVOICES_CHANNEL: Final = "demo-invoices"
 ADMIN_CHANNEL: Final = "demo-admin"
-OWN_CHANNELS: Final = (PAYMENTS_CHANNEL, QUOTES_CHANNEL)
+OWN_CHANNELS: Final = (PAYMENTS_CHANNEL, QUOTES_CHANNEL, INVOICES_CHANNEL)
 
 ORDERS_PER_S: Final = 40.0
 QUOTE_WORK_S: Final = 0.4
@@ -38,7 +42,11 @@ REPLY_TIMEOUT_S: Final = 5.0
 
 
 class ShopClient:
-    """One producer and one reader of the outbound topic; used by one thread."""
+    """One producer and one reader of the outbound topic; used by one thread.
+
+    Attributes:
+        release: the release of the invoices worker; another thread may change it.
+    """
 
     def __init__(self, addresses: Addresses, counters: TrafficCounters) -> None:
         self._addresses = addresses
@@ -61,6 +69,7 @@ class ShopClient:
         self._shop_opened_s = 0.0
         self._sold = 0
         self._working = False
+        self.release = GOOD_RELEASE
 
     # -- before the traffic
 
@@ -105,7 +114,7 @@ class ShopClient:
             reply = self._replies.get(reply_id)
             if reply is None:
                 return False
-            if "error" in reply:
+            if "error" in reply and reply["op"] != "set_policy":  # only administrators may
                 error = reply["error"]
                 raise DemoError(
                     f"the broker refused {reply['op']}: {error['code']} {error['text']}\n"
@@ -118,6 +127,7 @@ class ShopClient:
         self._working = True
         self._consume(PAYMENTS, PAYMENTS_CHANNEL, PAYMENTS_PREFETCH)
         self._consume(QUOTES, QUOTES_CHANNEL, 1)
+        self._consume(INVOICES, INVOICES_CHANNEL, PAYMENTS_PREFETCH)
         self._shop_opened_s = time.monotonic()
 
     # -- the traffic
@@ -180,6 +190,8 @@ class ShopClient:
                 self._counters.add("confirmed" if record.document.get("ack") else "nacked")
             case "delivery", "demo-payments" if self._working:
                 self._pay(record)
+            case "delivery", "demo-invoices" if self._working:
+                self._invoice(record)
             case "delivery", "demo-quotes" if self._working:
                 self._quotes.append(record.delivery_id)
                 self._quote_done_s = time.monotonic() + QUOTE_WORK_S
@@ -195,6 +207,14 @@ class ShopClient:
         self._publish(parked(record.value) if decision == "park" else paid(record.value))
         self._counters.add("published")
         self._settle("ack", record.delivery_id, PAYMENTS_CHANNEL)
+
+    def _invoice(self, record: OutboundRecord) -> None:
+        decision = invoice(record.amqp_headers, self.release)
+        if decision == "reject":
+            self._settle("reject", record.delivery_id, INVOICES_CHANNEL, requeue=False)
+        else:
+            self._settle("ack", record.delivery_id, INVOICES_CHANNEL)
+        self._counters.add(f"invoices {decision}ed")
 
     def _consume(self, queue: str, channel: str, prefetch: int) -> None:
         self._command(

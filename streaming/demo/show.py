@@ -2,7 +2,8 @@
 
     DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml
 
-    start Kafka and Spark --> first batch --> traffic for N seconds --> no more publishes
+    start Kafka and Spark --> first batch --> traffic for N seconds, with a bad deploy
+        --> no more publishes --> its dead letters are found, sent back and acknowledged
         --> all input committed --> stop the job --> report --> stop Kafka
 
 A run in the same directory continues where the last one stopped.
@@ -23,8 +24,16 @@ from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettin
 from streaming.demo import report
 from streaming.demo.client_setup import DemoError, addresses_of
 from streaming.demo.job_observer import JobObserver
-from streaming.demo.order_process import WORKED
+from streaming.demo.order_process import BAD_RELEASE, REPAIRED_RELEASE, WORKED
 from streaming.demo.screen import ScreenState, View, say
+from streaming.demo.story import (
+    DEPLOYED_AT,
+    MIN_POISONED,
+    REPAIRED_AT,
+    Step,
+    Story,
+    enter_was_pressed,
+)
 from streaming.demo.traffic import Traffic
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
@@ -81,12 +90,20 @@ class Show:
     Args:
         directory: absolute path for all of its files.
         seconds: duration of the traffic, from the first committed batch.
+        pauses: the steps of the story before which it waits for Enter.
         keep: whether Kafka and the job run until interrupted after the report.
         progress: for progress bars while jars are downloaded.
     """
 
     def __init__(
-        self, directory: Path, seconds: float, *, keep: bool, console: Console, progress: Console
+        self,
+        directory: Path,
+        seconds: float,
+        *,
+        keep: bool,
+        console: Console,
+        progress: Console,
+        pauses: frozenset[Step] = frozenset(),
     ) -> None:
         self._directory = directory
         self._seconds = seconds
@@ -94,6 +111,7 @@ class Show:
         self._console = console
         self._progress = progress
         self._phase = "the shop is open"
+        self._story = Story(directory / CONFIG_NAME, console, pauses)
 
     def run(self) -> bool:
         """Run the demo; whether the balance is closed.
@@ -168,16 +186,19 @@ class Show:
         logging.getLogger().addHandler(handler)
 
     def play(self, running: Running) -> None:
-        """Run the traffic, let the consumers finish, and wait until all input is committed.
+        """Run the traffic, tell the story, and wait until all input is committed.
 
         Raises:
             DemoError: the traffic failed, or the job does not catch up.
         """
         observer, traffic = running.observer, running.traffic
 
-        def time_is_over() -> bool:
+        def has_passed(share: float) -> bool:
             first_s = observer.first_batch_s
-            return first_s is not None and time.monotonic() - first_s >= self._seconds
+            return first_s is not None and time.monotonic() - first_s >= self._seconds * share
+
+        def invoices(decision: str) -> int:
+            return traffic.counters.snapshot().get(f"invoices {decision}ed", 0)
 
         def work_is_done() -> bool:
             return not observer.depths.by_queue().keys() & set(WORKED) and running.lag() == 0
@@ -187,9 +208,26 @@ class Show:
             is_quiet = time.monotonic() - observer.last_batch_s >= QUIET_S
             return is_quiet and due_ms > SOON_MS and running.lag() == 0
 
-        self._show_until(time_is_over, running)
+        story = self._story
+        self._show_until(lambda: has_passed(DEPLOYED_AT) and invoices("ack") > 0, running)
+        self._pause(Step.deploy, running)
+        story.mark(Step.deploy)
+        traffic.deploy(BAD_RELEASE)
+        self._phase = f"the shop is open, release {BAD_RELEASE} is deployed"
+        self._show_until(
+            lambda: has_passed(REPAIRED_AT) and observer.failed >= MIN_POISONED,
+            running,
+            self._seconds + FINISH_TIMEOUT_S,
+        )
+        self._pause(Step.repair, running)
+        story.mark(Step.repair)
+        traffic.deploy(REPAIRED_RELEASE)
+        self._phase = f"the shop is open, release {REPAIRED_RELEASE} is deployed"
+        self._show_until(lambda: has_passed(1), running)
         traffic.close_shop()
         self._phase = "the shop is closed"
+        self._show_until(work_is_done, running, FINISH_TIMEOUT_S)
+        self._tell(running)
         self._show_until(work_is_done, running, FINISH_TIMEOUT_S)
         traffic.stop()
         self._phase = "waiting for the last messages"
@@ -200,6 +238,33 @@ class Show:
                 f"{'unread' if lag is None else lag} records for it. Start the demo again with the "
                 f"same directory to continue; Spark's log is in {self._directory / 'logs'}."
             )
+
+    def _tell(self, running: Running) -> None:
+        """Ask what died and what was there before, send it back, and follow it to the end."""
+        story, tables = self._story, str(self._directory / "tables")
+        self._pause(Step.cause, running)
+        running.view.close()
+        if story.cause():
+            self._pause(Step.before, running)
+            story.before()
+            self._pause(Step.redrive, running)
+            redrive_id = story.redrive()
+            if redrive_id is not None:
+                self._phase = "sent back: waiting for the acknowledgements"
+                self._show_until(
+                    lambda: story.is_settled(tables, redrive_id), running, FINISH_TIMEOUT_S
+                )
+                running.view.close()
+                story.outcome(tables, redrive_id)
+        self._pause(Step.report, running)
+
+    def _pause(self, step: Step, running: Running) -> None:
+        """Wait for Enter if the user asked for it; messages keep flowing."""
+        if self._story.pauses_at(step):
+            running.view.close()
+            self._story.ask(step)
+            self._show_until(enter_was_pressed, running)
+            running.view.close()
 
     def _show_until(
         self, is_over: Callable[[], bool], running: Running, timeout_s: float = math.inf
@@ -234,6 +299,7 @@ class Show:
             deaths=observer.depths.deaths,
             died_in=observer.depths.died_in,
             gate_open=running.job.gate_state.open,
+            failed_at=observer.failed_at,
         )
 
     def _report(self) -> bool:
@@ -245,6 +311,7 @@ class Show:
             self._section("Balance of all messages in the tables", report.balance_lines(drawn))
         self._section("Where everything is", report.place_lines(self._directory))
         self._section("Query the dead letters", report.query_lines(self._directory, CHECKOUT, rows))
+        self._section("Try next", self._story.next_lines(running=self._keep))
         return drawn.unexplained == 0
 
     def _section(self, title: str, lines: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from rich.console import Console
 
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
+from streaming.demo.order_process import GOOD_RELEASE
 from streaming.demo.screen import LINE_EVERY_S, say, traffic_words
 from streaming.demo.shipping_worker import ShippingWorker
 from streaming.demo.shop_client import ShopClient
@@ -33,6 +34,7 @@ class Traffic:
         self.opened = threading.Event()
         self._failure: Exception | None = None
         self._shop_closed = threading.Event()
+        self._release = GOOD_RELEASE
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._guard, args=(work,), name=name, daemon=True)
@@ -43,6 +45,10 @@ class Traffic:
         """Start both threads; returns at once."""
         for thread in self._threads:
             thread.start()
+
+    def deploy(self, release: str) -> None:
+        """Deploy another release of the invoices worker."""
+        self._release = release
 
     def close_shop(self) -> None:
         """Stop publishing; consumers continue."""
@@ -87,6 +93,7 @@ class Traffic:
             shop.open()
             self.opened.set()
             while not self._stopping.is_set():
+                shop.release = self._release
                 shop.work(sell=not self._shop_closed.is_set())
             shop.close_channels()
             shop.wait_for_confirms()

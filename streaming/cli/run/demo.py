@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -16,6 +17,17 @@ from topology.errors import DlxError
 
 DEFAULT_SECONDS: Final = 45.0
 EXIT_INTERRUPTED: Final = 130
+
+
+class Pause(StrEnum):
+    """The steps of the demo's story before which it can wait."""
+
+    deploy = "deploy"
+    repair = "repair"
+    cause = "cause"
+    before = "before"
+    redrive = "redrive"
+    report = "report"
 
 
 def demo(
@@ -52,14 +64,27 @@ def demo(
             "--traffic-only", help="Only publish and consume, for the running job of --config."
         ),
     ] = False,
+    pause_at: Annotated[
+        list[Pause] | None,
+        typer.Option(
+            "--pause-at",
+            metavar="STEP",
+            help="Wait for Enter before a step: deploy, repair, cause, before, redrive or report. "
+            "Messages keep flowing. May be repeated.",
+        ),
+    ] = None,
     config: ConfigFile = None,
 ) -> int:
     """Show the whole system at work; no setup needed.
 
     Starts Kafka and the job and declares the queues of an order process: retry with a TTL, a
-    parking lot, an alternate exchange, a length limit. A publisher and three consumers work on them
-    while a live view shows the queues. The report has the dead letters with their history, the
-    balance, and how to query both.
+    parking lot, an alternate exchange, a length limit. A publisher and four consumers work on them
+    while a live view shows the queues.
+
+    Then somebody deploys a bad release, and one kind of order dies. The demo finds the cause, shows
+    what was in the queue before, sends the dead letters back, and follows them until they are
+    acknowledged. The report has the dead letters with their history, the balance, and how to query
+    both.
 
     Exit status: 0 if the balance closes, 1 if it does not or the job failed, 2 if the demo could
     not start, 130 after Ctrl-C before the report.
@@ -68,16 +93,17 @@ def demo(
         raise typer.BadParameter(
             "requires --traffic-only; the demo writes its own", param_hint="--config"
         )
-    if traffic_only and (keep or directory is not None):
+    if traffic_only and (keep or directory is not None or pause_at):
         raise typer.BadParameter(
-            "cannot be combined with --dir or --keep", param_hint="--traffic-only"
+            "cannot be combined with --dir, --keep or --pause-at", param_hint="--traffic-only"
         )
     if traffic_only:
         return _traffic(find_config(config), seconds)
-    return _show(directory, DEFAULT_SECONDS if seconds is None else seconds, keep=keep)
+    steps = frozenset(step.value for step in pause_at or ())
+    return _show(directory, seconds or DEFAULT_SECONDS, steps, keep=keep)
 
 
-def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
+def _show(directory: Path | None, seconds: float, pauses: frozenset[str], *, keep: bool) -> int:
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -86,6 +112,7 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
         from rich.console import Console
 
         from streaming.demo.show import Show
+        from streaming.demo.story import Step
         from streaming.user_folders import demo_folder
 
         folder = (directory or demo_folder()).expanduser().absolute()
@@ -95,6 +122,7 @@ def _show(directory: Path | None, seconds: float, *, keep: bool) -> int:
             keep=keep,
             console=Console(highlight=False, markup=False, emoji=False),
             progress=Console(stderr=True),
+            pauses=frozenset(map(Step, pauses)),
         )
         try:
             return EXIT_OK if show.run() else EXIT_FINDINGS

@@ -1,16 +1,23 @@
 """The demo's order process: its topology is valid, and its messages take the documented ways."""
 
 from streaming.demo.order_process import (
+    BAD_RELEASE,
     DASHBOARD_LENGTH,
     DELIVERY_LIMIT,
+    FAILED_INVOICES,
+    GOOD_RELEASE,
+    INVOICES,
+    MAX_DEAD_LETTERS,
     MAX_REJECTIONS,
     PAYMENTS,
     QUEUES,
     QUOTES,
     QUOTES_TTL_MS,
+    REPAIRED_RELEASE,
     RETRY_TTL_MS,
     SHIPPING,
     SHORT_QUOTE_TTL_MS,
+    invoice,
     order,
     paid,
     parked,
@@ -47,6 +54,33 @@ def test_an_order_goes_to_payments_and_to_the_dashboard():
         "dashboard": 1,
         "unroutable": 0,
     }
+
+
+def test_the_bad_release_rejects_orders_in_yen_alone():
+    headers = {currency: {"currency": currency} for currency in ("EUR", "USD", "JPY")}
+
+    decisions = {
+        (release, currency): invoice(table, release)
+        for release in (GOOD_RELEASE, BAD_RELEASE, REPAIRED_RELEASE)
+        for currency, table in headers.items()
+    }
+
+    assert [case for case, decision in decisions.items() if decision != "ack"] == [
+        (BAD_RELEASE, "JPY")
+    ]
+    assert [order(number).headers["currency"] for number in range(3)] == ["EUR", "USD", "JPY"]
+
+
+def test_a_rejected_invoice_waits_in_a_queue_that_is_bounded():
+    broker = staged()
+    send(broker, order(2))
+    broker.get(INVOICES, "g")
+
+    broker.reject("g/0")
+
+    assert depths(broker, INVOICES, FAILED_INVOICES) == {INVOICES: 0, FAILED_INVOICES: 1}
+    for name in (FAILED_INVOICES, "parking-lot", "unroutable"):
+        assert broker.shard.state.queues.named(name).settings.max_length == MAX_DEAD_LETTERS
 
 
 def test_a_misspelt_order_reaches_only_the_alternate_exchange():

@@ -63,6 +63,8 @@ def test_the_view_has_a_row_per_queue_with_its_deaths():
     assert cells == {
         "payments": ["0", "20", "9"],
         "payments.retry": ["0", "0", "0"],
+        "invoices": ["0", "0", "0"],
+        "invoices.failed": ["0", "0", "0"],
         "shipping": ["0", "0", "0"],
         "quotes": ["4", "1", "12"],
         "parking-lot": ["0", "0", "0"],
@@ -71,6 +73,12 @@ def test_the_view_has_a_row_per_queue_with_its_deaths():
         "unroutable": ["0", "0", "0"],
         "elsewhere": ["1", "0", "0"],
     }
+
+
+def test_the_curve_has_a_mark_for_each_second():
+    state = STATE._replace(failed_at={9: 1, 10: 8, 12: 4})
+
+    assert f"curve    {'▁' * 9}▂█▁▅  invoices" in rendered(state)
 
 
 def test_the_view_shows_deaths_traffic_and_lag():

@@ -100,7 +100,7 @@ def test_the_shop_declares_its_topology_and_reads_the_replies(open_shop, address
     open_shop.wait_for_confirms()
 
     declared = Counter(document["op"] for document in TOPOLOGY)
-    assert ops(addresses) == declared + Counter(close_channel=3, consume=2)
+    assert ops(addresses) == declared + Counter(close_channel=4, consume=3)
 
 
 def test_a_refused_declaration_ends_the_demo(shop, cluster):
@@ -126,4 +126,4 @@ def test_the_shop_publishes_orders_and_settles_its_deliveries(
     counted = counters.snapshot()
     assert (counted["acked"], counted["rejected"], counted["confirmed"]) == (1, 1, 1)
     assert counted["published"] == len(written(addresses, "publishes"))
-    assert ops(addresses) >= Counter(ack=1, reject=1, close_channel=5)
+    assert ops(addresses) >= Counter(ack=1, reject=1, close_channel=7)

@@ -12,10 +12,28 @@ from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
 from streaming.demo.job_observer import CopyEvent, JobObserver
 from streaming.demo.screen import View
 from streaming.demo.show import Running, Show, job_config
+from streaming.demo.story import MIN_POISONED
 from streaming.pipeline.reports import BatchDone
 
 LATER_MS = 10**15
 ADDRESSES = Addresses({"bootstrap.servers": "127.0.0.1:1"}, "publishes", "commands", "outbound")
+
+
+class Story:
+    """A story without commands: nothing died."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def mark(self, step):
+        self.steps.append(step)
+
+    def pauses_at(self, step):
+        return False
+
+    def cause(self):
+        self.steps.append("cause")
+        return 0
 
 
 class Stage:
@@ -24,6 +42,8 @@ class Stage:
     def __init__(self, tmp_path, monkeypatch):
         monkeypatch.setattr(show, "LOOK_EVERY_S", 0.01)
         monkeypatch.setattr(show, "QUIET_S", 0.0)
+        self.story = Story()
+        monkeypatch.setattr(show, "Story", lambda *_arguments: self.story)
         self.out = io.StringIO()
         self.console = Console(file=self.out, width=400)
         self.show = Show(tmp_path, 0.05, keep=False, console=self.console, progress=self.console)
@@ -39,7 +59,11 @@ class Stage:
             raise_failure=lambda: None,
             close_shop=lambda: self.calls.append("close_shop"),
             stop=lambda: self.calls.append("stop"),
+            deploy=self.calls.append,
         )
+        for count in ("invoices acked", "invoices rejected"):
+            self.traffic.counters.add(count)
+        self.observer.depths.died_in["invoices"] = MIN_POISONED
         self.job: Any = SimpleNamespace(
             wait=lambda _seconds: False, gate_state=SimpleNamespace(open=True)
         )
@@ -58,7 +82,8 @@ def stage(tmp_path, monkeypatch):
 def test_the_demo_ends_when_its_work_is_done_and_committed(stage):
     stage.play()
 
-    assert stage.calls == ["close_shop", "stop"]
+    assert stage.calls == ["2.0", "2.1", "close_shop", "stop"]
+    assert stage.story.steps == ["deploy", "repair", "cause"]
     assert "the shop is open: " in stage.out.getvalue()
 
 
@@ -68,7 +93,7 @@ def test_consumers_get_time_to_finish_their_work(stage, monkeypatch):
 
     stage.play()
 
-    assert stage.calls == ["close_shop", "stop"]
+    assert stage.calls == ["2.0", "2.1", "close_shop", "stop"]
 
 
 @pytest.mark.parametrize("lag", [7, None])
