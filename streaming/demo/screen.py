@@ -25,6 +25,7 @@ class ScreenState(NamedTuple):
         batch_s: duration of the last one.
         lag_records: records in Kafka that no committed batch contains; None while Kafka is away.
         deaths, died_in: deaths in this run, by reason and by queue.
+        console_link: logs in to the console; empty without one.
         failed_at: invoices that were dead-lettered in this run, by second.
     """
 
@@ -40,6 +41,7 @@ class ScreenState(NamedTuple):
     died_in: Mapping[str, int]
     gate_open: bool = True
     failed_at: Mapping[int, int] = {}
+    console_link: str = ""
 
 
 def plain_line(state: ScreenState) -> str:
@@ -67,12 +69,14 @@ def render(state: ScreenState) -> Group:
         depth = state.depths.get(name, Depth())
         counts = (depth.ready, depth.unacked, state.died_in.get(name, 0))
         table.add_row(name, *map(str, counts), QUEUES.get(name, ""))
+    console = [Text(f"console  {state.console_link}")] if state.console_link else []
     return Group(
         table,
         Text(f"deaths   {_deaths(state.deaths)}", style="yellow"),
         Text(f"curve    {_curve(state)}  invoices dead-lettered, second by second", style="red"),
         Text(f"traffic  {traffic_words(state.traffic)}"),
         Text(f"job      {_job(state)}"),
+        *console,
     )
 
 

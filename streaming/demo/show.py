@@ -22,6 +22,7 @@ from rich.console import Console
 
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
 from streaming.demo import report
+from streaming.demo.browser import console
 from streaming.demo.client_setup import DemoError, addresses_of
 from streaming.demo.job_observer import JobObserver
 from streaming.demo.order_process import BAD_RELEASE, REPAIRED_RELEASE, WORKED
@@ -90,6 +91,7 @@ class Show:
     Args:
         directory: absolute path for all of its files.
         seconds: duration of the traffic, from the first committed batch.
+        with_console: whether to serve the console, if its packages are installed.
         pauses: the steps of the story before which it waits for Enter.
         keep: whether Kafka and the job run until interrupted after the report.
         progress: for progress bars while jars are downloaded.
@@ -104,12 +106,15 @@ class Show:
         console: Console,
         progress: Console,
         pauses: frozenset[Step] = frozenset(),
+        with_console: bool = False,
     ) -> None:
         self._directory = directory
         self._seconds = seconds
         self._keep = keep
         self._console = console
         self._progress = progress
+        self._with_console = with_console
+        self._link = ""
         self._phase = "the shop is open"
         self._story = Story(directory / CONFIG_NAME, console, pauses)
 
@@ -137,6 +142,9 @@ class Show:
             stream.callback(job.stop)
             say(self._console, "starting Spark ...", "dim")
             job.start()
+            if self._with_console:
+                tables_folder = config.job.tables_location
+                stack.enter_context(console(tables_folder, file, self._show_link))
             traffic = Traffic(addresses)
             stream.callback(traffic.stop)
             view = View(self._console)
@@ -150,6 +158,10 @@ class Show:
             if self._keep:
                 self._stay(kafka, job)
         return closed
+
+    def _show_link(self, link: str) -> None:
+        self._link = link
+        say(self._console, f"console: {link}", "bold")
 
     def _start_kafka(self) -> EmbeddedKafka:
         say(self._console, f"everything is kept in {self._directory}")
@@ -300,6 +312,7 @@ class Show:
             died_in=observer.depths.died_in,
             gate_open=running.job.gate_state.open,
             failed_at=observer.failed_at,
+            console_link=self._link,
         )
 
     def _report(self) -> bool:

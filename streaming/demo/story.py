@@ -197,6 +197,7 @@ class Story:
             yield f"dlx queues list {config}"
             yield f"dlx publish 'my first order' --routing-key {INVOICES} {config}"
         else:
+            yield f"dlx console {config}"
             folder = shlex.quote(str(self._config.parent))
             yield f"dlx demo --dir {folder} --keep       (the same again, and the job stays)"
             yield f"dlx demo --dir {folder} --pause-at redrive   (send the letters back yourself)"

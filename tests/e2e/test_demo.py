@@ -4,6 +4,7 @@ import re
 import signal
 import uuid
 from pathlib import Path
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -75,6 +76,23 @@ def numbers(said):
     return {what: int(count.replace(",", "")) for what, count in rows}
 
 
+def told_the_story(said, directory):
+    """Check that the words of the story have the numbers of the tables."""
+    [died] = map(int, re.findall(r"All (\d+) were orders in JPY", said))
+    [sealed] = map(int, re.findall(r"plan r-[0-9a-f]+: (\d+) letters", said))
+    [(acked, moved, again)] = re.findall(
+        r"(\d+) of (\d+) letters were acknowledged; (\d+) died again", said
+    )
+    assert died >= 3
+    assert (sealed, int(acked), int(moved), int(again)) == (died, died, died, 0)
+    assert re.findall(r"When release (\S+) came, at \S+: (\d+)", said)[0] == ("2.0", "0")
+    tables = Tables(str(directory / "tables"))
+    tables.view("dead_letters")
+    [(count,)] = tables.values("SELECT count(*) FROM dead_letters WHERE queue = 'invoices'")
+    tables.close()
+    assert count == died
+
+
 def rows(directory, table):
     tables = Tables(str(directory / "tables"))
     tables.view(table)
@@ -101,7 +119,7 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     assert "Traceback" not in said
     assert demo.left_over() == []
 
-    finished = demo.start("--seconds", "8")
+    finished = demo.start("--seconds", "8", "--no-console")
 
     status, said = finished.wait(PATIENCE_S), finished.output()
     assert status == 0, said
@@ -133,6 +151,11 @@ def test_a_kept_demo_runs_until_ctrl_c_and_ends_with_success(demo):
     last_words = "and the job keep running; Ctrl-C stops them.\n"
     kept.until_it_says(last_words, PATIENCE_S)
     stayed = kept.stays_for(STAYS_S)
+    said = kept.output()
+    told_the_story(said, demo.directory)
+    [link] = re.findall(r"^console: (http://127\.0\.0\.1:\d+/\?\S+)$", said, re.MULTILINE)
+    with urlopen(link) as answer:  # noqa: S310 - ours
+        assert answer.status == 200
 
     kept.signal(signal.SIGINT)
 

@@ -64,6 +64,9 @@ def demo(
             "--traffic-only", help="Only publish and consume, for the running job of --config."
         ),
     ] = False,
+    no_console: Annotated[
+        bool, typer.Option("--no-console", help="Do not serve the console beside the demo.")
+    ] = False,
     pause_at: Annotated[
         list[Pause] | None,
         typer.Option(
@@ -100,10 +103,19 @@ def demo(
     if traffic_only:
         return _traffic(find_config(config), seconds)
     steps = frozenset(step.value for step in pause_at or ())
-    return _show(directory, seconds or DEFAULT_SECONDS, steps, keep=keep)
+    return _show(
+        directory, seconds or DEFAULT_SECONDS, steps, keep=keep, with_console=not no_console
+    )
 
 
-def _show(directory: Path | None, seconds: float, pauses: frozenset[str], *, keep: bool) -> int:
+def _show(
+    directory: Path | None,
+    seconds: float,
+    pauses: frozenset[str],
+    *,
+    keep: bool,
+    with_console: bool,
+) -> int:
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -123,6 +135,7 @@ def _show(directory: Path | None, seconds: float, pauses: frozenset[str], *, kee
             console=Console(highlight=False, markup=False, emoji=False),
             progress=Console(stderr=True),
             pauses=frozenset(map(Step, pauses)),
+            with_console=with_console,
         )
         try:
             return EXIT_OK if show.run() else EXIT_FINDINGS

@@ -81,6 +81,11 @@ def test_the_curve_has_a_mark_for_each_second():
     assert f"curve    {'▁' * 9}▂█▁▅  invoices" in rendered(state)
 
 
+def test_the_link_of_the_console_stays_on_the_screen():
+    assert "console" not in rendered(STATE)
+    assert "console  http://c" in rendered(STATE._replace(console_link="http://c"))
+
+
 def test_the_view_shows_deaths_traffic_and_lag():
     said = rendered(STATE)
 
