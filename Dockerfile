@@ -31,15 +31,18 @@ RUN umask 022 && .venv/bin/python docker/fill_cache.py
 
 COPY dlx ./
 COPY docker/health.py docker/
+COPY docker/monitoring/ docker/monitoring/
+COPY docker/dlx.toml /etc/dlx/
 COPY streaming/ streaming/
 RUN .venv/bin/python -m compileall -q topology streaming \
-    && chmod -R go+rX dlx docker streaming topology \
+    && chmod -R go+rX dlx docker streaming topology /etc/dlx \
     && ln -s /opt/dlx/dlx /usr/local/bin/dlx
 
 # The user owns the folders that volumes are mounted at (a new volume takes over their owner), and
 # nothing of the program.
 RUN useradd --uid 10001 --create-home dlx \
-    && install -d -o dlx -g dlx /var/lib/dlx/checkpoints /var/lib/dlx/tables /var/log/dlx
+    && install -d -o dlx -g dlx /var/lib/dlx/checkpoints /var/lib/dlx/tables /var/log/dlx \
+    && install -d -o dlx -g dlx /var/lib/dlx/monitoring
 USER dlx
 WORKDIR /home/dlx
 

@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -16,6 +17,9 @@ from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
 from streaming.console.listening import listen
 from streaming.console.page import Console
 from streaming.console.reader import Reader
+
+WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104
+"""Every address of the machine; links then name it localhost."""
 
 
 class Server:
@@ -42,7 +46,7 @@ class Server:
     ) -> None:
         self._socket = listen(host, port)
         port = self._socket.getsockname()[1]
-        shown = f"[{host}]" if ":" in host else host
+        shown = "localhost" if host in WILDCARDS else f"[{host}]" if ":" in host else host
         self.url = settings.public_url or f"http://{shown}:{port}"
         names = {shown, "localhost", "127.0.0.1", "[::1]", socket.gethostname()}
         hosts = {f"{name}:{port}".lower() for name in names} | {urlsplit(self.url).netloc.lower()}

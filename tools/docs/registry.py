@@ -59,7 +59,7 @@ RUN_BY: Final = {
 
 NOT_RUN: Final = {
     "DLX_KAFKA_PORT=19092 docker compose": "needs a container engine",
-    "docker compose": "needs a container engine, with which tests/e2e/test_containers.py runs it",
+    "docker compose": "needs a container engine, with which tests/e2e/containers runs it",
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
     ".venv/bin/mutmut": "takes hours",

@@ -18,7 +18,7 @@ from streaming.metrics.redrive_spans import RedriveSpans
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
 from tests.fixtures.spans import TRACE, TRACEPARENT, exporter, hex_trace
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import WAIT_S, wait_until
 
 __all__ = ["exporter"]
 
@@ -172,7 +172,8 @@ def test_a_redriven_letter_stays_in_the_trace_of_its_message(
 
 async def acknowledged(running_job: Any, queue: str) -> None:
     """Acknowledge the first message of a queue with the client for asyncio."""
-    async with aio.Connection(running_job.address()) as connection, connection.channel() as channel:
+    connecting = aio.Connection(running_job.address(), timeout_s=WAIT_S)
+    async with connecting as connection, connection.channel() as channel:
         async for delivery in channel.consume(queue):
             with processing(delivery):
                 await delivery.ack()

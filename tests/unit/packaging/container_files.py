@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text("utf-8"))
 IMAGE_HOME = PurePosixPath("/opt/dlx")
 PINNED = re.compile(r"(?P<name>[\w/]+):(?P<tag>[\w.-]+)@sha256:[0-9a-f]{64}")
-PORT = re.compile(r"([\d.]+):\$\{(DLX_[A-Z]+_PORT):-(\d+)\}:(\d+)")
+PORT = re.compile(r"([\d.]+):\$\{(DLX_[A-Z]+_PORT):-(\d+)\}:(?:(\d+)|\$\{\2:-(\3)\})")
 SIZE_BYTES = {"m": 2**20, "g": 2**30}
 
 
@@ -70,7 +70,10 @@ def published(service):
     """The ports of a container: (host, variable of the port there, its default, port)."""
     found = [PORT.fullmatch(each) for each in service.get("ports", [])]
     assert all(found), service["ports"]
-    return [one.groups() for one in found if one is not None]
+    return [
+        (host, variable, default, inside or same)
+        for host, variable, default, inside, same in (one.groups() for one in found if one)
+    ]
 
 
 def size_bytes(text):

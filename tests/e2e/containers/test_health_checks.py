@@ -14,7 +14,7 @@ from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
 from streaming.metrics.server import MetricsServer
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 NOWHERE = f"{LOOPBACK}:1"
 
 

@@ -1,0 +1,204 @@
+"""A container engine for tests: the running one, or a Docker daemon of its own for root.
+
+Without a registry, stand-in images take the places of those that docker-compose.yml names:
+
+    base        Debian by debootstrap, with Python; the Dockerfile is built on it
+    kafka       the project's own broker jars, configured by the variables of the official image
+    prometheus  Debian's Prometheus
+    grafana     a program that reads the provisioning as Grafana's user
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import yaml  # type: ignore[import-untyped]
+
+from streaming.embedded.jvm.jars import resolve_jars
+from streaming.user_folders import user_cache_folder
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).parent
+BASE = "dlx-test/base"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+NEEDED = ("dockerd", "docker", "docker-compose", "debootstrap", "prometheus", "promtool")
+START_TIMEOUT_S = 60.0
+
+
+def missing() -> list[str]:
+    """What keeps an engine from starting here."""
+    found = [f"{name} is not installed" for name in NEEDED if shutil.which(name) is None]
+    return found if os.geteuid() == 0 else [*found, "only root can start dockerd"]
+
+
+class Engine:
+    """A Docker daemon with everything in one folder, without a network of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = os.environ | {"DOCKER_HOST": f"unix://{folder}/docker.sock"}
+        self._log = (folder / "dockerd.log").open("wb")
+        self._daemon = subprocess.Popen(
+            [
+                *("dockerd", "--data-root", str(folder / "data")),
+                *("--exec-root", str(folder / "exec"), "--pidfile", str(folder / "docker.pid")),
+                *("--host", self.environment["DOCKER_HOST"], "--storage-driver", _driver(folder)),
+            ],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+
+    def __enter__(self) -> Self:
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while not self._answers():
+            if self._daemon.poll() is not None or time.monotonic() > deadline_s:
+                said = (self.folder / "dockerd.log").read_text("utf-8", "replace")
+                self.__exit__()
+                raise RuntimeError(f"dockerd does not start:\n{said[-2000:]}")
+            time.sleep(0.2)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._daemon.terminate()
+        self._daemon.wait()
+        self._log.close()
+
+    def _answers(self) -> bool:
+        asked = ["docker", "info"]
+        done = subprocess.run(asked, env=self.environment, capture_output=True, check=False)
+        return done.returncode == 0
+
+    def run(
+        self, *command: str, cwd: Path | None = None, more: Mapping[str, str] | None = None
+    ) -> str:
+        """Run a command with this engine; return its output."""
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=self.environment | dict(more or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-4000:]}")
+        return done.stdout
+
+
+def _driver(folder: Path) -> str:
+    """overlay2 where the kernel and the file system have it, else vfs, which copies."""
+    for name in ("lower", "upper", "work", "merged"):
+        (folder / "probe" / name).mkdir(parents=True)
+    probe = folder / "probe"
+    options = ",".join(f"{name}dir={probe / name}" for name in ("lower", "upper", "work"))
+    command = ["mount", "-t", "overlay", "overlay", "-o", options, str(probe / "merged")]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        return "vfs"
+    subprocess.run(["umount", str(probe / "merged")], check=True)
+    return "overlay2"
+
+
+def checkout_with_umask_077(folder: Path) -> Path:
+    """Copy the files of the checkout, readable for their owner alone."""
+    copy = folder / "checkout"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        source, target = CHECKOUT / name, copy / name
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+            target.chmod(0o700 if os.access(source, os.X_OK) else 0o600)
+    for path in [copy, *copy.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o700)
+    return copy
+
+
+def build_images(engine: Engine, checkout: Path) -> None:
+    """Build the base, the image of the checkout and the stand-ins; adapt the copy to them."""
+    _import_base(engine)
+    dockerfile = checkout / "Dockerfile"
+    text = dockerfile.read_text("utf-8")
+    [line] = [line for line in text.splitlines() if line.startswith("FROM ")]
+    dockerfile.write_text(text.replace(line, f"FROM {BASE}"), "utf-8")
+    compose = checkout / "docker-compose.yml"
+    document: dict[str, Any] = yaml.safe_load(compose.read_text("utf-8"))
+    services = document["services"]
+    own = services["job"]["image"]
+    engine.run("docker", "build", "--network", "host", "--tag", own, ".", cwd=checkout)
+    for name, lines in _stand_ins(own).items():
+        context = engine.folder / name
+        context.mkdir()
+        for file in HERE.glob("stand_in_*.py"):
+            shutil.copy(file, context)
+        if name == "kafka":
+            _copy_jars(context / "jars")
+        if name == "prometheus":
+            for program in ("prometheus", "promtool"):
+                shutil.copy(str(shutil.which(program)), context)
+        (context / "Dockerfile").write_text("\n".join(lines), "utf-8")
+        engine.run("docker", "build", "--tag", f"dlx-test/{name}", ".", cwd=context)
+        image = services[name]["image"]
+        body = compose.read_text("utf-8")
+        compose.write_text(body.replace(f"image: {image}", f"image: dlx-test/{name}"), "utf-8")
+
+
+def _stand_ins(own: str) -> dict[str, list[str]]:
+    python = '"/opt/dlx/.venv/bin/python"'
+    return {
+        "kafka": [
+            f"FROM {own}",
+            "USER root",
+            "COPY jars/ /opt/dlx/.cache/dlx-stream/jars/",
+            "COPY stand_in_kafka.py /opt/",
+            "ENV PYTHONPATH=/opt/dlx",
+            f'ENTRYPOINT [{python}, "/opt/stand_in_kafka.py"]',
+            "CMD []",
+        ],
+        "prometheus": [
+            f"FROM {BASE}",
+            "COPY prometheus promtool /bin/",
+            "RUN mkdir /prometheus && chown 65534 /prometheus",
+            "USER 65534",
+            "WORKDIR /prometheus",
+            'ENTRYPOINT ["/bin/prometheus"]',
+        ],
+        "grafana": [
+            f"FROM {BASE}",
+            "COPY stand_in_grafana.py /opt/",
+            'ENTRYPOINT ["python3", "/opt/stand_in_grafana.py"]',
+        ],
+    }
+
+
+def _import_base(engine: Engine) -> None:
+    root = engine.folder / "base"
+    packages = "python3,python3-venv,python-is-python3,ca-certificates,wget"
+    engine.run("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
+    shutil.copy(CERTIFICATES, root / CERTIFICATES.relative_to("/"))
+    changes = [f"ENV {name}={CERTIFICATES}" for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")]
+    archive = engine.folder / "base.tar"
+    engine.run("tar", "--create", "--file", str(archive), "--directory", str(root), ".")
+    shutil.rmtree(root)
+    options = [word for change in changes for word in ("--change", change)]
+    engine.run("docker", "import", *options, str(archive), BASE)
+    archive.unlink()
+
+
+def _copy_jars(target: Path) -> None:
+    folder = user_cache_folder() / "jars"
+    for jar in resolve_jars("kafka"):
+        copy = target / jar.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(jar, copy)
+        copy.chmod(0o644)
+    for path in [target, *target.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)

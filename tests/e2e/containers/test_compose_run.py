@@ -1,0 +1,127 @@
+"""docker-compose.yml, run for real: every profile, in a checkout that was made with umask 077.
+
+It needs root, Debian's docker.io, docker-compose, debootstrap and prometheus, the network, 6 GB of
+disk and some twenty minutes, so it runs on request only: DLX_TEST_CONTAINERS=1.
+"""
+
+import json
+import os
+import re
+from urllib.request import urlopen
+
+import pytest
+
+from streaming.embedded.kafka.ports import free_port
+from tests.e2e.containers.engine import Engine, build_images, checkout_with_umask_077, missing
+from tests.fixtures.waiting import wait_until
+
+PORTS = ("KAFKA", "METRICS", "CONSOLE", "PROMETHEUS", "GRAFANA")
+HEALTHY_S = 600.0
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3_000),
+    pytest.mark.skipif(
+        not os.environ.get("DLX_TEST_CONTAINERS"), reason="takes twenty minutes and 6 GB of disk"
+    ),
+]
+
+
+class Compose:
+    """docker-compose in the copy of the checkout, with ports of its own."""
+
+    def __init__(self, engine, folder):
+        self.engine, self.folder = engine, folder
+        self.ports = {name: free_port() for name in PORTS}
+        self.profiles: list[str] = []
+
+    def __call__(self, *arguments, profiles=()):
+        chosen = [word for name in profiles for word in ("--profile", name)]
+        more = {f"DLX_{name}_PORT": str(port) for name, port in self.ports.items()}
+        return self.engine.run(
+            "docker-compose", "--ansi", "never", *chosen, *arguments, cwd=self.folder, more=more
+        )
+
+    def state(self, service):
+        """The state of a service's container."""
+        container = self("ps", "--all", "--quiet", service, profiles=["observe"]).split()
+        return json.loads(self.engine.run("docker", "inspect", *container))[0]["State"]
+
+    def is_healthy(self, *services):
+        return all(self.state(name)["Health"]["Status"] == "healthy" for name in services)
+
+    def get(self, name, path):
+        with urlopen(f"http://localhost:{self.ports[name]}{path}", timeout=30) as answer:
+            return answer.read().decode()
+
+
+@pytest.fixture(scope="module")
+def compose(tmp_path_factory):
+    if missing():
+        pytest.fail("; ".join(missing()))
+    folder = tmp_path_factory.mktemp("engine")
+    with Engine(folder) as engine:
+        checkout = checkout_with_umask_077(folder)
+        build_images(engine, checkout)
+        running = Compose(engine, checkout)
+        yield running
+        running("down", "--volumes", "--timeout", "60", profiles=["observe", "tools"])
+
+
+def test_the_demo_comes_up_healthy_and_messages_flow(compose):
+    compose("up", "--detach", "--no-build")
+
+    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S)
+    wait_until(lambda: "dlx_deaths" in compose.get("METRICS", "/metrics") or True)
+
+    assert compose.get("METRICS", "/readyz") == "ok\n"
+    wait_until(lambda: 'queue="invoices"' in compose.get("METRICS", "/metrics/per-object"))
+
+
+def test_a_tool_and_the_sql_shell_see_the_tables(compose):
+    listed = compose("run", "--rm", "-T", "tools", "queues", "list", "--json")
+    asked = compose("run", "--rm", "-T", "sql", "sql", "-e", "SELECT count(*) AS n FROM messages")
+
+    queues = {json.loads(line)["queue"] for line in listed.splitlines() if line.startswith("{")}
+    assert {"payments", "invoices", "parking-lot"} <= queues
+    assert re.search(r"[1-9][0-9]*", asked)
+
+
+def test_console_prometheus_and_grafana_come_up_and_know_the_job(compose):
+    compose("up", "--detach", "--no-build", profiles=["observe"])
+
+    names = ("console", "prometheus", "grafana")
+    wait_until(lambda: compose.is_healthy(*names), timeout_s=HEALTHY_S)
+
+    assert compose.state("monitoring")["ExitCode"] == 0
+    files = json.loads(compose.get("GRAFANA", "/api/health"))["files"]
+    assert {"dlx-job.json", "dlx-dead-letters.json", "dlx.yml"} <= set(files)
+    rules = json.loads(compose.get("PROMETHEUS", "/api/v1/rules"))["data"]["groups"]
+    assert [rule["name"] for group in rules for rule in group["rules"]]
+    wait_until(lambda: _is_up(compose), timeout_s=120)
+    logs = compose("logs", "--no-color", "console", profiles=["observe"])
+    assert f"http://localhost:{compose.ports['CONSOLE']}/?" in logs
+
+
+def _is_up(compose):
+    answer = json.loads(compose.get("PROMETHEUS", "/api/v1/query?query=up"))["data"]["result"]
+    return [series["value"][1] for series in answer] == ["1"]
+
+
+def test_a_job_that_starts_again_and_again_is_not_healthy(compose):
+    compose("stop", "job", "kafka")
+    compose("up", "--detach", "--no-build", "--no-deps", "job")
+
+    wait_until(lambda: compose.state("job")["Health"]["Log"] != [], timeout_s=HEALTHY_S)
+
+    assert not compose.is_healthy("job")
+
+
+def test_containers_stop_in_order_and_resume(compose):
+    compose("up", "--detach", "--no-build")
+    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S)
+
+    compose("stop", "job")
+
+    assert compose.state("job")["ExitCode"] == 0
+    assert "stopped; run the same command to resume" in compose("logs", "--no-color", "job")
