@@ -40,6 +40,7 @@ from streaming.pipeline.reports import (
     ShardReport,
     encode_report,
 )
+from streaming.pipeline.rows.copies import CopyColumns
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table, event_tables
 from streaming.pipeline.rows.stored import published_rows, stored_rows
@@ -223,10 +224,11 @@ class BrokerProcessor(StatefulProcessor):
                 if file is not None:
                     files.append(file)
 
-        table = event_table(events, *ids)
+        copies = CopyColumns(events)
+        table = event_table(events, *ids, copies)
         write("events", counter.passing(event_tables(table, events.first_seq)))
         most = self._settings.max_header_bytes
-        letters = dead_letter_tables(events, *ids, stored, most)
+        letters = dead_letter_tables(events, *ids, stored, most, copies)
         if self._settings.outbound.dead_letters:
             letters = dead_letters.sent(letters, self._settings.outbound)
         write("dead_letters", letters)

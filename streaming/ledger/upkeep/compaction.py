@@ -32,8 +32,9 @@ from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import ColumnRange, ranges
 from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import (
+    COLUMN_GROUP_ROWS,
     ROW_GROUP_BYTES,
-    ROW_GROUP_ROWS,
+    group_rows,
     row_groups,
     writer,
 )
@@ -174,7 +175,7 @@ class Rewrite:
         with writer(file, plain, self._spec.schema, metadata) as parquet:
             for group in _filled(self._pieces()):
                 self._count(group)
-                parquet.write_table(group, row_group_size=ROW_GROUP_ROWS)
+                parquet.write_table(group, row_group_size=COLUMN_GROUP_ROWS)
 
     def describe(self, file: Any) -> None:
         """Count the rows of an existing file instead of those that were written in vain."""
@@ -218,7 +219,7 @@ def _filled(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
         held.append(piece)
         rows += piece.num_rows
         size += piece.nbytes
-        if rows > ROW_GROUP_ROWS or size > ROW_GROUP_BYTES:
+        if rows > group_rows(piece.column_names) or size > ROW_GROUP_BYTES:
             *full, rest = row_groups(pa.concat_tables(held).combine_chunks())
             yield from full
             held, rows, size = [rest], rest.num_rows, rest.nbytes

@@ -9,13 +9,14 @@ import pyarrow.compute as pc
 
 from streaming.broker.dead_letters.x_death import headers_after
 from streaming.broker.events import DeathOutcome, Events
-from streaming.broker.message import NO_COPY, Copy, Envelope
+from streaming.broker.message import Copy, Envelope
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import DEAD_LETTERS
 from streaming.ledger.write.arrow_columns import Coded, Constant, Lists, build_table
 from streaming.pipeline.rows.amqp_columns import headers_json, instants, without_expiration
 from streaming.pipeline.rows.bounds import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_TEXT_BYTES, chunks
-from streaming.pipeline.rows.events import times_of
+from streaming.pipeline.rows.copies import CopyColumns
+from streaming.pipeline.rows.events import nullable, times_of
 from streaming.pipeline.rows.messages import body_places
 from streaming.pipeline.rows.stored import published_table
 
@@ -31,13 +32,23 @@ class _Death(NamedTuple):
 
 
 class _Deaths(NamedTuple):
-    """Deaths, one per row; `codes` are indexes into `distinct`."""
+    """Deaths, one per row.
+
+    Attributes:
+        rows: of the events.
+        codes: indexes into `distinct`.
+        columns: of all events.
+        before: the distinct envelopes of all events; `before_codes` are indexes into it.
+    """
 
     rows: Any
     at_ms: Any
     copies: list[Copy]
     codes: Any
     distinct: list[_Death]
+    columns: CopyColumns
+    before: list[Envelope]
+    before_codes: Any
 
 
 def dead_letter_tables(
@@ -48,18 +59,24 @@ def dead_letter_tables(
     lane: int,
     bodies: BodyReader,
     max_header_bytes: int,
+    known_copies: CopyColumns | None = None,
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield the deaths of a shard's batch in tables of a file's size: seq of the first, and rows.
 
     Args:
         bodies: reads the columns STORED.
         max_header_bytes: the most bytes that the headers of one Kafka record may have.
+        known_copies: of these events, if they are known already.
     """
+    if not events.death_rows:
+        return
+    columns = known_copies or CopyColumns(events)
+    envelopes, envelope_codes = columns.envelopes
     rows = np.array(events.death_rows, np.int64)
     copies: list[Any] = [events.copies[row] for row in events.death_rows]
     distinct, codes = _distinct_deaths(events)
     at_ms = times_of(events, len(events))[rows]
-    sizes = np.array([copy.message.size for copy in copies], np.int64)
+    sizes = columns.size[rows]
     texts = np.array([_text_bytes(death) for death in distinct], np.int64)[codes]
     headers = np.full(len(rows), max_header_bytes, np.int64)  # unknown before they are read
     ids = (query_id, batch_id, vhost, lane)
@@ -71,7 +88,10 @@ def dead_letter_tables(
         part = slice(start, end)
         used, part_codes = np.unique(codes[part], return_inverse=True)
         known = [distinct[code] for code in used.tolist()]
-        deaths = _Deaths(rows[part], at_ms[part], copies[part], part_codes.astype(np.int32), known)
+        deaths = _Deaths(
+            *(rows[part], at_ms[part], copies[part], part_codes.astype(np.int32), known),
+            *(columns, envelopes, envelope_codes[rows[part]]),
+        )
         table = _table(events.first_seq, deaths, ids, bodies)
         body_bytes += int(sizes[part].sum())
         text_bytes += int(texts[part].sum()) + _header_bytes(table)
@@ -120,19 +140,17 @@ def _distinct_deaths(events: Events) -> tuple[list[_Death], Any]:
 
 
 def _table(
-    first_seq: int, deaths: _Deaths, ids: tuple[str, int, str, int], bodies: BodyReader
+    first_seq: int, deaths: _Deaths, shard: tuple[str, int, str, int], bodies: BodyReader
 ) -> pa.Table:
-    query_id, batch_id, vhost, lane = ids
-    rows, at_ms, copies, codes, distinct = deaths
+    query_id, batch_id, vhost, lane = shard
+    rows, at_ms, copies, codes, distinct, known, before, before_codes = deaths
     count = len(rows)
     outcomes = [death.outcome for death in distinct]
     after = [outcome.envelope for outcome in outcomes]
-    stored = bodies.read(body_places([copy.message for copy in copies], query_id))
-    before: dict[Envelope, int] = {}
-    before_codes = np.array(
-        [before.setdefault(copy.envelope, len(before)) for copy in copies], np.int32
-    )
-    parents = [None if one.parent_copy_id == NO_COPY else one.parent_copy_id for one in copies]
+    ids = (known.topic_number[rows], known.partition[rows], known.offset[rows])
+    stored = bodies.read(body_places([copy.message for copy in copies], query_id, ids))
+    used, before_codes = np.unique(before_codes, return_inverse=True)
+    before, before_codes = [before[code] for code in used.tolist()], before_codes.astype(np.int32)
     counts = [envelope.deaths[0].count if envelope.deaths else 0 for envelope in after]
     sent = [None if one.outcome == "no_exchange" else one.envelope for one in outcomes]
     columns: dict[str, Any] = {
@@ -142,17 +160,17 @@ def _table(
         "lane": np.full(count, lane, np.int32),
         "seq": rows + first_seq,
         "at": instants(at_ms),
-        "message_id.topic_number": [copy.message.topic_number for copy in copies],
-        "message_id.partition": [copy.message.partition for copy in copies],
-        "message_id.offset": [copy.message.offset for copy in copies],
-        "copy_id": [copy.copy_id for copy in copies],
-        "parent_copy_id": parents,
+        "message_id.topic_number": ids[0].astype(np.int32),
+        "message_id.partition": ids[1].astype(np.int32),
+        "message_id.offset": ids[2],
+        "copy_id": known.copy_id[rows],
+        "parent_copy_id": nullable(known.parent_copy_id[rows]),
         "queue": Coded(codes, [death.queue for death in distinct]),
         "reason": Coded(codes, [outcome.reason for outcome in outcomes]),
         "count": np.array(counts)[codes],
         "targets": _texts([list(outcome.targets) for outcome in outcomes], codes),
         "outcome": Coded(codes, [outcome.outcome or None for outcome in outcomes]),
-        "body_bytes": [copy.message.size for copy in copies],
+        "body_bytes": known.size[rows],
         "body": stored["body"],
         "kafka_headers": stored["kafka_headers"],
         "origin": stored["origin"],

@@ -15,7 +15,6 @@
 
 import json
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.broker.events import CLOCK, Events, Kind
-from streaming.broker.message import NEVER, NO_COPY, Copy
+from streaming.broker.message import NEVER
 from streaming.ledger.schema.schemas import EVENTS
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.pipeline.rows.amqp_columns import instants
 from streaming.pipeline.rows.bounds import MAX_TEXT_BYTES, chunks
+from streaming.pipeline.rows.copies import NONE, CopyColumns
 
 KIND_NAMES = ["", *(kind.name.lower() for kind in Kind)]
 """Names of kinds by number; the numbers are dense from 1."""
-
-_NONE = -1 << 62
 
 MAX_ROWS = 1_000_000
 """The most rows of a file: then its columns of names hold less than 2 GiB."""
@@ -46,46 +44,32 @@ def event_tables(table: pa.Table, first_seq: int) -> Iterator[tuple[int, pa.Tabl
         yield first_seq + start, table.slice(start, end - start)
 
 
-def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: int) -> pa.Table:
-    """Return the events of a shard's batch, which must have at least one."""
+def event_table(
+    events: Events,
+    query_id: str,
+    batch_id: int,
+    vhost: str,
+    lane: int,
+    copies: CopyColumns | None = None,
+) -> pa.Table:
+    """Return the events of a shard's batch, which must have at least one.
+
+    Args:
+        copies: of these events, if they are known already.
+    """
+    copies = copies or CopyColumns(events)
     rows = len(events)
     kinds = np.array(events.kinds, np.int32)
-    copies: list[Copy] = [copy for copy in events.copies if copy is not None]
-    if len(copies) == rows:
-        places = np.arange(rows)
-    else:
-        places = np.flatnonzero([copy is not None for copy in events.copies])
-
-    def of_copies(attribute: str, objects: list[Any] = copies) -> Any:
-        """Return a column with an attribute of each copy, and _NONE in rows without a copy."""
-        values = np.fromiter(map(attrgetter(attribute), objects), np.int64, len(places))
-        if len(places) == rows:
-            return values
-        column = np.full(rows, _NONE, np.int64)
-        column[places] = values
-        return column
-
     users, user_codes, channels, channel_codes = _actors(events, rows)
     queue_names, queue_codes = _queues(events.queues)
-    envelopes, envelope_codes = _envelopes(copies, rows, places, events)
+    envelopes, envelope_codes = _envelopes(copies, events)
     reasons, reason_codes = _reasons(events, rows)
-    messages = [copy.message for copy in copies]
-    topic = of_copies("topic_number", messages)
-    partition = of_copies("partition", messages)
-    offset = of_copies("offset", messages)
-    size = of_copies("size", messages)
-    for row, (message, _envelope) in events.messages.items():
-        topic[row], partition[row] = message.topic_number, message.partition
-        offset[row], size[row] = message.offset, message.size
-    parents = of_copies("parent_copy_id")
-    parents[parents == NO_COPY] = _NONE
     is_enqueued, is_requeued = kinds == Kind.ENQUEUED, kinds == Kind.REQUEUED
     numbers = np.array(events.numbers, np.int64)
-    counted = np.where(
-        is_requeued, of_copies("requeue_count"), np.where(is_enqueued, _NONE, numbers)
-    )
-    deadlines = of_copies("deadline_ms")
-    deadlines = np.where(is_enqueued & (deadlines != NEVER), deadlines, _NONE)
+    returns = copies.at_the_end("requeue_count", np.flatnonzero(is_requeued))
+    counted = np.where(is_requeued, returns, np.where(is_enqueued, NONE, numbers))
+    deadlines = copies.of_copies("deadline_ms")
+    deadlines = np.where(is_enqueued & (deadlines != NEVER), deadlines, NONE)
     columns: dict[str, Any] = {
         "query_id": Constant(query_id),
         "batch_id": Constant(batch_id),
@@ -97,17 +81,17 @@ def event_table(events: Events, query_id: str, batch_id: int, vhost: str, lane: 
         "queue": Coded(queue_codes, queue_names),
         "user": Coded(user_codes, users),
         "channel": Coded(channel_codes, channels),
-        "copy_id": _nullable(of_copies("copy_id")),
-        "parent_copy_id": _nullable(parents),
-        "message_id.topic_number": _nullable(topic),
-        "message_id.partition": _nullable(partition),
-        "message_id.offset": _nullable(offset),
-        "body_bytes": _nullable(size),
+        "copy_id": nullable(copies.copy_id),
+        "parent_copy_id": nullable(copies.parent_copy_id),
+        "message_id.topic_number": nullable(copies.topic_number),
+        "message_id.partition": nullable(copies.partition),
+        "message_id.offset": nullable(copies.offset),
+        "body_bytes": nullable(copies.size),
         "exchange": Coded(envelope_codes, [envelope.exchange for envelope in envelopes]),
         "routing_key": Coded(envelope_codes, [envelope.routing_keys[0] for envelope in envelopes]),
-        "position": _nullable(np.where(is_enqueued | is_requeued, numbers, _NONE)),
-        "number": _nullable(np.where(counted == 0, _NONE, counted)),
-        "expires_at": instants(_nullable(deadlines)),
+        "position": nullable(np.where(is_enqueued | is_requeued, numbers, NONE)),
+        "number": nullable(np.where(counted == 0, NONE, counted)),
+        "expires_at": instants(nullable(deadlines)),
         "reason": Coded(reason_codes, reasons),
     }
     if events.details:
@@ -120,8 +104,9 @@ def times_of(events: Events, rows: int) -> Any:
     return _runs(events.times, rows, 0)
 
 
-def _nullable(values: Any) -> pa.Array:
-    nothing = values == _NONE
+def nullable(values: Any) -> pa.Array:
+    """Return numbers with null instead of NONE."""
+    nothing = values == NONE
     return pa.array(np.where(nothing, 0, values), mask=nothing)
 
 
@@ -163,14 +148,13 @@ def _queues(names: list[str]) -> tuple[list[str], Any]:
     return distinct, np.fromiter(map(numbers.__getitem__, names), np.int32, len(names))
 
 
-def _envelopes(copies: list[Copy], rows: int, places: Any, events: Events) -> tuple[list[Any], Any]:
+def _envelopes(copies: CopyColumns, events: Events) -> tuple[list[Any], Any]:
     """Return the distinct envelopes, and each row's code; rows without an envelope have -1."""
-    envelopes = [copy.envelope for copy in copies]
-    numbers: dict[Any, int] = {
-        envelope: code for code, envelope in enumerate(dict.fromkeys(envelopes))
-    }
-    codes = np.full(rows, -1, np.int32)
-    codes[places] = np.fromiter(map(numbers.__getitem__, envelopes), np.int32, len(envelopes))
+    envelopes, codes = copies.envelopes
+    if not events.messages:
+        return envelopes, codes
+    codes = codes.copy()
+    numbers = {envelope: code for code, envelope in enumerate(envelopes)}
     for row, (_message, envelope) in events.messages.items():
         if envelope is not None:
             codes[row] = numbers.setdefault(envelope, len(numbers))

@@ -120,17 +120,27 @@ def body_file_number(batch_id: int, partition: int, index: int) -> int:
     return (batch_id << (_PARTITION_BITS + _INDEX_BITS)) | (partition << _INDEX_BITS) | index
 
 
-def body_places(messages: Sequence[Message], query_id: str) -> Places:
-    """Return the places of messages, in the order given."""
+def body_places(
+    messages: Sequence[Message], query_id: str, ids: tuple[Any, Any, Any] | None = None
+) -> Places:
+    """Return the places of messages, in the order given.
+
+    Args:
+        ids: topic numbers, partitions and offsets of the messages, if they are known as columns.
+    """
+    topic_numbers, partitions, offsets = ids or (
+        np.array([getattr(message, name) for message in messages], np.int64)
+        for name in ("topic_number", "partition", "offset")
+    )
     files: dict[int, int] = {}
     codes = [files.setdefault(message.body_file, len(files)) for message in messages]
     return Places(
         files=[file_name(number, query_id) for number in files],
         file_codes=np.array(codes, np.int64),
         rows=np.array([message.body_row for message in messages], np.int64),
-        topic_numbers=np.array([message.topic_number for message in messages], np.int64),
-        partitions=np.array([message.partition for message in messages], np.int64),
-        offsets=np.array([message.offset for message in messages], np.int64),
+        topic_numbers=topic_numbers,
+        partitions=partitions,
+        offsets=offsets,
     )
 
 
