@@ -6,20 +6,40 @@ The job need not run. Every answer of one `open_tables` is about the same versio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Literal
 
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of import last_batch, resolve
+from streaming.queries.audit.balance import Balance, balance
+from streaming.queries.closings import Closing, list_closings
 from streaming.queries.current_contents import prepare_contents
+from streaming.queries.cut import Cut
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import dead_letter_groups
 from streaming.queries.dead_letters.letters import dead_letters
 from streaming.queries.dead_letters.summary import DeadLetterSummary, summary_of
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
+from streaming.queries.life.copies import CopyLife, copies_of
+from streaming.queries.life.scenario import Replay, scenario_of
+from streaming.queries.life.what_if import WhatIf, what_if
 from streaming.queries.message_history import MessageHistory, history_of
-from streaming.queries.queues import QueueDepth, list_queues
+from streaming.queries.quarantine import list_quarantine
+from streaming.queries.queue_changes import queue_changes
+from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.redrives.outcomes import RedriveOutcome, list_redrives, outcome_of
 from streaming.queries.redrives.plan import RedrivePlan, RedriveWish, plan_redrive
-from streaming.queries.result import QueryResult
+from streaming.queries.result import QueryResult, RowsResult
 from streaming.queries.sql import create_all_views, require_one_query
+from streaming.queries.table_info import TableInfo, describe
+from streaming.queries.vhosts.clients import list_channels, list_connections, list_consumers
+from streaming.queries.vhosts.declared import declared
+from streaming.queries.vhosts.listings import (
+    binding_rows,
+    exchange_rows,
+    permission_rows,
+    policy_rows,
+    queue_rows,
+)
+from streaming.queries.vhosts.overview import Overview, overview
 
 _EVERYTHING = DeadLetterFilter()
 
@@ -44,11 +64,15 @@ def open_tables(
     tables = Tables(location, storage_options, threads=threads)
     try:
         if as_of is not None:
-            instant = as_of.isoformat() if isinstance(as_of, datetime) else str(as_of)
-            tables.cut = resolve(tables, instant, _instant)
+            tables.cut = _resolved(tables, as_of)
         yield Queries(tables)
     finally:
         tables.close()
+
+
+def _resolved(tables: Tables, wanted: str | int | datetime) -> Cut:
+    instant = wanted.isoformat() if isinstance(wanted, datetime) else str(wanted)
+    return resolve(tables, instant, _instant)
 
 
 def _instant(text: str) -> datetime:
@@ -123,6 +147,144 @@ class Queries:
         """Return every declared queue with its depth."""
         return list_queues(self.tables, vhost)
 
+    def queue_settings(self, vhost: str | None = None) -> RowsResult:
+        """Return every queue with its contents, policies and the settings that result."""
+        return self._of_vhost(queue_rows(self.tables), vhost)
+
+    def peek(
+        self, queue: str, *, vhost: str | None = None, limit: int = 10, unacked: bool = False
+    ) -> RowsResult:
+        """Return the messages at the head of a queue, with bodies; nothing is taken.
+
+        Args:
+            vhost: required if several vhosts have a queue of that name.
+            unacked: what consumers hold, instead of what is ready.
+        """
+        found = peek(self.tables, queue, vhost=vhost, limit=limit, unacked=unacked)
+        return RowsResult(self.tables, found)
+
+    def queue_changes(
+        self,
+        queue: str,
+        first: str | int | datetime,
+        last: str | int | datetime | None = None,
+        *,
+        vhost: str | None = None,
+    ) -> RowsResult:
+        """Return what entered and left a queue between two instants, and why.
+
+        Args:
+            first, last: instants, as `as_of` of `open_tables`; None: after the last batch.
+        """
+        before = self.tables.cut
+        ends = [
+            Cut(last_batch(self.tables)) if one is None else self._cut(one) for one in (first, last)
+        ]
+        try:
+            found = queue_changes(self.tables, queue, ends[0], ends[1], vhost)
+        finally:
+            self.tables.cut = before
+        return RowsResult(self.tables, found)
+
+    def exchanges(self, vhost: str | None = None) -> RowsResult:
+        """Return the exchanges, the predeclared ones included."""
+        return self._of_vhost(exchange_rows(declared(self.tables)), vhost)
+
+    def bindings(self, vhost: str | None = None) -> RowsResult:
+        """Return the bindings, without those that the default exchange implies."""
+        return self._of_vhost(binding_rows(declared(self.tables)), vhost)
+
+    def policies(self, vhost: str | None = None) -> RowsResult:
+        """Return the policies and operator policies, with how many objects each governs."""
+        return self._of_vhost(policy_rows(declared(self.tables)), vhost)
+
+    def permissions(self, vhost: str | None = None) -> RowsResult:
+        """Return what each user may do."""
+        return self._of_vhost(permission_rows(declared(self.tables)), vhost)
+
+    def channels(self, vhost: str | None = None) -> RowsResult:
+        """Return the open channels."""
+        return self._of_vhost(list_channels(self.tables), vhost)
+
+    def consumers(self, vhost: str | None = None) -> RowsResult:
+        """Return the consumers."""
+        return self._of_vhost(list_consumers(self.tables), vhost)
+
+    def connections(self, vhost: str | None = None) -> RowsResult:
+        """Return the users that have open channels."""
+        return self._of_vhost(list_connections(self.tables), vhost)
+
+    def overview(self) -> Overview:
+        """Return the totals of the job."""
+        return overview(self.tables)
+
+    def balance(self, *, whole: bool = False) -> Balance:
+        """Account for every message and copy; `unexplained` is 0 if nothing is missing.
+
+        Args:
+            whole: check every row that the tables have, not only those after the last closing.
+        """
+        return balance(self.tables, whole=whole)
+
+    def quarantine(
+        self,
+        *,
+        cause: str | None = None,
+        topic: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> RowsResult:
+        """Return the Kafka records that could not be understood, the latest first."""
+        found, _total = list_quarantine(
+            self.tables, cause=cause, topic=topic, since=since, until=until, limit=None
+        )
+        return RowsResult(self.tables, found)
+
+    def table_sizes(self) -> list[TableInfo]:
+        """Return the size of each table, and how far it is behind."""
+        return describe(self.tables)
+
+    def closings(self) -> list[Closing]:
+        """Return the closings of the books, the oldest first."""
+        return list_closings(self.tables)
+
+    def copies(self, message: str) -> list[CopyLife]:
+        """Return the copies of a message as a tree: who held each, and how it ended.
+
+        Args:
+            message: as for `history`.
+        """
+        return copies_of(history_of(self.tables, message))
+
+    def scenario(self, message: str) -> Replay:
+        """Return the life of a message as a scenario, which `dlx simulate` replays.
+
+        Args:
+            message: as for `history`.
+        """
+        return scenario_of(self.tables, history_of(self.tables, message))
+
+    def topology_replay(
+        self,
+        definitions: bytes,
+        since: str | int | datetime | None = None,
+        *,
+        compat: Literal["3.10", "4.0"] = "4.0",
+        processes: int = 1,
+    ) -> WhatIf:
+        """Replay what happened with another topology; see `dlx topology replay`.
+
+        Args:
+            definitions: the content of a definitions file.
+            since: the instant where it begins, as `as_of` of `open_tables`; None: the beginning.
+            processes: how many lanes are replayed at once.
+        """
+        cut = Cut(-1) if since is None else self._cut(since)
+        options = self.tables.options
+        return what_if(
+            self.tables, cut, definitions, options=options, compat=compat, processes=processes
+        )
+
     def contents(self) -> QueryResult:
         """Return what is in the queues, one row per copy, up to the last batch."""
         return QueryResult(self.tables, prepare_contents(self.tables))
@@ -131,3 +293,13 @@ class Queries:
         """Return the answer to a query in DuckDB's SQL; each table is a view of its name."""
         create_all_views(self.tables, query)
         return QueryResult(self.tables, require_one_query(self.tables, query))
+
+    def _cut(self, wanted: str | int | datetime) -> Cut:
+        before = self.tables.cut
+        try:
+            return _resolved(self.tables, wanted)
+        finally:
+            self.tables.cut = before
+
+    def _of_vhost(self, rows: list[Row], vhost: str | None) -> RowsResult:
+        return RowsResult(self.tables, [row for row in rows if vhost in {None, row["vhost"]}])

@@ -67,6 +67,7 @@ class Tables:
 
     Attributes:
         connection: queries the views; instants are UTC.
+        options: storage options, as deltalake takes them.
         cut: where the history ends that the views show; None: at the last batch.
         vhosts: the views show rows of these vhosts only, and rows of none; None: all rows.
     """
@@ -75,7 +76,7 @@ class Tables:
         self, root: str, options: Mapping[str, str] | None = None, *, threads: int | None = None
     ) -> None:
         self.root = root
-        self._options = dict(options or {})
+        self.options = dict(options or {})
         self._loaded: dict[str, DeltaTable] = {}
         self.cut: Cut | None = None
         self.vhosts: frozenset[str] | None = None
@@ -98,7 +99,7 @@ class Tables:
         if loaded is None:
             url = f"{self.root.rstrip('/')}/{name}"
             try:
-                loaded = DeltaTable(url, storage_options=self._options)
+                loaded = DeltaTable(url, storage_options=self.options)
             except TableNotFoundError:
                 raise QueryError(self._no_table(name)) from None
             except (DeltaError, OSError) as error:

@@ -105,6 +105,58 @@ class QueryResult:
         return error if self._explain is None else self._explain(error)
 
 
+class RowsResult:
+    """An answer that is there at once, row by row, and reads like a `QueryResult`.
+
+    In Arrow, and for Spark, values that are objects or lists are text in JSON.
+    """
+
+    def __init__(self, tables: Tables, rows: list[Row]) -> None:
+        self._tables = tables
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield the rows as plain values, as `dlx` prints them in JSON."""
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._rows)
+
+    def rows(self) -> list[Row]:
+        """The rows as plain values."""
+        return list(self._rows)
+
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self._rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns; none if there is no row."""
+        return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """The answer as a relation of DuckDB, to filter, join and aggregate further."""
+        return self._tables.connection.from_arrow(self.to_arrow())
+
+    def to_arrow(self) -> "pa.Table":
+        """The answer as an Arrow table."""
+        import pyarrow as pa  # noqa: PLC0415 - most answers need none
+
+        return pa.table(
+            {name: [_cell(row.get(name)) for row in self._rows] for name in self.columns}
+        )
+
+    def to_spark(self, session: Any) -> Any:
+        """The answer as a data frame of a Spark session."""
+        return session.createDataFrame(self.to_arrow())
+
+
+def _cell(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
+
+
 def plain(value: Any) -> Any:
     """A value of DuckDB as JSON has it."""
     match value:

@@ -1,11 +1,11 @@
-"""The page of the Python API: signatures and docstrings of `streaming.client` and its `aio`."""
+"""The pages of the Python API: signatures and docstrings of `streaming.client` and `.queries`."""
 
 import inspect
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from streaming import client
+from streaming import client, queries
 from streaming.client import aio
 
 _SECTION: Final = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$", re.MULTILINE)
@@ -14,7 +14,10 @@ _ENTRY: Final = re.compile(r"^(?P<names>[\w, .*]+): (?P<text>.*)$", re.DOTALL)
 
 _STARS: Final = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
 
-CONSTRUCTED: Final = ("Address", "Connection", "Message")
+CONSTRUCTED: Final = (
+    *("Address", "Connection", "Message"),
+    *("CauseSource", "DeadLetterFilter", "MessageId", "RedriveWish"),
+)
 """Classes that users construct; the methods of a connection or channel give them the others."""
 
 
@@ -24,8 +27,16 @@ def reference() -> Iterator[str]:
     yield from _section(aio, "aio.")
 
 
-def _section(module: Any, prefix: str) -> Iterator[str]:
-    names = sorted(module.__all__, key=lambda name: (_is_error(name), name != "Connection", name))
+def queries_reference() -> Iterator[str]:
+    """One section per public name of `streaming.queries`: how to open the tables comes first."""
+    yield from _section(queries, "", first=("open_tables", "Queries"))
+
+
+def _section(
+    module: Any, prefix: str, *, first: tuple[str, ...] = ("Connection",)
+) -> Iterator[str]:
+    names = sorted(module.__all__, key=lambda name: (_is_error(name), name not in first, name))
+    names.sort(key=lambda name: first.index(name) if name in first else len(first))
     for name in names:
         exported = getattr(module, name)
         yield from (f"## {prefix}{name}", "")
@@ -60,7 +71,7 @@ def _members(kind: type[Any]) -> dict[str, Any]:
     """What a class and its bases in the client define, its own first."""
     members: dict[str, Any] = {}
     for base in kind.__mro__:
-        if base.__module__.startswith(client.__name__):
+        if base.__module__.startswith((client.__name__, queries.__name__)):
             members.update((name, it) for name, it in vars(base).items() if name not in members)
     return members
 
@@ -115,10 +126,16 @@ def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
             if parameter.annotation is parameter.empty
             else f": {_annotation(parameter.annotation)}"
         )
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter)}"
         if not annotation:
             default = default.replace(" ", "")
         yield f"{_STARS.get(parameter.kind.name, '')}{parameter.name}{annotation}{default}"
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    """The default as it is written; of an object only its class."""
+    text = repr(parameter.default)
+    return text if len(text) <= 60 else f"{type(parameter.default).__name__}()"  # noqa: PLR2004
 
 
 def _annotation(annotation: Any) -> str:

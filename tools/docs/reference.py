@@ -183,6 +183,7 @@ PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "findings": _findings,
     "metrics": _metrics,
     "python api": api.reference,
+    "queries api": api.queries_reference,
     "tables": _table_list,
 }
 """Name -> the function that gives a part's lines. `./dlx diagram ...` is a name as well."""

@@ -145,3 +145,58 @@ def test_the_format_is_in_the_name_of_the_file():
     assert format_of("s3://bucket/letters.parquet") == "parquet"
     assert format_of("x.JSON") == "jsonl"
     assert format_of("letters") is None
+
+
+LISTS = ("queue_settings", "exchanges", "bindings", "policies", "permissions", "channels")
+LISTS += ("consumers", "connections", "quarantine")
+NONE = ("policies", "permissions", "consumers", "quarantine")
+"""What the recorded shop has none of."""
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_listing_is_an_answer_that_arrow_and_duckdb_take(queries, name):
+    found = getattr(queries, name)()
+
+    assert found.to_arrow().to_pylist() != [] or name in NONE
+    assert found.count() == len(found) == len(found.rows()) == found.to_arrow().num_rows
+    if found.columns:
+        assert found.relation().count("*").fetchall() == [(len(found),)]
+
+
+def test_peek_and_changes_of_a_queue_are_asked_from_python(queries):
+    [resting] = queries.peek("dead")
+    since_start = queries.queue_changes("dead", "2020-09-13T12:26:40Z")
+    since_batch = queries.queue_changes("dead", 0, 0)
+
+    assert (resting["message_id"], resting["body"][:7]) == ("0/0/2", "order 2")
+    assert {row["message_id"] for row in since_start} >= {"0/0/0", "0/0/2"}
+    assert since_batch.rows() == []
+    assert queries.tables.cut is None
+
+
+def test_the_rest_of_the_command_line_is_asked_from_python(queries):
+    assert queries.balance().unexplained == 0
+    assert queries.closings() == []
+    assert {one.name for one in queries.table_sizes()} >= {"events", "messages", "dead_letters"}
+    assert [row["vhost"] for row in queries.overview().vhosts] == ["/"]
+    assert [copy.queue for copy in queries.copies("0/0/0")] == ["billing", "dead"]
+    assert queries.scenario("0/0/0").is_same
+
+
+def test_another_topology_is_tried_from_python(queries):
+    document = b'{"vhosts": [{"name": "/"}], "queues": []}'
+
+    found = queries.topology_replay(document, since=0)
+
+    assert (found.resident, found.unlisted) == (1, [])
+    assert {one.reason for one in found.fates if one.fate == "lost" and one.replayed} == {
+        "no_queue"
+    }
+
+
+def test_the_package_has_the_names_that_it_lists_and_no_others():
+    import streaming.queries as package
+
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = package.nothing_like_it
