@@ -147,8 +147,10 @@ def test_the_format_is_in_the_name_of_the_file():
     assert format_of("letters") is None
 
 
-LISTS = ("queue_settings", "exchanges", "bindings", "policies", "permissions", "channels")
-LISTS += ("consumers", "connections", "quarantine")
+LISTS = (
+    *("queue_settings", "exchanges", "bindings", "policies", "permissions", "channels"),
+    *("consumers", "connections", "quarantine"),
+)
 NONE = ("policies", "permissions", "consumers", "quarantine")
 """What the recorded shop has none of."""
 
