@@ -9,7 +9,8 @@ from streaming.queries.duckdb_tables import Row, Tables, iso, quoted, text
 from streaming.queries.message_attributes import ENCODED, MessageId, plain_attributes, present
 from streaming.queries.result import QueryResult
 
-_KEY: Final = "vhost, lane, seq"
+KEY: Final = "vhost, lane, seq"
+"""The columns that name a dead letter."""
 
 _MAX_KEYS: Final = 1_000
 """The most rows whose keys are listed in a query."""
@@ -25,14 +26,14 @@ def dead_letters(tables: Tables, wanted: DeadLetterFilter) -> QueryResult:
         QueryError: there is no such table, or `where` is not a valid condition.
     """
     selection = Selection(tables, wanted)
-    order = _order(wanted)
+    order = order_of(wanted)
     if wanted.limit is None or wanted.limit > _MAX_KEYS:
         limit = "" if wanted.limit is None else f"LIMIT {wanted.limit}"
         ordered = "" if wanted.order is None and not limit else f"{order} {limit}"
         sql = selection.query("*", ordered)
     else:
-        found = selection.values(_KEY, f"{order} LIMIT {wanted.limit}")
-        sql = f"SELECT * FROM {selection.source} WHERE {_is_one_of(found)} {order}"
+        found = selection.values(KEY, f"{order} LIMIT {wanted.limit}")
+        sql = f"SELECT * FROM {selection.source} WHERE {is_one_of(found)} {order}"
     return QueryResult(tables, sql, encode=ENCODED, plain=plain_row, explain=selection.explained)
 
 
@@ -54,7 +55,8 @@ def count_dead_letters(tables: Tables, wanted: DeadLetterFilter) -> int:
     return count
 
 
-def _order(wanted: DeadLetterFilter) -> str:
+def order_of(wanted: DeadLetterFilter) -> str:
+    """The order of a filter, in which equal instants have one too."""
     first = ""
     if wanted.order is not None:
         column, reverse = wanted.order
@@ -62,7 +64,7 @@ def _order(wanted: DeadLetterFilter) -> str:
     return f'ORDER BY {first}"at" DESC, vhost, lane, seq DESC'
 
 
-def _is_one_of(keys: list[tuple[object, ...]]) -> str:
+def is_one_of(keys: list[tuple[object, ...]]) -> str:
     """A condition for rows with these keys; the list of numbers lets Parquet skip row groups."""
     if not keys:
         return "false"
@@ -72,7 +74,7 @@ def _is_one_of(keys: list[tuple[object, ...]]) -> str:
         [(vhost, lane)] = places
         return f"seq IN ({numbers}) AND vhost = {text(vhost)} AND lane = {lane}"
     rows = ", ".join(f"({text(str(vhost))}, {lane}, {seq})" for vhost, lane, seq in keys)
-    return f"seq IN ({numbers}) AND ({_KEY}) IN ({rows})"
+    return f"seq IN ({numbers}) AND ({KEY}) IN ({rows})"
 
 
 def names_of_deaths(tables: Tables, column: Literal["queue", "exchange"]) -> list[str]:

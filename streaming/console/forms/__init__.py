@@ -1,0 +1,1 @@
+"""What users send with a page: which letters, their SQL, the views they keep, their plans."""

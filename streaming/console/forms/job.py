@@ -1,0 +1,95 @@
+"""What an operator does: seal a plan, approve it, control a redrive. The job checks it again.
+
+Plans are kept where `dlx dead-letters redrive` keeps them, so either can approve them.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from streaming.console.page import Refused, View
+from streaming.protocol.sealed_plan import SealedPlan, read_plan
+from streaming.user_folders import plans_folder
+
+if TYPE_CHECKING:
+    from streaming.client import Channel
+
+TIMEOUT_S: Final = 30.0
+_ID: Final = re.compile(r"r-[0-9a-f]{12}")
+
+
+def plan_id(view: View) -> str:
+    """The id in the URL.
+
+    Raises:
+        Refused: it is not the id of a redrive.
+    """
+    given = view.text("id", "") or ""
+    if not _ID.fullmatch(given):
+        raise Refused(
+            400, f"id: expected the id of a redrive such as r-25d3a7490719, not {given!r}"
+        )
+    return given
+
+
+def keep_plan(plan: SealedPlan) -> None:
+    """Write a sealed plan under its id."""
+    folder = plans_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{plan.id}.json").write_bytes(plan.to_json())
+
+
+def kept_plan(view: View, redrive_id: str) -> SealedPlan | None:
+    """The plan of that id, if it is kept here and its vhost is one that the user may see."""
+    file = plans_folder() / f"{redrive_id}.json"
+    if not file.is_file():
+        return None
+    plan = read_plan(file.read_bytes(), str(file))
+    return plan if plan.vhost in view.declared else None
+
+
+def reason_of(view: View) -> str:
+    """The reason that a form gives.
+
+    Raises:
+        Refused: there is none.
+    """
+    reason = view.form.get("reason", "").strip()
+    if not reason:
+        raise Refused(400, "Give a reason; it is kept with the redrive.")
+    return reason
+
+
+def number_of(view: View, name: str) -> int | None:
+    """A whole number of a form from 1; None if it is blank.
+
+    Raises:
+        Refused: it is not one.
+    """
+    given = view.form.get(name, "").strip()
+    if not given:
+        return None
+    if not (given.isascii() and given.isdecimal()) or not 0 < len(given) < 10 or not int(given):  # noqa: PLR2004
+        raise Refused(400, f"{name}: expected a whole number from 1, not {given[:40]!r}")
+    return int(given)
+
+
+@contextmanager
+def job_channel(view: View, vhost: str) -> Iterator["Channel"]:
+    """Connect to the job as the user of the page; its tables are closed before.
+
+    Raises:
+        Refused: the console does not know the job's configuration.
+        ClientError: the job does not answer, or refuses.
+    """
+    from streaming.client import Connection  # noqa: PLC0415 - pages that only read need no Kafka
+
+    if view.console.config is None:
+        what = "The console knows no job: start it with --config, or beside the job."
+        raise Refused(409, what)
+    view.close()  # so that other pages need not wait
+    with Connection.from_config(
+        view.console.config, user=view.user.name, vhost=vhost, timeout_s=TIMEOUT_S
+    ) as connection:
+        yield connection.channel()

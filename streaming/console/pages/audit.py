@@ -1,0 +1,42 @@
+"""Audit: who did what, when and why; of all, or of what was done to one message."""
+
+from typing import Final
+
+from streaming.console.page import PAGE_ROWS, Answer, Refused, View
+from streaming.queries.actions import ACTIONS, actions_on, list_actions
+from streaming.queries.message_attributes import MessageId
+
+_KINDS: Final = {"redrives": "redrive", "purges": "purged", "erasures": "erased"}
+
+
+def audit(view: View) -> Answer:
+    """Show the actions, the latest first."""
+    name = view.text("message")
+    action = view.one_of("action", "", *ACTIONS) or None
+    user = view.text("user")
+    common = {"actions": ACTIONS, "action": action, "user": user, "size": PAGE_ROWS}
+    if name is not None:
+        message = MessageId.parse(name)
+        if message is None:
+            raise Refused(400, f"message: expected an id such as 1/0/42, not {name[:40]!r}")
+        view.command = view.dlx("dead-letters", "show", name, vhost=False)
+        rows = [row for row in actions_on(view.tables, message) if view.sees(row["vhost"])]
+        return {**common, "message": name, "rows": rows, "total": len(rows)}
+    view.command = _command(view, action)
+    found = list_actions(
+        view.tables,
+        action=action,
+        user=user,
+        vhost=view.vhost,
+        whole=view.user.administrator,
+        first=(view.page - 1) * PAGE_ROWS,
+        count=PAGE_ROWS,
+    )
+    return {**common, "message": None, "rows": found.rows, "total": found.total}
+
+
+def _command(view: View, action: str | None) -> str:
+    wanted = [_KINDS.get(action, "topology")] if action else [*_KINDS.values(), "topology"]
+    sql = 'SELECT "at", vhost, kind, "user", queue, reason, detail FROM events WHERE kind IN '
+    listed = ", ".join(f"'{kind}'" for kind in wanted)
+    return view.dlx("query", f'{sql}({listed}) ORDER BY "at" DESC', vhost=False, as_of=False)

@@ -1,0 +1,39 @@
+"""Causes: why messages die, in groups, with their trend, what is new, what was redriven before."""
+
+from itertools import islice
+from typing import Final
+
+from streaming.console.forms.letters import kept, letters_filter, options_of
+from streaming.console.page import PAGE_ROWS, Answer, View
+from streaming.queries.dead_letters.groups import dead_letter_groups
+
+GROUPINGS: Final = (
+    *("cause", "queue,reason", "queue,cause", "queue", "reason", "exchange", "routing_key"),
+    *("outcome", "vhost"),
+)
+
+
+def causes(view: View) -> Answer:
+    """Show the dead letters in groups, the largest first."""
+    header = view.text("by_header")
+    by = f"header:{header}" if header else view.one_of("by", *GROUPINGS)
+    names = [by] if header else by.split(",")
+    new_since = view.instant("new_since")
+    words = ["--by", by, *options_of(view), "--limit", str(PAGE_ROWS)]
+    if new_since is not None:
+        words += ["--new-since", view.text("new_since") or ""]
+    view.command = view.dlx("dead-letters", "groups", *words)
+    found = dead_letter_groups(view.tables, letters_filter(view), names, new_since)
+    first = (view.page - 1) * PAGE_ROWS
+    rows = list(islice(found, first, first + PAGE_ROWS + 1))
+    return {
+        "rows": rows[:PAGE_ROWS],
+        "more": len(rows) > PAGE_ROWS,
+        "names": names,
+        "by": by,
+        "by_header": header,
+        "groupings": GROUPINGS,
+        "new_since": view.text("new_since"),
+        "has_news": new_since is not None,
+        "kept": kept(view),
+    }

@@ -1,0 +1,200 @@
+"""Redrives: what was sent back and what became of it; plan one, approve it, control it."""
+
+from collections import Counter
+from typing import Final, get_args
+
+import msgspec
+
+from streaming.broker.commands import RedriveOptions
+from streaming.console.forms.job import (
+    job_channel,
+    keep_plan,
+    kept_plan,
+    number_of,
+    plan_id,
+    reason_of,
+)
+from streaming.console.forms.letters import kept, letters_filter, options_of
+from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
+from streaming.queries.duckdb_tables import QueryError
+from streaming.queries.redrives.outcomes import list_redrives, outcome_of
+from streaming.queries.redrives.plan import (
+    FORECASTS,
+    Destination,
+    RedrivePlan,
+    RedriveWish,
+    plan_redrive,
+)
+
+TYPED_ABOVE: Final = 100
+"""A plan of more letters is approved by typing their number."""
+
+MAX_LETTERS: Final = 200_000
+DESTINATIONS: Final[tuple[Destination, ...]] = get_args(Destination)
+EXPIRATIONS: Final = ("drop", "keep", "restart")
+DEATHS: Final = ("keep", "clear")
+ACTIONS: Final = ("redrive", "discard", "restore")
+CONTROLS: Final = ("pause", "resume", "cancel")
+_RATES: Final = ("rate", "ceiling", "canary", "stop_after", "stop_percent")
+_WISHES: Final = ("action", "to", "name", "key", "expiration", "x_death", "gone")
+
+
+def redrives(view: View) -> Answer:
+    """List the redrives, the latest first."""
+    view.command = view.dlx("redrives", "list", as_of=False)
+    rows = [row for row in list_redrives(view.tables, view.vhost) if view.sees(row["vhost"])]
+    first = (view.page - 1) * PAGE_ROWS
+    return {"rows": rows[first : first + PAGE_ROWS], "total": len(rows), "size": PAGE_ROWS}
+
+
+def redrive_plan(view: View) -> Answer:
+    """Show what a redrive of the letters of a search would do now; nothing moves."""
+    wish = _wish(view)
+    view.command = view.dlx(
+        "dead-letters", wish.options.action, *options_of(view), *_words(view), as_of=False
+    )
+    found = None if view.as_of is not None else plan_redrive(view.tables, wish)
+    return {
+        "plan": found,
+        "letters_count": 0 if found is None else len(found.sealed.letters),
+        "kept": {**kept(view), **_chosen(view)},
+        "search": kept(view),
+        "wish": wish,
+        "destinations": DESTINATIONS,
+        "expirations": EXPIRATIONS,
+        "deaths": DEATHS,
+        "actions": ACTIONS,
+        "may_act": view.may("operator"),
+        "forecasts": FORECASTS,
+    }
+
+
+def seal_plan(view: View) -> Answer:
+    """Make the plan and keep it, sealed."""
+    if view.as_of is not None:
+        raise Refused(400, "A plan is about what is in the queues now: go back to live first.")
+    found: RedrivePlan = plan_redrive(view.tables, _wish(view))
+    if not found.sealed.letters:
+        raise Refused(409, "There is nothing to move: no letter of the search rests in a queue.")
+    keep_plan(found.sealed)
+    return Redirect(view.url("/redrive", id=found.sealed.id))
+
+
+def redrive(view: View) -> Answer:
+    """Show one redrive: its sealed plan until it is approved, then its progress and outcome."""
+    redrive_id = plan_id(view)
+    view.title = redrive_id
+    sealed = kept_plan(view, redrive_id)
+    try:
+        outcome = outcome_of(view.tables, redrive_id, view.vhost)
+    except QueryError:
+        outcome = None
+    if outcome is not None and not view.sees(outcome.redrive["vhost"]):
+        outcome = None
+    if outcome is None and sealed is None:
+        raise Refused(404, f"There is no redrive or plan {redrive_id!r} that you may see.")
+    words = ("show", redrive_id) if outcome else ("approve", redrive_id, "--reason", "why")
+    view.command = view.dlx("redrives", *words, vhost=outcome is not None, as_of=False)
+    letters = [] if outcome is None else outcome.letters
+    first = (view.page - 1) * PAGE_ROWS
+    targets: Counter[tuple[str, str]] = Counter()
+    for letter in () if sealed is None else sealed.letters:
+        goal = letter.target
+        there = (
+            "removed" if goal is None else goal.queue or f"exchange {goal.exchange or '(default)'}"
+        )
+        targets[letter.queue, there] += 1
+    return {
+        "redrive_id": redrive_id,
+        "sealed": sealed,
+        "count": 0 if sealed is None else len(sealed.letters),
+        "targets": targets.most_common(PAGE_ROWS),
+        "outcome": outcome,
+        "fates": Counter((one["fate"], one["reason"] or "") for one in letters).most_common(),
+        "letters_shown": letters[first : first + PAGE_ROWS],
+        "total": len(letters),
+        "size": PAGE_ROWS,
+        "typed_above": TYPED_ABOVE,
+        "may_act": view.may("operator"),
+        "sent": view.one_of("sent", "", "yes"),
+    }
+
+
+def approve_redrive(view: View) -> Answer:
+    """Send a sealed plan to the job, with the user and a reason."""
+    redrive_id, reason = plan_id(view), reason_of(view)
+    sealed = kept_plan(view, redrive_id)
+    if sealed is None:
+        raise Refused(404, f"There is no plan {redrive_id!r} that you may see: make a new one.")
+    count = len(sealed.letters)
+    if count > TYPED_ABOVE and view.form.get("count", "").strip() != str(count):
+        what = f"The plan has {count} letters: type this number to approve it."
+        raise Refused(400, what)
+    rates = {name: number_of(view, name) for name in _RATES}
+    options = msgspec.structs.replace(sealed.options, **{**rates, "canary": rates["canary"] or 0})
+    with job_channel(view, sealed.vhost) as channel:
+        channel.approve_redrive(sealed, reason, options)
+    return Redirect(view.url("/redrive", id=redrive_id, sent="yes", vhost=sealed.vhost))
+
+
+def control_redrive(view: View) -> Answer:
+    """Pause, resume or cancel a redrive, with a reason."""
+    redrive_id, reason = plan_id(view), reason_of(view)
+    action = view.form.get("action", "")
+    if action not in CONTROLS:
+        raise Refused(400, f"action: expected {', '.join(CONTROLS)}, not {action[:40]!r}")
+    vhost = outcome_of(view.tables, redrive_id, view.vhost).redrive["vhost"]
+    if not view.sees(vhost):
+        raise Refused(404, f"There is no redrive {redrive_id!r} that you may see.")
+    with job_channel(view, vhost) as channel:
+        channel.control_redrive(redrive_id, action, reason)
+    return Redirect(view.url("/redrive", id=redrive_id, vhost=vhost))
+
+
+def _wish(view: View) -> RedriveWish:
+    """What the URL wants to be planned."""
+    destination = view.one_of("to", *DESTINATIONS)
+    name = view.text("name")
+    if destination in {"queue", "exchange"} and name is None:
+        destination = "died"
+    options = RedriveOptions(
+        action=view.one_of("action", *ACTIONS),
+        expiration=view.one_of("expiration", *EXPIRATIONS),
+        x_death=view.one_of("x_death", *DEATHS),
+    )
+    return RedriveWish(
+        wanted=letters_filter(view),
+        gone=view.text("gone") == "yes",
+        destination=next(one for one in DESTINATIONS if one == destination),
+        name=name or "",
+        routing_key=view.text("key") if destination == "exchange" else None,
+        options=options,
+        user=None if view.user.administrator else view.user.name,
+        most=MAX_LETTERS,
+    )
+
+
+def _chosen(view: View) -> dict[str, str]:
+    found = {name: view.text(name) for name in _WISHES}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _words(view: View) -> list[str]:
+    """The options of `dlx dead-letters redrive` beside the filter."""
+    wish = _chosen(view)
+    if wish.get("action", "redrive") != "redrive":
+        return []
+    words = ["--gone"] if wish.get("gone") == "yes" else []
+    name = wish.get("name")
+    match wish.get("to"):
+        case "original":
+            words.append("--to-origin")
+        case "queue" if name:
+            words += ["--to", name]
+        case "exchange" if name:
+            words += ["--to-exchange", name]
+            words += ["--to-key", wish["key"]] if "key" in wish else []
+    for option in ("expiration", "x_death"):
+        if option in wish:
+            words += [f"--{option.replace('_', '-')}", wish[option]]
+    return words

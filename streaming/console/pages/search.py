@@ -1,0 +1,84 @@
+"""Search: the dead letters by attributes, their number first, a page at a time, and as a file."""
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Final
+
+from streaming.console.forms.letters import PARAMETERS, kept, letters_filter, options_of
+from streaming.console.forms.saved_views import SavedViews
+from streaming.console.page import PAGE_ROWS, Answer, Download, Redirect, Refused, View
+from streaming.queries.dead_letters.export import FORMATS, STDOUT, export
+from streaming.queries.dead_letters.letters import count_dead_letters, dead_letters
+from streaming.queries.dead_letters.search import search as search_letters
+from streaming.queries.result import QueryResult
+
+MAX_EXPORTED: Final = 200_000
+_CHUNK: Final = 65_536
+_MEDIA: Final = {"csv": "text/csv", "jsonl": "application/x-ndjson"}
+
+
+def search(view: View) -> Answer:
+    """Show how many dead letters match, by attribute, and a page of them."""
+    view.command = view.dlx("dead-letters", "list", *options_of(view), "--limit", PAGE_ROWS)
+    wanted = letters_filter(view)
+    found = search_letters(view.tables, wanted, (view.page - 1) * PAGE_ROWS, PAGE_ROWS)
+    return {
+        "found": found,
+        "size": PAGE_ROWS,
+        "kept": kept(view),
+        "parameters": PARAMETERS,
+        "formats": FORMATS,
+        "too_many": found.total > MAX_EXPORTED,
+        "saved": SavedViews(view.user.name).all(),
+    }
+
+
+def export_search(view: View) -> Answer:
+    """Send the dead letters of a search as a file."""
+    form = view.one_of("format", *FORMATS)
+    wanted = letters_filter(view)
+    count = count_dead_letters(view.tables, wanted)
+    if count > MAX_EXPORTED:
+        command = view.dlx("dead-letters", "export", f"letters.{form}", *options_of(view))
+        what = (
+            f"{count:,} letters are more than {MAX_EXPORTED:,}: narrow the search, or `{command}`"
+        )
+        raise Refused(413, what)
+    return as_file(dead_letters(view.tables, wanted), "dead-letters", form)
+
+
+def as_file(result: QueryResult, name: str, form: str) -> Download:
+    """An answer as a file; it is complete before the first byte is sent."""
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed after it is sent
+    try:
+        export(result, STDOUT, next(one for one in FORMATS if one == form), stdout=file)
+    except BaseException:
+        file.close()
+        raise
+    return Download(f"{name}.{form}", _MEDIA.get(form, "application/octet-stream"), _sent(file))
+
+
+def _sent(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while part := file.read(_CHUNK):
+            yield part
+
+
+def save_view(view: View) -> Answer:
+    """Keep the address of a search under a name."""
+    name = view.form.get("name", "").strip()
+    if not name:
+        raise Refused(400, "Give the view a name.")
+    SavedViews(view.user.name).put(name, view.url("/search", **_here(view)))
+    return Redirect(view.url("/search", **_here(view)))
+
+
+def forget_view(view: View) -> Answer:
+    """Remove a kept view."""
+    SavedViews(view.user.name).remove(view.form.get("name", "").strip())
+    return Redirect(view.url("/search", **_here(view)))
+
+
+def _here(view: View) -> dict[str, str]:
+    return kept(view)

@@ -1,0 +1,66 @@
+"""SQL: a query of the user, behind a fence, within time, memory and rows."""
+
+from typing import Any, Final
+
+import duckdb
+
+from streaming.console.forms.fence import fence, require_harmless
+from streaming.console.forms.letters import require_sql
+from streaming.console.page import Answer, Refused, View
+from streaming.console.pages.search import MAX_EXPORTED, as_file
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.duckdb_tables import QueryError, one_line
+from streaming.queries.result import QueryResult, plain
+from streaming.queries.sql import VIEWS, create_all_views, require_one_query
+
+MAX_ROWS: Final = 500
+FORMATS: Final = ("csv", "jsonl", "parquet")
+EXAMPLES: Final = (
+    "SELECT queue, reason, count(*) AS letters FROM dead_letters GROUP BY ALL ORDER BY ALL",
+    "SELECT kind, count(*) FROM events GROUP BY ALL ORDER BY ALL",
+    "DESCRIBE dead_letters",
+)
+
+
+def sql(view: View) -> Answer:
+    """Show the answer to a query."""
+    require_sql(view)
+    given = view.text("sql", "") or ""
+    view.command = view.dlx("query", given, vhost=False, as_of=False) if given else "dlx query"
+    if not given:
+        return {"sql": given, "examples": EXAMPLES, "columns": [], "rows": [], "total": None}
+    query = _prepare(view, given)
+    try:
+        [(total,)] = view.tables.values(f"SELECT count(*) FROM (\n{query}\n)")  # noqa: S608 - fenced
+        cursor = view.tables.connection.execute(query)
+        columns = [str(column[0]) for column in cursor.description or ()]
+        rows = cursor.fetchmany(MAX_ROWS)
+    except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+        raise  # the reader says which budget is over
+    except duckdb.Error as error:
+        raise QueryError(one_line(error)) from None
+    shown: list[list[Any]] = [[plain(value) for value in row] for row in rows]
+    return {"sql": given, "examples": EXAMPLES, "columns": columns, "rows": shown, "total": total}
+
+
+def export_sql(view: View) -> Answer:
+    """Send the answer to a query as a file."""
+    require_sql(view)
+    given = view.text("sql")
+    if given is None:
+        raise Refused(400, "Write a query: the address has no parameter sql.")
+    query = _prepare(view, given)
+    limited = f"SELECT * FROM (\n{query}\n) LIMIT {MAX_EXPORTED}"  # noqa: S608 - fenced
+    return as_file(QueryResult(view.tables, limited), "query", view.one_of("format", *FORMATS))
+
+
+def _prepare(view: View, given: str) -> str:
+    """Create the views that a query names, check it, close the fence, and return the query."""
+    create_all_views(view.tables, given)
+    if view.tables.cut is not None:
+        contents = prepare_contents(view.tables)
+        view.tables.drop("queue_contents")
+        view.tables.connection.execute(f"CREATE TEMP TABLE queue_contents AS {contents}")
+    require_harmless(view.tables, given, VIEWS)
+    fence(view.tables)
+    return require_one_query(view.tables, given)

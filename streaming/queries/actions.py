@@ -1,0 +1,119 @@
+"""Who did what, and why: redrives, purges, erasures, and changes of the topology and the policies.
+
+The events of a batch have the user of each command. What many copies shared is one row: a purge.
+"""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.duckdb_tables import Row, Tables, iso, text
+from streaming.queries.message_attributes import MessageId, document
+
+ACTIONS: Final = ("redrives", "purges", "erasures", "policies", "permissions", "definitions")
+"""What can be chosen."""
+
+_POLICIES: Final = "what LIKE '%policy%'"
+_PERMISSIONS: Final = "what LIKE '%permission%'"
+_KINDS: Final = {
+    "redrives": "kind = 'redrive'",
+    "purges": "kind = 'purged'",
+    "erasures": "kind = 'erased'",
+    "policies": f"kind = 'topology' AND {_POLICIES}",
+    "permissions": f"kind = 'topology' AND {_PERMISSIONS}",
+    "definitions": f"kind = 'topology' AND NOT {_POLICIES} AND NOT {_PERMISSIONS}",
+}
+_COLUMNS: Final = (
+    *("batch_id", "vhost", "lane", "seq", "at", "kind", "message_id", "queue", "reason", "number"),
+    *("user", "channel", "detail"),
+)
+_LOG: Final = """
+    SELECT "at", batch_id, vhost, kind, "user", channel, queue, reason,
+           coalesce(number, 1) AS number, detail ->> '$.what' AS what, detail, min(seq) AS seq
+    FROM actions WHERE kind IN ('redrive', 'topology', 'erased') GROUP BY ALL
+    UNION ALL
+    SELECT "at", batch_id, vhost, kind, "user", channel, queue, reason, count(*), 'purged',
+           NULL, min(seq)
+    FROM actions WHERE kind = 'purged' GROUP BY ALL
+"""
+_OF_MESSAGE: Final = """
+    WITH told AS (
+        SELECT vhost, detail ->> '$.redrive' AS redrive, arg_min("user", seq) AS "user",
+               arg_min(reason, seq) AS reason
+        FROM actions WHERE kind = 'redrive' AND detail ->> '$.what' = 'requested' GROUP BY ALL)
+    SELECT one."at", one.batch_id, one.vhost, one.kind, one.queue, one.seq, one.channel,
+           one.number, one.kind AS what, one.detail,
+           coalesce(told."user", one."user") AS "user", coalesce(told.reason, one.reason) AS reason
+    FROM actions AS one LEFT JOIN told
+        ON told.vhost = one.vhost AND told.redrive = one.detail ->> '$.redrive'
+    WHERE one.kind IN ('redriven', 'republished', 'discarded', 'skipped', 'purged', 'deleted')
+    AND {message} ORDER BY one.seq DESC
+"""
+
+
+class ActionLog(msgspec.Struct, frozen=True):
+    """One page of the actions, the latest first.
+
+    Attributes:
+        total: how many there are.
+        rows: `at`, `batch_id`, `vhost`, `kind`, `what`, `user`, `channel`, `queue`, `reason`,
+            `number` and `detail`.
+    """
+
+    total: int
+    rows: list[Row]
+
+
+def list_actions(
+    tables: Tables,
+    *,
+    action: str | None = None,
+    user: str | None = None,
+    vhost: str | None = None,
+    whole: bool = True,
+    first: int = 0,
+    count: int = 100,
+) -> ActionLog:
+    """List actions.
+
+    Args:
+        action: one of ACTIONS; None: all.
+        whole: whether those of no vhost are wanted too: erasures.
+        first: how many rows precede the page.
+    """
+    tables.view("events", columns=_COLUMNS, view="actions")
+    conditions = ["true"]
+    if action is not None:
+        conditions.append(_KINDS[action])
+    if user is not None:
+        conditions.append(f'"user" = {text(user)}')
+    if vhost is not None:
+        conditions.append(f"vhost = {text(vhost)}")
+    if not whole:
+        conditions.append("vhost IS NOT NULL")
+    log = f"FROM ({_LOG}) WHERE {' AND '.join(conditions)}"
+    [(total,)] = tables.values(f"SELECT count(*) {log}")
+    rows = tables.rows(
+        f'SELECT * {log} ORDER BY "at" DESC, vhost, seq DESC LIMIT {count} OFFSET {first}'
+    )
+    return ActionLog(int(total), [_plain(row) for row in rows])
+
+
+def actions_on(tables: Tables, message: MessageId) -> list[Row]:
+    """List what was done to one message: by which redrive or purge, by whom, and why."""
+    tables.view("events", columns=_COLUMNS, view="actions")
+    members = ("topic_number", '"partition"', '"offset"')
+    parts = (
+        f"one.message_id.{name} = {value}" for name, value in zip(members, message, strict=True)
+    )
+    rows = tables.rows(_OF_MESSAGE.format(message=" AND ".join(parts)))
+    return [_plain(row) for row in rows]
+
+
+def _plain(row: Row) -> Row:
+    detail = row["detail"]
+    return {
+        **row,
+        "at": iso(row["at"]),
+        "detail": document(detail) if isinstance(detail, str) else detail,
+    }
