@@ -106,7 +106,7 @@ def test_the_events_do_not_depend_on_where_the_log_is_cut(compat, script, data):
     last = len(script) - 1
     cuts = data.draw(st.sets(st.integers(0, last)) | st.just(set(range(last))), label="cuts")
     cache = VhostCache() if data.draw(st.booleans(), label="cached") else None
-    page_copies = data.draw(st.integers(1, 3), label="copies a page")
+    page_copies = data.draw(st.sampled_from([1, 2, 3, 1_000]), label="copies a page")
     page_bits = data.draw(st.integers(0, 2), label="bits of a page")
     portions = data.draw(st.booleans(), label="in portions")
     with low_limit(), small_portions() if portions else nullcontext():
