@@ -162,7 +162,8 @@ class Story:
         self._say(f"plan {sealed['id']}: {sealed['letters']} letters, sealed; nothing moved yet")
         reason = f"release {REPAIRED_RELEASE} is deployed"
         count = str(sealed["letters"])
-        self._run("redrives", "approve", sealed["id"], "--reason", reason, "--count", count)
+        approve = ("redrives", "approve", sealed["id"], "--reason", reason, "--timeout", "60")
+        self._run(*approve, "--count", count)
         return str(sealed["id"])
 
     def is_settled(self, tables: str, redrive_id: str) -> bool:

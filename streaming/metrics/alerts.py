@@ -69,6 +69,7 @@ def _labels(queue: str, **more: str) -> dict[str, str]:
 REJECTED: Final = _labels("work", reason="rejected")
 CASES: Final = (
     Case("nothing", {}),
+    Case("Prometheus begins to scrape a job whose retries die all the time", {}, minute=10),
     Case(
         "a consumer rejects a message in a queue that knows rejects",
         {_deaths("work", "rejected"): "4x57 5x33"},

@@ -140,6 +140,7 @@ def _run_job(
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.metrics.service import Metrics
     from streaming.pipeline.job import Job
+    from streaming.pipeline.observe.failures import code_of_failure
     from streaming.pipeline.observe.job_log import batch_figures, log_batch
     from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
@@ -193,7 +194,8 @@ def _run_job(
             if job.wait(0.01):
                 return EXIT_FINDINGS
             if broker is not None and not broker.is_running:
-                logger.error("Kafka ended by itself; see %s", broker.log_file)
+                text = "Kafka ended by itself; see %s (dlx explain embedded-program)"
+                logger.error(text, broker.log_file)
                 return EXIT_FINDINGS
             if not announced and (by_records or job.committed.is_set()):
                 announced = True
@@ -206,7 +208,8 @@ def _run_job(
         if type(error).__name__ != "StreamingQueryException":
             raise
         text = "\n".join(str(error).splitlines()[:MAX_ERROR_LINES])
-        logger.error("the job failed (dlx explain batch-failed): %s", text)  # noqa: TRY400 - no traceback
+        code = code_of_failure(str(error))
+        logger.error("the job failed (dlx explain %s): %s", code, text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
         if metrics is not None:

@@ -81,3 +81,16 @@ def _log_server_error(_server: object, _request: object, _address: object) -> No
     logging.getLogger("py4j.accumulators").error(
         "a request of Spark's JVM failed", exc_info=sys.exception()
     )
+
+
+def code_of_failure(text: str) -> str:
+    """The help code of the error that ended a batch, by its name in the text that Spark has of it.
+
+    A batch runs in a thread of Spark's, and parts of it in other processes, so the error itself is
+    gone.
+    """
+    kinds = [DlxError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    named = (kind for kind in kinds if kind.help_code and f"{kind.__name__}: " in text)
+    return next((kind.help_code for kind in named), "batch-failed")

@@ -1,12 +1,35 @@
 """`dlx explain`: every error of a job has a code, and every code a text."""
 
+import ast
 import importlib
 import pkgutil
+from pathlib import Path
 
+import pytest
+
+import streaming.contents
+import streaming.embedded
+import streaming.json_file
+import streaming.ledger
 import streaming.metrics
 import streaming.pipeline
+import streaming.spark
 from streaming.cli.doctor.explain import explanations
+from streaming.pipeline.observe.failures import code_of_failure
 from topology.errors import DlxError
+
+JOB = (
+    *(streaming.contents, streaming.embedded, streaming.ledger, streaming.metrics),
+    *(streaming.pipeline, streaming.spark),
+)
+
+NO_ERRORS_OF_A_JOB = {
+    "InvalidConfigError": "of `dlx config check`",
+    "QueryError": "of `dlx erase` and `dlx ledger`",
+    "TrialError": "of `dlx config check`",
+    "UnknownFamilyError": "the answer to a request for metrics",
+    "PromtoolError": "of `dlx alerts test`",
+}
 
 
 def classes_below(one):
@@ -15,20 +38,54 @@ def classes_below(one):
         yield from classes_below(each)
 
 
-def test_every_error_of_a_job_has_a_code_with_an_explanation():
-    for package in (streaming.pipeline, streaming.metrics):
+def modules_of_the_job():
+    """The modules that a job runs, and those that it starts with."""
+    for package in JOB:
+        yield package
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-    errors = {
-        one
-        for one in classes_below(DlxError)
-        if one.__module__.startswith(("streaming.pipeline", "streaming.json_file"))
-    }
-    without = {one.__name__ for one in errors if not one.help_code}
+            yield importlib.import_module(module.name)
+    yield streaming.json_file
+
+
+def raised_in(module):
+    """The classes of the errors that a module raises."""
+    for node in ast.walk(ast.parse(Path(module.__file__).read_text("utf-8"))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            found = getattr(module, getattr(node.exc.func, "id", ""), None)
+            if isinstance(found, type):
+                yield found
+
+
+def test_every_error_that_a_job_raises_has_a_code():
+    raised = {one for module in modules_of_the_job() for one in raised_in(module)}
+    ours = {one for one in raised if issubclass(one, DlxError)}
+
+    assert len(ours) > 15
+    assert {one.__name__ for one in ours if not one.help_code} == NO_ERRORS_OF_A_JOB.keys()
+
+
+def test_every_code_has_an_explanation_and_every_explanation_a_code():
+    list(modules_of_the_job())
+    importlib.import_module("streaming.console.listening")
+
     codes = {one.help_code for one in classes_below(DlxError)} - {""}
 
-    assert without == {"TrialError"}  # of `dlx config check`
     assert codes | {"batch-failed"} == set(explanations())
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("streaming.ledger.errors.CommitError: Delta refused", "commit-refused"),
+        ("BodyMissingError: message 1/0/42 is missing", "message-row"),
+        ("java.lang.OutOfMemoryError: Java heap space", "batch-failed"),
+        ("", "batch-failed"),
+    ],
+)
+def test_a_failed_batch_names_the_code_of_its_error(said, code):
+    list(modules_of_the_job())
+
+    assert code_of_failure(said) == code
 
 
 def test_a_code_is_explained(dlx):

@@ -1,0 +1,191 @@
+"""A real Prometheus scrapes an hour of scripted values; each alert fires for its cause alone.
+
+The hour is played 120 times as fast: a minute takes 0.5 s, and the windows of the shipped rules are
+as much shorter. All cases are targets of the same Prometheus.
+"""
+
+import json
+import re
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+
+import pytest
+
+from streaming.metrics.alerts import CASES, HEALTHY, RULES
+from tests.fixtures.prometheus import Prometheus, program
+from tests.fixtures.waiting import wait_until
+
+SPEED = 120
+MINUTE_S = 60 / SPEED
+SCRAPE = "250ms"
+LAST_MINUTE = 62
+MAX_GAP_S = 1.5
+"""Between two successful scrapes; the values of a machine that stalls longer mean nothing."""
+
+ATTEMPTS = 3
+UNITS = {"m": 60, "h": 3600}
+
+
+def values_of(script):
+    """The values of each minute, as promtool expands them; None where the series is absent."""
+    found: list[float | None] = []
+    for token in script.split():
+        value, _, times = token.partition("x")
+        if value == "_":
+            found += [None] * int(times or 1)
+            continue
+        parts = re.fullmatch(r"(-?\d+)([+-]\d+)?", value)
+        assert parts is not None, value
+        first, step = parts.groups()
+        count = int(times) + 1 if times else 1
+        found += [float(first) + index * float(step or 0) for index in range(count)]
+    return found
+
+
+def faster(rules):
+    """The rules with windows, offsets, durations and ages of a hour that passes faster."""
+
+    def shorter(found):
+        milliseconds = int(found[2]) * UNITS[found[3]] * 1_000 // SPEED
+        return f"{found[1]}{milliseconds}ms"
+
+    rules = re.sub(r"(\[|offset |for: )(\d+)([mh])\b", shorter, rules)
+    rules = re.sub(r"> 4 \* 3600", f"> {4 * 3600 / SPEED}", rules)
+    return re.sub(r"_timestamp_seconds > 300", f"_timestamp_seconds > {300 / SPEED}", rules)
+
+
+class Script(ThreadingHTTPServer):
+    """Serves the values of each case, by its number, as of the present minute of the hour."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.series = [
+            {name: values_of(script) for name, script in {**HEALTHY, **case.series}.items()}
+            for case in CASES
+        ]
+        self.began_s = time.time()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def minute(self):
+        return int((time.time() - self.began_s) / MINUTE_S)
+
+    def document(self, case):
+        """The exposition of a case; None while its job is down."""
+        minute = self.minute
+        lines = []
+        for name, values in self.series[case].items():
+            value = values[min(minute, len(values) - 1)] if minute < len(values) else None
+            if name == "up{}":
+                if value == 0:
+                    return None
+            elif value is not None:
+                if "timestamp_seconds" in name:
+                    value = self.began_s + value / SPEED
+                elif name.startswith("dlx_retention_seconds"):
+                    value /= SPEED
+                lines.append(f"{name} {value!r}")
+        return "\n".join(lines) + "\n"
+
+
+class Answer(BaseHTTPRequestHandler):
+    """Answers one scrape."""
+
+    protocol_version = "HTTP/1.1"
+    server: Script
+
+    def do_GET(self):
+        document = self.server.document(int(self.path.rpartition("/")[2]))
+        body = (document or "down\n").encode()
+        self.send_response(503 if document is None else 200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def handle(self) -> None:
+        """Answer, unless Prometheus has given up."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            super().handle()
+
+    def log_message(self, *_arguments):
+        """Log nothing."""
+
+
+def play_the_hour(folder):
+    """Play the hour; return the alerts that fired, by case, and the longest gap of scrapes."""
+    script = Script()
+    address = f"127.0.0.1:{script.server_address[1]}"
+    targets = [
+        {
+            "targets": [address],
+            "labels": {"__metrics_path__": f"/{number}", "instance": f"case-{number}"},
+        }
+        for number in range(len(CASES))
+    ]
+    server = Prometheus(folder, targets, rules=faster(RULES.read_text()), interval=SCRAPE)
+    try:
+        script.began_s = time.time()
+        wait_until(lambda: script.minute >= LAST_MINUTE, timeout_s=LAST_MINUTE * MINUTE_S + 30)
+        window = f"{int(LAST_MINUTE * MINUTE_S)}s"
+        fired = server.query(f'max_over_time(ALERTS{{alertstate="firing"}}[{window}])')
+        scrapes = server.query(f"up[{window}]")
+    finally:
+        server.stop()
+        script.shutdown()
+        script.server_close()
+    down = {f"case-{number}" for number, case in enumerate(CASES) if "up{}" in case.series}
+    times = [
+        [at_s for at_s, value in one["values"] if value == "1"]
+        for one in scrapes
+        if one["metric"]["instance"] not in down
+    ]
+    gaps = [later - earlier for one in times for earlier, later in pairwise(one)]
+    return [one["metric"] for one in fired], max(gaps)
+
+
+def test_each_alert_fires_in_its_hour_and_no_other(tmp_path):
+    program("prometheus")
+    gap_s = 0.0
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        fired, gap_s = play_the_hour(folder)
+        if gap_s <= MAX_GAP_S:
+            break
+    else:
+        pytest.fail(f"the machine stalled for {gap_s:.1f} s in each of {ATTEMPTS} attempts")
+    about_the_case = {"__name__", "alertstate", "job", "instance", "severity", "alertname"}
+
+    found = {
+        case.cause: {
+            (
+                one["alertname"],
+                json.dumps(
+                    {k: v for k, v in one.items() if k not in about_the_case}, sort_keys=True
+                ),
+            )
+            for one in fired
+            if one["instance"] == f"case-{number}"
+        }
+        for number, case in enumerate(CASES)
+    }
+
+    assert found == {
+        case.cause: {
+            (name, json.dumps(dict(labels), sort_keys=True)) for name, labels in case.fires.items()
+        }
+        for case in CASES
+    }
+
+
+def test_a_script_has_the_values_that_promtool_would_give_it():
+    assert values_of("3 _ 1x2 0+2x2 _x2 5-1x1 -4x1") == [
+        *(3, None, 1, 1, 1, 0, 2, 4, None, None, 5, 4, -4, -4)
+    ]
