@@ -10,6 +10,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from streaming.config import KafkaSettings, TablesSettings
+from streaming.contents.updater import ContentsUpdater, Updated
+from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.job import Job
 from tests.fixtures.pipeline import Pipeline
@@ -101,6 +103,36 @@ def test_a_rejected_message_is_in_dead_letters_with_its_body_and_x_death(pipelin
         "result": {"missing": ["g/7"]},
         "seq": json.loads(records[13][1])["seq"],
     }
+
+
+def test_contents_by_net_changes_equal_those_by_events(pipeline, spark, monkeypatch):
+    by_nets = []
+    apply_nets = ContentsUpdater._apply_nets  # noqa: SLF001 - tells which way an update took
+
+    def counted(updater: ContentsUpdater, started: float) -> Updated | None:
+        by_nets.append(apply_nets(updater, started))
+        return by_nets[-1]
+
+    monkeypatch.setattr(ContentsUpdater, "_apply_nets", counted)
+    pipeline.start(spark)
+    pipeline.declare_work()
+    pipeline.until((pipeline.tables / "queue_contents" / "_delta_log").exists)
+    for number in range(6):
+        pipeline.publish(b"%d" % number, exchange=b"orders", routing_key=b"order.eu")
+    pipeline.until(lambda: pipeline.resident() == 6)
+    pipeline.command(op="get", queue="work", count=4, **{"as": "g"}, channel="worker")
+    pipeline.command(op="reject", refs=["g/0"], channel="worker")
+    pipeline.command(op="ack", refs=["g/1"], channel="worker")
+    pipeline.command(op="reject", refs=["g/2"], requeue=True, channel="worker")
+    pipeline.until(lambda: pipeline.resident() == 5)
+    pipeline.stop()
+    found = pipeline.query("queue_contents", "*", "copy_id")
+
+    ContentsUpdater(Place(str(pipeline.tables))).rebuild()
+
+    assert found == pipeline.query("queue_contents", "*", "copy_id")
+    assert len(found) == 5
+    assert any(by_nets)
 
 
 def test_a_message_expires_by_the_wall_clock_without_any_traffic(pipeline, spark):

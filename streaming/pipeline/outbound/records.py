@@ -83,6 +83,9 @@ class _Stored(NamedTuple):
     headers: bytes | None
 
 
+_Columns = tuple[bytes, list[Header], int, bytes | None, str | None, bytes | None]
+"""What `_Stored` has, as a plain tuple: there is one for each message."""
+
 _NOT_STORED: Final = _Stored(b"", [], 0, None, None, None)
 _EMPTY: Final = b"{}"
 _encode = msgspec.json.Encoder().encode
@@ -132,7 +135,7 @@ class OutboundRecords:
             kind: [(wire.KIND, name.encode()), *place] for kind, name in KINDS.items()
         }
         self._channels = _NamedTexts(wire.CHANNEL)
-        self._shared: dict[tuple[str, str, Envelope], list[Header]] = {}
+        self._shared: dict[tuple[str, str, Envelope], tuple[list[Header], bool]] = {}
         self._given: dict[Envelope, bytes] = {}
 
     def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
@@ -154,39 +157,42 @@ class OutboundRecords:
                 if type(out) is DeliveryOut:
                     arrived = stored[id(message)]
                     record = self._delivery(out, arrived, seq)
-                    record = record or self._record(out, arrived, seq, first_event)
+                    record = record or self._record(out, _Stored(*arrived), seq, first_event)
                 elif isinstance(out, ConfirmOut):
                     record = self._confirm(out, seq)
                 else:
                     arrived = _NOT_STORED if message is None else stored[id(message)]
-                    record = self._record(out, arrived, seq, first_event)
+                    record = self._record(out, _Stored(*arrived), seq, first_event)
                 yield out, record
 
-    def _stored(self, messages: list[Message], bodies: BodyReader) -> dict[int, _Stored]:
+    def _stored(self, messages: list[Message], bodies: BodyReader) -> dict[int, _Columns]:
         """Return the row of each message, by the message's identity."""
         distinct = {id(message): message for message in messages}
         if not distinct:
             return {}
         found = bodies.read(body_places(list(distinct.values()), self._query_id))
         properties = found["properties"].combine_chunks()
-        rows = map(
-            _Stored,
+        rows = zip(
             pc.fill_null(found["body"], b"").to_pylist(),  # erased, and published again since
             *_foreign_headers(found["kafka_headers"]),
             *map(_values, (properties_json(properties), properties.field("expiration"))),
             _values(found["headers"].cast(pa.binary())),
+            strict=False,  # some repeat for ever
         )
         return dict(zip(distinct, rows, strict=True))
 
-    def _delivery(self, out: DeliveryOut, arrived: _Stored, seq: int) -> OutboundRecord | None:
+    def _delivery(self, out: DeliveryOut, arrived: _Columns, seq: int) -> OutboundRecord | None:
         """Return the record of a delivery; None if it may be too large for its topic."""
         copy = out.copy
         envelope = copy.envelope
         body, foreign, size, properties, expiration, published = arrived
         if expiration is not envelope.expiration:
-            properties = _encode(_sent(arrived, envelope))
+            properties = _encode(_sent(_Stored(*arrived), envelope))
             properties = None if properties == _EMPTY else properties
-        table = self._headers(out, published)
+        shared = (out.actor.channel, out.queue, envelope)
+        prepared, is_as_published = self._shared.get(shared) or self._share(shared)
+        as_published = is_as_published and not out.quorum
+        table = published if as_published else self._headers(out, published)
         ref = b"" if not out.label else f"{out.label}/{out.label_number}".encode()
         if properties is not None:
             size += len(properties)
@@ -194,11 +200,13 @@ class OutboundRecords:
             size += len(table)
         if size + len(body) + len(ref) + _OTHER_BYTES > self._record_bytes:
             return None
-        shared = (out.actor.channel, out.queue, envelope)
-        headers = (self._shared.get(shared) or self._share(shared)).copy()
+        headers = prepared.copy()
         headers[_SEQ_AT] = (wire.SEQ, b"%d" % seq)
         headers[_REF_AT] = (wire.REF, ref)
-        headers[_ID_AT] = (wire.DELIVERY_ID, out.delivery_id.encode())
+        headers[_ID_AT] = (
+            wire.DELIVERY_ID,
+            f"{out.consumer_id}.{out.number}".encode() if out.consumer_id else b"",
+        )
         headers[_COPY_AT] = (wire.COPY_ID, b"%d" % copy.copy_id)
         if out.requeue_count or out.failures:
             count = out.delivery_count
@@ -211,12 +219,15 @@ class OutboundRecords:
             headers.append((wire.HEADERS, table))
         return OutboundRecord(body, foreign + headers if foreign else headers, None)
 
-    def _share(self, shared: tuple[str, str, Envelope]) -> list[Header]:
-        """Return the headers of the deliveries that share channel, queue and envelope."""
+    def _share(self, shared: tuple[str, str, Envelope]) -> tuple[list[Header], bool]:
+        """Return the headers of the deliveries that share channel, queue and envelope.
+
+        Also return whether the AMQP headers are as published, if the queue is no quorum queue.
+        """
         channel, queue, envelope = shared
         place = self._first_headers[DeliveryOut]
         later = (wire.SEQ, None)
-        found = self._shared[shared] = [
+        headers = [
             *place,
             later,
             self._channels[channel],
@@ -228,6 +239,8 @@ class OutboundRecords:
             _FIRST_DELIVERY,
             later,
         ]
+        is_as_published = not (envelope.dropped or envelope.added or envelope.deaths)
+        found = self._shared[shared] = (headers, is_as_published)
         return found
 
     def _headers(self, out: DeliveryOut, published: bytes | None) -> bytes | None:
@@ -396,7 +409,10 @@ def _delivery_headers(out: DeliveryOut) -> list[Header]:
     headers: list[Header] = [
         (wire.QUEUE, out.queue.encode()),
         (wire.REF, out.ref.encode()),
-        (wire.DELIVERY_ID, out.delivery_id.encode()),
+        (
+            wire.DELIVERY_ID,
+            f"{out.consumer_id}.{out.number}".encode() if out.consumer_id else b"",
+        ),
         _REDELIVERED if count else _FIRST_DELIVERY,
         (wire.COPY_ID, str(out.copy.copy_id).encode()),
     ]
