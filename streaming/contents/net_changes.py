@@ -18,7 +18,7 @@ from streaming.broker.events import ENDINGS, Kind
 from streaming.ledger.schema.schemas import QUEUE_CONTENTS
 from streaming.ledger.write.arrow_columns import build_table
 
-MAX_NET_BYTES: Final = 64 * 1024 * 1024
+MAX_NET_BYTES: Final = 16 * 1024 * 1024
 """A task reports no larger net changes: they pass through Spark's driver."""
 
 _OTHER, _ENTERED, _LEFT, _DELIVERED, _REQUEUED = range(5)

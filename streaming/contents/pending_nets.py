@@ -25,8 +25,11 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.storage import Storage
 from streaming.ledger.write.arrow_columns import build_table
 
-MAX_PENDING_BYTES: Final = 256 * 1024 * 1024
-"""The most net changes that the driver keeps; beyond, the next update reads events."""
+MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
+"""The most net changes that the driver keeps; beyond, the next update reads events.
+
+An update takes about ten times as much memory.
+"""
 
 Shard = tuple[str, int]
 """Virtual host and lane."""

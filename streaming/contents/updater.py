@@ -55,7 +55,7 @@ from streaming.queries.current_contents import (
     progress,
     query_ids,
 )
-from streaming.queries.duckdb_tables import Tables, text
+from streaming.queries.duckdb_tables import DELETION_VECTORS, Tables, text
 
 FILE_ROWS: Final = 64 * 1024
 
@@ -161,6 +161,8 @@ class ContentsUpdater:
         if not query_id:
             return None
         table = open_table(self._root, CONTENTS, self._retention)
+        if DELETION_VECTORS in (table.protocol().reader_features or ()):
+            return None  # of another tool; files have more rows than the table
         as_of = table.transaction_version(query_id)
         found = None if as_of is None else self.nets.after(query_id, as_of)
         if as_of is None or found is None:

@@ -32,7 +32,7 @@ BUSY_S = 60.0
 BACKLOG_LAG_FACTOR = 6
 """How many times `contents_lag_ms` the contents may lag behind while a backlog is worked off."""
 
-BACKLOG_NET_BYTES = 64 * 1024 * 1024
+BACKLOG_NET_BYTES = 16 * 1024 * 1024
 """Net changes of that size are applied even then: they take memory."""
 
 BACKLOG_CLOSING_FACTOR = 10

@@ -43,7 +43,8 @@ _TYPES: Final = {
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """deltalake colours its errors, even in files."""
 
-_DELETION_VECTORS: Final = "deletionVectors"
+DELETION_VECTORS: Final = "deletionVectors"
+"""The feature of tables whose files have rows that were removed."""
 
 
 class QueryError(DlxError):
@@ -201,7 +202,7 @@ class Tables:
         """The folder of a table that DuckDB can read directly; None if it cannot."""
         root = local_path(self.root)
         features = self.table(name).protocol().reader_features or ()
-        return None if root is None or _DELETION_VECTORS in features else root / name
+        return None if root is None or DELETION_VECTORS in features else root / name
 
     def new_name(self, name: str) -> str:
         """A name for a view that no other question replaces."""
