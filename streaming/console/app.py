@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -239,27 +239,22 @@ class _Site:
         names = {name: str(value) for name, value in request.path_params.items()}
         view = View(self._console, user, request.url.path, request.query_params, names, form)
         try:
-            self._require(page, user)
-            view.require_vhost()
-            found = page.answer(view)
-            match found:
-                case Redirect(path):
-                    return RedirectResponse(path, 303)
-                case Download(name, media_type, content):
-                    return StreamingResponse(
-                        content,
-                        media_type=media_type,
-                        headers={"content-disposition": f'attachment; filename="{name}"'},
-                    )
-            html = self._render(page.template, view, page, found)
+            with view:
+                self._require(page, user)
+                view.require_vhost()
+                found = page.answer(view)
+                match found:
+                    case Redirect(path):
+                        return RedirectResponse(path, 303)
+                    case Download():
+                        return _file(found)
+                html = self._render(page.template, view, page, found)
         except (Refused, QueryError, DlxError) as error:
             return self.refusal(request, user, error)
         except Exception:
             logger.exception("console: %s could not be shown", request.url.path)
             what = "The page could not be computed; the log of the console says why."
             return self.refusal(request, user, Refused(500, what))
-        finally:
-            view.close()
         took_ms = (time.perf_counter() - started_s) * 1000
         return HTMLResponse(html, view.status, headers={"server-timing": f"page;dur={took_ms:.1f}"})
 
@@ -325,6 +320,15 @@ class _Site:
         response = RedirectResponse("/", 303)
         response.delete_cookie(COOKIE, path="/")
         return response
+
+
+def _file(found: Download) -> Response:
+    name = quote(found.name, safe="")
+    return StreamingResponse(
+        found.content,
+        media_type=found.media_type,
+        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
+    )
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -1,12 +1,15 @@
 """A page: what a request asks for, what a page's function gets, and how it is rendered."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import jinja2
@@ -29,6 +32,9 @@ KEPT: Final = ("as_of", "vhost")
 MAX_TEXT: Final = 10_000
 PAGE_ROWS: Final = 100
 MAX_PAGE: Final = 1_000_000
+MAX_ANSWERS: Final = 64
+
+T = TypeVar("T")
 
 
 class Refused(DlxError):  # noqa: N818 - an answer, not a failure
@@ -46,7 +52,7 @@ class Redirect(NamedTuple):
 
 
 class Download(NamedTuple):
-    """A file instead of a page."""
+    """A file instead of a page; the tables are closed before its content is sent."""
 
     name: str
     media_type: str
@@ -88,9 +94,17 @@ class View:
         self.status = 200
         self._opened = ExitStack()
 
-    def close(self) -> None:
-        """Close the tables."""
-        self._opened.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the tables; an interrupted query becomes an error for the user."""
+        self._opened.__exit__(kind, error, traceback)
 
     # -- the instant
 
@@ -125,6 +139,17 @@ class View:
     def before(self, seconds: float) -> datetime:
         """The instant so long before the end."""
         return self.end - timedelta(seconds=seconds)
+
+    def once(self, name: str, compute: Callable[[Tables], T]) -> T:
+        """Return what is computed of the tables, or was at the same version for the same vhosts.
+
+        Args:
+            name: what is computed, with all that it depends on besides the tables.
+        """
+        tables = self.tables
+        version = tables.table("events").version()
+        key = (name, version, tables.cut and (tables.cut.batch_id, self.as_of), tables.vhosts)
+        return self.console.answers.get(key, lambda: compute(tables))
 
     @cached_property
     def queries(self) -> Queries:
@@ -169,7 +194,7 @@ class View:
     @cached_property
     def declared(self) -> Mapping[str, Declared]:
         """What is declared in each vhost that the user may see."""
-        return declared(self.tables)
+        return self.once("declared", declared)
 
     @property
     def vhost(self) -> str | None:
@@ -262,17 +287,41 @@ class Page(NamedTuple):
         return f"{self.answer.__name__}.html"
 
 
+class Answers:
+    """Answers about a version of the tables, which never change. The latest are kept."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return an answer; it is computed if it is not known."""
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                found: T = self._known[key]
+                return found
+        found = compute()
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > MAX_ANSWERS:
+                self._known.popitem(last=False)
+        return found
+
+
 class Console(msgspec.Struct):
     """What all pages share.
 
     Attributes:
         config: the job's configuration, for actions; None: the console only reads.
+        answers: what was computed before.
     """
 
     reader: Reader
     pages: tuple[Page, ...]
     config: Path | None = None
     is_read_only: bool = False
+    answers: Answers = msgspec.field(default_factory=Answers)
 
 
 def make_templates() -> jinja2.Environment:

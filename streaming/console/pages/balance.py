@@ -12,7 +12,7 @@ MAX_FINDINGS: Final = 100
 def balance(view: View) -> Answer:
     """Account for all messages, by vhost and queue."""
     view.command = view.dlx("balance")
-    found = draw_balance(view.tables)
+    found = view.once("balance", draw_balance)
     rows = [one for one in found.queues if view.sees(one.vhost)]
     findings = [one for one in found.findings if view.sees(one.vhost)]
     begin = (view.page - 1) * PAGE_ROWS

@@ -21,7 +21,7 @@ def definitions(view: View) -> Answer:
     wanted = view.text("name", "") or ""
     rows = [
         row
-        for row in queue_rows(view.tables)
+        for row in view.once("rows of queues", queue_rows)
         if view.sees(row["vhost"])
         and (row["policy"] or row["operator_policy"] or row["effective_settings"])
         and wanted.lower() in row["name"].lower()

@@ -39,7 +39,7 @@ def now(view: View) -> Answer:
         minutes[min(row["minute"], MINUTES - 1)] += row["deaths"]
         if row["minute"] >= MINUTES - 1:
             recent[row["reason"]] += row["deaths"]
-    waiting = [one for one in waiting_queues(view.tables) if view.sees(one.vhost)]
+    waiting = [one for one in view.once("waiting", waiting_queues) if view.sees(one.vhost)]
     lost = sum(row["lost"] for row in deaths)
     gate = last["detail"].get("gate") if last else None
     return {

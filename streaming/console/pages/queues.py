@@ -1,6 +1,7 @@
 """The queues, and one queue: how deep it was when, what is in it, what entered and left it."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -10,10 +11,17 @@ from streaming.queries.as_of import resolve
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.queue_changes import queue_changes
-from streaming.queries.queues import peek
-from streaming.queries.vhosts.listings import queue_rows
+from streaming.queries.queues import QueueDepth, list_queues, peek
+from streaming.queries.vhosts.clients import consumer_counts
+from streaming.queries.vhosts.listings import rows_of_queues
 
-SORTS: Final = ("name", "messages", "messages_ready", "messages_unacknowledged", "message_bytes")
+SORTS: Final[dict[str, Callable[[QueueDepth], Any]]] = {
+    "name": lambda one: one.queue,
+    "messages": lambda one: one.ready + one.unacked,
+    "messages_ready": lambda one: one.ready,
+    "messages_unacknowledged": lambda one: one.unacked,
+    "message_bytes": lambda one: one.bytes,
+}
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "6h": 21_600, "24h": 86_400, "7d": 604_800, "all": 0}
 PREVIEWED: Final = 50
 
@@ -24,18 +32,18 @@ def queues(view: View) -> Answer:
     sort = view.one_of("sort", *SORTS)
     words = ["queues", "list", *(() if sort == "name" else ("--sort", f"{sort}:desc"))]
     view.command = view.dlx(*words)
-    rows = [
-        row
-        for row in queue_rows(view.tables)
-        if view.sees(row["vhost"]) and wanted.lower() in row["name"].lower()
+    found = [
+        one
+        for one in view.once("queues", list_queues)
+        if view.sees(one.vhost) and wanted.lower() in one.queue.lower()
     ]
-    rows.sort(key=lambda row: (row["name"], row["vhost"]))
+    found.sort(key=lambda one: (one.queue, one.vhost))
     if sort != "name":
-        rows.sort(key=lambda row: row[sort], reverse=True)
+        found.sort(key=SORTS[sort], reverse=True)
     first = (view.page - 1) * PAGE_ROWS
     return {
-        "rows": rows[first : first + PAGE_ROWS],
-        "total": len(rows),
+        "rows": _rows(view, found[first : first + PAGE_ROWS]),
+        "total": len(found),
         "size": PAGE_ROWS,
         "name": wanted,
         "sort": sort,
@@ -78,13 +86,19 @@ def _row(view: View) -> Row:
     if name is None:
         raise Refused(400, "Choose a queue: the address has no parameter queue.")
     found = [
-        row for row in queue_rows(view.tables) if row["name"] == name and view.sees(row["vhost"])
+        one
+        for one in view.once("queues", list_queues)
+        if one.queue == name and view.sees(one.vhost)
     ]
     if not found:
         raise Refused(404, f"There is no queue {name!r} at this instant.")
     if len(found) > 1:
         raise Refused(400, f"Several vhosts have a queue {name!r}: add the parameter vhost.")
-    return found[0]
+    return _rows(view, found)[0]
+
+
+def _rows(view: View, found: Sequence[QueueDepth]) -> list[Row]:
+    return rows_of_queues(view.declared, found, view.once("consumers", consumer_counts))
 
 
 def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:

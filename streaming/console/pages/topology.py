@@ -11,6 +11,7 @@ from streaming.queries.traffic import Traffic
 from streaming.queries.traffic import traffic as traffic_of
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw
 from topology.analysis.lint import lint
+from topology.declarations import PREDECLARED_NAMES, Definitions
 
 MAX_DRAWN: Final = 150
 """The most nodes of a drawn graph; a larger one is drawn around a name."""
@@ -28,7 +29,7 @@ def topology(view: View) -> Answer:
     stretch = view.one_of("stretch", *STRETCHES)
     around = view.text("around", "") or ""
     view.command = view.dlx("bindings", "list")
-    definitions = view.declared[vhost].definitions()
+    definitions = _referred(view.declared[vhost].definitions())
     end = view.end
     begin = view.before(STRETCHES[stretch])
     moved = traffic_of(view.tables, vhost, begin, end)
@@ -51,6 +52,12 @@ def topology(view: View) -> Answer:
         "loops": [one for one in findings if _LOOPS.search(one.code)],
         "dead_ends": [one for one in findings if not _LOOPS.search(one.code)],
     }
+
+
+def _referred(definitions: Definitions) -> Definitions:
+    """Leave out predeclared exchanges; `draw` draws those that something refers to."""
+    own = tuple(one for one in definitions.exchanges if one.name not in PREDECLARED_NAMES)
+    return msgspec.structs.replace(definitions, exchanges=own)
 
 
 def _around(diagram: Diagram, name: str) -> Diagram:

@@ -1,7 +1,7 @@
 """Rows of the topology's listings, with the columns of `rabbitmqctl list_*`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,13 +18,18 @@ from topology.vhost import Vhost
 
 def queue_rows(tables: Tables) -> list[Row]:
     """List every queue with what is in it, and the settings that apply to it."""
-    vhosts = declared(tables)
+    return rows_of_queues(declared(tables), list_queues(tables), consumer_counts(tables))
+
+
+def rows_of_queues(
+    vhosts: Mapping[str, Declared],
+    depths: Iterable[QueueDepth],
+    consumers: Mapping[tuple[str, str], int],
+) -> list[Row]:
+    """List some queues with what is in them, and the settings that apply to them."""
     models = {name: each.vhost() for name, each in vhosts.items()}
-    consumers = consumer_counts(tables)
-    return [
-        _queue_row(depth, models.get(depth.vhost, Vhost()), consumers)
-        for depth in list_queues(tables)
-    ]
+    unknown = Vhost()
+    return [_queue_row(depth, models.get(depth.vhost, unknown), consumers) for depth in depths]
 
 
 def _queue_row(depth: QueueDepth, vhost: Vhost, consumers: Mapping[tuple[str, str], int]) -> Row:

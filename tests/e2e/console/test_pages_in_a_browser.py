@@ -1,0 +1,137 @@
+"""Every page of the console in a real browser: no problem is reported, and everybody can use it."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from streaming.console.app import PAGES
+from streaming.contents.updater import ContentsUpdater
+from tests.fixtures.browser import PHONE, Visitor, console_of
+from tests.unit.queries.shop import a_shop
+
+PARAMETERS = {
+    "/queue": "queue=billing&stretch=all",
+    "/changes": "queue=billing&from=0&to=1",
+    "/message": "id=0/0/0",
+}
+"""What a page needs."""
+
+ADDRESSES = [f"{one.path}?{PARAMETERS.get(one.path, '')}" for one in PAGES if not one.is_action]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """The tables of the shop, which a test may write to."""
+    recording = a_shop(tmp_path_factory.mktemp("console") / "tables")
+    ContentsUpdater(recording.place).update()
+    yield recording
+    recording.close()
+
+
+@pytest.fixture(scope="module")
+def site(shop):
+    """The address of the console, and the cookies of someone who has opened the link."""
+    with console_of(shop.root) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def cookies(browser, site):
+    """The cookies of someone who has opened the link."""
+    url, link = site
+    visitor = Visitor(browser, url)
+    visitor.page.goto(link)
+    expect(visitor.page).to_have_url(f"{url}/")
+    found = visitor.page.context.cookies()
+    visitor.close()
+    return found
+
+
+@pytest.fixture
+def visit(browser, site, cookies):
+    """Opens the console as a visitor, and fails if the browser has reported a problem."""
+    visitors = []
+
+    def enter(address="/", **options):
+        visitor = Visitor(browser, site[0], **options)
+        visitors.append(visitor)
+        visitor.page.context.add_cookies(cookies)
+        visitor.page.goto(address)
+        return visitor
+
+    yield enter
+    for visitor in visitors:
+        visitor.close()
+    assert [visitor.problems for visitor in visitors] == [[] for _ in visitors]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, address):
+    visitor = visit(address, color_scheme="light")
+
+    assert visitor.violations() == []
+
+    visitor.page.emulate_media(color_scheme="dark")
+    assert visitor.violations() == []
+
+    visitor.page.set_viewport_size(PHONE)
+    expect(visitor.page.locator("h1")).to_be_visible()
+    assert not visitor.is_wider_than_the_screen()
+
+
+def test_the_instant_is_chosen_on_the_page_and_stays_in_links(visit):
+    page = visit("/queue?queue=billing&state=unacked").page
+    expect(page.locator("main")).to_contain_text("order 5")
+
+    page.keyboard.press("t")
+    page.keyboard.type("0")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile("as_of=0"))
+    expect(page.locator("main")).to_contain_text("No message is unacked")
+    expect(page.locator("#command")).to_contain_text("--as-of 0")
+    page.get_by_role("link", name="Queues").click()
+    expect(page).to_have_url(re.compile("/queues.*as_of=0"))
+
+
+def test_the_keys_open_pages_and_the_help(visit):
+    page = visit().page
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+
+    expect(page).to_have_url(re.compile("/queues$"))
+
+
+def test_the_depth_is_a_curve_and_the_topology_a_graph(visit):
+    expect(visit("/queue?queue=billing&stretch=all").page.locator("canvas")).to_be_visible()
+    graph = visit("/topology").page.locator("[data-dot] svg")
+    expect(graph).to_be_visible()
+    expect(graph).to_contain_text("billing")
+
+
+def test_a_new_batch_is_shown_on_an_open_page(visit, shop):
+    page = visit("/queue?queue=box").page
+    expect(page.locator("#live")).to_have_text("live · batch 1")
+
+    shop.brokers[0].get("box", "z", 1, auto_ack=True, channel="reader")
+    shop.brokers[0].at(3000)
+    batch = shop.commit()
+
+    expect(page.locator("#live")).to_have_text(f"live · batch {batch}")
+    expect(page.locator("main")).to_contain_text("No message is ready.")
+
+
+def test_a_stranger_sees_nothing(browser, site):
+    visitor = Visitor(browser, site[0])
+
+    answer = visitor.page.goto("/queues")
+
+    assert answer is not None
+    assert answer.status == 401
+    expect(visitor.page.locator("body")).not_to_contain_text("billing")
+    visitor.close()

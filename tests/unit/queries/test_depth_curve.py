@@ -1,0 +1,64 @@
+"""The depth of a queue over time agrees with its contents at every instant of random play."""
+
+from datetime import timedelta
+
+import pytest
+
+from streaming.queries.as_of import at_time, last_batch
+from streaming.queries.depth_curve import depth_curve, first_change
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.queues import list_queues
+from streaming.queries.traffic import traffic
+from tests.unit.queries.random_play import QUEUES, RandomPlay
+from tests.unit.queries.recording import Recording
+
+HOUR = timedelta(hours=1)
+PARTS = 7
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """The tables of random play."""
+    play = RandomPlay(7)
+    recording = Recording(tmp_path_factory.mktemp("played") / "tables", play.broker)
+    for _ in range(5):
+        play.steps(40)
+        recording.commit()
+    recording.close()
+    tables = Tables(recording.root)
+    yield tables
+    tables.close()
+
+
+def test_the_curve_is_as_deep_as_the_queue_at_each_instant(played):
+    last = last_batch(played)
+    begin = first_change(played, "/", "work")
+    assert begin is not None
+    seen = 0
+    for milliseconds in (100, 500, 3_600_000):
+        instant = begin + timedelta(milliseconds=milliseconds)
+        played.cut = at_time(played, instant, last)
+        depths = {one.queue: one.ready + one.unacked for one in list_queues(played)}
+        for queue in QUEUES:
+            curve = depth_curve(played, "/", queue, begin - HOUR, instant, PARTS)
+
+            assert curve.depth[-1] == depths.get(queue, 0), queue
+            steps = zip([0, *curve.depth], curve.depth, strict=False)
+            moved = zip(curve.entered, curve.left, strict=True)
+            assert [now - then for then, now in steps] == [came - went for came, went in moved]
+            seen += sum(curve.died)
+        played.cut = None
+    assert seen
+
+
+def test_what_entered_the_queues_is_counted_by_exchange(played):
+    begin = first_change(played, "/", "work")
+    assert begin is not None
+
+    found = traffic(played, "/", begin - HOUR, begin + HOUR)
+
+    for queue in QUEUES:
+        curve = depth_curve(played, "/", queue, begin - HOUR, begin + HOUR, PARTS)
+        entered = sum(count for (_, name), count in found.entered.items() if name == queue)
+        assert entered == sum(curve.entered), queue
+    assert sum(found.deaths.values())
