@@ -106,6 +106,10 @@ class View:
         """Close the tables; an interrupted query becomes an error for the user."""
         self._opened.__exit__(kind, error, traceback)
 
+    def close(self) -> None:
+        """Close the tables before the page ends."""
+        self._opened.close()
+
     # -- the instant
 
     @property
