@@ -37,3 +37,17 @@ def test_a_folder_that_cannot_be_created_is_named(dlx, tmp_path):
 
     assert status == 2
     assert str(tmp_path / "file" / "below") in err
+
+
+def test_traffic_only_tells_no_story_to_pause(dlx, tmp_path):
+    status, _, err = dlx("demo", "--traffic-only", "--pause-at", "redrive")
+
+    assert status == 2
+    assert "--pause-at" in err
+
+
+def test_an_unknown_step_is_refused_with_the_steps(dlx):
+    status, _, err = dlx("demo", "--pause-at", "redrives")
+
+    assert status == 2
+    assert "'redrive'" in err
