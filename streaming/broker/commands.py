@@ -265,6 +265,7 @@ class StoredLetter(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         message: topic number, partition, offset.
         size: bytes of its body, which stays where it is stored.
+        properties: not read; older plans have them, and newer ones keep the place empty.
         headers: its headers as typed JSON text, without the death records.
         deaths: `count, reason, queue, time_s, exchange, routing_keys, original_expiration`, the
             newest first.
@@ -280,6 +281,21 @@ class StoredLetter(msgspec.Struct, frozen=True, array_like=True):
     last_death: tuple[str, str, str] | None = None
 
 
+class Edit(msgspec.Struct, frozen=True, array_like=True):
+    """What an edit makes of a letter: a new version, which is stored as a message of its own.
+
+    Attributes:
+        original, version: hashes of the body, properties and headers before and after.
+        priority: the new one; None: as before.
+        expiration: the new one; empty: none; None: as the options of the redrive say.
+    """
+
+    original: str
+    version: str
+    priority: int | None = None
+    expiration: str | None = None
+
+
 class Letter(msgspec.Struct, frozen=True, array_like=True):
     """One letter of a sealed plan: an exact copy.
 
@@ -289,6 +305,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
         target: None: it is discarded.
         published_ms: when the message was published; only read if its expiration is kept.
         stored: only for a letter that is in no queue any more.
+        edit: the version that enters the target instead; None: the letter as it is.
     """
 
     lane: int
@@ -297,6 +314,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
     target: Target | None = None
     published_ms: int = 0
     stored: StoredLetter | None = None
+    edit: Edit | None = None
 
 
 class RedriveOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -39,6 +39,7 @@ class Kind(IntEnum):
     REPUBLISHED = 22  # a copy that had left its queue earlier was published again to `targets`
     SKIPPED = 23  # a sealed letter of a redrive stays where it is; `reason` says why
     REDRIVE = 24  # a redrive was requested, started, paused, resumed, stopped, cancelled or ended
+    EDITED = 25  # an editor stored a new version of a letter; a redrive puts it into a queue
 
 
 ENQUEUED: Final = 1

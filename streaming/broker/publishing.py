@@ -24,6 +24,7 @@ from streaming.broker.message import (
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.redrives.versions import Versions, refuse_edit, version_of
 from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
 from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
@@ -82,6 +83,7 @@ class Publishing:
         self._context = context
         self._clock = context.clock
         self._queues = queues
+        self._versions = Versions(context)
         self.plans: dict[Publication, PublishPlan] = {}
         self._version = context.vhost.version
         self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
@@ -165,7 +167,10 @@ class Publishing:
             row = events.add(Kind.RETURNED, number=code)
             context.outbound.append(ReturnOut(row, context.actor, message, envelope, code, text))
         else:
-            row = events.add(Kind.UNROUTABLE)
+            version = version_of(envelope.exchange, envelope.routing_keys[0])
+            if version:
+                self._versions.keep(version, message)
+            row = events.add(Kind.EDITED if version else Kind.UNROUTABLE)
         events.messages[row] = (message, envelope)
         if flags & CONFIRM:
             context.outbound.append(ConfirmOut(row, context.actor, message, ack=True))
@@ -226,9 +231,12 @@ class Publishing:
         """Check and route a publication."""
         name = publication.exchange
         envelope, malformed = _shared_envelope(publication, self._context.config.compat)
-        if malformed is not None or (name, user) not in self._allowed:
+        is_version = version_of(name, publication.routing_key)
+        if malformed is not None or is_version or (name, user) not in self._allowed:
             refusal = self._refuse(name, user, malformed)
-            if refusal is not None:
+            if is_version and refusal is None:
+                refusal = refuse_edit(self._context.config, user)
+            if refusal is not None or is_version:
                 return PublishPlan(refusal, envelope)
             self._allowed.add((name, user))
         return self._routed(envelope, message)

@@ -20,7 +20,7 @@ Rule 1: nothing in this package reads a clock, a file, Spark or Kafka, or draws 
 Rule 2: iteration order never depends on hashing or on what happens to be in memory.
 Rule 3: a copy is born by one event and ends by at most one; its id is the birth's sequence number.
 Rule 4: a refused command changes nothing but the channel that RabbitMQ would close; a refused
-        check not even that.
+        check not even that, and a refused part of a redrive cancels the redrive.
 """
 
 from typing import Final, NamedTuple

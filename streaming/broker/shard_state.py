@@ -88,7 +88,7 @@ class ShardState:
         self.unfinished = UnfinishedWork(context, self.queues)
         self.dead_lettering = DeadLettering(context, self.queues)
         self.publishing = Publishing(context, self.queues)
-        self.redrives = OpenRedrives(context, self.queues)
+        self.redrives = OpenRedrives(context, self.queues, self.channels)
 
     def _open_vhost(self, config: ShardConfig, store: StateStore) -> Vhost:
         vhost = self._cache.take(config.compat, self._digest)

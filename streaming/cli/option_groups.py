@@ -7,7 +7,7 @@ dlx command QUEUE --config FILE --user NAME ...         what the user sees
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 Command = Callable[..., int]
 
@@ -17,6 +17,15 @@ class Option(NamedTuple):
 
     annotation: Any
     default: object = None
+
+
+def options_of(group: Callable[..., Any]) -> dict[str, Option]:
+    """The parameters of a function as options."""
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        name: Option(hints[name], parameter.default)
+        for name, parameter in inspect.signature(group).parameters.items()
+    }
 
 
 def with_options(

@@ -86,6 +86,32 @@ def print_in_colour(lines: Iterable[tuple[str, str]]) -> None:
         console.print(Text(printable(text), style=COLOURS[tone]), soft_wrap=True)
 
 
+class LastingTerminal(io.TextIOBase):
+    """Writes to stderr for as long as there is a terminal behind it; later text is lost.
+
+    A progress bar on it outlives its terminal, and so does what the bar reports on.
+    """
+
+    def write(self, text: str) -> int:
+        """Write text; ignore that the terminal is closed."""
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written; ignore that the terminal is closed."""
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        """Whether stderr is a terminal."""
+        return sys.stderr.isatty()
+
+    def fileno(self) -> int:
+        """The file descriptor of stderr."""
+        return sys.stderr.fileno()
+
+
 def escape_unencodable() -> None:
     """Escape characters that the encoding of stdout and stderr lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):

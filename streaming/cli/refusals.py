@@ -21,6 +21,7 @@ _REMEDIES: Final = {
     "inequivalent arg": "delete it first, or change its limits with `dlx policies set`",
     "exclusive access": "only the connection that declared an exclusive queue may use it",
     "refused for user": "an administrator can allow it with `dlx permissions set`",
+    "may not edit": "set `edit_letters = true` for the user in dlx.toml and restart the job",
     "administrator": "choose an administrator with --user",
     " in use": "stop its consumers or remove its bindings first, or omit --if-unused",
     "not empty": "purge it first with `dlx queues purge`, or omit --if-empty",

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrives.records import RECEIVING
+from streaming.client._transport.link import Link
+from streaming.client._versions import publish_versions
 from streaming.client._wire import arguments_document
 from streaming.client.errors import ClientError
 from streaming.protocol.definitions_packing import write_definitions
@@ -78,11 +81,13 @@ class Administration:
     Args:
         request: sends a command by its op and members, and waits for the answer.
         lease_ms: the lease of the channel, if a declaration opens it.
+        link: publishes the new versions of edited letters.
     """
 
-    def __init__(self, request: Callable[..., dict[str, Any]], lease_ms: int) -> None:
+    def __init__(self, request: Callable[..., dict[str, Any]], lease_ms: int, link: Link) -> None:
         self._request = request
         self._lease_ms = lease_ms
+        self._link = link
 
     # -- queues
 
@@ -160,13 +165,17 @@ class Administration:
             options: how fast, and when to stop; None: as the plan says.
 
         Raises:
-            AccessRefusedError: the user may not get from a queue of the letters, or not publish to
-                their target.
+            AccessRefusedError: the user may not get from a queue of the letters, not publish to
+                their target, or not edit them.
             PreconditionFailedError: another plan has this id.
         """
         answer: dict[str, Any] = {}
-        for command in plan.commands(reason, options):
+        *commands, last = plan.commands(reason, options)
+        for command in commands:
             answer = self._request("redrive", **command)
+        if plan.edited and answer.get("status", RECEIVING) == RECEIVING:
+            publish_versions(self._link, plan)
+        answer = self._request("redrive", **last)
         return RedriveState(plan.id, **answer)
 
     def control_redrive(self, redrive_id: str, action: str, reason: str) -> RedriveState:

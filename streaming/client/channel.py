@@ -82,7 +82,7 @@ class Channel:
         self._open = False
         self._closed_by: ClientError | None = None
         self._lease = Lease(link, name, lease_s, self._reopened)
-        self._administration = Administration(self._request, self._lease.lease_ms)
+        self._administration = Administration(self._request, self._lease.lease_ms, link)
         receiver = Receiver(self._receive, self._lease.renew_if_due, closing=self.close)
         link.dispatch.add(name, receiver)
         try:

@@ -13,6 +13,7 @@ from streaming.client._transport.confirms import Confirm, Confirms
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.flow import CHECK_EVERY_S, FLOW_STOPPED
 from streaming.client._transport.link import Link
+from streaming.client._transport.sender import BY_KEY
 from streaming.client._wire import (
     Inbound,
     Record,
@@ -64,6 +65,7 @@ class Publisher:
         blocked_timeout_s: float | None = None,
         topic: str | None = None,
         one_partition: bool = False,
+        partition: int = BY_KEY,
     ) -> None:
         self._link = link
         self.name = name
@@ -77,6 +79,7 @@ class Publisher:
         self._sender = link.sender
         self._topic = topic or link.address.publishes
         self._in_transaction = False
+        self._partition = partition
         keeps_order = one_partition or link.address.lanes == 1
         self._record_key = name.encode() if keeps_order else None
         receiver = Receiver(self._receive, self._fail_late, closed=self._confirms.fail_all)
@@ -172,7 +175,7 @@ class Publisher:
                 self._confirms.confirmed(place, None)
 
         try:
-            self._sender.send(self._topic, record, on_report)
+            self._sender.send(self._topic, record, on_report, partition=self._partition)
         except ClientError as error:
             self._confirms.failed(pending, error, reported=True)
             raise

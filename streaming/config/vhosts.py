@@ -61,3 +61,10 @@ class UserSettings(Section):
         flag(),
         outcome=True,
     )
+    edit_letters: bool = setting(
+        False,  # noqa: FBT003 - the default, as in any other setting
+        "Whether the user may edit dead letters when it redrives them: their body, properties and "
+        "headers. Administrators may not either, unless this is set.",
+        flag(),
+        outcome=True,
+    )

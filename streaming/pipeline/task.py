@@ -68,6 +68,7 @@ def task_settings(
     vhosts: dict[str, tuple[int, ...]] = {}
     shards: dict[int, ShardConfig] = {}
     administrators = sorted(name for name, user in config.users.items() if user.administrator)
+    editors = sorted(name for name, user in config.users.items() if user.edit_letters)
     for name, vhost in config.vhosts.items():
         vhosts[name] = tuple(shard_key(name, lane) for lane in range(vhost.lanes))
         for lane, key in enumerate(vhosts[name]):
@@ -79,6 +80,7 @@ def task_settings(
                 clock=config.job.clock,
                 enforce_permissions=True,
                 administrators=tuple(administrators),
+                editors=tuple(editors),
                 default_delivery_limit=vhost.default_delivery_limit,
                 consumer_timeout_ms=vhost.consumer_timeout_ms or None,
             )

@@ -1,14 +1,15 @@
 """Reading and writing the letters and options of a redrive, as commands and sealed plans hold them.
 
-[lane, copy_id, queue, [target queue or null, exchange, [keys]] or null, published_ms, stored]
+[lane, copy_id, queue, [target queue or null, exchange, [keys]] or null, published_ms, stored, edit]
 """
 
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streaming.broker.commands import Letter, RedriveOptions, StoredLetter
+from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter
 from streaming.broker.redrives.letters import is_expiration, stored_headers
+from streaming.broker.redrives.versions import is_hash
 from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
 from topology.values import INTEGERS
@@ -30,6 +31,7 @@ _LIMITS: Final = {
 }
 _MAX_INT: Final = 1 << 62
 _MAX_BYTES: Final = 1 << 31
+_MAX_PRIORITY: Final = 255
 _MAX_TIME_S: Final = 253_402_300_799
 """The last second of the year 9999."""
 
@@ -64,9 +66,25 @@ def letter_fault(letter: Letter) -> str:
         fault = _stored_fault(stored)
         if fault:
             return fault
+    if letter.edit is not None:
+        if letter.target is None:
+            return "an edited letter needs a target"
+        fault = _edit_fault(letter.edit)
+        if fault:
+            return fault
     if any(not 0 <= number < _MAX_INT for number in numbers):
         return "a number is negative or too large"
     return next((fault for fault in map(too_long, names) if fault), "")
+
+
+def _edit_fault(edit: Edit) -> str:
+    if not is_hash(edit.original) or not is_hash(edit.version):
+        return "an edit needs the SHA-256 of its content before and after"
+    if edit.priority is not None and not 0 <= edit.priority <= _MAX_PRIORITY:
+        return f"priority must be from 0 to {_MAX_PRIORITY}, not {edit.priority}"
+    if edit.expiration and not is_expiration(edit.expiration):
+        return "expiration: expected milliseconds up to ten years"
+    return ""
 
 
 def _stored_fault(stored: StoredLetter) -> str:

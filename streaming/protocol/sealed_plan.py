@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from streaming.broker.commands import Letter, RedriveOptions
+from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.redrive_json import letter_fault, options_fault
 from topology.errors import DlxError
 
@@ -34,6 +35,7 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         predicate: the filter that chose the letters, for people.
         versions: the version of each table that was asked.
         letters: in the order in which they move.
+        edited: hash -> the content of each version that a letter is edited to.
     """
 
     format: str = FORMAT
@@ -43,6 +45,7 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     versions: dict[str, int]
     options: RedriveOptions
     letters: tuple[Letter, ...]
+    edited: dict[str, LetterContent] = {}
     seal: str = ""
 
     @property
@@ -59,7 +62,11 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.seal == self._hash()
 
     def _hash(self) -> str:
-        bare = msgspec.structs.replace(self, seal="")
+        """The hash over everything; it leaves out what plans of earlier versions do not have."""
+        bare = msgspec.to_builtins(msgspec.structs.replace(self, seal=""))
+        if not self.edited:
+            del bare["edited"]
+        bare["letters"] = [letter if letter[-1] else letter[:-1] for letter in bare["letters"]]
         return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
     def to_json(self) -> bytes:
@@ -70,6 +77,9 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         self, reason: str, options: RedriveOptions | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yield the commands that approve the plan, without `op`.
+
+        The last letter of a plan with edits has a command of its own: once it has come, the
+        letters move, so every version must have been published before it.
 
         Args:
             options: how the letters move; None: as the plan says.
@@ -91,7 +101,9 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for index, letter in enumerate(self.letters):
             document = msgspec.to_builtins(letter)
             length = len(msgspec.json.encode(document))
-            if part and (len(part) == LETTERS_PER_COMMAND or size + length > BYTES_PER_COMMAND):
+            is_full = len(part) == LETTERS_PER_COMMAND or size + length > BYTES_PER_COMMAND
+            is_last = bool(self.edited) and index == len(self.letters) - 1
+            if part and (is_full or is_last):
                 yield first, part
                 first, size, part = index, 0, []
             part.append(document)
@@ -119,6 +131,9 @@ def read_plan(data: bytes, where: str) -> SealedPlan:
         fault = fault or (
             f"letters[{index}]: {letter_fault(letter)}" if letter_fault(letter) else ""
         )
+    wanted = {letter.edit.version for letter in plan.letters if letter.edit is not None}
+    if not fault and wanted != {content.hash for content in plan.edited.values()} | {*plan.edited}:
+        fault = "edited: the versions of the letters and their contents differ"
     if fault:
         raise InvalidPlanError(f"{where}: {fault}")
     if not plan.is_sealed():

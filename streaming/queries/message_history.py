@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from streaming.broker.redrives.versions import VERSION_KEY
 from streaming.queries.closings import closed_contents, opening_closing, removals
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters.letters import plain_row
@@ -57,6 +58,7 @@ class MessageHistory(msgspec.Struct, frozen=True):
         forgotten: what retention or an erasure removed of it. If its events, those of kind `died`
             whose deaths are still known are there with what the deaths say.
         opening: the copies that it had where the events begin, as rows of `closed_contents`.
+        version_of: the letter that an edit made this message of; None: it was published.
     """
 
     message_id: str
@@ -66,6 +68,7 @@ class MessageHistory(msgspec.Struct, frozen=True):
     now: dict[int, str]
     forgotten: Forgotten = Forgotten()
     opening: list[Row] = []
+    version_of: str | None = None
 
 
 def history_of(tables: Tables, name: str) -> MessageHistory:
@@ -98,7 +101,22 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     if forgotten.events_at is not None:
         events = _with_deaths(events, deaths)
     now = _now(events, opening)
-    return MessageHistory(str(key), message, events, deaths, now, forgotten, opening)
+    is_version = any(event["kind"] == "edited" for event in events)
+    original = _original(tables, key) if is_version else None
+    return MessageHistory(str(key), message, events, deaths, now, forgotten, opening, original)
+
+
+def _original(tables: Tables, key: MessageId) -> str | None:
+    """The first letter that a redrive edited to this message; None if it has moved none yet."""
+    tables.view("events", columns=["seq", "kind", "message_id", "detail"], view="edits")
+    found = tables.rows(
+        """
+        SELECT message_id FROM edits WHERE kind IN ('redriven', 'republished')
+        AND CAST(detail -> '$.edit.message' AS INTEGER[]) = ? ORDER BY seq LIMIT 1
+        """,
+        [list(key)],
+    )
+    return str(MessageId.of(found[0]["message_id"])) if found else None
 
 
 def _opening(tables: Tables, key: MessageId, first: int) -> list[Row]:
@@ -175,13 +193,15 @@ def _by_topic(tables: Tables, name: str) -> MessageId | None:
 
 
 def _by_property(tables: Tables, name: str) -> MessageId:
-    tables.view("messages", columns=["topic_number", "partition", "offset", "properties"])
+    columns = ["topic_number", "partition", "offset", "routing_key", "properties"]
+    tables.view("messages", columns=columns)
     keys = [
         MessageId(*row)
         for row in tables.values(
             'SELECT topic_number, "partition", "offset" FROM messages '
-            f"WHERE properties.message_id = ? ORDER BY ALL LIMIT {_MAX_AMBIGUOUS + 1}",
-            [name],
+            "WHERE properties.message_id = ? AND NOT starts_with(routing_key, ?) "
+            f"ORDER BY ALL LIMIT {_MAX_AMBIGUOUS + 1}",
+            [name, VERSION_KEY],
         )
     ]
     if not keys and removals(tables, "messages"):

@@ -142,6 +142,12 @@ class Consumer:
                     )
                     yield delivery
 
+    def unacked_copies(self) -> Iterator[int]:
+        """Yield the ids of the copies that are not settled, tombstones included."""
+        for page_number in sorted(self.pages):
+            for delivery in self._page(page_number).values():
+                yield delivery.copy.copy_id
+
     def oldest_ms(self) -> int:
         """When the oldest unacked delivery was handed out; NEVER if there is none."""
         if not self.pages:

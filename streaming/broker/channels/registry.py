@@ -4,6 +4,7 @@ A channel is opened on first use, and closed by command, lease or consumer timeo
 the state when it is first needed, and written back when the batch ends.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -178,6 +179,12 @@ class ChannelRegistry:
         consumer = self.by_number(channel_number).consumers.get(consumer_number)
         delivery = None if consumer is None else consumer.find(number)
         return delivery is not None and delivery.queue_number != NO_QUEUE
+
+    def unacked_copies(self) -> Iterator[int]:
+        """Yield the ids of all unacked copies; reads every channel."""
+        for number in list(self._numbers().values()):
+            for consumer in self.by_number(number).consumers.values():
+                yield from consumer.unacked_copies()
 
     def used(self, channel: Channel) -> None:
         """Renew a channel's lease, because a command of it arrived."""

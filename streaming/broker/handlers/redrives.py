@@ -13,15 +13,19 @@ from streaming.broker.handlers.access import (
 from streaming.broker.handlers.queues import usable_queue
 from streaming.broker.redrives import records
 from streaming.broker.redrives.records import ClosedRecord, OpenRecord
+from streaming.broker.redrives.versions import refuse_edit
 from streaming.broker.shard_state import ShardState
 from topology.permissions import Need
-from topology.refusals import Refusal, internal_exchange, precondition_failed
+from topology.refusals import Refusal, access_refused, internal_exchange, precondition_failed
 
 NOT_FOUND = 404
 
 
 def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
-    """Receive letters of a sealed plan; the same id again changes nothing."""
+    """Receive letters of a sealed plan; the same id again changes nothing.
+
+    A part that is refused ends the redrive, because it can never be complete.
+    """
     known = shard.redrives.named(command.id)
     if known is not None and known.seal != command.seal:
         return precondition_failed(f"redrive '{command.id}' exists with another seal")
@@ -29,6 +33,8 @@ def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
         return _answer(known)
     if known is not None and command.first < known.received:
         return _answer(known)
+    if known is not None and actor.user != known.user:
+        return access_refused(f"user '{actor.user}' may not add letters to redrive '{command.id}'")
     received = 0 if known is None else known.received
     if command.first > received:
         return precondition_failed(
@@ -41,8 +47,12 @@ def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
     options = command.options if known is None else known.options
     if options.action == "restore" and any(letter.stored is None for letter in command.letters):
         return precondition_failed(f"redrive '{command.id}' restores a letter that is in a queue")
+    if options.action != "redrive" and any(letter.edit is not None for letter in command.letters):
+        return precondition_failed(f"redrive '{command.id}' edits a letter, but is no redrive")
     refusal = _refuse(shard, actor, command)
     if refusal is not None:
+        if known is not None:
+            shard.redrives.cancel(known, f"letters {command.first} and later: {refusal.text}")
         return refusal
     return _answer(shard.redrives.receive(command, actor.user))
 
@@ -88,6 +98,10 @@ def _refuse(shard: ShardState, actor: Actor, command: Redrive) -> Refusal | None
     forbidden = refuse_access(shard, actor, sorted(set(_needs(command))))
     if forbidden is not None:
         return forbidden
+    if any(letter.edit is not None for letter in command.letters):
+        forbidden = refuse_edit(shard.context.config, actor.user)
+        if forbidden is not None:
+            return forbidden
     if any(letter.stored is not None for letter in command.letters):
         forbidden = refuse_administration(shard, actor)
         if forbidden is not None:

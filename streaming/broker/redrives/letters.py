@@ -1,4 +1,4 @@
-"""What a redrive writes on a letter: exchange and keys, expiration, x-death, its own marks.
+"""What a redrive writes on a letter: exchange and keys, expiration, x-death, marks, an edit.
 
 Only this module knows how the marks `x-redrive-id` and `x-redrive-count` are kept on an envelope.
 """
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.commands import Letter, RedriveOptions, StoredLetter, Target
+from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.message import BROKER_HEADERS, Copy, Death, DeathNote, Envelope, Message
 from topology.validation.arguments import MAX_TTL_MS
 from topology.values import table_from_json
@@ -37,6 +37,7 @@ def redriven_envelope(
     options: RedriveOptions,
     published_ms: int,
     now_ms: int,
+    edit: Edit | None = None,
 ) -> Envelope:
     """The envelope of a letter as it enters its target."""
     if options.action == "restore":
@@ -52,6 +53,13 @@ def redriven_envelope(
         changes.update(expiration=expiration, ttl_ms=ttl_ms)
     if options.x_death == "clear":
         changes.update(deaths=(), first_death=None, last_death=None)
+    if edit is not None and edit.priority is not None:
+        changes["priority"] = edit.priority
+    if edit is not None and edit.expiration is not None:
+        changes.update(
+            expiration=edit.expiration or None,
+            ttl_ms=int(edit.expiration) if edit.expiration else None,
+        )
     return envelope.replace(
         exchange=target.exchange, routing_keys=target.routing_keys, rerouted=False, **changes
     )

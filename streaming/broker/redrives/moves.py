@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Letter, Target
+from streaming.broker.commands import Edit, Letter, Target
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import route_of
 from streaming.broker.events import Kind
-from streaming.broker.message import Copy, Envelope
+from streaming.broker.message import Copy, Envelope, Message
 from streaming.broker.queues.queue import Queue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.redrives.letters import (
@@ -27,6 +27,7 @@ from streaming.broker.redrives.letters import (
     stored_message,
 )
 from streaming.broker.redrives.records import OpenRecord
+from streaming.broker.redrives.versions import Versions
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.store import StateStore
 
@@ -37,6 +38,7 @@ NO_ROUTE: Final = "no_route"
 CAP: Final = "cap"
 REPUBLISHED: Final = "republished"
 NOT_STORED: Final = "not_stored"
+IN_QUEUE: Final = "in_queue"
 """Why a letter is skipped; `CAP` parks it."""
 
 _AGAIN_BITS: Final = 12
@@ -44,8 +46,11 @@ _ids = msgspec.msgpack.Decoder(set[int])
 
 
 class _Move(NamedTuple):
+    """A letter that may move; `message` is its new version if it is edited."""
+
     letter: Letter
     copy: Copy
+    message: Message
     envelope: Envelope
     targets: tuple[Queue, ...]
 
@@ -78,21 +83,30 @@ class Mover:
 
     Args:
         at_most: how many letters may move.
+        effort: how many letters may move or be skipped.
 
     Attributes:
         left: how many letters may still move.
+        effort: how many letters may still move or be skipped.
         blocked: the targets whose letters wait.
     """
 
     def __init__(
-        self, context: ShardContext, queues: QueueRegistry, record: OpenRecord, at_most: int
+        self,
+        context: ShardContext,
+        queues: QueueRegistry,
+        record: OpenRecord,
+        at_most: int,
+        effort: int,
     ) -> None:
         self._context = context
         self._queues = queues
         self._record = record
         self.left = at_most
+        self.effort = effort
         self._again = RepublishedCopies(context.store)
-        self._envelopes: dict[tuple[Envelope, Target, int], Envelope] = {}
+        self._versions = Versions(context)
+        self._envelopes: dict[tuple[Envelope, Target, int, Edit | None], Envelope] = {}
         self._coming: dict[str, int] = {}  # queue -> moves to it that are not done yet
         self.blocked: set[Target | None] = set()
 
@@ -116,6 +130,7 @@ class Mover:
                 found[letter.queue] = self._find(letter.queue, {letter.copy_id})
             move = self._move(letter, found.get(letter.queue))
             if isinstance(move, str):
+                self.effort -= 1
                 self._skip(letter, move)
                 continue
             if not alone and self._is_delicate(move, ids):
@@ -129,6 +144,7 @@ class Mover:
                 left.append(letter)
                 continue
             self.left -= 1
+            self.effort -= 1
             moves.append(move)
             for queue in move.targets:
                 self._coming[queue.name] = self._coming.get(queue.name, 0) + 1
@@ -165,11 +181,17 @@ class Mover:
         if isinstance(copy, str):
             return copy
         options, target = self._record.options, letter.target
+        message = copy.message
+        if letter.edit is not None:
+            version = self._versions.find(letter.edit.version)
+            if version is None:
+                return NOT_STORED
+            message = version
         if target is None:
-            return _Move(letter, copy, copy.envelope, ())
+            return _Move(letter, copy, message, copy.envelope, ())
         if options.action == "redrive" and redrive_count(copy.envelope) >= options.cap:
             return CAP
-        key = (copy.envelope, target, letter.published_ms)
+        key = (copy.envelope, target, letter.published_ms, letter.edit)
         envelope = self._envelopes.get(key)
         if envelope is None:
             envelope = self._envelopes[key] = redriven_envelope(
@@ -179,19 +201,21 @@ class Mover:
                 options,
                 letter.published_ms,
                 self._context.clock.now_ms,
+                letter.edit,
             )
         vhost = self._context.vhost
         if target.queue is not None:
             if target.queue not in vhost.queues:
                 return TARGET_GONE
-            return _Move(letter, copy, envelope, (self._queues.named(target.queue),))
+            return _Move(letter, copy, message, envelope, (self._queues.named(target.queue),))
         if target.exchange not in vhost.router.exchanges:
             return TARGET_GONE
-        route = route_of(self._context, envelope, copy.message)
+        route = route_of(self._context, envelope, message)
         self._context.alternate_warnings.warn(route.missing_alternates)
         if not route.queues:
             return NO_ROUTE
-        return _Move(letter, copy, envelope, tuple([self._queues.named(q) for q in route.queues]))
+        found_queues = tuple([self._queues.named(name) for name in route.queues])
+        return _Move(letter, copy, message, envelope, found_queues)
 
     def _is_delicate(self, move: _Move, sources: Container[str]) -> bool:
         """Whether letters must move one by one from here on.
@@ -208,7 +232,7 @@ class Mover:
         ceiling = self._record.options.ceiling
         return any(
             (ceiling is not None and queue.ready + self._coming.get(queue.name, 0) >= ceiling)
-            or queue.would_refuse(move.copy.message.size)
+            or queue.would_refuse(move.message.size)
             for queue in move.targets
         )
 
@@ -244,13 +268,17 @@ class Mover:
             kind = Kind.REPUBLISHED
             self._again.add(copy.copy_id)
             detail["action"] = record.options.action
+        edit, message = move.letter.edit, move.message
+        if edit is not None:
+            key = [message.topic_number, message.partition, message.offset]
+            detail["edit"] = {"original": edit.original, "version": edit.version, "message": key}
         names = [queue.name for queue in move.targets]
         count = redrive_count(move.envelope)
         events.add(kind, move.letter.queue, copy, count, {**detail, "targets": names})
         for queue in move.targets:
             if record.follows():
                 record.following.add(events.next_seq)
-            queue.arrive(copy.message, move.envelope, copy.copy_id, context.clock.now_ms)
+            queue.arrive(message, move.envelope, copy.copy_id, context.clock.now_ms)
 
     def _skip(self, letter: Letter, reason: str) -> None:
         """Record that a letter stays where it is."""

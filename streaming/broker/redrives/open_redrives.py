@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.commands import Letter, Redrive
 from streaming.broker.context import ShardContext
@@ -23,8 +24,9 @@ from streaming.broker.events import ENDINGS, Kind
 from streaming.broker.message import NEVER
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.redrives import records
-from streaming.broker.redrives.moves import Mover
+from streaming.broker.redrives.moves import IN_QUEUE, Mover
 from streaming.broker.redrives.records import ChunkRecord, ClosedRecord, OpenRecord
+from streaming.broker.redrives.residents import residents
 from streaming.broker.state.encoding import pack, unpack
 
 GROUP: Final = -2
@@ -38,7 +40,7 @@ WAIT_MS: Final = 1_000
 """How soon letters are tried again whose target is full, or whose canary is not settled."""
 
 MAX_AT_ONCE = 1_000
-"""Letters that one tick moves."""
+"""Letters that one tick moves or skips."""
 
 MAX_LATE_TICKS: Final = 10
 """When time moves far at once, a redrive has at most this many ticks."""
@@ -60,9 +62,12 @@ _GOOD: Final = frozenset({int(Kind.ACKED), int(Kind.CONSUMED)})
 class OpenRedrives:
     """The redrives of one shard during one batch."""
 
-    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+    def __init__(
+        self, context: ShardContext, queues: QueueRegistry, channels: ChannelRegistry
+    ) -> None:
         self._context = context
         self._queues = queues
+        self._channels = channels
         self._timers = queues.records.timers
         self._scanned = 0
         self._changed = False
@@ -115,24 +120,29 @@ class OpenRedrives:
         return record
 
     def _unclaimed(self, record: OpenRecord, letters: list[Letter]) -> Iterator[Letter]:
-        """Yield the letters that are in no open redrive yet; skip the others."""
+        """Yield the letters that are in no open redrive yet; skip the others.
+
+        A letter that would be published again is skipped too if a queue still has its copy.
+        """
         claimed = {
             letter.copy_id: other.id
             for other in self._records.values()
             for number, _ in other.chunks
             for letter in self._read(other, number)
         }
+        stored = {letter.copy_id for letter in letters if letter.stored is not None}
+        here = stored and residents(self._context, self._queues, self._channels, stored)
         for letter in letters:
             other_id = claimed.get(letter.copy_id)
-            if other_id is None:
+            if other_id is None and (letter.stored is None or letter.copy_id not in here):
                 claimed[letter.copy_id] = record.id
                 yield letter
                 continue
             record.skipped += 1
-            detail = {"redrive": record.id, "copy_id": letter.copy_id, "reason": IN_REDRIVE}
-            self._context.events.add(
-                Kind.SKIPPED, letter.queue, detail={**detail, "other": other_id}
-            )
+            detail = {"redrive": record.id, "copy_id": letter.copy_id, "reason": IN_QUEUE}
+            if other_id is not None:
+                detail |= {"reason": IN_REDRIVE, "other": other_id}
+            self._context.events.add(Kind.SKIPPED, letter.queue, detail=detail)
 
     def pause(self, record: OpenRecord, reason: str) -> None:
         """Let no letter move until the redrive is resumed."""
@@ -184,7 +194,9 @@ class OpenRedrives:
     def _start(self, record: OpenRecord) -> None:
         record.status = records.RUNNING
         record.moved_at_ms = self._context.clock.now_ms
-        record.credit = 1000
+        config = self._context.config
+        is_first = record.options.rate is None or config.lane < record.options.rate
+        record.credit = self._price() if is_first else 0
         self._advance(record)
 
     def _advance(self, record: OpenRecord) -> None:
@@ -196,16 +208,19 @@ class OpenRedrives:
             self._halt(record, records.STOPPED, why)
             return
         allowed, wait_ms = self._allowance(record, now_ms)
-        moved = record.moved
+        moved, skipped = record.moved, record.skipped + record.parked
         if allowed > 0:
             self._move(record, allowed)
         used = record.moved - moved
+        skipped = record.skipped + record.parked - skipped
         if record.options.rate is not None:
-            record.credit -= 1000 * used
+            record.credit -= self._price() * used
         if not record.chunks:
             self._close(record, records.FINISHED, "")
             return
-        if not used:
+        if used + skipped >= MAX_AT_ONCE:
+            wait_ms = TICK_MS
+        elif not used:
             wait_ms = max(wait_ms, WAIT_MS)
         late_ms = self._context.clock.heading_ms - MAX_LATE_TICKS * wait_ms
         record.next_ms = max(now_ms + wait_ms, late_ms)
@@ -215,18 +230,22 @@ class OpenRedrives:
         options = record.options
         allowed, wait_ms = MAX_AT_ONCE, TICK_MS
         if options.rate is not None:
-            rate = self._share(options.rate) or 1
+            rate, price = options.rate, self._price()
             earned = rate * (now_ms - record.moved_at_ms)
-            record.credit = min(record.credit + earned, rate * 1000)
+            record.credit = min(record.credit + earned, max(rate * 1000, price))
             record.moved_at_ms = now_ms
-            allowed = min(allowed, record.credit // 1000)
-            wait_ms = max(TICK_MS, -(-1000 // rate))
+            allowed = min(allowed, record.credit // price)
+            wait_ms = max(TICK_MS, -(-price // rate))
         if options.canary and not record.trusted:
             allowed = min(allowed, self._share(options.canary) - record.moved)
             if allowed <= 0 and not record.following:
                 record.trusted = True
                 return self._allowance(record, now_ms)
         return allowed, wait_ms
+
+    def _price(self) -> int:
+        """The credit of one letter: lanes earn the whole rate each, and pay for all of them."""
+        return 1000 * self._context.config.lanes
 
     def _share(self, number: int) -> int:
         """The part of a number that falls to this lane."""
@@ -251,17 +270,17 @@ class OpenRedrives:
 
     def _move(self, record: OpenRecord, allowed: int) -> None:
         """Move letters, chunk by chunk, in their sealed order."""
-        mover = Mover(self._context, self._queues, record, allowed)
+        mover = Mover(self._context, self._queues, record, allowed, MAX_AT_ONCE)
         chunks: list[tuple[int, int]] = []
         for index, (number, count) in enumerate(record.chunks):
-            if not mover.left:
+            if not (mover.left and mover.effort):
                 chunks += record.chunks[index:]
                 break
             letters = self._read(record, number)
             left: list[Letter] = []
             start = 0
-            while start < len(letters) and mover.left:
-                end = start + mover.left
+            while start < len(letters) and mover.left and mover.effort:
+                end = start + min(mover.left, mover.effort)
                 left += mover.handle(letters[start:end])
                 start = end
             left += letters[start:]

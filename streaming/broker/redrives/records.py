@@ -29,7 +29,7 @@ class OpenRecord(msgspec.Struct, array_like=True):
         total, received: sealed letters, of all lanes: in the plan, and those that have arrived.
         chunks: numbers of the chunks that still have letters, and how many each has.
         next_ms, moved_at_ms: the next tick, and the last; epoch milliseconds.
-        credit: thousandths of letters that the rate allows at once.
+        credit: what the rate allows at once: thousandths of letters, times the lanes.
         moved, skipped, parked: letters by what became of them on this lane.
         acked, died, removed: moved letters by their fate; only counted while they are followed.
         excused: deaths before the redrive was resumed, which the stop rule forgives.

@@ -4,10 +4,11 @@ from typing import Annotated, Final
 
 import typer
 
+from streaming.cli.dead_letters.editing import editing
 from streaming.cli.dead_letters.export import export
 from streaming.cli.dead_letters.filters import Filter, filtered
 from streaming.cli.dead_letters.groups import groups, summary
-from streaming.cli.dead_letters.planning import discard, redrive, restore
+from streaming.cli.dead_letters.planning import discard, planned, redrive, restore
 from streaming.cli.dead_letters.show import show
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.dead_letters import get as get_dead_letter
@@ -112,6 +113,6 @@ app.command("summary")(filtered(output(summary)))
 app.command("export")(filtered(export))
 app.command("get")(get_dead_letter)
 app.command("show")(output(show))
-app.command("redrive")(filtered(output(redrive)))
-app.command("discard")(filtered(output(discard)))
-app.command("restore")(filtered(output(restore)))
+app.command("redrive")(filtered(editing(planned(output(redrive)))))
+app.command("discard")(filtered(planned(output(discard))))
+app.command("restore")(filtered(planned(output(restore))))

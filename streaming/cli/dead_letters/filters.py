@@ -1,14 +1,13 @@
 """The options that choose dead letters, alike for every command that asks them."""
 
-import functools
-import inspect
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from streaming.cli.listing.times import Since, Until, range_said, time_range
+from streaming.cli.option_groups import options_of, with_options
 from streaming.cli.options import VhostFilter
 from topology.suggestions import did_you_mean
 
@@ -176,21 +175,4 @@ class Filter:
 
 def filtered(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options of a filter; it receives them as its parameter `which`."""
-    signature = inspect.signature(command)
-    hints = get_type_hints(_options, include_extras=True)
-    options = {
-        name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-        for name, parameter in inspect.signature(_options).parameters.items()
-    }
-    parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        parameters.extend(options.values() if parameter.name == "which" else [parameter])
-
-    @functools.wraps(command)
-    def run(**given: Any) -> int:
-        chosen = {name: given.pop(name) for name in options}
-        return command(**given, which=_options(**chosen))
-
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": int}
-    return run
+    return with_options(command, "which", options_of(_options), _options)

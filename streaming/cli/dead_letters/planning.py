@@ -1,21 +1,26 @@
 """`dlx dead-letters redrive`, `discard` and `restore`: make sealed plans; nothing moves yet."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
+from streaming.cli.dead_letters.editing import EditOptions
 from streaming.cli.dead_letters.filters import Filter
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View
+from streaming.cli.option_groups import Command, options_of, with_options
 from streaming.cli.options import ConfigFile, TablesLocation, find_config, open_tables
-from streaming.cli.output import print_json, printable
+from streaming.cli.output import print_in_colour, print_json, printable
 from streaming.user_folders import plans_folder
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
+    from streaming.queries.message_attributes import MessageId
+    from streaming.queries.redrives.edits import LetterEdit
     from streaming.queries.redrives.plan import Destination, RedrivePlan, RedriveWish
 
 GROUPS = Listing(
@@ -29,26 +34,98 @@ GROUPS = Listing(
     )
 )
 
-Ids = Annotated[
-    list[str] | None,
-    typer.Option("--id", metavar="ID", help="Only this message, such as 1/0/42. May be repeated."),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Write the sealed plan to a file. Default: kept by its id."
-    ),
-]
-AsUser = Annotated[
-    str | None,
-    typer.Option("--as-user", metavar="NAME", help="Plan only over what this user may read."),
-]
+_SHOWN_EDITS: Final = 3
+_PRIVATE: Final = 0o600
+"""A plan may hold bodies."""
+
+
+class Planning(NamedTuple):
+    """Which letters a plan is about besides its filter, for whom it is, and where it goes.
+
+    Attributes:
+        ids: these messages; none: every message.
+        as_user: refuse what this user may not do.
+        out: the file of the plan; None: kept by its id.
+        tables, config: where to ask.
+    """
+
+    ids: "tuple[MessageId, ...]"
+    as_user: str | None
+    out: Path | None
+    tables: str | None
+    config: Path | None
+
+    def wish(self, which: Filter, **more: Any) -> "RedriveWish":
+        """What is to be planned; `more` are members of the wish and of its options."""
+        import msgspec
+
+        from streaming.broker.commands import RedriveOptions
+        from streaming.queries.redrives.plan import RedriveWish
+
+        options = {
+            name: more.pop(name) for name in RedriveOptions.__struct_fields__ if name in more
+        }
+        administrators: tuple[str, ...] = ()
+        editors: tuple[str, ...] = ()
+        if self.as_user is not None:
+            from streaming.config import read_config
+
+            users = read_config(find_config(self.config)).users
+            administrators = tuple(name for name, user in users.items() if user.administrator)
+            editors = tuple(name for name, user in users.items() if user.edit_letters)
+        return RedriveWish(
+            wanted=msgspec.structs.replace(which.read(), ids=self.ids),
+            options=RedriveOptions(**options),
+            user=self.as_user,
+            administrators=administrators,
+            editors=editors,
+            **more,
+        )
+
+
+def _planning(
+    ids: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id", metavar="ID", help="Only this message, such as 1/0/42. May be repeated."
+        ),
+    ] = None,
+    as_user: Annotated[
+        str | None,
+        typer.Option("--as-user", metavar="NAME", help="Plan only over what this user may read."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the sealed plan to a file. Default: kept by its id.",
+        ),
+    ] = None,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
+) -> Planning:
+    """Read the options."""
+    from streaming.queries.message_attributes import MessageId
+
+    messages = []
+    for text in ids or ():
+        message = MessageId.parse(text)
+        if message is None:
+            what = f"{text!r} is not an id such as 1/0/42; `dlx dead-letters list` shows ids"
+            raise typer.BadParameter(what, param_hint="--id")
+        messages.append(message)
+    return Planning(tuple(messages), as_user, out, tables, config)
+
+
+def planned(command: Command) -> Command:
+    """Give a command the options of a plan; it receives them as its parameter `planning`."""
+    return with_options(command, "planning", options_of(_planning), _planning)
 
 
 def redrive(
     *,
     which: Filter,
-    ids: Ids = None,
     gone: Annotated[
         bool,
         typer.Option(
@@ -95,17 +172,23 @@ def redrive(
             help="routing_key or header:NAME: tells if a later one of the same key was acked.",
         ),
     ] = "routing_key",
-    as_user: AsUser = None,
-    out: Out = None,
+    every_copy: Annotated[
+        bool,
+        typer.Option(
+            "--every-copy",
+            help="Send each copy of a message. Default: one copy to each target; the others stay.",
+        ),
+    ] = False,
+    edits: EditOptions,
+    planning: Planning,
     view: View,
-    tables: TablesLocation = None,
-    config: ConfigFile = None,
 ) -> int:
     """Plan to send dead letters back; nothing moves until the plan is approved.
 
     A plan is sealed: it names the exact copies. It shows what would happen by the current topology.
     Letters go to the queue where they died unless an option says otherwise, the oldest first.
-    `dlx redrives approve` moves them.
+    `dlx redrives approve` moves them. An edited letter is a new version; the original stays in the
+    tables. Only users with edit_letters in dlx.toml may approve edits.
     """
     destination: Destination = "died"
     chosen = [option for option in (to, to_exchange, to_origin or None) if option is not None]
@@ -119,108 +202,56 @@ def redrive(
         destination = "exchange"
     elif to_origin:
         destination = "original"
-    if key != "routing_key" and not key.removeprefix("header:"):
-        raise typer.BadParameter("expected routing_key or header:NAME", param_hint="--key")
-    if key != "routing_key" and not key.startswith("header:"):
+    kind, colon, name = key.partition(":")
+    if key != "routing_key" and not (kind == "header" and colon and name):
         what = f"cannot read {key!r}: expected routing_key or header:NAME"
         raise typer.BadParameter(what, param_hint="--key")
-    options = {"expiration": expiration, "x_death": x_death, "cap": cap}
-    wish = _wish(which, ids, options, as_user, config)
-    import msgspec
-
-    wish = msgspec.structs.replace(
-        wish,
+    wish = planning.wish(
+        which,
+        expiration=expiration,
+        x_death=x_death,
+        cap=cap,
         gone=gone,
         destination=destination,
         name=to or to_exchange or "",
         routing_key=to_key,
         key=key,
+        every_copy=every_copy,
     )
-    return _plan(wish, which, out, view, tables, config)
+    return _plan(wish, which, planning, view, edits)
 
 
-def discard(
-    *,
-    which: Filter,
-    ids: Ids = None,
-    as_user: AsUser = None,
-    out: Out = None,
-    view: View,
-    tables: TablesLocation = None,
-    config: ConfigFile = None,
-) -> int:
+def discard(*, which: Filter, planning: Planning, view: View) -> int:
     """Plan to remove dead letters from their queues; nothing moves until the plan is approved.
 
     Their bodies stay in the tables, and `dlx dead-letters restore` brings them back.
     """
-    wish = _wish(which, ids, {"action": "discard"}, as_user, config)
-    return _plan(wish, which, out, view, tables, config)
+    return _plan(planning.wish(which, action="discard"), which, planning, view)
 
 
-def restore(
-    *,
-    which: Filter,
-    ids: Ids = None,
-    as_user: AsUser = None,
-    out: Out = None,
-    view: View,
-    tables: TablesLocation = None,
-    config: ConfigFile = None,
-) -> int:
+def restore(*, which: Filter, planning: Planning, view: View) -> int:
     """Plan to bring discarded letters back to their queues; nothing moves until it is approved."""
-    wish = _wish(which, ids, {"action": "restore"}, as_user, config)
-    return _plan(wish, which, out, view, tables, config)
-
-
-def _wish(
-    which: Filter,
-    ids: list[str] | None,
-    options: dict[str, Any],
-    as_user: str | None,
-    config: Path | None,
-) -> "RedriveWish":
-    import msgspec
-
-    from streaming.broker.commands import RedriveOptions
-    from streaming.queries.message_attributes import MessageId
-    from streaming.queries.redrives.plan import RedriveWish
-
-    messages = []
-    for text in ids or ():
-        message = MessageId.parse(text)
-        if message is None:
-            what = f"{text!r} is not an id such as 1/0/42; `dlx dead-letters list` shows ids"
-            raise typer.BadParameter(what, param_hint="--id")
-        messages.append(message)
-    administrators: tuple[str, ...] = ()
-    if as_user is not None:
-        from streaming.config import read_config
-
-        users = read_config(find_config(config)).users
-        administrators = tuple(name for name, user in users.items() if user.administrator)
-    return RedriveWish(
-        wanted=msgspec.structs.replace(which.read(), ids=tuple(messages)),
-        options=RedriveOptions(**options),
-        user=as_user,
-        administrators=administrators,
-    )
+    return _plan(planning.wish(which, action="restore"), which, planning, view)
 
 
 def _plan(
     wish: "RedriveWish",
     which: Filter,
-    out: Path | None,
+    planning: Planning,
     view: View,
-    tables: str | None,
-    config: Path | None,
+    edits: EditOptions | None = None,
 ) -> int:
-    from streaming.queries.redrives.plan import plan_redrive
+    from msgspec.structs import replace
 
-    with open_tables(tables, config) as opened:
+    from streaming.queries.redrives.plan import content_of_letter, plan_redrive
+
+    with open_tables(planning.tables, planning.config) as opened:
+        if edits is not None:
+            wish = replace(wish, edit=edits.wish(lambda: content_of_letter(opened, wish)))
         plan = plan_redrive(opened, wish)
         if not plan.sealed.letters and not plan.unacked:
             which.require_known(opened)
-    name = _keep(plan, out) if plan.sealed.letters else None
+    name = _keep(plan, planning.out) if plan.sealed.letters else None
     if view.output == "json":
         print_json(
             {
@@ -229,7 +260,9 @@ def _plan(
                 "vhost": plan.sealed.vhost,
                 "letters": len(plan.sealed.letters),
                 "unacked": plan.unacked,
+                "copies": plan.copies,
                 "groups": plan.groups,
+                "edits": plan.edits,
             }
         )
         return EXIT_OK
@@ -254,11 +287,25 @@ def _print_next(plan: "RedrivePlan", name: str | None, action: str) -> None:
     if plan.unacked:
         held = "letter is" if plan.unacked == 1 else "letters are"
         print(f"{plan.unacked} {held} unacked with a consumer, and not in the plan")
+    if plan.copies:
+        are = "letter is a copy" if plan.copies == 1 else "letters are copies"
+        print(f"{plan.copies} {are} of a message that goes or went there already, and not in the")
+        print("plan: --every-copy sends each copy")
+    for edit in plan.edits[:_SHOWN_EDITS]:
+        print_in_colour(_edit_lines(edit))
+    if len(plan.edits) > _SHOWN_EDITS:
+        print(f"and {len(plan.edits) - _SHOWN_EDITS} more edits: --json shows them")
     if name is not None:
         count = len(plan.sealed.letters)
         letters = "1 letter" if count == 1 else f"{count:,} letters"
         print(f"nothing has moved. The plan {name} is sealed: {letters} to {action}. Approve it:")
         print(printable(f"  dlx redrives approve {name} --reason 'why'"))
+
+
+def _edit_lines(edit: "LetterEdit") -> Iterator[tuple[str, str]]:
+    yield f"edit of {edit.message_id}, {edit.original[:12]} -> {edit.version[:12]}", "head"
+    for line in edit.diff:
+        yield f"  {line}", "good" if line.startswith("+") else "bad"
 
 
 def _keep(plan: "RedrivePlan", out: Path | None) -> str:
@@ -267,6 +314,7 @@ def _keep(plan: "RedrivePlan", out: Path | None) -> str:
     try:
         if out is None:
             file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=_PRIVATE)
         file.write_bytes(plan.sealed.to_json())
     except OSError as error:
         raise DlxError(f"{file}: the plan cannot be written: {error.strerror}") from None

@@ -54,8 +54,9 @@ _EVENTS: Final = {
     "requeued": "{copy} returns to {queue}",
     "died": "{copy} of {queue} dies: {reason}{sent}",
     "rerouted": "{copy} of {queue} is rerouted: {reason}{sent}",
-    "redriven": "{copy} of {queue} is redriven to {targets} by {redrive}",
-    "republished": "{copy}, last in {queue}, is published again to {targets} by {redrive}",
+    "redriven": "{copy} of {queue} is redriven to {targets} by {redrive}{edit}",
+    "republished": "{copy}, last in {queue}, is published again to {targets} by {redrive}{edit}",
+    "edited": "an editor{user} stores it as the new version of a letter",
     "discarded": "{copy} of {queue} is discarded by {redrive}",
     "held": "{copy} of {queue} died ({reason}), kept until its targets take it",
     "purged": "{copy} is purged from {queue}",
@@ -194,6 +195,8 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
 
 def _arrival(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     yield f"message {history.message_id}", "title"
+    if history.version_of is not None:
+        yield f"  the new version of letter {history.version_of}, which was edited", "head"
     message = history.message
     title = ""
     if message is not None:
@@ -303,8 +306,19 @@ def _event(event: dict[str, Any], history: "MessageHistory") -> str:
         code=number,
         targets=", ".join((event["detail"] or {}).get("targets", ())),
         redrive=(event["detail"] or {}).get("redrive", ""),
+        user=f", {event['user']}," if event["user"] else "",
+        edit=_edit(event),
         error=(event["detail"] or {}).get("text", ""),
     )
+
+
+def _edit(event: dict[str, Any]) -> str:
+    """The new version of an edited letter."""
+    edit = (event["detail"] or {}).get("edit")
+    if edit is None:
+        return ""
+    message = "/".join(map(str, edit["message"]))
+    return f", edited ({edit['original'][:12]} -> {edit['version'][:12]}): now message {message}"
 
 
 def _sent(seq: int, history: "MessageHistory") -> str:

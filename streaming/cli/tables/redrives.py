@@ -55,7 +55,7 @@ LETTERS: Final = Listing(
         Column("moved_at", 2, "moved", kind="instant"),
         Column("ended_at", 1, "ended", kind="instant"),
     ),
-    more=("copy_id", "lane"),
+    more=("copy_id", "lane", "version"),
 )
 
 
@@ -120,7 +120,9 @@ def _summary(outcome: "RedriveOutcome") -> Iterator[tuple[str, str]]:
         (letter["fate"], letter["reason"] if letter["fate"] != "waiting" else None)
         for letter in outcome.letters
     )
-    yield f"  sealed: {row['total']}, moved: {row['moved']}", "plain"
+    edited = sum(letter["version"] is not None for letter in outcome.letters)
+    edits = f", edited: {edited}" if edited else ""
+    yield f"  sealed: {row['total']}, moved: {row['moved']}{edits}", "plain"
     for (fate, reason), count in sorted(fates.items(), key=lambda item: -item[1]):
         tone = {"acked": "good", "died": "bad"}.get(fate, "plain")
         yield f"  {count} {fate}{f': {reason}' if reason else ''}", tone

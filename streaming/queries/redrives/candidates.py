@@ -12,15 +12,19 @@ A letter that was redriven, or is back in the queue where it first died, is none
 message again, until it dies again.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from streaming.queries.closings import closed_contents, opening_batch, opening_closing
 from streaming.queries.current_contents import EVENTS, prepare_contents
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import Row, Tables
+from streaming.queries.message_attributes import MessageId
 
 Which = Literal["resting", "gone", "discarded"]
 
+_IDS_PER_INSERT: Final = 10_000
 _COLUMNS: Final = (
     *("vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue", "exchange"),
     *("routing_key", "detail"),
@@ -29,6 +33,7 @@ _CHOSEN: Final = """
     vhost, lane, seq AS death_seq, copy_id AS death_copy, "at" AS died_at, message_id,
     queue AS died_in, reason, exchange, routing_keys, x_death, first_death, last_death,
     epoch_ms(origin.timestamp) AS published_ms, headers, properties, body_bytes,
+    headers ->> '$."x-redrive-id"' AS redrive,
     coalesce(TRY_CAST(headers ->> '$."x-redrive-count"' AS BIGINT), 0) AS redriven
 """
 _STATES: Final[dict[Which, str]] = {
@@ -131,11 +136,21 @@ _LETTER_BIRTHS: Final = """
 """Each copy that a death made, or a restore."""
 
 
+_SENT: Final = """
+    CREATE OR REPLACE TEMP TABLE sent_deaths AS
+    SELECT DISTINCT vhost, lane, birth.parent_copy_id AS death_copy
+    FROM redrive_events AS birth JOIN redrive_events AS move USING (vhost, lane, copy_id)
+    WHERE birth.kind = 'enqueued' AND birth.parent_copy_id IS NOT NULL AND move.kind = 'redriven'
+"""
+"""Deaths of which one copy was redriven: other copies of it are of the same message."""
+
+
 def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[Row]:
     """The letters of a filter in the order in which they were published.
 
     Each is a dead letter (`died_in`, `reason`, `x_death`, ...) with the copy that would move
-    (`copy_id`, `now_in`, `state`).
+    (`copy_id`, `now_in`, `state`), how often it was redriven, and whether another copy of the same
+    death was (`is_sent`).
 
     Raises:
         QueryError: there is no such table, or `where` is not a valid condition.
@@ -145,7 +160,9 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
     once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
     stored = "" if which == "resting" else _stored(tables)
     sql = f"""
-        SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key
+        SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key,
+               (vhost, lane, death_copy) IN (FROM sent_deaths SELECT (vhost, lane, death_copy))
+                   AS is_sent
         FROM ({selection.query(_CHOSEN)}) AS letter
         JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
         {stored}
@@ -153,7 +170,49 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
         ORDER BY letter.published_ms, letter.message_id.topic_number,
                  letter.message_id."partition", letter.message_id."offset", copy.copy_id
     """
-    return tables.rows(sql)
+    rows = tables.rows(sql)
+    marked = [row for row in rows if row["redriven"]]
+    arrived = publications(tables, marked) if marked else {}
+    for row in marked:
+        publication = arrived.get(MessageId.of(row["message_id"]))
+        if publication is not None and publication.headers.get("x-redrive-id") == row["redrive"]:
+            row["redriven"] = 0  # its publisher wrote the marks
+    return rows
+
+
+class LetterPublication(NamedTuple):
+    """How a message was published; `headers` are typed JSON."""
+
+    exchange: str
+    routing_key: str
+    headers: dict[str, Any]
+
+
+def publications(tables: Tables, rows: list[Row]) -> dict[MessageId | None, LetterPublication]:
+    """The publishes of letters whose messages are still stored."""
+    columns = ["topic_number", "partition", "offset", "exchange", "routing_key", "headers"]
+    tables.view("messages", columns=columns, view="letter_messages")
+    ids = sorted({id_ for row in rows if (id_ := MessageId.of(row["message_id"])) is not None})
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE letter_ids (topic_number INT, part INT, at_offset BIGINT)"
+    )
+    for first in range(0, len(ids), _IDS_PER_INSERT):
+        values = ", ".join(str(tuple(one)) for one in ids[first : first + _IDS_PER_INSERT])
+        tables.connection.execute(f"INSERT INTO letter_ids VALUES {values}")
+    found = tables.values(
+        """
+        SELECT letter_messages.topic_number, part, at_offset, exchange, routing_key, headers
+        FROM letter_messages JOIN letter_ids
+            ON letter_ids.topic_number = letter_messages.topic_number
+            AND part = "partition" AND at_offset = "offset"
+        """
+    )
+    return {
+        MessageId(*key): LetterPublication(
+            exchange or "", routing_key or "", msgspec.json.decode(headers or "{}")
+        )
+        for *key, exchange, routing_key, headers in found
+    }
 
 
 def _stored(tables: Tables) -> str:
@@ -186,6 +245,7 @@ def prepare(tables: Tables) -> None:
     )
     run(_RESTORED)
     run(_LETTER_BIRTHS)
+    run(_SENT)
     columns = ["vhost", "lane", "copy_id", "parent_copy_id", "queue", "exchange", "routing_key"]
     columns += ["targets"]
     none: list[str] | None = None if opening_batch(tables, EVENTS) >= 0 else []

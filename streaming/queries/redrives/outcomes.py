@@ -6,7 +6,7 @@ import msgspec
 
 from streaming.broker.events import ENDINGS
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
-from streaming.queries.message_attributes import MessageId
+from streaming.queries.message_attributes import MessageId, document
 from topology.suggestions import did_you_mean
 
 _COLUMNS: Final = (
@@ -18,10 +18,11 @@ _FATES: Final = f"""
     CREATE OR REPLACE TEMP TABLE redrive_fates AS
     WITH moves AS (
         SELECT vhost, lane, seq, "at", kind, message_id, copy_id, queue,
-               detail ->> '$.redrive' AS redrive
+               detail ->> '$.redrive' AS redrive, detail ->> '$.edit' AS edit
         FROM redrive_log WHERE kind IN ('redriven', 'republished', 'discarded')),
     children AS (
-        SELECT moves.vhost, moves.lane, moves.seq AS move_seq, born.copy_id, born.queue
+        SELECT moves.vhost, moves.lane, moves.seq AS move_seq, born.copy_id, born.queue,
+               born.message_id
         FROM moves JOIN redrive_log AS born ON born.vhost = moves.vhost AND born.lane = moves.lane
             AND born.parent_copy_id = moves.copy_id AND born.copy_id = born.seq
             AND born.seq > moves.seq
@@ -29,7 +30,8 @@ _FATES: Final = f"""
     endings AS (
         SELECT vhost, lane, copy_id, kind, reason, "at" FROM redrive_log WHERE kind IN {_ENDINGS}),
     fates AS (
-        SELECT vhost, lane, move_seq, children.queue AS went_to, endings.reason,
+        SELECT vhost, lane, move_seq, children.queue AS went_to, children.message_id,
+               endings.reason,
                CASE endings.kind WHEN 'consumed' THEN 'acked'
                    ELSE coalesce(endings.kind, 'waiting') END AS fate, endings."at" AS ended_at
         FROM children LEFT JOIN endings USING (vhost, lane, copy_id))
@@ -40,11 +42,12 @@ _FATES: Final = f"""
                 WHEN bool_or(fate = 'died') THEN 'died'
                 WHEN bool_or(fate = 'waiting') THEN 'waiting'
                 ELSE coalesce(min(fate), 'waiting') END AS fate,
-           min(reason) FILTER (fate = 'died') AS reason, max(ended_at) AS ended_at
+           min(reason) FILTER (fate = 'died') AS reason, max(ended_at) AS ended_at,
+           moves.edit, any_value(one.message_id) AS new_message
     FROM moves LEFT JOIN fates AS one
         ON one.vhost = moves.vhost AND one.lane = moves.lane AND one.move_seq = moves.seq
     GROUP BY moves.redrive, moves.vhost, moves.lane, moves.seq, moves."at", moves.message_id,
-             moves.copy_id, moves.queue, moves.kind
+             moves.copy_id, moves.queue, moves.kind, moves.edit
 """
 _REDRIVES: Final = """
     WITH told AS (
@@ -87,7 +90,7 @@ _REDRIVES: Final = """
 """
 LETTER_COLUMNS: Final = (
     *("message_id", "copy_id", "lane", "came_from", "went_to", "moved_at", "fate", "reason"),
-    "ended_at",
+    *("ended_at", "version"),
 )
 
 
@@ -97,7 +100,8 @@ class RedriveOutcome(msgspec.Struct, frozen=True):
     Attributes:
         redrive: its row as `list_redrives` returns it.
         letters: moved letters, with their fate: acked, died (and why), waiting, or how else their
-            copy ended; then skipped ones, whose fate is `skipped` or `parked`.
+            copy ended; then skipped ones, whose fate is `skipped` or `parked`. `version` has the
+            hashes of an edited letter, and the id of the message that it became.
         new_deaths: messages that died meanwhile where the letters went, and are none of them.
     """
 
@@ -185,9 +189,10 @@ def _new_deaths(tables: Tables, row: Row) -> int:
         SELECT count(*) FROM redrive_log AS death JOIN begun USING (vhost, lane)
         WHERE kind = 'died' AND seq > first
         AND queue IN (SELECT unnest(string_split(went_to, ', ')) FROM {there})
-        AND message_id NOT IN (SELECT message_id FROM {there})
+        AND message_id NOT IN (SELECT message_id FROM {there} UNION ALL
+            SELECT new_message FROM {there} WHERE new_message IS NOT NULL)
         """,
-        [*own, *own, *own],
+        [*own, *own, *own, *own],
     )
     return int(count)
 
@@ -208,6 +213,9 @@ def _plain(row: Row) -> Row:
 def _letter(row: Row) -> Row:
     message = MessageId.of(row.get("message_id"))
     known = {name: row.get(name) for name in LETTER_COLUMNS}
+    edit = document(row.get("edit"))
+    if edit is not None:
+        known["version"] = {**edit, "message": str(MessageId(*edit["message"]))}
     return {
         **known,
         "message_id": None if message is None else str(message),

@@ -6,17 +6,29 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Letter, RedriveOptions, StoredLetter, Target
+from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.dead_letters.x_death import is_cycle
 from streaming.broker.message import Death
+from streaming.broker.redrives.letters import is_expiration
+from streaming.broker.redrives.versions import VERSION_KEY
+from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
-from streaming.queries.message_attributes import present
+from streaming.queries.message_attributes import MessageId, present
 from streaming.queries.queues import list_queues
-from streaming.queries.redrives.candidates import Which, candidates, overtaken
+from streaming.queries.redrives.candidates import (
+    LetterPublication,
+    Which,
+    candidates,
+    overtaken,
+    publications,
+)
+from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, diff_of
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.declared import declared
+from topology.declarations import too_long
+from topology.refusals import access_refused
 from topology.values import table_from_json
 from topology.vhost import Vhost
 
@@ -33,11 +45,12 @@ CYCLE: Final = "lost if it expires again"
 NO_CONSUMER: Final = "no consumer"
 OVERTAKEN: Final = "a later one was acked"
 AGAIN: Final = "redriven before"
+COPY: Final = "a copy that stays"
 FORECASTS: Final = (
     *(UNROUTABLE, QUEUE_GONE, EXCHANGE_GONE, PARKED, EXPIRES, FULL, DROPS, CYCLE, NO_CONSUMER),
-    *(OVERTAKEN, AGAIN),
+    *(OVERTAKEN, AGAIN, COPY),
 )
-"""What may become of a letter; the first four do not move."""
+"""What may become of a letter; the first four and the last do not move."""
 
 
 class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +62,12 @@ class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
         destination: `died`: the queue where it died; `original`: the exchange and key of its
             publish; `queue` and `exchange`: those of that name.
         name, routing_key: of the destination.
+        every_copy: send each copy of a message to its target; otherwise one copy goes to each.
+        edit: what is to become of the content of the letters; None: nothing.
         key: tells which letters have a later message of the same key: `routing_key` or
             `header:NAME`.
-        user: refuse what this user may not read; None: the operator.
+        user: refuse what this user may not read or edit; None: the operator.
+        administrators, editors: the users who are.
         most: refuse to plan more letters than this.
     """
 
@@ -64,6 +80,9 @@ class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
     key: str = "routing_key"
     user: str | None = None
     administrators: tuple[str, ...] = ()
+    editors: tuple[str, ...] = ()
+    every_copy: bool = False
+    edit: EditWish | None = None
     most: int = 1_000_000
 
 
@@ -88,24 +107,28 @@ class RedrivePlan(NamedTuple):
 
     Attributes:
         unacked: letters of the filter that a consumer holds; they are not in the plan.
+        copies: further copies of messages that the plan sends, or that were sent; they stay.
+        edits: the letters that the plan edits.
     """
 
     sealed: SealedPlan
     groups: list[ForecastGroup]
     unacked: int
+    copies: int = 0
+    edits: tuple[LetterEdit, ...] = ()
 
 
 def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
     """Plan a redrive; nothing moves.
 
     Raises:
-        QueryError: the filter is wrong, its letters are in several vhosts, or the user may not read
-            their queues.
+        QueryError: the filter, the destination or the edit is wrong, the letters are in several
+            vhosts, or the user may not read their queues or edit them.
     """
-    which: Which = "gone" if wish.gone else "resting"
-    if wish.options.action == "restore":
-        which = "discarded"
-    rows = candidates(tables, wish.wanted, which)
+    for given in (wish.name, wish.routing_key or ""):
+        if too_long(given):
+            raise QueryError(f"destination {given[:20]!r}...: {too_long(given)}")
+    rows = _rows(tables, wish)
     if len(rows) > wish.most:
         raise QueryError(f"{len(rows)} letters match, more than {wish.most}: narrow the filter")
     vhosts = sorted({row["vhost"] for row in rows})
@@ -116,7 +139,11 @@ def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
     vhost = declared(tables)[name].vhost() if vhosts else Vhost("4.0")
     _check_user(vhost, name, rows, wish)
     ready = [row for row in rows if row["state"] != "unacked"]
-    letters = [_letter(row, wish) for row in ready]
+    unacked = len(rows) - len(ready)
+    arrived = publications(tables, ready) if wish.destination == "original" and ready else {}
+    letters = [_letter(row, wish, arrived) for row in ready]
+    ready, letters, copies = _once(ready, letters, wish)
+    ready, letters, edited, edits = _edited(tables, ready, letters, wish)
     sealed = SealedPlan(
         vhost=name,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -124,9 +151,105 @@ def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         versions={each: tables.table(each).version() for each in ("events", "dead_letters")},
         options=wish.options,
         letters=tuple(letters),
+        edited=edited,
     ).sealed()
-    forecast = _Forecast(tables, name, vhost, wish)
-    return RedrivePlan(sealed, forecast.groups(ready, letters), len(rows) - len(ready))
+    groups = _Forecast(tables, name, vhost, wish).groups(ready, letters, copies)
+    return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits))
+
+
+def content_of_letter(tables: Tables, wish: RedriveWish) -> LetterContent:
+    """The content of the only letter of a wish, for a person to edit.
+
+    Raises:
+        QueryError: as `plan_redrive`, or there is not one letter.
+    """
+    found = plan_redrive(tables, msgspec.structs.replace(wish, edit=None))
+    rows = _rows(tables, wish)
+    ready = [row for row in rows if row["state"] != "unacked"]
+    letters = found.sealed.letters
+    if len(letters) != 1:
+        raise QueryError(f"--edit edits one letter, and {len(letters)} match: choose one with --id")
+    chosen = [row for row in ready if row["copy_id"] == letters[0].copy_id]
+    [(content, _same)] = contents_of(tables, chosen, EditWish())
+    return content
+
+
+def _rows(tables: Tables, wish: RedriveWish) -> list[Row]:
+    which: Which = "gone" if wish.gone else "resting"
+    if wish.options.action == "restore":
+        which = "discarded"
+    return candidates(tables, wish.wanted, which)
+
+
+def _once(
+    rows: list[Row], letters: list[Letter], wish: RedriveWish
+) -> tuple[list[Row], list[Letter], list[Row]]:
+    """Choose one copy of each message for each target; return the others apart.
+
+    A death with several dead-letter queues makes as many copies of one message.
+    """
+    if wish.every_copy or wish.options.action != "redrive":
+        return rows, letters, []
+    chosen: list[tuple[Row, Letter]] = []
+    copies: list[Row] = []
+    seen = set()
+    for row, letter in zip(rows, letters, strict=True):
+        target = letter.target
+        assert target is not None, "only a discard has no target"
+        place = (target.queue, "", ()) if target.queue is not None else target
+        key = (MessageId.of(row["message_id"]), place)
+        if row["is_sent"] or key in seen:
+            copies.append(row)
+            continue
+        seen.add(key)
+        chosen.append((row, letter))
+    return [row for row, _ in chosen], [letter for _, letter in chosen], copies
+
+
+def _edited(
+    tables: Tables, rows: list[Row], letters: list[Letter], wish: RedriveWish
+) -> tuple[list[Row], list[Letter], dict[str, LetterContent], list[LetterEdit]]:
+    """Edit letters; the rows get the new headers, for the forecast.
+
+    Raises:
+        QueryError: the edit is wrong.
+    """
+    edited: dict[str, LetterContent] = {}
+    edits: list[LetterEdit] = []
+    if wish.edit is None:
+        return rows, letters, edited, edits
+    changed_rows, changed = list(rows), list(letters)
+    for index, (before, after) in enumerate(contents_of(tables, rows, wish.edit)):
+        if before == after:
+            continue
+        original, version = before.hash, after.hash
+        edited[version] = after
+        name = str(MessageId.of(rows[index]["message_id"]))
+        edits.append(LetterEdit(name, original, version, diff_of(before, after)))
+        edit = Edit(original, version, *_changed_limits(before, after, name))
+        changed[index] = msgspec.structs.replace(letters[index], edit=edit)
+        headers = None if after.headers is None else msgspec.json.encode(after.headers).decode()
+        changed_rows[index] = {**rows[index], "headers": headers}
+    return changed_rows, changed, edited, edits
+
+
+def _changed_limits(
+    before: LetterContent, after: LetterContent, name: str
+) -> tuple[int | None, str | None]:
+    """The new priority and expiration; None if they are as before.
+
+    Raises:
+        QueryError: the expiration is no number of milliseconds.
+    """
+    priority = expiration = None
+    if before.properties.get("priority") != after.properties.get("priority"):
+        priority = after.properties.get("priority") or 0
+    if before.properties.get("expiration") != after.properties.get("expiration"):
+        expiration = after.properties.get("expiration") or ""
+    if expiration and not is_expiration(expiration):
+        what = f"expiration {expiration!r} is not a number of milliseconds up to ten years"
+        raise QueryError(f"letter {name}: {what}")
+    return priority, expiration
 
 
 def _predicate(wish: RedriveWish) -> dict[str, Any]:
@@ -138,7 +261,7 @@ def _predicate(wish: RedriveWish) -> dict[str, Any]:
 
 
 def _check_user(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> None:
-    """Refuse what the broker would refuse: reading the letters' queues.
+    """Refuse what the broker would refuse: reading the letters' queues, or editing them.
 
     Raises:
         QueryError: the user may not.
@@ -151,25 +274,37 @@ def _check_user(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> 
         refusal = vhost.refuse_access(wish.user, [("read", "queue", queue)], name)
         if refusal is not None:
             raise QueryError(f"{refusal.code} {refusal.text}")
+    if wish.edit is not None and wish.user not in wish.editors:
+        what = f"user '{wish.user}' may not edit dead letters in vhost '{name}'"
+        refusal = access_refused(what)
+        raise QueryError(
+            f"{refusal.code} {refusal.text}: set `edit_letters = true` for the user in dlx.toml"
+        )
 
 
-def _letter(row: Row, wish: RedriveWish) -> Letter:
+def _letter(
+    row: Row, wish: RedriveWish, arrived: dict[MessageId | None, LetterPublication]
+) -> Letter:
     """The sealed form of a letter."""
     is_resting = row["state"] in {"ready", "unacked"}
     return Letter(
         row["lane"],
         row["copy_id"],
         row["now_in"],
-        None if wish.options.action == "discard" else _target(row, wish),
+        None if wish.options.action == "discard" else _target(row, wish, arrived),
         row["published_ms"] or 0,
         None if is_resting else _stored(row),
     )
 
 
-def _target(row: Row, wish: RedriveWish) -> Target:
+def _target(
+    row: Row, wish: RedriveWish, arrived: dict[MessageId | None, LetterPublication]
+) -> Target:
     exchange, keys = row["exchange"] or "", tuple(row["routing_keys"] or ("",))
     if wish.options.action == "restore":
-        return Target(row["now_in"], row["now_exchange"] or "", (row["now_key"] or "",))
+        key = row["now_key"] or ""
+        kept = keys if keys[0] == key else (key,)  # the keys of CC stay unless the queue set one
+        return Target(row["now_in"], row["now_exchange"] or "", kept)
     match wish.destination:
         case "died":
             return Target(row["died_in"], exchange, keys)
@@ -179,6 +314,11 @@ def _target(row: Row, wish: RedriveWish) -> Target:
             key = keys if wish.routing_key is None else (wish.routing_key,)
             return Target(None, wish.name, key)
         case _:
+            publication = arrived.get(MessageId.of(row["message_id"]))
+            if publication is not None and not publication.routing_key.startswith(VERSION_KEY):
+                cc = publication.headers.get("CC")
+                more = [one for one in cc if isinstance(one, str)] if isinstance(cc, list) else ()
+                return Target(None, publication.exchange, (publication.routing_key, *more))
             first = _first_death(row)
             return Target(None, first["exchange"] or "", tuple(first["routing_keys"] or ("",)))
 
@@ -196,12 +336,11 @@ def _first_death(row: Row) -> dict[str, Any]:
 def _stored(row: Row) -> StoredLetter:
     message = row["message_id"]
     properties = present(row["properties"])
-    properties.pop("expiration", None)
     return StoredLetter(
         (message["topic_number"], message["partition"], message["offset"]),
         row["body_bytes"] or 0,
         max(properties.get("priority", 0), 0),
-        properties,
+        {},
         row["headers"],
         tuple(_deaths(row)),
         _note(row["first_death"]),
@@ -248,8 +387,16 @@ class _Forecast:
         self._acked = overtaken(tables, wish.key)
         self._now_ms = int(datetime.now(UTC).timestamp() * 1000)
 
-    def groups(self, rows: list[Row], letters: list[Letter]) -> list[ForecastGroup]:
+    def groups(
+        self, rows: list[Row], letters: list[Letter], copies: list[Row]
+    ) -> list[ForecastGroup]:
+        """The letters by group; copies that stay go nowhere."""
         found: dict[tuple[str, str, str, str], ForecastGroup] = {}
+        for row in copies:
+            key = (row["died_in"], row["reason"], row["now_in"], "")
+            group = found.setdefault(key, ForecastGroup(*key))
+            group.letters += 1
+            group.forecast[COPY] = group.forecast.get(COPY, 0) + 1
         coming = Counter[str]()
         for row, letter in zip(rows, letters, strict=True):
             queues, expected = self._of(row, letter, coming)
@@ -323,6 +470,8 @@ class _Forecast:
         return expected
 
     def _expires(self, row: Row, letter: Letter) -> bool:
+        if letter.edit is not None and letter.edit.expiration is not None:
+            return letter.edit.expiration == "0"
         given = [death["original_expiration"] for death in row["x_death"] or []]
         expiration = next((one for one in reversed(given) if one is not None), None)
         if expiration is None or self._wish.options.expiration == "drop":

@@ -341,6 +341,39 @@ def test_a_rate_is_kept(cut):
     assert said(broker) == ["requested", "finished"]
 
 
+@pytest.mark.parametrize(("rate", "lanes"), [(1, 4), (2, 4), (4, 4), (6, 4)])
+def test_lanes_keep_a_rate_together(rate, lanes):
+    moved = 0
+    for lane in range(lanes):
+        broker = Broker(lane=lane, lanes=lanes)
+        for name in ("work", "dead"):
+            broker.do(commands.DeclareQueue(queue=Queue(name)))
+        for number in range(100):
+            broker.publish("", "dead", f"m{number}")
+        sealed = tuple(Letter(lane, copy_id, "dead", WORK) for copy_id in in_queue(broker, "dead"))
+        options = RedriveOptions(rate=rate)
+        broker.do(Redrive(id="r", reason="x", seal="s", total=100, letters=sealed, options=options))
+        for tick in range(100):
+            broker.at(100 * tick + 100)
+        moved += sum(row.kind is Kind.REDRIVEN for row in events(broker))
+
+    assert moved in range(10 * rate - lanes, 11 * rate + 1)
+
+
+def test_skipped_letters_are_handled_in_portions_too(monkeypatch):
+    monkeypatch.setattr(open_redrives, "MAX_AT_ONCE", 2)
+    broker = a_broker(5)
+    sealed = letters(broker)
+    broker.drain("dead")
+
+    answers = [redrive(broker, sealed)["skipped"]]
+    for after_ms in (100, 200):
+        broker.at(after_ms)
+        answers.append(control(broker, "status")["skipped"])
+
+    assert answers == [2, 4, 5]
+
+
 def test_without_a_rate_portions_follow_each_other(monkeypatch):
     monkeypatch.setattr(open_redrives, "MAX_AT_ONCE", 2)
     broker = a_broker(5)
@@ -670,3 +703,32 @@ def test_a_letter_in_a_queue_is_not_restored_past_its_cap():
 
     assert refusal is not None
     assert (refusal.code, broker.depth("dead")) == (406, 1)
+
+
+def test_a_refused_part_ends_its_redrive():
+    broker = a_guarded_broker(read="^dead$", write="^amq.default$")
+    [letter] = letters(broker)
+    redrive(broker, (letter,), total=2, user="ann")
+    other = Letter(0, letter.copy_id, "other", WORK)
+    fields = {"id": "r", "reason": "x", "seal": "s", "total": 2, "first": 1}
+
+    refusal = broker.refusal(Redrive(letters=(other,), **fields), user="ann")
+
+    assert refusal is not None
+    assert refusal.code == 403
+    assert control(broker, "status")["status"] == "cancelled"
+    assert said(broker) == ["requested", "cancelled"]
+    assert broker.drain("dead") == ["m0"]
+
+
+def test_nobody_adds_letters_to_the_redrive_of_another_user():
+    broker = a_guarded_broker(read="^dead$", write="^amq.default$")
+    [letter] = letters(broker)
+    redrive(broker, (letter,), total=2, user="ann")
+    fields = {"id": "r", "reason": "x", "seal": "s", "total": 2, "first": 1}
+
+    refusal = broker.refusal(Redrive(letters=(letter,), **fields), user=ADMIN)
+
+    assert refusal is not None
+    assert refusal.code == 403
+    assert control(broker, "status")["status"] == "receiving"

@@ -199,3 +199,37 @@ def test_marks_that_a_client_published_are_not_counted(published, moved):
     answer = again(broker, "r", msgspec.structs.replace(STORED, headers=headers))[1]
 
     assert (answer["moved"], answer["parked"]) == (moved, 1 - moved)
+
+
+@pytest.mark.parametrize("place", ["ready", "expired", "unacked", "held"])
+def test_a_letter_that_is_still_in_a_queue_is_not_published_again(place):
+    broker = Broker()
+    broker.queue("work")
+    broker.queue("full", max_length=1, overflow="reject-publish")
+    broker.publish("", "full", "x")
+    broker.quorum(
+        "dead",
+        dead_letter_exchange="",
+        dead_letter_routing_key="full",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    if place == "expired":
+        broker.publish("", "dead", "head")
+    broker.publish("", "dead", "m0", **({"expiration": "5"} if place == "expired" else {}))
+    broker.finish()
+    copy_id = [row.seq for row in broker.rows if row.kind is Kind.ENQUEUED][-1]
+    if place == "expired":
+        broker.at(10)
+    if place in {"unacked", "held"}:
+        broker.get("dead", "g")
+    if place == "held":
+        broker.reject("g/0")
+    letter = Letter(0, copy_id, "elsewhere", Target("work", "", ("work",)), 0, STORED)
+
+    answer = broker.answer(Redrive(id="r", reason="x", seal="r", total=1, letters=(letter,)))
+
+    assert (answer["moved"], answer["skipped"], broker.depth("work")) == (0, 1, 0)
+    broker.finish()
+    [row] = [row for row in broker.rows if row.kind is Kind.SKIPPED]
+    assert row.detail == {"redrive": "r", "copy_id": copy_id, "reason": "in_queue"}

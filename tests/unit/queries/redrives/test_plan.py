@@ -381,3 +381,89 @@ def test_letters_that_die_in_a_later_redrive_are_not_other_messages(shop):
     shop.kill("work", 1)
 
     assert [shop.ask(outcome_of, plan.sealed.id).new_deaths for plan in plans] == [1, 1]
+
+
+def fanned_out(tmp_path):
+    """A shop whose dead letters go to two queues."""
+    shop = Shop(tmp_path, 0)
+    shop.broker.exchange("dlx", "fanout")
+    shop.broker.queue("jobs", dead_letter_exchange="dlx")
+    shop.broker.queue("audit")
+    for name in ("dead", "audit"):
+        shop.broker.bind("dlx", name)
+    shop.broker.publish("", "jobs", "j0")
+    shop.broker.publish("", "jobs", "j1")
+    shop.kill("jobs", 2)
+    return shop
+
+
+def test_a_message_in_two_dead_letter_queues_is_sent_once(tmp_path):
+    shop = fanned_out(tmp_path)
+
+    plan = shop.plan()
+
+    assert (len(plan.sealed.letters), plan.copies) == (2, 2)
+    assert {group.goes_to: group.letters for group in plan.groups} == {"jobs": 2, "": 2}
+    assert expected(plan)["a copy that stays"] == 2
+    assert shop.approve(plan)["moved"] == 2
+    assert sorted(shop.broker.drain("jobs")) == ["j0", "j1"]
+    later = shop.plan()
+    assert (later.sealed.letters, later.copies) == ((), 2)
+    assert len(shop.plan(every_copy=True).sealed.letters) == 2
+
+
+def test_a_discard_removes_every_copy(tmp_path):
+    shop = fanned_out(tmp_path)
+
+    plan = shop.plan(options=RedriveOptions(action="discard"))
+
+    assert (len(plan.sealed.letters), plan.copies) == (4, 0)
+
+
+def test_a_count_that_a_client_wrote_is_not_forecast(shop):
+    shop.broker.publish("", "work", "own", headers={"x-redrive-count": 9, "x-redrive-id": "mine"})
+    shop.kill("work", 1)
+
+    plan = shop.plan(DeadLetterFilter(ids=(MessageId(0, 0, 4),)))
+
+    assert expected(plan) == {"no consumer": 1}
+
+
+def test_an_original_destination_is_that_of_the_publish_whatever_a_client_says(tmp_path):
+    shop = Shop(tmp_path, 0)
+    shop.broker = Broker(compat="3.10")
+    shop.recording = Recording(tmp_path / "old", shop.broker)
+    shop.broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    shop.broker.queue("dead")
+    shop.broker.exchange("shop")
+    shop.broker.bind("shop", "work", "order")
+    entry = {"queue": "x", "reason": "rejected", "exchange": "evil", "routing-keys": ["k"]}
+    headers = {"x-death": [{**entry, "count": 1}], "CC": ["copy"]}
+    shop.broker.publish("shop", "order", "m", headers=headers)
+    shop.kill("work", 1)
+
+    [letter] = shop.plan(destination="original").sealed.letters
+
+    assert letter.target == commands.Target(None, "shop", ("order", "copy"))
+
+
+def test_a_restored_letter_keeps_the_keys_of_cc(tmp_path):
+    shop = Shop(tmp_path, 0)
+    shop.broker.exchange("dlx", "fanout")
+    shop.broker.queue("jobs", dead_letter_exchange="dlx")
+    shop.broker.bind("dlx", "dead")
+    shop.broker.publish("", "jobs", "j0", headers={"CC": ["second"]})
+    shop.kill("jobs", 1)
+    shop.approve(shop.plan(options=RedriveOptions(action="discard")))
+
+    [letter] = shop.plan(options=RedriveOptions(action="restore")).sealed.letters
+
+    assert letter.target == commands.Target("dead", "dlx", ("jobs", "second"))
+
+
+@pytest.mark.parametrize("field", ["name", "routing_key"])
+def test_a_destination_with_a_long_name_is_refused(shop, field):
+    wish = {"destination": "exchange", "name": "amq.direct", field: "n" * 256}
+
+    with pytest.raises(QueryError, match="255"):
+        shop.plan(**wish)

@@ -1,0 +1,70 @@
+"""The new versions of edited letters: publishes that no queue takes, found by their content's hash.
+
+    editor publishes a version to the key of its hash --> kept here --redrive--> the letter's target
+
+A version is a message like any other: its body is in `messages`. Only the last publish of a version
+counts, so that publishing it again is harmless.
+"""
+
+from typing import Final
+
+import msgspec
+
+from streaming.broker.config import ShardConfig
+from streaming.broker.context import ShardContext
+from streaming.broker.message import Message
+from streaming.broker.state.encoding import pack, unpack
+from topology.refusals import Refusal, access_refused
+
+VERSION_KEY: Final = "amq.dlx.version."
+"""The routing keys of versions begin with this; no queue can have such a name."""
+
+_HASH_DIGITS: Final = 64
+_DIGITS: Final = frozenset("0123456789abcdef")
+_encode = msgspec.msgpack.Encoder().encode
+_message = msgspec.msgpack.Decoder(Message)
+
+
+def is_hash(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal digits."""
+    return len(text) == _HASH_DIGITS and _DIGITS.issuperset(text)
+
+
+def version_of(exchange: str, routing_key: str) -> str:
+    """The hash of the version that a publish is; empty if it is an ordinary publish."""
+    version = routing_key.removeprefix(VERSION_KEY)
+    return version if not exchange and version != routing_key and is_hash(version) else ""
+
+
+class Versions:
+    """The versions that editors published, by hash."""
+
+    def __init__(self, context: ShardContext) -> None:
+        self._context = context
+
+    def keep(self, version: str, message: Message) -> None:
+        """Keep the message of a version."""
+        self._context.store.write(self._key(version), pack(_encode(message)))
+
+    def find(self, version: str) -> Message | None:
+        """The message of a version; None if there is none, or `messages` lost it."""
+        data = self._context.store.read(self._key(version))
+        if data is None:
+            return None
+        message = _message.decode(unpack(data))
+        try:
+            self._context.published(message)
+        except LookupError:
+            return None
+        return message
+
+    @staticmethod
+    def _key(version: str) -> str:
+        return f"version/{version}"
+
+
+def refuse_edit(config: ShardConfig, user: str | None) -> Refusal | None:
+    """403 if the user may not edit letters."""
+    if user is None or not config.enforce_permissions or user in config.editors:
+        return None
+    return access_refused(f"user '{user}' may not edit dead letters in vhost '{config.vhost}'")
