@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any, Final
+from typing import IO, Annotated, Any, Final, cast
 
 import msgspec
 import typer
@@ -86,30 +86,31 @@ def print_in_colour(lines: Iterable[tuple[str, str]]) -> None:
         console.print(Text(printable(text), style=COLOURS[tone]), soft_wrap=True)
 
 
-class LastingTerminal(io.TextIOBase):
-    """Writes to stderr for as long as there is a terminal behind it; later text is lost.
+def lasting_stderr() -> IO[str]:
+    """Stderr for a progress bar, which outlives its terminal: later text is lost."""
+    return cast("IO[str]", _LastingStderr())
 
-    A progress bar on it outlives its terminal, and so does what the bar reports on.
-    """
+
+class _LastingStderr(io.TextIOBase):
+    """What is stderr now: a progress bar replaces `sys.stderr` by a stream that prints above it."""
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
 
     def write(self, text: str) -> int:
-        """Write text; ignore that the terminal is closed."""
         with suppress(OSError, ValueError):
-            sys.stderr.write(text)
+            self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was written; ignore that the terminal is closed."""
         with suppress(OSError, ValueError):
-            sys.stderr.flush()
+            self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether stderr is a terminal."""
-        return sys.stderr.isatty()
+        return self._stream.isatty()
 
     def fileno(self) -> int:
-        """The file descriptor of stderr."""
-        return sys.stderr.fileno()
+        return self._stream.fileno()
 
 
 def escape_unencodable() -> None:

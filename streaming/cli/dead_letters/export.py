@@ -10,7 +10,7 @@ import typer
 from streaming.cli.dead_letters.filters import Filter
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import ConfigFile, TablesLocation, locate
-from streaming.cli.output import LastingTerminal, printable
+from streaming.cli.output import lasting_stderr, printable
 from streaming.cli.tables.history import AsOf, open_as_of
 from topology.suggestions import did_you_mean
 
@@ -102,6 +102,6 @@ def _progress(total: int) -> Iterator["Progress"]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=LastingTerminal()), transient=True) as bar:
+    with Progress(*columns, console=Console(file=lasting_stderr()), transient=True) as bar:
         task = bar.add_task("export", total=total)
         yield lambda rows: bar.update(task, completed=rows)

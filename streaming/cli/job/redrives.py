@@ -9,7 +9,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.options import JobOptions, job_options, job_options_without_vhost
-from streaming.cli.output import LastingTerminal, printable
+from streaming.cli.output import lasting_stderr, printable
 from streaming.user_folders import plans_folder
 from topology.errors import DlxError
 
@@ -185,7 +185,7 @@ def _followed(channel: "Channel", state: "RedriveState") -> "RedriveState":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(file=LastingTerminal())
+    console = Console(file=lasting_stderr())
     try:
         with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
             task = progress.add_task(state.id, total=state.total)

@@ -169,14 +169,12 @@ def _expression(tables: Tables, option: str, sql: str | None) -> str:
             query = f"SELECT\n{part}\nAS value FROM {NAME}"
             if len(tables.connection.extract_statements(query)) != 1:
                 raise QueryError(f"{option}: {sql!r} is more than one expression")
-            column, *others = tables.connection.execute(f"DESCRIBE {query}").fetchall()
-            if others:
-                raise QueryError(f"{option}: {sql!r} is more than one expression")
+        columns = tables.connection.execute(f"DESCRIBE {query}").fetchall()
     except duckdb.Error as error:
         raise QueryError(f"{option} {sql!r}: {one_line(error)}") from None
     if not is_body:
         return f"CAST((\n{sql}\n) AS VARCHAR)"
-    return f"(\n{sql}\n)" if column[1] == "BLOB" else f"encode(CAST((\n{sql}\n) AS VARCHAR))"
+    return f"(\n{sql}\n)" if columns[0][1] == "BLOB" else f"encode(CAST((\n{sql}\n) AS VARCHAR))"
 
 
 def _original(stored: Row, name: str) -> LetterContent:

@@ -1,10 +1,18 @@
 """`dlx dead-letters redrive`, `discard`, `restore`, and `dlx redrives` over the shop's tables."""
 
+import errno
 import io
 import json
 import sys
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from streaming.cli.dead_letters.editing import content_text, read_content
+from streaming.cli.output import lasting_stderr
+from streaming.protocol.letter_content import LetterContent
+from topology.errors import DlxError
 
 
 def planned(dlx, root, *arguments):
@@ -106,3 +114,94 @@ def test_the_end_of_the_input_approves_nothing(dlx, shop_root, tmp_path, monkeyp
     status, _, err = dlx("redrives", "approve", file, "--reason", "x")
 
     assert (status, err) == (2, "nothing was approved\n")
+
+
+def test_a_progress_bar_outlives_its_terminal(monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.EIO, "Input/output error")
+
+        def flush(self):
+            raise OSError(errno.EIO, "Input/output error")
+
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+
+    with Progress(console=Console(file=lasting_stderr(), force_terminal=True)) as bar:
+        bar.update(bar.add_task("r", total=2), completed=1)
+
+    assert bar.finished is False
+
+
+def test_a_plan_shows_its_edits(dlx, shop_root):
+    edits = ("--set-header", "retry=true", "--edit-body", "decode(body) || '!'")
+    plan = json.loads(planned(dlx, shop_root, "redrive", "--json", *edits))
+    told = planned(dlx, shop_root, "redrive", *edits)
+
+    [edit] = plan["edits"]
+    assert "+header retry: true" in edit["diff"]
+    assert edit["version"][:12] in told
+
+
+def test_an_editor_writes_the_new_content(dlx, shop_root, tmp_path, monkeypatch):
+    script = tmp_path / "editor"
+    script.write_text(
+        '#!/bin/sh\nprintf -- \'{"headers": {"by": "hand"}}\\n---\\nnew\\n\' > "$1"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(script))
+    monkeypatch.delenv("VISUAL", raising=False)
+
+    plan = json.loads(planned(dlx, shop_root, "redrive", "--json", "--edit"))
+
+    [edit] = plan["edits"]
+    assert {'+header by: "hand"', "+body: new"} <= set(edit["diff"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--set-header", "no-value"),
+        ("--set-property", "content_tpe=text"),
+        ("--set-property", "priority=high"),
+        ("--edit", "--set-header", "a=1"),
+        ("--to-key", "k"),
+        ("--key", "header:"),
+        ("--key", "n"),
+    ],
+)
+def test_wrong_options_of_a_plan_are_refused(dlx, shop_root, arguments):
+    status, out, err = dlx("dead-letters", "redrive", *arguments, "--tables", shop_root)
+
+    assert (status, out) == (2, "")
+    assert arguments[0] in err
+
+
+@pytest.mark.parametrize(
+    ("edited", "said"),
+    [
+        ("no line", "missing"),
+        ("{\n---\nbody", "cannot be read"),
+        ('{"headers": 5}\n---\nbody', "cannot be read"),
+        ("[]\n---\nbody", "cannot be read"),
+    ],
+)
+def test_an_edited_text_that_cannot_be_read_is_refused(edited, said):
+    with pytest.raises(DlxError, match=said):
+        read_content(edited, LetterContent(b"", {}, None))
+
+
+@pytest.mark.parametrize("body", [b"", b"text", b"lines\n", b'{"a": 1}\n---\nmore'])
+@pytest.mark.parametrize("added", ["", "\n"])
+def test_an_editor_that_changes_nothing_changes_nothing(body, added):
+    content = LetterContent(body, {"priority": 1}, {"h": {"$bytes": "YQ=="}})
+    added = "" if body.endswith(b"\n") else added
+
+    assert read_content(content_text(content) + added, content) == content
+
+
+def test_a_body_that_is_not_text_cannot_be_edited_by_hand():
+    with pytest.raises(DlxError, match="--edit-body"):
+        content_text(LetterContent(b"\xff", {}, None))

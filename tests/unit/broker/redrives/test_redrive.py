@@ -710,7 +710,7 @@ def test_a_refused_part_ends_its_redrive():
     [letter] = letters(broker)
     redrive(broker, (letter,), total=2, user="ann")
     other = Letter(0, letter.copy_id, "other", WORK)
-    fields = {"id": "r", "reason": "x", "seal": "s", "total": 2, "first": 1}
+    fields: dict[str, Any] = {"id": "r", "reason": "x", "seal": "s", "total": 2, "first": 1}
 
     refusal = broker.refusal(Redrive(letters=(other,), **fields), user="ann")
 
@@ -725,7 +725,7 @@ def test_nobody_adds_letters_to_the_redrive_of_another_user():
     broker = a_guarded_broker(read="^dead$", write="^amq.default$")
     [letter] = letters(broker)
     redrive(broker, (letter,), total=2, user="ann")
-    fields = {"id": "r", "reason": "x", "seal": "s", "total": 2, "first": 1}
+    fields: dict[str, Any] = {"id": "r", "reason": "x", "seal": "s", "total": 2, "first": 1}
 
     refusal = broker.refusal(Redrive(letters=(letter,), **fields), user=ADMIN)
 
