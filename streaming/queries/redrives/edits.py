@@ -165,11 +165,11 @@ def _expression(tables: Tables, option: str, sql: str | None) -> str:
     if sql is None:
         return "NULL::BLOB" if is_body else "NULL"
     try:
-        for part in (sql, f"(\n{sql}\n)"):
-            query = f"SELECT\n{part}\nAS value FROM {NAME}"
-            if len(tables.connection.extract_statements(query)) != 1:
-                raise QueryError(f"{option}: {sql!r} is more than one expression")
-        columns = tables.connection.execute(f"DESCRIBE {query}").fetchall()
+        bare, closed = (f"SELECT\n{part}\nAS value FROM {NAME}" for part in (sql, f"(\n{sql}\n)"))
+        counts = {len(tables.connection.extract_statements(query)) for query in (bare, closed)}
+        if counts != {1}:
+            raise QueryError(f"{option}: {sql!r} is more than one expression")
+        columns = tables.connection.execute(f"DESCRIBE {closed}").fetchall()
     except duckdb.Error as error:
         raise QueryError(f"{option} {sql!r}: {one_line(error)}") from None
     if not is_body:
