@@ -26,7 +26,7 @@ from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatches, refuse_mismatch
 from streaming.protocol.record_headers import WIRE_VERSION
 
-CORE_VERSION = 7
+CORE_VERSION = 8
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 LOCK_FILE = "dlx.lock"
