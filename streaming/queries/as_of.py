@@ -139,9 +139,12 @@ def _of_record(tables: Tables, wanted: str, record: re.Match[str]) -> Cut:
         [*key, offset],
     )
     if not found:
+        removed = ""
+        if opening_batch(tables, "messages") >= 0:
+            removed = ", or tables.retention removed it, and nothing earlier is known"
         raise QueryError(
-            f"--as-of {wanted}: the tables have no message with that topic, partition and offset; "
-            "`dlx dead-letters list` and `dlx queues peek` print such ids"
+            f"--as-of {wanted}: the tables have no message with that topic, partition and offset"
+            f"{removed}; `dlx dead-letters list` and `dlx queues peek` print such ids"
         )
     batch_id, vhost, lane, number = found[0]
     before = Cut(batch_id - 1)

@@ -11,7 +11,9 @@ from streaming.contents.closer import Closer
 from streaming.contents.retention import Periods, periods_of, retain
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.read.table_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import compact, plan, small_files
 from streaming.queries.as_of import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
@@ -88,6 +90,49 @@ def test_every_answer_after_the_opening_is_the_same(tmp_path, seed):
     assert retain(recording.place, periods, now) == []
 
 
+def compact_all(recording):
+    """Compact the small files of every table of the ledger."""
+    for name in ("messages", "dead_letters", "events"):
+        place, spec = recording.place.below(name), TABLES[name]
+        files = small_files(spec, ActiveFiles(load_table(place)))
+        for group in plan(files, 1 << 20, 3):
+            assert compact(place, spec, group) is not None
+
+
+def test_fifty_instants_stay_exact_across_closings_compactions_and_a_retention_run(tmp_path):
+    play = RandomPlay(7)
+    recording = Recording(tmp_path, play.broker)
+    updater, closer = ContentsUpdater(recording.place), Closer(recording.place)
+    live = []
+    for number in range(50):
+        play.steps(play.chance.randrange(4, 12))
+        recording.commit()
+        live.append((START + timedelta(milliseconds=play.time_ms), contents_of(play.broker)))
+        if number in {5, 15, 32}:
+            closer.close()
+        if number in {9, 40}:
+            updater.update()
+        if number == 10:  # a file that spans the closing of the retention run would stay
+            compact_all(recording)
+        play.time_ms += 1_000
+        play.broker.at(play.time_ms)
+    middle = live[25][0]
+    [done] = retain(recording.place, Periods(events_ms=1_000), middle)
+    compact_all(recording)
+
+    refused = 0
+    for batch_id, (at, seen) in enumerate(live):
+        try:
+            cut = resolve(Tables(str(tmp_path)), "then", lambda _text, at=at: at)
+        except QueryError:
+            refused += 1
+            assert batch_id < done.batch_id
+            continue
+        assert contents_at(tmp_path, cut if batch_id % 2 else Cut(batch_id)) == seen
+
+    assert 0 < refused == done.batch_id
+
+
 def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker)
@@ -107,9 +152,14 @@ def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
         if week % 4 == 0:
             closer.close()
             retain(recording.place, periods, START + timedelta(weeks=week))
-            sizes.append(rows_in(recording, "messages"))
+            sizes.append((rows_in(recording, "messages"), rows_in(recording, "events")))
 
-    assert max(sizes[1:]) <= 5 * 8 + 1
+    assert max(messages for messages, _events in sizes[1:]) <= 5 * 8 + 1
+    assert max(events for _messages, events in sizes[1:]) <= 8 * (3 * 5 + 5) + 5
+    for wanted in ("40", "dlx.publishes/0/0"):
+        with pytest.raises(QueryError, match="nothing earlier is known"):
+            resolve(Tables(str(tmp_path)), wanted, no_time)
+    resolve(Tables(str(tmp_path)), "51", no_time)
     found = balance(Tables(str(tmp_path)), whole=True)
     assert found.findings == []
     [work] = found.queues
