@@ -30,7 +30,7 @@ COPY streaming/embedded/ streaming/embedded/
 RUN umask 022 && .venv/bin/python docker/fill_cache.py
 
 COPY dlx ./
-COPY docker/health.py docker/
+COPY docker/health.py docker/console.py docker/
 COPY docker/monitoring/ docker/monitoring/
 COPY docker/dlx.toml /etc/dlx/
 COPY streaming/ streaming/

@@ -100,7 +100,7 @@ def test_console_prometheus_and_grafana_come_up_and_know_the_job(compose):
     assert [rule["name"] for group in rules for rule in group["rules"]]
     wait_until(lambda: _is_up(compose), timeout_s=120)
     logs = compose("logs", "--no-color", "console", profiles=["observe"])
-    assert f"http://localhost:{compose.ports['CONSOLE']}/?" in logs
+    assert f"console: http://localhost:{compose.ports['CONSOLE']}/ user dlx password " in logs
 
 
 def _is_up(compose):
