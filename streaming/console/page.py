@@ -18,6 +18,7 @@ import msgspec
 from streaming.console.access import Role, User
 from streaming.console.reader import Reader, read_instant
 from streaming.console.shown import FILTERS, finalize
+from streaming.console.standing import BalanceWatch
 from streaming.queries import Queries
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
@@ -319,6 +320,7 @@ class Console(msgspec.Struct):
     Attributes:
         config: the job's configuration, for actions; None: the console only reads.
         answers: what was computed before.
+        balance: the last balance of the tables.
     """
 
     reader: Reader
@@ -326,6 +328,7 @@ class Console(msgspec.Struct):
     config: Path | None = None
     is_read_only: bool = False
     answers: Answers = msgspec.field(default_factory=Answers)
+    balance: BalanceWatch = msgspec.field(default_factory=BalanceWatch)
 
 
 def make_templates() -> jinja2.Environment:

@@ -42,6 +42,13 @@ def now(view: View) -> Answer:
     waiting = [one for one in view.once("waiting", waiting_queues) if view.sees(one.vhost)]
     lost = sum(row["lost"] for row in deaths)
     gate = last["detail"].get("gate") if last else None
+    standing = None
+    if view.as_of is None and view.user.administrator and last is not None:
+        standing = view.console.balance.last(view.console.reader)
+    concerns = _concerns(minutes, waiting, lost, gate, end)
+    if standing is not None and standing.unexplained:
+        what = f"{number(standing.unexplained)} rows are unexplained at batch {standing.batch_id}"
+        concerns.insert(0, Concern("bad", what))
     return {
         "end": end,
         "last": last,
@@ -51,7 +58,8 @@ def now(view: View) -> Answer:
         "minutes": minutes,
         "waiting": waiting,
         "lost": lost,
-        "concerns": _concerns(minutes, waiting, lost, gate, end),
+        "standing": standing,
+        "concerns": concerns,
     }
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from streaming.console.app import PAGES
+from tests.fixtures.waiting import wait_until
 
 PARAMETERS = {
     "/queue": "queue=billing",
@@ -28,6 +29,15 @@ def test_every_page_answers_at_every_instant(shop_console, address, as_of):
     assert answer.status_code == 200
     assert "<h1>" in answer.text
     assert 'id="command"' in answer.text
+
+
+def test_the_first_page_says_whether_anything_is_unexplained(shop_console):
+    def page():
+        return shop_console.get("/").text
+
+    wait_until(lambda: "at batch 1" in page(), page)
+
+    assert "not known" not in page()
 
 
 def test_a_queue_shows_its_contents_at_an_instant(shop_console):
