@@ -36,6 +36,7 @@ CONSUMERS: Final = 2
 SECONDS_PER_KILL: Final = 10
 """How long letters move for each kill: the rate of the redrive follows from it."""
 
+_NO_KAFKA: Final = "kafka-unreachable"
 _MAX_WAIT_S: Final = 900.0
 _PAUSE_S: Final = 1.0
 _DOWN_S: Final = (0.0, 4.0)
@@ -111,7 +112,12 @@ def run_redrive(
             approver.finish()
             clients[0].stop()
             report("publisher done; waiting for the last fates")
-            _wait(lambda: _is_settled(root / "tables", plan), "the fate of every letter")
+
+            def settled() -> bool:
+                _keep_running(job)
+                return _is_settled(root / "tables", plan)
+
+            _wait(settled, "the fate of every letter")
             seconds = time.monotonic() - start_s
             for process in (*clients, job):
                 process.stop()
@@ -230,13 +236,16 @@ def _disturb(
     chances = random.Random(load.seed)
     killed: Counter[str] = Counter()
     approver.start()
+    since = -1
     for kill in range(load.kills):
         goal = int(load.letters * (kill + chances.uniform(0.1, 0.9)) / load.kills)
 
-        def due(goal: int = goal) -> bool:
-            for process in (job, *clients):
+        def due(goal: int = goal, since: int = since) -> bool:
+            _keep_running(job)
+            for process in clients:
                 process.check()
-            return approver.has_approved or _moved(tables, plan) >= goal
+            is_on = approver.has_approved or _moved(tables, plan) >= goal
+            return is_on and _version(tables) > since  # the job works again
 
         if kill:  # the first one hits the approval itself
             _wait(due, f"{goal} moved letters")
@@ -253,7 +262,28 @@ def _disturb(
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
+        since = _version(tables)
     return dict(killed)
+
+
+def _keep_running(job: Process) -> None:
+    """Start the job again if it ended because Kafka was down when it started.
+
+    Raises:
+        RuntimeError: it ended for another reason.
+    """
+    try:
+        job.check()
+    except RuntimeError as error:
+        if _NO_KAFKA not in str(error):
+            raise
+        job.start()
+
+
+def _version(tables: Path) -> int:
+    """How often the job has committed events."""
+    with open_tables(str(tables)) as queries:
+        return queries.tables.table("events").version()
 
 
 def _moved(tables: Path, plan: SealedPlan) -> int:
