@@ -277,6 +277,11 @@ def _shared_envelope(publication: Publication, compat: str) -> tuple[Envelope, R
     return envelope, malformed
 
 
+def published_envelope(publication: Publication, compat: str) -> Envelope:
+    """The envelope of a publication that was accepted."""
+    return _shared_envelope(publication, compat)[0]
+
+
 def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:
     """The envelope of a publication, and why it is malformed (R-TTL-6, R-CC-4)."""
     refusal = None

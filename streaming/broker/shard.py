@@ -151,6 +151,9 @@ class Shard:
         self._outbox = self.state.queues.outbox
         self._deaths = self._outbox.deaths
         self._held = self._outbox.held
+        if self.state.is_rebuilt:
+            lifecycle.recover(self.state)
+            self._finish_step()
 
     @property
     def now_ms(self) -> int:

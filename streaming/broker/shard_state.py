@@ -27,7 +27,14 @@ from streaming.broker.state.vhost_codec import (
 )
 from topology.vhost import Vhost
 
-_HEADER_KEY, _VHOST_KEY = "header", "topology"
+HEADER_KEY, VHOST_KEY = "header", "topology"
+
+REBUILT = -1
+"""The key in the header's timers of channels by which a rebuilt state says so.
+
+Its channels are known, but not the numbers of their deliveries: the next batch closes them first.
+"""
+
 _encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(HeaderRecord)
 
@@ -45,6 +52,9 @@ class ShardState:
         cache: decoded vhosts of this worker.
         published: reads the headers of messages.
 
+    Attributes:
+        is_rebuilt: whether the state was rebuilt from the tables since the last batch.
+
     Raises:
         MissingStateError: the vhost is missing from the state.
     """
@@ -57,13 +67,14 @@ class ShardState:
         cache: VhostCache,
         published: PublishedPort,
     ) -> None:
-        data = store.read(_HEADER_KEY)
+        data = store.read(HEADER_KEY)
         header = (
             HeaderRecord(0, 1, b"", {}, {}, 1, 0, 0, [])
             if data is None
             else _header_decoder.decode(unpack(data))
         )
         events = Events(header.next_seq)
+        self.is_rebuilt = header.channel_timers.pop(REBUILT, None) is not None
         self._cache = cache
         self._digest = header.topology_digest
         vhost = self._open_vhost(config, store)
@@ -93,13 +104,13 @@ class ShardState:
     def _open_vhost(self, config: ShardConfig, store: StateStore) -> Vhost:
         vhost = self._cache.take(config.compat, self._digest)
         if vhost is None:
-            data = store.read(_VHOST_KEY)
+            data = store.read(VHOST_KEY)
             if data is not None:
                 vhost = decode_vhost(data, config.compat)
             elif self._digest:
                 raise MissingStateError(
                     f"the declarations of vhost '{config.vhost}' (lane {config.lane}) are missing "
-                    f"from the state, entry {_VHOST_KEY!r}: restore the checkpoint from a backup"
+                    f"from the state, entry {VHOST_KEY!r}: restore the checkpoint from a backup"
                 )
             else:
                 vhost = Vhost(config.compat)
@@ -125,7 +136,7 @@ class ShardState:
         if context.vhost.version != self._saved_version:
             data = encode_vhost(context.vhost)
             self._digest = digest_of(data)
-            context.store.write(_VHOST_KEY, data)
+            context.store.write(VHOST_KEY, data)
             resting = {}  # their settings may be of the vhost before
         header = HeaderRecord(
             context.clock.now_ms,
@@ -138,7 +149,7 @@ class ShardState:
             size,
             context.alternate_warnings.record(),
         )
-        context.store.write(_HEADER_KEY, pack(_encoder.encode(header)))
+        context.store.write(HEADER_KEY, pack(_encoder.encode(header)))
         self._cache.put(context.config.compat, self._digest, context.vhost)
         self._cache.resting.put(context.config, self._digest, resting)
 

@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "demo": "run.demo:demo",
         "run": "run.command:run",
         "kafka": "run.kafka:kafka",
+        "checkpoint": "run.checkpoint:app",
         "config": "run.config:app",
         "doctor": "doctor.command:doctor",
         "console": "run.console:console",

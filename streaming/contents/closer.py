@@ -32,9 +32,10 @@ from streaming.queries.closings import (
     closing_before,
     totals_of,
 )
-from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
+from streaming.queries.current_contents import EVENTS, query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.resident import resident_copies
 from streaming.queries.vhosts.clients import open_channels
 from streaming.queries.vhosts.declared import declared
 
@@ -142,7 +143,7 @@ def _read_contents(tables: Tables, batch_id: int) -> pa.Table:
         f'"{name}"' if name != "closing" else f"CAST({batch_id} AS BIGINT) AS closing"
         for name in _CONTENTS.schema.names
     )
-    query = prepare_contents(tables, held=True)
+    query = resident_copies(tables)
     found = tables.connection.sql(
         f"SELECT {columns} FROM ({query}) ORDER BY vhost, lane, copy_id"
     ).to_arrow_table()

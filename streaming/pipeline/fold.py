@@ -193,6 +193,7 @@ class BrokerProcessor(StatefulProcessor):
             now_ms=batch.now_ms,
             next_deadline_ms=batch.next_deadline_ms,
             outbound=outbound,
+            next_outbound=batch.first_outbound + len(batch.outbound),
             seconds=seconds,
             truncated=writer.truncated,
             warnings=warnings_of(batch.events),

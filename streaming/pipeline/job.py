@@ -142,7 +142,7 @@ class Job:
         )
         topics.prepare()
         last = self.last_batch = ledger.last_batch(query_id) if query_id else None
-        detail = {} if last is None else last.detail
+        detail = checkpoint.manifest.last_detail(last)
         self.shards = ShardStats(detail)
         clock = JobClock(
             checkpoint, 0 if last is None else last.now_ms, is_wall=config.job.clock == "wall"

@@ -76,6 +76,7 @@ class MicroBatch:
             "offsets": offsets.ends,
             "configuration": self.checkpoint.manifest.outcome_hash,
             "core_version": CORE_VERSION,
+            "manifest": self.checkpoint.manifest.known(),
             **self.stats.detail(),
             "traffic": self.traffic.detail(),
             "gate": msgspec.to_builtins(self.flow.state),

@@ -115,6 +115,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         faults: publishes that no queue took, or that were refused.
         traffic: what the batch did, counted for the metrics.
         net: encoded net changes of the queues; empty if there are none, None if they are too large.
+        next_outbound: number of the shard's next outbound record.
     """
 
     shard: int
@@ -140,6 +141,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     faults: list[FaultCount] = []
     traffic: Traffic = Traffic()
     net: bytes | None = b""
+    next_outbound: int = 0
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -282,6 +284,9 @@ class ShardStats:
 
     Args:
         detail: the detail of the last batch row; empty for a new checkpoint.
+
+    Attributes:
+        clocks: the time of each shard, and the number of its next outbound record.
     """
 
     def __init__(self, detail: dict[str, Any]) -> None:
@@ -293,6 +298,7 @@ class ShardStats:
             int(shard): due_ms for shard, due_ms in detail.get("next_deadline_ms", {}).items()
         }
         self.mean_bytes = float(detail.get("mean_bytes", 0.0))
+        self.clocks: dict[str, tuple[int, int]] = detail.get("clocks", {})
 
     def update(self, reports: list[ShardReport]) -> None:
         """Replace the figures of the shards that a batch reports."""
@@ -303,6 +309,7 @@ class ShardStats:
                 report.resident_bytes + report.state_bytes,
             )
             self.deadlines[report.shard] = report.next_deadline_ms
+            self.clocks[str(report.shard)] = (report.now_ms, report.next_outbound)
             published += report.publishes
             size += report.published_bytes
         if published:
@@ -330,4 +337,5 @@ class ShardStats:
                 if due_ms < NEVER
             },
             "mean_bytes": round(self.mean_bytes, 1),
+            "clocks": {shard: list(pair) for shard, pair in sorted(self.clocks.items())},
         }

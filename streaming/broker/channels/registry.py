@@ -125,6 +125,14 @@ class ChannelRegistry:
         """How many channels are open."""
         return len(self._numbers())
 
+    def numbers(self) -> list[int]:
+        """The numbers of the open channels, oldest first."""
+        return list(self._numbers().values())
+
+    def start_at(self, next_number: int) -> None:
+        """Give new channels numbers from here on; there is no channel yet."""
+        self._names, self._next_number, self._names_changed = {}, next_number, True
+
     @property
     def has_changed(self) -> bool:
         """Whether a channel was opened or closed in this batch."""

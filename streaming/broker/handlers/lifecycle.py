@@ -53,6 +53,20 @@ def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
     shard.channels.remove(channel)
 
 
+def recover(shard: ShardState) -> None:
+    """Close what a rebuilt state cannot continue: every channel, and every open redrive.
+
+    All consumers go first, so that none gets what the loss of another channel requeues.
+    """
+    channels = [shard.channels.by_number(number) for number in shard.channels.numbers()]
+    for channel in channels:
+        for consumer in channel.active_consumers():
+            cancel_consumer(shard, consumer)
+    for channel in channels:
+        close_channel(shard, channel, "checkpoint_rebuilt")
+    shard.redrives.cancel_all("the checkpoint was rebuilt, which does not know the sealed letters")
+
+
 def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | None) -> None:
     """Give an exclusive queue to the actor's channel.
 

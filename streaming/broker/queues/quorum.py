@@ -124,7 +124,7 @@ class QuorumQueue(Queue):
             if self._over_limit():
                 self.blocked = True
             elif self.blocked:
-                self.blocked = not self._below_soft_limit()
+                self.blocked = not self.is_below_soft_limit()
         elif self._over_limit():
             self._drop_heads()
             self.sweep()
@@ -137,7 +137,8 @@ class QuorumQueue(Queue):
             self.die(self.take(), "maxlen")
         deaths.extend([deaths.pop() for _ in range(len(deaths) - before)])
 
-    def _below_soft_limit(self) -> bool:
+    def is_below_soft_limit(self) -> bool:
+        """Whether a blocked queue accepts publishes again (R-LEN-15)."""
         part, whole = SOFT_LIMIT
         return (
             self.ready + self.held <= self.max_length * part // whole

@@ -164,6 +164,19 @@ class OpenRedrives:
         self._close(record, records.CANCELLED, reason)
         self._arm()
 
+    def cancel_all(self, reason: str) -> None:
+        """End every redrive."""
+        for record in list(self._records.values()):
+            self.cancel(record, reason)
+
+    def restore(self, known: list[OpenRecord], ended: dict[str, ClosedRecord]) -> None:
+        """Set what is known of redrives in a state that is being rebuilt."""
+        self._records = {record.id: record for record in known}
+        self._changed = bool(known)
+        for redrive_id, record in ended.items():
+            self._context.store.write(f"redriven/{redrive_id}", pack(_encode(record)))
+        self._arm()
+
     # -- time
 
     def tick(self) -> None:

@@ -23,6 +23,7 @@ MAX_KNOWN_BYTES = 1024
 
 _known: dict[bytes, Envelope] = {}
 _NOTHING = msgspec.Raw(encode_table(None))
+_NO_ITEMS = msgspec.Raw(_encoder.encode([]))
 
 
 def _raw(table: dict[str, Any] | None) -> msgspec.Raw:
@@ -97,6 +98,18 @@ def _decode_envelope(data: bytes) -> Envelope:
     envelope = Envelope(**fields)
     envelope.at_rest = data
     return _remembered(data, envelope)
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """Encode an envelope alone, as a page without copies: later versions upgrade it likewise."""
+    record = PageRecord([msgspec.Raw(_encode_envelope(envelope))], _NO_ITEMS)
+    return pack(_encoder.encode(record))
+
+
+def decode_envelope(data: bytes) -> Envelope:
+    """Decode an envelope that `encode_envelope` returned."""
+    [envelope] = _page_decoder.decode(unpack(data, PAGE_UPGRADES)).envelopes
+    return _decode_envelope(bytes(envelope))
 
 
 class PageCodec:

@@ -161,6 +161,12 @@ EVENTS: Final = pa.schema(
         _column("user", TEXT, "RabbitMQ user who caused it; null: the operator, or a timer"),
         _column("channel", TEXT, "the channel that caused it"),
         _column("detail", TEXT, "the rest, as JSON"),
+        _column(
+            "envelope",
+            BINARY,
+            "of an enqueued copy that a death or redrive made: keys, expiration and deaths, as the "
+            "broker stores them; `dlx checkpoint rebuild` needs it",
+        ),
     ]
 )
 
@@ -247,6 +253,10 @@ CLOSED_CONTENTS: Final = pa.schema(
         _column("closing", LONG, "the last batch of the closing", required=True),
         _column("reason", TEXT, "why a held copy died"),
         _column("held_at", INSTANT, "when a held copy died"),
+        _column("envelope", BINARY, "as in `events`; null: the copy came from a publish"),
+        _column("delivered_seq", LONG, "of an unacked copy: seq of its delivery"),
+        _column("delivered_at", INSTANT, "of an unacked copy: when it was delivered"),
+        _column("accepted", TEXTS, "of a held copy: the targets that have its dead letter"),
     ]
 )
 

@@ -122,7 +122,7 @@ def _below(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
 def _repeats(path: str, kind: pa.DataType) -> bool:
     if _root(path) in _WIDE or path in _UNIQUE:
         return False
-    return bool(pa.types.is_string(kind) or pa.types.is_int32(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_int32(kind) or path == "envelope")
 
 
 def _root(path: str) -> str:

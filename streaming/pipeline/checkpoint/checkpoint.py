@@ -116,7 +116,7 @@ class Checkpoint:
         if found is not None:
             self._refuse_other_job(found, ours)
             ours.topics, ours.topic_names = found.topics, found.topic_names
-            ours.shards = found.shards
+            ours.shards, ours.rebuilt = found.shards, found.rebuilt
         self.manifest = ours
 
     def save(self) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from streaming.config import JobConfig
 from streaming.json_file import read_json_file, write_json_file
+from streaming.ledger.write.batch_row import BatchRow
 from streaming.pipeline.checkpoint.errors import (
     FixedSettingError,
     MissingVhostError,
@@ -29,6 +30,28 @@ _C1, _C2, _MASK = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
 _SPARK_SEED = 42
 
 
+class Rebuilt(msgspec.Struct, frozen=True):
+    """What a rebuilt checkpoint knows better than the last batch row, which an older one wrote.
+
+    Attributes:
+        batch_id: the last batch at that time; a later one has its own row.
+        detail: replaces these members of the row's detail.
+    """
+
+    batch_id: int
+    detail: dict[str, Any]
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What a batch row knows of the manifest, in case it is lost."""
+
+    topics: dict[str, int]
+    topic_names: dict[str, str]
+    shards: dict[str, int]
+    shuffle_partitions: int
+    job_id: str
+
+
 class Manifest(msgspec.Struct):
     """The content of `dlx.json`.
 
@@ -39,6 +62,7 @@ class Manifest(msgspec.Struct):
         outcome_hash: hash of the settings that can change a result, as of the last start.
         outcome_settings: those settings.
         job_id: identifies the job in its heartbeats; empty in checkpoints of older versions.
+        rebuilt: what replaces the last batch row after the checkpoint was rebuilt.
     """
 
     format: int = FORMAT
@@ -51,11 +75,24 @@ class Manifest(msgspec.Struct):
     outcome_hash: str = ""
     outcome_settings: dict[str, Any] = {}
     job_id: str = ""
+    rebuilt: Rebuilt | None = None
 
     @property
     def versions(self) -> str:
         """The versions, for an error message."""
         return f"format {self.format}, core {self.core_version}, wire {self.wire_version}"
+
+    def known(self) -> dict[str, Any]:
+        """Return what a batch row stores of it."""
+        fields = {name: getattr(self, name) for name in Known.__struct_fields__}
+        return dict(msgspec.to_builtins(Known(**fields)))
+
+    def last_detail(self, last: BatchRow | None) -> dict[str, Any]:
+        """Return the detail of the last batch row; after a rebuild, with what has changed."""
+        detail = {} if last is None else last.detail
+        if self.rebuilt is not None and last is not None and self.rebuilt.batch_id == last.batch_id:
+            return {**detail, **self.rebuilt.detail}
+        return detail
 
     def topic_number(self, identity: str, name: str) -> int:
         """Return the number of a topic; a new topic gets the next number."""

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from streaming.broker.events import CLOCK, Events, Kind
 from streaming.broker.message import NEVER
+from streaming.broker.state.pages import encode_envelope
 from streaming.ledger.schema.schemas import EVENTS
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.pipeline.rows.amqp_columns import instants
@@ -70,6 +71,7 @@ def event_table(
     counted = np.where(is_requeued, returns, np.where(is_enqueued, NONE, numbers))
     deadlines = copies.of_copies("deadline_ms")
     deadlines = np.where(is_enqueued & (deadlines != NEVER), deadlines, NONE)
+    made = np.flatnonzero(is_enqueued & (copies.parent_copy_id != NONE))
     columns: dict[str, Any] = {
         "query_id": Constant(query_id),
         "batch_id": Constant(batch_id),
@@ -94,6 +96,8 @@ def event_table(
         "expires_at": instants(nullable(deadlines)),
         "reason": Coded(reason_codes, reasons),
     }
+    if len(made):
+        columns["envelope"] = _stored_envelopes(envelopes, envelope_codes, made, rows)
     if events.details:
         columns["detail"] = _details(events, rows)
     return build_table(EVENTS, columns, rows)
@@ -159,6 +163,14 @@ def _envelopes(copies: CopyColumns, events: Events) -> tuple[list[Any], Any]:
         if envelope is not None:
             codes[row] = numbers.setdefault(envelope, len(numbers))
     return list(numbers), codes
+
+
+def _stored_envelopes(envelopes: list[Any], codes: Any, made: Any, rows: int) -> Coded:
+    """Return the envelopes in the rows of copies that a death or a redrive made."""
+    used, indices = np.unique(codes[made], return_inverse=True)
+    column = np.full(rows, -1, np.int32)
+    column[made] = indices
+    return Coded(column, [encode_envelope(envelopes[code]) for code in used.tolist()])
 
 
 def _reasons(events: Events, rows: int) -> tuple[list[str], Any]:

@@ -1,0 +1,363 @@
+"""What the tables know of each shard after their last batch.
+
+    copies, declarations, channels, redrives in the tables  -->  KnownShard  -->  rebuild_shard
+
+What the last batch row says of a shard (its time, the number of its next outbound record) is used
+if it is there; tables of older versions do not have it, and safe bounds take its place.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from streaming.broker.commands import RedriveOptions
+from streaming.broker.events import Actor
+from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message, publication_of
+from streaming.broker.publishing import published_envelope
+from streaming.broker.rebuilt_shard import (
+    KnownConsumer,
+    KnownDelivery,
+    KnownShard,
+    Positions,
+)
+from streaming.broker.redrives.records import CANCELLED, FINISHED, PAUSED, ClosedRecord, OpenRecord
+from streaming.broker.state.pages import decode_envelope
+from streaming.broker.state.schema import Held
+from streaming.pipeline.rows.stored import published_table
+from streaming.queries.closings import closing_before
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.resident import resident_copies
+from streaming.queries.vhosts.clients import list_channels, list_consumers
+from streaming.queries.vhosts.declared import Declared, declared
+from topology.errors import DlxError
+from topology.values import Compat
+from topology.vhost import Vhost
+
+UNKNOWN_FILE: Final = -1
+"""The file of a message whose place is not known: it is found by its key."""
+
+OUTBOUND_STEP: Final = 1 << 32
+"""Outbound numbers go on at the next multiple.
+
+A batch that was lost may have sent records with the next numbers; readers drop numbers again.
+"""
+
+_EVENTS: Final = (
+    *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
+    *("position", "user", "channel", "detail"),
+)
+_POSITIONS: Final = """
+    WITH born AS (
+        SELECT vhost, lane, detail ->> '$.name' AS queue, max(seq) AS seq FROM later_event
+        WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_declared' GROUP BY ALL),
+    placed AS (
+        SELECT vhost, lane, queue, seq, "position", kind, parent_copy_id FROM later_event
+        WHERE kind IN ('enqueued', 'requeued', 'refused') AND queue IS NOT NULL
+        UNION ALL
+        SELECT vhost, lane, queue, -1, "position", 'enqueued', 0 FROM resident)
+    SELECT placed.vhost, placed.lane, placed.queue,
+           max("position") FILTER ("position" >= 0) AS arrived,
+           max("position") FILTER ("position" < 0) AS requeued,
+           coalesce(max(placed.seq) FILTER (kind = 'refused'), 0) >
+           coalesce(max(placed.seq) FILTER (kind = 'enqueued' AND parent_copy_id IS NULL), 0)
+               AS refused
+    FROM placed LEFT JOIN born USING (vhost, lane, queue)
+    WHERE placed.seq = -1 OR born.seq IS NULL OR placed.seq > born.seq
+    GROUP BY ALL
+"""
+_OWNERS: Final = """
+    SELECT vhost, lane, detail ->> '$.name' AS queue, arg_max({'user': "user", 'channel': channel},
+           seq) AS actor
+    FROM later_event WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_declared' GROUP BY ALL
+"""
+_REDRIVES: Final = """
+    SELECT vhost, lane, kind, seq, "user", copy_id, detail FROM every
+    WHERE kind IN ('redrive', 'redriven', 'discarded', 'republished', 'skipped') ORDER BY seq
+"""
+
+_COPIES: Final = """
+    SELECT vhost, lane, queue, state, copy_id, parent_copy_id, message_id.topic_number,
+           message_id."partition", message_id."offset", body_bytes, "position",
+           epoch_us(expires_at), returns, "user", channel, reason, epoch_us(held_at), envelope,
+           delivered_seq, epoch_us(delivered_at), accepted
+    FROM ({copies}) ORDER BY vhost, lane, queue, "position", copy_id
+"""
+
+Place = tuple[str, int]
+"""The vhost and lane of a shard."""
+
+
+class LostStateError(DlxError):
+    """The tables do not know enough to rebuild the state."""
+
+    help_code = "rebuild"
+
+
+class _Row(NamedTuple):
+    vhost: str
+    lane: int
+    queue: str
+    state: str
+    copy_id: int
+    parent_copy_id: int | None
+    topic_number: int
+    partition: int
+    offset: int
+    body_bytes: int
+    position: int
+    expires_us: int | None
+    returns: int
+    user: str | None
+    channel: str | None
+    reason: str | None
+    held_us: int | None
+    envelope: bytes | None
+    delivered_seq: int | None
+    delivered_us: int | None
+    accepted: list[str] | None
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """The message."""
+        return (self.topic_number, self.partition, self.offset)
+
+
+class ShardFigures(msgspec.Struct, frozen=True):
+    """What the last batch row says of a shard; None: it does not say."""
+
+    now_ms: int | None = None
+    next_outbound: int | None = None
+
+
+def known_shards(
+    tables: Tables, compat: Compat, figures: Mapping[Place, ShardFigures], outbound_bound: int
+) -> dict[Place, KnownShard]:
+    """Read what the tables know, up to their cut.
+
+    Args:
+        outbound_bound: at most this many records without an event were answered by a shard.
+
+    Raises:
+        LostStateError: a copy cannot be restored as it was.
+        QueryError: a table is missing or cannot be read.
+    """
+    copies = resident_copies(tables)
+    rows = map(_Row._make, tables.values(_COPIES.format(copies=copies)))
+    envelopes = _Envelopes(tables, compat)
+    closing = closing_before(tables)
+    since = -1 if closing is None else closing.batch_id
+    files = tables.files("events", {"batch_id": since})
+    tables.view("events", files=files, columns=_EVENTS, view="all told")
+    run = tables.connection.execute
+    run(f'CREATE OR REPLACE TEMP VIEW later_event AS FROM "all told" WHERE batch_id > {since}')
+    ends = {} if closing is None else {(vhost, lane): seq for vhost, lane, seq in closing.last_seq}
+    at_ms: dict[Place, int] = {}
+    for vhost, lane, seq, at_us in tables.values(
+        'SELECT vhost, lane, max(seq), max(epoch_us("at")) FROM later_event WHERE seq IS NOT NULL '
+        "GROUP BY ALL"
+    ):
+        ends[vhost, lane] = seq
+        at_ms[vhost, lane] = at_us // 1000
+    if closing is not None and closing.at is not None:
+        earliest = int(closing.at.timestamp() * 1000)
+        at_ms = {place: max(at_ms.get(place, 0), earliest) for place in ends}
+    topologies = declared(tables)
+    found: dict[Place, KnownShard] = {}
+    for place in sorted(ends.keys() | figures.keys()):
+        seq = ends.get(place, 0)  # 0: it had no event yet
+        known = figures.get(place, ShardFigures())
+        sent = seq + 1 + outbound_bound if known.next_outbound is None else known.next_outbound
+        found[place] = KnownShard(
+            now_ms=at_ms.get(place, 0) if known.now_ms is None else known.now_ms,
+            next_seq=seq + 1,
+            next_outbound=(sent // OUTBOUND_STEP + 1) * OUTBOUND_STEP,
+            vhost=vhost_of(topologies.get(place[0], Declared()), compat),
+        )
+    _add_copies(found, rows, envelopes)
+    _add_queues(tables, found)
+    _add_clients(tables, found)
+    _add_redrives(tables, found)
+    return found
+
+
+def vhost_of(topology: Declared, compat: Compat) -> Vhost:
+    """The vhost with queues numbered in the order of their declarations."""
+    numbers = {name: number for number, name in enumerate(topology.queues, 1)}
+    vhost = Vhost.from_definitions(topology.definitions(), compat, numbers)
+    vhost.version = len(topology.details) + 1
+    return vhost
+
+
+# -- copies
+
+
+class _Envelopes:
+    """The envelopes of copies: of the published messages, or as the events hold them."""
+
+    def __init__(self, tables: Tables, compat: Compat) -> None:
+        self._compat = compat
+        self._known: dict[tuple[Any, ...], Envelope] = {}
+        columns = ["topic_number", "partition", "offset", "exchange", "routing_key", "properties"]
+        tables.view("messages", columns=[*columns, "headers"])
+        tables.connection.execute(
+            'CREATE OR REPLACE TEMP TABLE published AS SELECT topic_number, "partition", '
+            '"offset", exchange, routing_key, properties.expiration AS expiration, '
+            "properties.priority AS priority, headers FROM messages WHERE (topic_number, "
+            '"partition", "offset") IN (SELECT (message_id.topic_number, message_id."partition", '
+            'message_id."offset") FROM resident WHERE parent_copy_id IS NULL)'
+        )
+        found = tables.values(
+            'SELECT topic_number, "partition", "offset", exchange, routing_key, expiration, '
+            "priority, headers FROM published"
+        )
+        self._published = {tuple(row[:3]): tuple(row[3:]) for row in found}
+
+    def of(self, row: _Row) -> Envelope:
+        """The envelope of a copy."""
+        if row.parent_copy_id is not None:
+            if row.envelope is None:
+                raise LostStateError(
+                    f"copy {row.copy_id} in queue {row.queue!r} of vhost {row.vhost!r} was "
+                    "dead-lettered by an older version of dlx, which did not store its routing "
+                    "keys and death records: restore the checkpoint from a backup"
+                )
+            return decode_envelope(row.envelope)
+        sent = self._published.get(row.key)
+        if sent is None:
+            raise LostStateError(
+                f"message {'/'.join(map(str, row.key))}, which is in queue {row.queue!r} of vhost "
+                f"{row.vhost!r}, is missing from the table messages: restore it from a backup"
+            )
+        envelope = self._known.get(sent)
+        if envelope is None:
+            exchange, routing_key, expiration, priority, headers = sent
+            properties = {"expiration": expiration, "priority": priority}
+            publication = publication_of(
+                exchange, routing_key, properties, published_table(headers)
+            )
+            envelope = self._known[sent] = published_envelope(publication, self._compat)
+        return envelope
+
+
+def _add_copies(
+    found: dict[Place, KnownShard], rows: Iterable[_Row], envelopes: _Envelopes
+) -> None:
+    deliveries: dict[Place, list[tuple[int, KnownDelivery]]] = {}
+    for row in rows:
+        place = (row.vhost, row.lane)
+        shard = found[place]
+        if row.queue not in shard.vhost.queues:
+            raise LostStateError(
+                f"queue {row.queue!r} of vhost {row.vhost!r} was deleted with more messages than "
+                "one step removes, and the others were still to follow: this is not supported; "
+                "restore the checkpoint from a backup"
+            )
+        copy = Copy(
+            row.copy_id,
+            Message(*row.key, UNKNOWN_FILE, 0, row.body_bytes),
+            envelopes.of(row),
+            row.position,
+            NEVER if row.expires_us is None else row.expires_us // 1000,
+            NO_COPY if row.parent_copy_id is None else row.parent_copy_id,
+            row.returns,
+        )
+        if row.state == "ready":
+            shard.ready.append((row.queue, copy))
+        elif row.state == "held":
+            held_s = (row.held_us or 0) // 1_000_000
+            accepted = tuple(row.accepted or ())
+            held = Held(copy, row.reason or "", held_s, accepted, held=True)
+            shard.held.append((row.queue, held))
+        else:
+            actor = Actor(row.user, row.channel or "")
+            delivery = KnownDelivery(row.queue, copy, actor, (row.delivered_us or 0) // 1000)
+            order = row.delivered_seq or copy.copy_id
+            deliveries.setdefault(place, []).append((order, delivery))
+    for place, ordered in deliveries.items():
+        ordered.sort(key=lambda entry: entry[0])
+        found[place].unacked.extend(delivery for _order, delivery in ordered)
+
+
+# -- queues and clients
+
+
+def _add_queues(tables: Tables, found: dict[Place, KnownShard]) -> None:
+    for vhost, lane, queue, arrived, requeued, refused in tables.values(_POSITIONS):
+        shard = found.get((vhost, lane))
+        if shard is None or queue not in shard.vhost.queues:
+            continue
+        shard.positions[queue] = Positions(
+            0 if arrived is None else arrived + 1, None if requeued is None else requeued + 1
+        )
+        if refused:
+            shard.blocked.add(queue)
+    for vhost, lane, queue, actor in tables.values(_OWNERS):
+        shard = found[vhost, lane]
+        if queue in shard.vhost.exclusive_queues:
+            shard.owners[queue] = Actor(actor["user"], actor["channel"] or "")
+
+
+def _add_clients(tables: Tables, found: dict[Place, KnownShard]) -> None:
+    for row in list_channels(tables):
+        shard = found.get((row["vhost"], 0))
+        if shard is not None:
+            shard.channels.append(Actor(row["user"], row["name"] or ""))
+    for row in list_consumers(tables):
+        shard = found.get((row["vhost"], 0))
+        if shard is not None and row["queue_name"] in shard.vhost.queues:
+            actor = Actor(row["user"], row["channel"] or "")
+            shard.consumers.append(
+                KnownConsumer(
+                    actor,
+                    row["consumer_tag"],
+                    row["queue_name"],
+                    row["prefetch_count"] or 0,
+                    not row["ack_required"],
+                )
+            )
+
+
+def _add_redrives(tables: Tables, found: dict[Place, KnownShard]) -> None:
+    """Add the redrives; retention keeps their events."""
+    columns = ["batch_id", "vhost", "lane", "seq", "kind", "user", "copy_id", "detail"]
+    tables.view("events", columns=columns, view="every")
+    open_ones: dict[tuple[Place, str], OpenRecord] = {}
+    for vhost, lane, kind, seq, user, copy_id, text in tables.values(_REDRIVES):
+        shard = found[vhost, lane]
+        detail = msgspec.json.decode(text)
+        if kind == "republished":
+            shard.republished.append(copy_id)
+        key = ((vhost, lane), detail["redrive"])
+        record = open_ones.get(key)
+        if kind == "redrive" and detail["what"] == "requested":
+            open_ones[key] = OpenRecord(
+                *(detail["redrive"], seq, user, detail.get("reason", ""), detail["seal"]),
+                options=msgspec.convert(detail["options"], RedriveOptions),
+                total=detail["total"],
+                status=PAUSED,
+                next_ms=NEVER,
+            )
+        elif record is None:
+            continue
+        elif kind == "redrive" and detail["what"] in {FINISHED, CANCELLED}:
+            del open_ones[key]
+            shard.ended_redrives[record.id] = ClosedRecord(
+                *(record.seal, detail["what"], record.total),
+                *(detail["moved"], detail["skipped"], detail["parked"]),
+            )
+        elif kind != "redrive":
+            _count(record, kind, detail)
+    for (place, _id), record in open_ones.items():
+        left = record.total - record.moved - record.skipped - record.parked
+        record.chunks = [(0, left)] if left > 0 else []
+        found[place].open_redrives.append(record)
+
+
+def _count(record: OpenRecord, kind: str, detail: dict[str, Any]) -> None:
+    if kind != "skipped":
+        record.moved += 1
+    elif detail["reason"] == "cap":
+        record.parked += 1
+    else:
+        record.skipped += 1

@@ -1,0 +1,385 @@
+"""What a rebuild of the checkpoint would write, read from the tables; nothing is changed.
+
+    last batch row + what the tables know of each shard + configuration  -->  RebuildPlan
+
+The plan says what a person should know before anything is written: how many messages are ready,
+requeued or held in each shard, where the topics continue, and what the tables do not know.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from streaming.broker.config import ShardConfig
+from streaming.broker.lanes import refuse_on_lanes
+from streaming.broker.rebuilt_shard import KnownShard
+from streaming.config import JobConfig, outcome_hash, outcome_settings
+from streaming.ledger.schema.schemas import LEDGER
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.storage import Place as TablesPlace
+from streaming.ledger.write.batch_row import BatchRow, last_batch_row
+from streaming.ledger.write.data_file import DataFileName
+from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersionError
+from streaming.pipeline.checkpoint.manifest import Known, Manifest, Rebuilt
+from streaming.pipeline.rebuild.known_shards import (
+    LostStateError,
+    Place,
+    ShardFigures,
+    known_shards,
+    vhost_of,
+)
+from streaming.pipeline.task import task_settings
+from streaming.protocol.record_headers import WIRE_VERSION
+from streaming.queries.as_of import last_batch
+from streaming.queries.current_contents import query_ids
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.vhosts.declared import Declared, declared
+
+EVENTS: Final = LEDGER[-1]
+
+
+class ShardPlan(msgspec.Struct, frozen=True):
+    """What a shard will hold.
+
+    Attributes:
+        unacked: copies that are requeued as redelivered when the job starts.
+        held: copies kept by at-least-once dead-lettering.
+        redrives: open ones, which are cancelled.
+    """
+
+    vhost: str
+    lane: int
+    queues: int
+    ready: int
+    unacked: int
+    held: int
+    channels: int
+    redrives: int
+
+
+class RebuildPlan(msgspec.Struct):
+    """The new checkpoint.
+
+    Attributes:
+        batch_id: the last batch that the tables have.
+        spark_batch: the number that Spark's last batch gets; a batch that only some tables have, or
+            whose files were written, keeps its number for itself.
+        offsets: topic -> partition -> the next offset to read.
+        half_written: table -> rows of a batch that never happened; they are removed.
+        notes: what is different from before, in words.
+        manifest: of the new checkpoint.
+        known, configs: the shards by grouping key.
+    """
+
+    query_id: str
+    batch_id: int
+    spark_batch: int
+    now_ms: int
+    offsets: dict[str, dict[str, int]]
+    half_written: dict[str, int]
+    shards: list[ShardPlan]
+    notes: list[str]
+    manifest: Manifest
+    gate_open: bool
+    known: dict[int, KnownShard]
+    configs: dict[int, ShardConfig]
+
+
+def plan_rebuild(
+    config: JobConfig, tables: Tables, place: TablesPlace, partitions: int
+) -> RebuildPlan:
+    """Read the tables.
+
+    Args:
+        partitions: shuffle partitions of the new checkpoint.
+
+    Raises:
+        CheckpointError: a newer version wrote the tables, or a vhost with messages is not listed.
+        LostStateError: the tables do not know enough.
+        QueryError: there is no batch, a table is missing, or two jobs wrote to the tables.
+    """
+    batch_id = last_batch(tables)
+    [query_id] = query_ids(tables)
+    tables.cut = Cut(batch_id)
+    events = place.below(EVENTS)
+    row = last_batch_row(load_table(events), events.storage(), query_id)
+    assert row is not None, "the table has a batch"
+    manifest = _known_manifest(row)
+    if row.detail["core_version"] > CORE_VERSION:
+        raise NewerVersionError(
+            f"{place.url} was written by a newer version of dlx (core "
+            f"{row.detail['core_version']}; this version has {CORE_VERSION}). Run the newer version"
+        )
+    bound = sum(end for ends in row.detail["offsets"].values() for end in ends.values())
+    found = known_shards(tables, config.job.compat, _figures(row, manifest), bound)
+    _check_residents(row, manifest, found)
+    notes = list(_notes(config, row, found))
+    configs_of = _shard_configs(config, found)
+    _add_lanes(config, tables, found, configs_of, manifest, notes)
+    new = _new_manifest(config, manifest, found, partitions)
+    new.rebuilt = Rebuilt(batch_id, _changed_detail(row, manifest, new, found))
+    keys = {place_: new.shards[f"{place_[1]} {place_[0]}"] for place_ in found}
+    half_written, last = _half_written(place, query_id, batch_id)
+    return RebuildPlan(
+        query_id=query_id,
+        batch_id=batch_id,
+        spark_batch=last,
+        now_ms=row.now_ms,
+        offsets=row.detail["offsets"],
+        half_written=half_written,
+        shards=[_shard_plan(*each) for each in sorted(found.items())],
+        notes=notes,
+        manifest=new,
+        gate_open=bool(row.detail.get("gate", {}).get("open", True)),
+        known={keys[each]: known for each, known in found.items()},
+        configs={keys[each]: configs_of[each] for each in found},
+    )
+
+
+def _known_manifest(row: BatchRow) -> Known:
+    if "manifest" not in row.detail:
+        raise LostStateError(
+            "the last batch was written by an older version of dlx, which did not store the "
+            "numbers of topics and shards in the tables: restore the checkpoint from a backup"
+        )
+    return msgspec.convert(row.detail["manifest"], Known)
+
+
+def _figures(row: BatchRow, manifest: Known) -> dict[Place, ShardFigures]:
+    clocks = row.detail.get("clocks", {})
+    return {
+        _place(name): ShardFigures(*clocks[str(key)])
+        for name, key in manifest.shards.items()
+        if str(key) in clocks
+    }
+
+
+def _place(name: str) -> Place:
+    """The vhost and lane that a name in the manifest stands for."""
+    lane, _space, vhost = name.partition(" ")
+    return vhost, int(lane)
+
+
+def _check_residents(row: BatchRow, manifest: Known, found: Mapping[Place, KnownShard]) -> None:
+    """Compare the copies that were found with the count of the broker itself."""
+    counted = row.detail["resident"]
+    for name, key in manifest.shards.items():
+        vhost, lane = _place(name)
+        expected = counted.get(str(key), (0, 0))[0]
+        shard = found.get((vhost, lane))
+        known = 0 if shard is None else shard.resident()
+        if known != expected:
+            raise LostStateError(
+                f"the tables have {known} messages in queues of vhost {vhost!r}, lane {lane}, but "
+                f"the broker counted {expected}: rows are missing. See dlx balance; restore the "
+                "tables or the checkpoint from a backup"
+            )
+
+
+# -- shards
+
+
+def _shard_configs(
+    config: JobConfig, found: Mapping[Place, KnownShard]
+) -> dict[Place, ShardConfig]:
+    """The configuration of each shard; one whose vhost is no longer listed must be empty."""
+    settings = task_settings(
+        config,
+        TablesPlace(config.job.tables_location),
+        {each.topic: 0 for each in config.inputs},
+        _Numbers(),
+        {},
+        0,
+    )
+    configs = {(each.vhost, each.lane): each for each in settings.shards.values()}
+    for (vhost, lane), shard in found.items():
+        if vhost not in config.vhosts and shard.resident():
+            raise MissingVhostError(
+                f"vhosts: {vhost!r} is missing, but its queues have {shard.resident()} messages in "
+                "the tables. Add it again; you can remove it once its queues are empty"
+            )
+        lanes = 1 + max(other for name, other in found if name == vhost)
+        configs.setdefault((vhost, lane), ShardConfig(vhost=vhost, lane=lane, lanes=lanes))
+    return configs
+
+
+class _Numbers:
+    """Gives each shard a number of its own."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, _vhost: str, _lane: int) -> int:
+        self._next += 1
+        return self._next
+
+
+def _add_lanes(
+    config: JobConfig,
+    tables: Tables,
+    found: dict[Place, KnownShard],
+    configs: Mapping[Place, ShardConfig],
+    manifest: Known,
+    notes: list[str],
+) -> None:
+    """Let each vhost have its configured lanes; messages stay on their lane.
+
+    Raises:
+        LostStateError: a lane that is to go has messages, or a queue cannot be on several lanes.
+    """
+    topologies = declared(tables)
+    for vhost, settings in config.vhosts.items():
+        before = sum(_place(name)[0] == vhost for name in manifest.shards)
+        if not before or before == settings.lanes:
+            continue
+        for lane in range(settings.lanes, before):
+            shard = found.pop((vhost, lane), None)
+            if shard is not None and shard.resident():
+                raise LostStateError(
+                    f"vhosts.{vhost}.lanes: lane {lane} has {shard.resident()} messages, and this "
+                    f"configuration has {settings.lanes} lanes. Let consumers or a redrive empty "
+                    f"the lanes from {settings.lanes} on, or keep {before} lanes"
+                )
+        first = found.get((vhost, 0))
+        if first is None:
+            continue
+        for lane in range(before, settings.lanes):
+            known = found.get((vhost, lane))
+            if known is None:
+                known = found[vhost, lane] = KnownShard(
+                    first.now_ms, 1, first.next_outbound, first.vhost
+                )
+            known.vhost = vhost_of(topologies.get(vhost, Declared()), config.job.compat)
+        for queue in first.vhost.queues.values():
+            refusal = refuse_on_lanes(first.vhost.settings(queue), queue, configs[vhost, 0])
+            if refusal is not None:
+                raise LostStateError(f"vhosts.{vhost}.lanes: queue {queue.name!r}: {refusal.text}")
+        notes.append(
+            f"vhost {vhost!r} gets {settings.lanes} lanes instead of {before}: its messages stay "
+            "on their lanes, later ones are spread anew, so records of one Kafka partition may "
+            "overtake those that wait on another lane"
+        )
+
+
+def _new_manifest(
+    config: JobConfig, known: Known, found: Mapping[Place, KnownShard], partitions: int
+) -> Manifest:
+    settings = outcome_settings(config)
+    manifest = Manifest(
+        shuffle_partitions=partitions,
+        core_version=CORE_VERSION,
+        wire_version=WIRE_VERSION,
+        topics=dict(known.topics),
+        topic_names=dict(known.topic_names),
+        outcome_hash=outcome_hash(config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
+        outcome_settings=settings,
+        job_id=known.job_id,
+    )
+    wanted = {f"{lane} {vhost}" for vhost, lane in found}
+    removed = {
+        name
+        for name in known.shards
+        if _place(name)[0] in config.vhosts
+        and _place(name)[1] >= config.vhosts[_place(name)[0]].lanes
+    }
+    kept = {name: key for name, key in known.shards.items() if name not in removed}
+    if known.shuffle_partitions == partitions:
+        manifest.shards = dict(kept)
+    for name in [*kept, *sorted(wanted - kept.keys())]:
+        vhost, lane = _place(name)
+        manifest.shard_key(vhost, lane)
+    return manifest
+
+
+def _changed_detail(
+    row: BatchRow, known: Known, new: Manifest, found: Mapping[Place, KnownShard]
+) -> dict[str, Any]:
+    """What replaces the figures by shard in the last batch row: every shard is due at once."""
+    keys = {
+        str(key): str(new.shards[name]) for name, key in known.shards.items() if name in new.shards
+    }
+    resident = row.detail["resident"]
+    return {
+        "resident": {keys[key]: pair for key, pair in resident.items() if key in keys},
+        "next_deadline_ms": {str(new.shards[f"{lane} {vhost}"]): 0 for vhost, lane in found},
+        "clocks": {
+            str(new.shards[f"{lane} {vhost}"]): [shard.now_ms, shard.next_outbound]
+            for (vhost, lane), shard in found.items()
+        },
+        "manifest": new.known(),
+    }
+
+
+def _shard_plan(place: Place, known: KnownShard) -> ShardPlan:
+    return ShardPlan(
+        *place,
+        queues=len(known.vhost.queues),
+        ready=len(known.ready),
+        unacked=len(known.unacked),
+        held=len(known.held),
+        channels=len({*known.channels, *(each.actor for each in known.unacked)}),
+        redrives=len(known.open_redrives),
+    )
+
+
+def _notes(config: JobConfig, row: BatchRow, found: Mapping[Place, KnownShard]) -> Any:
+    """Say what the tables do not know, as far as it matters here."""
+    shards = found.values()
+    if any(shard.unacked or shard.channels for shard in shards):
+        yield (
+            "the numbers of deliveries are not known: every channel is closed, what it held is "
+            "requeued as redelivered, and its consumers are cancelled"
+        )
+    if any(shard.open_redrives for shard in shards):
+        names = sorted({each.id for shard in shards for each in shard.open_redrives})
+        yield (
+            f"the letters that were still to move are not known: redrive {', '.join(names)} is "
+            "cancelled; plan the rest again"
+        )
+    if any(shard.held for shard in shards):
+        yield "held copies are tried again after vhosts' dead-letter retry interval"
+    if any(
+        shard.vhost.settings(queue).expires_ms is not None
+        for shard in shards
+        for queue in shard.vhost.queues.values()
+    ):
+        yield "when a queue was last used is not known: the expiry of unused queues starts again"
+    wanted = outcome_hash(config, core_version=CORE_VERSION, wire_version=WIRE_VERSION)
+    if row.detail["configuration"] != wanted:
+        yield (
+            "the configuration or the version of dlx differs from that of the last batch: the new "
+            "one applies to the records after it"
+        )
+
+
+# -- a batch that only some tables have
+
+
+def _half_written(place: TablesPlace, query_id: str, batch_id: int) -> tuple[dict[str, int], int]:
+    """The rows of batches after the last one, by table; and the highest number of any batch."""
+    found: dict[str, int] = {}
+    last = batch_id
+    for name in LEDGER:
+        below = place.below(name)
+        table = load_table(below)
+        last = max(last, table.transaction_version(query_id) or 0)
+        active = table.get_add_actions(flatten=True)
+        columns = active.column_names
+        rows = 0
+        if "min.batch_id" in columns:
+            counts = zip(
+                active.column("max.batch_id").to_pylist(),
+                active.column("num_records").to_pylist(),
+                strict=True,
+            )
+            rows = sum(count for most, count in counts if most is not None and most > batch_id)
+        if rows:
+            found[name] = rows
+        for file in below.storage().files():
+            parsed = DataFileName.parse(file.name)
+            if parsed is not None and parsed.query_id == query_id:
+                last = max(last, parsed.batch_id)
+    return found, last

@@ -1,0 +1,185 @@
+"""Rebuild a checkpoint: refuse, plan, write beside the old one, then put it in its place.
+
+    DIR.rebuilding/         the new checkpoint while it is written; the next attempt removes it
+    DIR.before-rebuild-N/   what was in the checkpoint's folder before; never removed
+
+Replay: an attempt that was interrupted leaves the old folder, or a folder without its manifest,
+which a job refuses. The next attempt starts again from the tables, which only lose rows of a batch
+that never happened.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from streaming.broker.rebuilt_shard import rebuild_shard
+from streaming.config import JobConfig, reveal
+from streaming.contents.retention import replace_rows
+from streaming.json_file import write_json_file
+from streaming.ledger.read.table_files import ActiveFiles
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.storage import Place
+from streaming.ledger.upkeep.compaction import conformed
+from streaming.pipeline.checkpoint import table_match
+from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE, CheckpointLock
+from streaming.pipeline.checkpoint.errors import CheckpointError
+from streaming.pipeline.checkpoint.folders import NewFolders
+from streaming.pipeline.checkpoint.manifest import FILE, read_manifest, write_manifest
+from streaming.pipeline.checkpoint.spark_logs import SparkLogs
+from streaming.pipeline.flow.notices import FILE as FLOW_FILE
+from streaming.pipeline.query import COMMANDS, PUBLISHES
+from streaming.pipeline.rebuild.plan import RebuildPlan, plan_rebuild
+from streaming.pipeline.rebuild.spark_state import renumber, store_entries, write_entries
+from streaming.queries.duckdb_tables import Tables
+from topology.errors import DlxError
+
+_MOVED_LAST: Final = (FILE, "metadata")
+
+
+class IntactCheckpointError(CheckpointError):
+    """The checkpoint that is to be rebuilt is complete."""
+
+    help_code = "intact-checkpoint"
+
+
+class Rebuild:
+    """The rebuild of the checkpoint of one job.
+
+    Args:
+        partitions: shuffle partitions of the new checkpoint.
+    """
+
+    def __init__(self, config: JobConfig, partitions: int) -> None:
+        self.config = config
+        self._partitions = partitions
+        self.path = Path(config.job.checkpoint_location).absolute()
+        options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
+        self.place = Place(config.job.tables_location, options)
+
+    @contextmanager
+    def locked(self, *, replace: bool) -> Iterator[None]:
+        """Keep jobs away.
+
+        Args:
+            replace: replace a complete checkpoint too.
+
+        Raises:
+            CheckpointError: a job runs, or the checkpoint is complete.
+        """
+        new_folders = NewFolders([self.path])
+        lock = CheckpointLock(self.path)
+        lock.acquire()
+        try:
+            if not replace and is_complete(self.path):
+                raise IntactCheckpointError(
+                    f"{self.path} is complete: dlx run continues it. To make a new checkpoint from "
+                    "the tables all the same, for example for another number of shuffle partitions "
+                    "or lanes, add --replace; the folder is kept under another name"
+                )
+            yield
+        finally:
+            lock.release()
+            if not is_complete(self.path) and not any(
+                each.name != LOCK_FILE for each in self.path.iterdir()
+            ):
+                new_folders.remove()
+
+    def plan(self) -> RebuildPlan:
+        """Read what the new checkpoint will hold; see `plan_rebuild` for the errors."""
+        with closing(Tables(self.place.url, self.place.options)) as tables:
+            return plan_rebuild(self.config, tables, self.place, self._partitions)
+
+    def write(self, plan: RebuildPlan, spark: SparkSession) -> Path | None:
+        """Write the new checkpoint.
+
+        Returns:
+            The folder that has what was there before; None if there was nothing.
+        """
+        work = self.path.with_name(f"{self.path.name}.rebuilding")
+        shutil.rmtree(work, ignore_errors=True)
+        source, seed = work / "entries", work / "checkpoint"
+        entries = (
+            (key, rebuild_shard(known, plan.configs[key])) for key, known in plan.known.items()
+        )
+        count = write_entries(source, entries)
+        store_entries(spark, source, seed, count)
+        sources = {
+            name: {
+                topic: plan.offsets[topic]
+                for topic in self.config.topics_of(name)
+                if topic in plan.offsets
+            }
+            for name in (PUBLISHES, COMMANDS)
+        }
+        renumber(seed, self.path, plan.query_id, plan.spark_batch, plan.now_ms, sources)
+        remove_half_written(self.place, plan)
+        write_json_file(seed / table_match.FILE, self._last_batches(plan.query_id))
+        write_json_file(seed / FLOW_FILE, {"seq": plan.now_ms // 1000, "active": plan.gate_open})
+        write_manifest(seed, plan.manifest)
+        kept = self._put_aside()
+        for entry in sorted(seed.iterdir(), key=lambda each: _MOVED_LAST.count(each.name)):
+            entry.rename(self.path / entry.name)
+        shutil.rmtree(work)
+        return kept
+
+    def _last_batches(self, query_id: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for name in LEDGER:
+            batch_id = load_table(self.place.below(name)).transaction_version(query_id)
+            if batch_id is not None:
+                found[name] = batch_id
+        return found
+
+    def _put_aside(self) -> Path | None:
+        """Move everything but the lock to a folder of its own; the manifest first."""
+        entries = [each for each in self.path.iterdir() if each.name != LOCK_FILE]
+        if not entries:
+            return None
+        number = 1
+        while (kept := self.path.with_name(f"{self.path.name}.before-rebuild-{number}")).exists():
+            number += 1
+        kept.mkdir()
+        for entry in sorted(entries, key=lambda each: -_MOVED_LAST.count(each.name)):
+            entry.rename(kept / entry.name)
+        return kept
+
+
+def is_complete(path: Path) -> bool:
+    """Whether a folder has all that a job needs to continue.
+
+    A file of it that cannot be read counts as missing.
+    """
+    logs = SparkLogs(path)
+    try:
+        has_manifest = read_manifest(path) is not None
+        has_query = logs.query_id() is not None
+    except (DlxError, ValueError, LookupError):
+        return False
+    last = logs.last_committed()
+    return has_manifest and has_query and last is not None and logs.has_state()
+
+
+def remove_half_written(place: Place, plan: RebuildPlan) -> None:
+    """Remove the rows of a batch that never happened: its records are read again."""
+    for name in plan.half_written:
+        spec, below = TABLES[name], place.below(name)
+        schema = spec.schema.remove_metadata()
+        files = ActiveFiles(load_table(below))
+        pieces = [schema.empty_table()]
+        paths = []
+        for index in np.flatnonzero(files.greatest("batch_id") > plan.batch_id):
+            paths.append(files.paths[index])
+            with below.storage().open(files.paths[index]) as file:
+                found = conformed(pq.ParquetFile(file).read(), schema)
+            pieces.append(found.filter(pc.field("batch_id") <= plan.batch_id))
+        replace_rows(below, spec, paths, pa.concat_tables(pieces))

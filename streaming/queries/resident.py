@@ -1,0 +1,111 @@
+"""The copies that have not ended, with everything that the broker has to know of each.
+
+    contents of the queues, held copies  +  births, deliveries, children after the closing
+
+| column besides those of `closed_contents` without it | |
+|---|---|
+| envelope | of a copy that a death or redrive made, as the broker stores it |
+| delivered_seq, delivered_at | of an unacked copy: its last delivery |
+| accepted | of a held copy: the targets that have its dead letter |
+"""
+
+from typing import Final
+
+from streaming.queries.closings import CLOSED_CONTENTS, closing_before
+from streaming.queries.current_contents import EVENTS, prepare_contents
+from streaming.queries.duckdb_tables import Tables, quoted
+
+_KEY: Final = "vhost, lane, copy_id"
+_MORE: Final = {
+    "envelope": "BLOB",
+    "delivered_seq": "BIGINT",
+    "delivered_at": "TIMESTAMPTZ",
+    "accepted": "VARCHAR[]",
+}
+_READ: Final = (
+    *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
+    "envelope",
+)
+
+
+def resident_copies(tables: Tables) -> str:
+    """Prepare a query of all copies, ready, unacked and held, at the last batch or at the cut.
+
+    Raises:
+        QueryError: the cut lies before everything that the tables still know.
+    """
+    contents = prepare_contents(tables, held=True)
+    run = tables.connection.execute
+    run(f"CREATE OR REPLACE TEMP TABLE resident AS {contents}")
+    closing = closing_before(tables)
+    since = -1 if closing is None else closing.batch_id
+    files = tables.files(EVENTS, {"batch_id": since})
+    _view(tables, EVENTS, files, _READ, "copy_event")
+    condition = f"batch_id > {since}"
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE births AS
+        SELECT vhost, lane, seq AS copy_id, envelope FROM copy_event
+        WHERE kind = 'enqueued' AND parent_copy_id IS NOT NULL AND {condition}
+        AND (vhost, lane, seq) IN (SELECT (vhost, lane, copy_id) FROM resident)
+        """
+    )
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE deliveries AS
+        SELECT {_KEY}, max(seq) AS delivered_seq, arg_max("at", seq) AS delivered_at
+        FROM copy_event WHERE kind = 'delivered' AND {condition} AND (vhost, lane, copy_id) IN
+        (SELECT (vhost, lane, copy_id) FROM resident WHERE state = 'unacked') GROUP BY {_KEY}
+        """
+    )
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE children AS
+        SELECT vhost, lane, parent_copy_id AS copy_id, list(queue ORDER BY seq) AS accepted
+        FROM copy_event WHERE kind = 'enqueued' AND {condition} AND (vhost, lane, parent_copy_id) IN
+        (SELECT (vhost, lane, copy_id) FROM resident WHERE state = 'held')
+        GROUP BY vhost, lane, parent_copy_id
+        """
+    )
+    if closing is None:
+        nothing = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _MORE.items())
+        run(
+            f"CREATE OR REPLACE TEMP TABLE closed_more AS SELECT {_KEY}, {nothing} FROM resident "
+            "WHERE false"
+        )
+    else:
+        cut, tables.cut = tables.cut, None
+        found = tables.files(CLOSED_CONTENTS, {"closing": since}, inclusive=True)
+        columns = ("vhost", "lane", "copy_id", "closing", *_MORE)
+        _view(tables, CLOSED_CONTENTS, found, columns, "closed_all")
+        tables.cut = cut
+        run(
+            f"CREATE OR REPLACE TEMP TABLE closed_more AS SELECT {_KEY}, {', '.join(_MORE)} "
+            f"FROM closed_all WHERE closing = {since}"
+        )
+    return f"""
+        SELECT resident.*, coalesce(births.envelope, closed_more.envelope) AS envelope,
+            CASE state WHEN 'unacked' THEN
+                coalesce(deliveries.delivered_seq, closed_more.delivered_seq) END AS delivered_seq,
+            CASE state WHEN 'unacked' THEN
+                coalesce(deliveries.delivered_at, closed_more.delivered_at) END AS delivered_at,
+            CASE state WHEN 'held' THEN list_concat(closed_more.accepted, children.accepted)
+                END AS accepted
+        FROM resident LEFT JOIN births USING ({_KEY}) LEFT JOIN deliveries USING ({_KEY})
+        LEFT JOIN children USING ({_KEY}) LEFT JOIN closed_more USING ({_KEY})
+    """
+
+
+def _view(tables: Tables, name: str, files: list[str], columns: tuple[str, ...], view: str) -> None:
+    """Create a view; columns that an older version did not write yet are null."""
+    present = {field.name for field in tables.table(name).schema().fields}
+    chosen = [column for column in columns if column in present]
+    tables.view(name, files=files, columns=chosen, view=f"{view} as written")
+    missing = "".join(
+        f", CAST(NULL AS {_MORE[column]}) AS {column}"
+        for column in columns
+        if column not in present
+    )
+    tables.drop(view)
+    source = quoted(f"{view} as written")
+    tables.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS SELECT *{missing} FROM {source}")
