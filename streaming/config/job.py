@@ -41,7 +41,7 @@ class JobSettings(types.Section):
         "checkpoints",
         "Spark's checkpoint: the offsets that were read, and the broker's state. A folder on a "
         "local disk; a relative path starts at the folder of this file, and file:///PATH works "
-        "too. Use one checkpoint per job; without it, the job cannot continue the tables.",
+        "too. Use one checkpoint per job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
         types.local(
             "folder", ": the state needs a local disk, even if the tables are in shared storage"
         ),
@@ -105,7 +105,8 @@ class JobSettings(types.Section):
     shuffle_partitions: int | None = types.setting(
         None,
         "Number of tasks in the stateful stage. It is fixed when the checkpoint is created, since "
-        "the state is partitioned by it. Not set: the number of cores at that moment.",
+        "the state is partitioned by it; `dlx checkpoint rebuild` changes it. Not set: the number "
+        "of cores at that moment.",
         types.whole(1, 10_000),
         example="8",
     )

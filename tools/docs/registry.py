@@ -40,6 +40,7 @@ RUN_BY: Final = {
     "./dlx reset": "tests/unit/cli/test_reset.py",
     "dlx run --with-kafka": FIRST_JOB,
     "dlx kafka": "tests/e2e/test_kafka_command.py",
+    "dlx checkpoint rebuild": "tests/e2e/test_rebuild.py",
     "./dlx demo": "tests/e2e/test_demo.py",
     "./dlx demo --dir demo --seconds 10 --keep": "tests/e2e/test_demo.py",
     "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",

@@ -132,8 +132,8 @@ class Checkpoint:
         if missing is not None:
             raise CheckpointError(
                 f"job.checkpoint_location: {missing} is missing in {self.path}. Restore it from a "
-                "backup of the same time; without it, the tables can be read but not continued: "
-                "give the job a new checkpoint and new tables"
+                "backup of the same time, or let `dlx checkpoint rebuild` make a new checkpoint "
+                "from the tables"
             )
 
     def _refuse_other_job(self, found: Manifest, ours: Manifest) -> None:
@@ -150,7 +150,7 @@ class Checkpoint:
             raise FixedSettingError(
                 f"job.shuffle_partitions: the state in {self.path} has {found.shuffle_partitions} "
                 f"partitions; this start has {ours.shuffle_partitions}. Set it to "
-                f"{found.shuffle_partitions}"
+                f"{found.shuffle_partitions}, or change it by `dlx checkpoint rebuild --replace`"
             )
         if found.outcome_hash != ours.outcome_hash and self.logs.has_unfinished_batch():
             changes = outcome_changes(found.outcome_settings, ours.outcome_settings)

@@ -22,8 +22,7 @@ FILE = "dlx.json"
 FORMAT = 1
 
 _REMEDY = (
-    "Restore it from a backup. Without it, the checkpoint and its tables cannot be continued: move "
-    "both away, or give the job new ones"
+    "Restore it from a backup, or let `dlx checkpoint rebuild` make a new checkpoint from the tables"
 )
 
 _C1, _C2, _MASK = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
@@ -137,7 +136,8 @@ class Manifest(msgspec.Struct):
             if known != settings.lanes:
                 raise FixedSettingError(
                     f"vhosts.{vhost}.lanes: the checkpoint has {known} lanes, each with a part of "
-                    f"the messages; this start has {settings.lanes}. Set it to {known}"
+                    f"the messages; this start has {settings.lanes}. Set it to {known}, or change "
+                    "it by `dlx checkpoint rebuild --replace`"
                 )
 
 

@@ -81,8 +81,8 @@ def refuse_mismatch(
         raise TablesMismatchError(
             f"job.tables_location: the tables have batches of Spark query {foreign}, which is not "
             f"the query of the checkpoint {path}. Name the checkpoint of these tables, or the "
-            "tables of this checkpoint. Tables without their checkpoint can be read but not "
-            "continued: give the job new ones"
+            "tables of this checkpoint. If the checkpoint of these tables is lost, `dlx checkpoint "
+            "rebuild` makes a new one from them"
         )
     if last_batch is None and last_committed is not None and not tables.queries:
         raise TablesMismatchError(
@@ -94,8 +94,8 @@ def refuse_mismatch(
     if last_batch is not None and last_batch >= begun:
         raise TablesMismatchError(
             f"job.checkpoint_location: {path} has begun {begun} batches, but the tables have "
-            f"{last_batch + 1} of its batches: it is an older copy. Restore the newest one; "
-            f"without it, {_READ_ONLY}"
+            f"{last_batch + 1} of its batches: it is an older copy. Restore the newest one; if it "
+            "is lost, `dlx checkpoint rebuild --replace` makes a new one from the tables"
         )
     for table, batch_id in written.last.items():
         has = tables.batches.get(table)

@@ -112,7 +112,7 @@ class Rebuild:
             (key, rebuild_shard(known, plan.configs[key])) for key, known in plan.known.items()
         )
         count = write_entries(source, entries)
-        store_entries(spark, source, seed, count)
+        store_entries(spark, source, seed, self._partitions, count)
         sources = {
             name: {
                 topic: plan.offsets[topic]

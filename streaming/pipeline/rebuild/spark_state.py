@@ -66,16 +66,20 @@ def write_entries(folder: Path, entries: Iterable[tuple[int, dict[str, bytes]]])
     return written
 
 
-def store_entries(spark: SparkSession, source: Path, checkpoint: Path, expected: int) -> None:
+def store_entries(
+    spark: SparkSession, source: Path, checkpoint: Path, partitions: int, expected: int
+) -> None:
     """Run the one batch of the query that stores the entries."""
     stored: list[int] = []
 
     def collect(frame: DataFrame, _batch_id: int) -> None:
         stored.extend(row["entries"] for row in frame.collect())
 
-    spark.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "false")  # a snapshot
+    session = spark.newSession()  # the settings below are for this query
+    session.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "false")  # a snapshot
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     query = (
-        spark.readStream.schema("shard int, key string, value binary")
+        session.readStream.schema("shard int, key string, value binary")
         .option("maxFilesPerTrigger", str(1 << 30))
         .parquet(source.as_uri())
         .groupBy("shard")
