@@ -49,6 +49,7 @@ class Recording:
         self._with_totals = with_totals
         self._recorded = [len(broker.bodies) for broker in brokers]
         self._resident: dict[str, list[int]] = {}
+        self.detail: dict[str, Any] = {}  # more members of the next batch rows
         self._ledger = Ledger(self.place)
 
     def commit(self) -> int:
@@ -62,7 +63,7 @@ class Recording:
             if len(batch.events):
                 files += self._events(shard, broker, batch)
             self._resident[str(shard + 1)] = [batch.resident_messages, batch.resident_bytes]
-        detail: dict[str, Any] = {"resident": dict(self._resident)}
+        detail: dict[str, Any] = {"resident": dict(self._resident), **self.detail}
         if self._with_totals:
             detail |= totals(files)
         now_ms = max(broker.time_ms for broker in self.brokers)

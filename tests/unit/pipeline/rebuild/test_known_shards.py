@@ -1,16 +1,24 @@
 """The state that is rebuilt from the tables equals the one that wrote them."""
 
 import copy
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
+from streaming.broker import commands
+from streaming.broker.commands import Letter, Target
+from streaming.broker.events import Kind
 from streaming.broker.handlers import lifecycle
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.contents.closer import Closer
-from streaming.pipeline.rebuild.known_shards import ShardFigures, known_shards
+from streaming.pipeline.rebuild.known_shards import LostStateError, ShardFigures, known_shards
 from streaming.queries.duckdb_tables import Tables
+from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording
 
@@ -95,3 +103,51 @@ def test_a_rebuilt_state_equals_the_one_that_was_lost(tmp_path, seed, compat):
     assert again.vhost.definitions() == lost.vhost.definitions()
     assert contents(again) == contents(lost)
     recording.close()
+
+
+def test_what_redrives_did_is_known_again(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    for number in range(4):
+        broker.publish("", "work", f"m{number}")
+    broker.get("work", "g", 4)
+    for number in range(4):
+        broker.do(commands.Reject(refs=(f"g/{number}",)))
+    letters = [
+        Letter(0, row.copy.copy_id, "dead", Target("work", "", ("work",)))
+        for row in broker.shard.events.rows()
+        if row.kind == Kind.ENQUEUED and row.queue == "dead"
+    ]
+    sealed = {"reason": "try again", "seal": "s"}
+    broker.do(commands.Redrive(id="done", letters=tuple(letters[:1]), total=1, **sealed))
+    broker.do(commands.Redrive(id="open", letters=tuple(letters[1:3]), total=3, **sealed))
+    recording.commit()
+    tables = Tables(recording.root)
+
+    known = known_shards(tables, "4.0", {}, 0)[PLACE]
+
+    assert {name: each.moved for name, each in known.ended_redrives.items()} == {"done": 1}
+    assert [(each.id, each.moved, each.left()) for each in known.open_redrives] == [("open", 0, 3)]
+    assert contents(recovered(broker, rebuilt_store(recording, broker))) == contents(
+        recovered(broker, copy.deepcopy(broker.store))
+    )
+
+
+def test_a_dead_letter_without_its_envelope_is_refused(tmp_path):
+    """Tables of an older version do not have it."""
+    play = RandomPlay(1)
+    recording = Recording(tmp_path, play.broker)
+    play.steps(60)
+    recording.commit()
+    events = DeltaTable(f"{recording.root}/events")
+    files = [Path(one) for one in events.file_uris()]
+    for file in files:
+        table = pq.read_table(file)
+        nothing = pa.nulls(table.num_rows, pa.binary())
+        index = table.column_names.index("envelope")
+        pq.write_table(table.set_column(index, "envelope", nothing), file)
+
+    with pytest.raises(LostStateError, match="older version"):
+        known_shards(Tables(recording.root), "4.0", {}, 0)

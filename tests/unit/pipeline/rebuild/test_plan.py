@@ -1,0 +1,176 @@
+"""What a rebuild says before it writes, and what it refuses."""
+
+import pytest
+
+from streaming.config import JobConfig
+from streaming.config.job import JobSettings
+from streaming.config.vhosts import VhostSettings
+from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+from streaming.pipeline.checkpoint.errors import (
+    CheckpointInUseError,
+    MissingVhostError,
+    NewerVersionError,
+)
+from streaming.pipeline.checkpoint.manifest import Manifest, write_manifest
+from streaming.pipeline.rebuild.known_shards import OUTBOUND_STEP, LostStateError
+from streaming.pipeline.rebuild.rebuild import (
+    IntactCheckpointError,
+    Rebuild,
+    remove_half_written,
+)
+from streaming.queries.duckdb_tables import QueryError, Tables
+from tests.builders import Broker
+from tests.unit.queries.recording import Recording
+
+OFFSETS = {"dlx.publishes": {"0": 4}, "dlx.commands": {"0": 9}}
+
+
+def detail(manifest, **changed):
+    return {
+        "offsets": OFFSETS,
+        "configuration": "other",
+        "core_version": CORE_VERSION,
+        "manifest": manifest.known(),
+        "clocks": {"1": [1_600_000_000_500, 12]},
+        **changed,
+    }
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """Three messages in a queue, one of them unacked; a batch row as a job writes it."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    recording.detail = detail(Manifest(shuffle_partitions=2, shards={"0 /": 1}, job_id="job"))
+    broker.queue("work")
+    for number in range(3):
+        broker.publish("", "work", f"m{number}")
+    broker.get("work", "g")
+    recording.commit()
+    yield recording
+    recording.close()
+
+
+def work_on(recording, tmp_path, partitions=2, **vhosts):
+    config = JobConfig(
+        job=JobSettings(
+            checkpoint_location=str(tmp_path / "checkpoints"),
+            tables_location=recording.root,
+        ),
+        vhosts=vhosts or {"/": VhostSettings()},
+    )
+    return Rebuild(config, partitions)
+
+
+def test_the_plan_says_what_will_be_ready_and_requeued_and_where_topics_continue(
+    recording, tmp_path
+):
+    plan = work_on(recording, tmp_path).plan()
+
+    [shard] = plan.shards
+    assert (shard.ready, shard.unacked, shard.held, shard.channels) == (2, 1, 0, 1)
+    assert (plan.batch_id, plan.spark_batch, plan.offsets) == (0, 0, OFFSETS)
+    assert plan.half_written == {}
+    [known] = plan.known.values()
+    assert (known.now_ms, known.next_outbound) == (1_600_000_000_500, OUTBOUND_STEP)
+    assert plan.manifest.job_id == "job"
+    assert plan.manifest.shards == {"0 /": 1}
+    last = plan.manifest.rebuilt.detail
+    assert (last["resident"], last["next_deadline_ms"]) == ({"1": [3, 6]}, {"1": 0})
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_other_partitions_give_the_shards_other_keys(recording, tmp_path):
+    plan = work_on(recording, tmp_path, partitions=5).plan()
+
+    [key] = plan.known
+    assert plan.manifest.shards == {"0 /": key}
+    assert plan.manifest.rebuilt.detail["resident"] == {str(key): [3, 6]}
+
+
+def test_a_batch_that_only_some_tables_have_is_removed_and_keeps_its_number(recording, tmp_path):
+    recording.brokers[0].publish("", "work", "late")
+    events = recording._ledger.writers["events"]  # noqa: SLF001 - a crash before its commit
+    commit, events.commit_batch = events.commit_batch, lambda *_: "skipped"
+    recording.commit()
+    events.commit_batch = commit
+    plan = work_on(recording, tmp_path).plan()
+    assert (plan.batch_id, plan.spark_batch, plan.half_written) == (0, 1, {"messages": 1})
+
+    remove_half_written(recording.place, plan)
+
+    tables = Tables(recording.root)
+    tables.view("messages")
+    assert tables.values("SELECT count(*), max(batch_id) FROM messages") == [(3, 0)]
+    assert work_on(recording, tmp_path).plan().half_written == {}
+
+
+def test_a_vhost_gets_more_lanes_and_its_messages_stay(recording, tmp_path):
+    plan = work_on(recording, tmp_path, **{"/": VhostSettings(lanes=3)}).plan()
+
+    assert [(each.lane, each.queues, each.ready) for each in plan.shards] == [
+        (0, 1, 2),
+        (1, 1, 0),
+        (2, 1, 0),
+    ]
+    assert set(plan.manifest.shards) == {"0 /", "1 /", "2 /"}
+    assert any("3 lanes instead of 1" in note for note in plan.notes)
+
+
+def test_a_lane_with_messages_cannot_go(recording, tmp_path):
+    shards = {"1 /": 2, "0 /": 1}
+    recording.detail = detail(Manifest(shuffle_partitions=2, shards=shards), resident={"1": [3, 6]})
+    recording.brokers[0].publish("", "nowhere", "lost")
+    recording.commit()
+    fewer = work_on(recording, tmp_path).plan()
+    assert set(fewer.manifest.shards) == {"0 /"}
+
+    recording.brokers[0].config = recording.brokers[0].config
+    with pytest.raises(MissingVhostError):
+        work_on(recording, tmp_path, other=VhostSettings()).plan()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"manifest": None}, LostStateError),
+        ({"resident": {"1": [4, 8]}}, LostStateError),
+        ({"core_version": CORE_VERSION + 1}, NewerVersionError),
+    ],
+)
+def test_tables_that_do_not_know_enough_are_refused(recording, tmp_path, changed, error):
+    recording.detail |= changed
+    if changed.get("manifest", "") is None:
+        del recording.detail["manifest"]
+    recording.brokers[0].publish("", "nowhere", "lost")
+    recording.commit()
+
+    with pytest.raises(error):
+        work_on(recording, tmp_path).plan()
+
+
+def test_tables_without_a_batch_are_refused(tmp_path):
+    recording = Recording(tmp_path / "tables", Broker())
+
+    with pytest.raises(QueryError):
+        work_on(recording, tmp_path).plan()
+
+
+def test_a_running_job_and_a_complete_checkpoint_are_refused(recording, tmp_path):
+    work = work_on(recording, tmp_path)
+    with work.locked(replace=False), pytest.raises(CheckpointInUseError):
+        work_on(recording, tmp_path).locked(replace=True).__enter__()
+    assert not (tmp_path / "checkpoints").exists()
+    folder = tmp_path / "checkpoints"
+    write_manifest(folder, Manifest())
+    (folder / "metadata").write_text('{"id":"query"}')
+    for name in ("commits", "state"):
+        (folder / name).mkdir()
+    (folder / "commits" / "3").touch()
+
+    with pytest.raises(IntactCheckpointError):
+        work.locked(replace=False).__enter__()
+
+    with work.locked(replace=True):
+        pass
+    assert (folder / "metadata").exists()
