@@ -79,7 +79,8 @@ def store_entries(
     session.conf.set(f"{STATE}.rocksdb.changelogCheckpointing.enabled", "false")  # a snapshot
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     query = (
-        session.readStream.schema("shard int, key string, value binary")
+        session.readStream.name("entries")
+        .schema("shard int, key string, value binary")
         .option("maxFilesPerTrigger", str(1 << 30))
         .parquet(source.as_uri())
         .groupBy("shard")
@@ -124,9 +125,12 @@ def renumber(
         for name, offsets in sources.items()
     ]
     text = "\n".join(["v2", json.dumps(metadata, separators=(",", ":")), *ends])
-    (seed / "offsets" / "0").unlink()
-    (seed / "offsets" / str(batch_id)).write_text(text)
-    _rename(seed / "commits" / "0", str(batch_id))
+    commit = (seed / "commits" / "0").read_text()
+    for folder in ("offsets", "commits"):
+        (seed / folder / "0").unlink()
+    for number in (max(batch_id - 1, 0), batch_id):  # Spark also reads the last batch but one
+        (seed / "offsets" / str(number)).write_text(text)
+        (seed / "commits" / str(number)).write_text(commit)
     operator = seed / "state" / "0"
     for snapshot in operator.glob(f"*/{_SEED_VERSION}.zip"):
         _rename(snapshot, f"{batch_id + 1}.zip")
