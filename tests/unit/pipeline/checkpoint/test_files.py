@@ -30,7 +30,7 @@ def open_notices(folder):
 
 
 READERS = {
-    "dlx.json": (open_checkpoint, "Restore it from a backup. Without it"),
+    "dlx.json": (open_checkpoint, "dlx checkpoint rebuild"),
     "lost.json": (open_loss, "Restore it from a backup, or move it away"),
     "flow.json": (open_notices, 'Restore it from a backup, or write {"seq": N'),
 }
