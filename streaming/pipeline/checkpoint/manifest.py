@@ -21,7 +21,10 @@ from streaming.pipeline.shard_block import FILES_KEY
 FILE = "dlx.json"
 FORMAT = 1
 
-_REMEDY = "Restore it from a backup, or let `dlx checkpoint rebuild` make a new checkpoint from the tables"
+_REMEDY = (
+    "Restore it from a backup, or let `dlx checkpoint rebuild` make a new checkpoint from the "
+    "tables"
+)
 
 _C1, _C2, _MASK = 0xCC9E2D51, 0x1B873593, 0xFFFFFFFF
 _SPARK_SEED = 42
