@@ -1,5 +1,7 @@
 """A shard that was rebuilt: what is lost with its channels, and what goes on."""
 
+from typing import Any
+
 from streaming.broker.commands import RedriveOptions
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Kind
@@ -99,7 +101,7 @@ def test_consumers_exclusive_and_auto_delete_queues_go_with_the_channels():
 
 
 def test_held_copies_keep_the_targets_that_have_accepted_them():
-    at_least_once = {
+    at_least_once: dict[str, Any] = {
         "x-queue-type": "quorum",
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": "target",
@@ -117,7 +119,11 @@ def test_held_copies_keep_the_targets_that_have_accepted_them():
 
 
 def test_a_quorum_queue_that_refused_stays_blocked_above_the_soft_limit():
-    limited = {"x-queue-type": "quorum", "x-max-length": 10, "x-overflow": "reject-publish"}
+    limited: dict[str, Any] = {
+        "x-queue-type": "quorum",
+        "x-max-length": 10,
+        "x-overflow": "reject-publish",
+    }
 
     def blocked(ready):
         copies = [("q", a_copy(number, number)) for number in range(ready)]

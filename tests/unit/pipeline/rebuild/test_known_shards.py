@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,9 +119,9 @@ def test_what_redrives_did_is_known_again(tmp_path):
     letters = [
         Letter(0, row.copy.copy_id, "dead", Target("work", "", ("work",)))
         for row in broker.shard.events.rows()
-        if row.kind == Kind.ENQUEUED and row.queue == "dead"
+        if row.kind == Kind.ENQUEUED and row.queue == "dead" and row.copy is not None
     ]
-    sealed = {"reason": "try again", "seal": "s"}
+    sealed: dict[str, Any] = {"reason": "try again", "seal": "s"}
     broker.do(commands.Redrive(id="done", letters=tuple(letters[:1]), total=1, **sealed))
     broker.do(commands.Redrive(id="open", letters=tuple(letters[1:3]), total=3, **sealed))
     recording.commit()
