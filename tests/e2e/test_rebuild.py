@@ -58,6 +58,7 @@ def with_partitions(config, partitions):
 def test_a_lost_checkpoint_is_rebuilt_and_the_job_goes_on(job, spark):
     job.start(spark)
     connection = job.connect()
+    connection.publisher().publish("", "nowhere", b"").result(120)  # the first batch loads much
     channel = connection.channel()
     channel.declare_queue("dead")
     letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
