@@ -79,14 +79,15 @@ class JobSettings(types.Section):
     )
     max_batch_rows: int = types.setting(
         200_000,
-        "Maximum number of publishes in one batch. Batches grow to it only to work off a backlog: "
-        "under live traffic the job chooses smaller ones, so that rejects are soon visible.",
+        "Maximum number of publishes, and of commands, in one batch. Batches grow to it only to "
+        "work off a backlog: under live traffic the job chooses smaller ones, so that rejects are "
+        "soon visible.",
         types.whole(1, 10_000_000),
     )
     max_batch_bytes: int = types.setting(
         1_073_741_824,
-        "Approximate maximum size of the bodies in one batch, estimated from recent messages: "
-        "1 GiB. Larger batches take longer, but no more memory.",
+        "Approximate maximum size of the bodies, and of the commands, in one batch, estimated from "
+        "recent ones: 1 GiB. Larger batches of publishes take longer, but no more memory.",
         types.size(1_048_576, 1 << 40),
     )
     master: str = types.setting(

@@ -212,9 +212,10 @@ class Job:
             on_batch=self._batch_done,
         )
         first_rows = flow.first_rows(spark, importing=is_importing)
+        first_commands = flow.first_commands(spark)
         has_gaps = bool(loss.gaps)
         self._query = (
-            build_query(spark, config, settings, dict(self._jvm), first_rows)
+            build_query(spark, config, settings, dict(self._jvm), first_rows, first_commands)
             .writeStream.foreachBatch(batch.run)
             .outputMode("append")
             .option("checkpointLocation", str(checkpoint.path))

@@ -65,7 +65,7 @@ class MicroBatch:
         files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
         self.stats.update(reports.shards)
         publishes = sum(each.publishes for each in reports.shards)
-        gate = self.flow.batch_done(publishes, stages_s)
+        gate = self.flow.batch_done(publishes, stages_s, reports.commands())
         self.traffic.add(
             batch_id,
             ((shard.vhost, shard.lane, shard.traffic) for shard in reports.shards),

@@ -44,16 +44,17 @@ def build_query(
     settings: TaskSettings,
     properties: dict[str, str],
     publishes_rows: int,
+    command_rows: int,
 ) -> DataFrame:
     """Return the data frame whose batches the driver commits: rows of (shard, report).
 
-    The first batch has at most `publishes_rows` publishes; flow control limits later ones.
+    The first batch has at most `publishes_rows` publishes and `command_rows` commands; flow control
+    limits later ones.
     """
     publishes = read_source(
         spark, PUBLISHES, config.topics_of(PUBLISHES), properties, publishes_rows
     )
-    limit = config.job.max_batch_rows if config.job.clock == "event" else None
-    commands = read_source(spark, COMMANDS, config.topics_of(COMMANDS), properties, limit)
+    commands = read_source(spark, COMMANDS, config.topics_of(COMMANDS), properties, command_rows)
     return (
         publishes.union(commands)
         .mapInArrow(partial(stage.run_intake, settings), stage.OUTPUT)
@@ -72,7 +73,7 @@ def read_source(
     name: str,
     topics: Iterable[str],
     properties: dict[str, str],
-    max_rows: int | None,
+    max_rows: int,
 ) -> DataFrame:
     """Return one Kafka source, known by its name in the checkpoint."""
     reader = (
@@ -86,6 +87,4 @@ def read_source(
     )
     for key, value in {**CONSUMER, **properties}.items():
         reader = reader.option(f"kafka.{key}", value)
-    if max_rows is not None:
-        reader = reader.option("maxOffsetsPerTrigger", max_rows)
-    return reader.load().selectExpr(*COLUMNS)
+    return reader.option("maxOffsetsPerTrigger", max_rows).load().selectExpr(*COLUMNS)

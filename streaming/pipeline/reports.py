@@ -95,12 +95,15 @@ class IntakeReport(msgspec.Struct, frozen=True):
     Attributes:
         seconds: time spent waiting for records, understanding them, and writing the last bodies.
         arrivals: instant in Kafka, epoch milliseconds -> how many records; neighbours are merged.
+        commands, command_bytes: valid commands, and their size in Kafka.
     """
 
     files: list[DataFile]
     seconds: dict[str, float]
     faults: list[FaultCount] = []
     arrivals: dict[int, int] = {}
+    commands: int = 0
+    command_bytes: int = 0
 
 
 class ShardReport(msgspec.Struct, frozen=True):
@@ -187,6 +190,12 @@ class Reports(NamedTuple):
         for fault in self.faults():
             totals[fault.kind] += fault.count
         return totals
+
+    def commands(self) -> tuple[int, int]:
+        """Return the number of commands that all tasks read, and their bytes."""
+        return sum(task.commands for task in self.intake), sum(
+            task.command_bytes for task in self.intake
+        )
 
     def nets(self) -> list[ShardNet] | None:
         """Return the net changes of all shards; None if a shard could not report its own."""

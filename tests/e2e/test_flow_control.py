@@ -191,3 +191,23 @@ def test_processes_that_use_much_memory_throttle_publishes_but_never_stop_them(
     notices = [json.loads(value) for _headers, value in pipeline.outbound(2, "flow")]
     assert {notice["process_high_mark_bytes"] for notice in notices} == {high_bytes}
     assert not notices[0]["active"]
+
+
+def test_a_backlog_of_commands_is_read_in_bounded_batches(tmp_path, embedded_kafka, spark):
+    count, most = 1_200, 400
+    servers = embedded_kafka.bootstrap_servers
+    pipeline = Pipeline(tmp_path, servers, job={"max_batch_rows": most})
+    try:
+        pipeline.start(spark)
+        pipeline.declare(op="declare_queue", queue={"name": "work"})
+        pipeline.stop()
+        done = pipeline.commands_done()
+        for _ in range(count):
+            pipeline.command(op="declare_queue", queue={"name": "work"})
+        assert pipeline.producer.flush(30) == 0
+        pipeline.start(spark)
+        pipeline.until(lambda: pipeline.commands_done() == done + count)
+    finally:
+        pipeline.stop()
+
+    assert max(batch.records for batch in pipeline.batches) == most

@@ -16,7 +16,7 @@ from streaming.pipeline.flow.batch_size import Gate, GateState
 from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.flow.pace import Pace
+from streaming.pipeline.flow.pace import CommandPace, Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
@@ -43,8 +43,10 @@ class FlowControl:
         self._outbound = config.outbound_topics()
         self._addresses = [job_address(config, *pair) for pair in self._outbound]
         self._topics = config.topics_of("publishes")
+        self._command_topics = config.topics_of("commands")
         before = detail.get("gate", {})
         self._pace = Pace(config.job.max_batch_rows)
+        self._commands = CommandPace(config.job.max_batch_rows, config.job.max_batch_bytes)
         self._gate = Gate(
             marks,
             config.job.max_batch_rows,
@@ -85,12 +87,17 @@ class FlowControl:
             return self._job.max_batch_rows  # the limit could never be raised
         return 0 if importing else self.state.max_rows
 
+    def first_commands(self, spark: SparkSession) -> int:
+        """Return the most commands of the first batch."""
+        fixed = not is_supported(spark) or self._job.clock == "event"
+        return self._job.max_batch_rows if fixed else self.next_commands
+
     def attach(self, spark: SparkSession, query: StreamingQuery) -> None:
         """Limit the sources of this query from now on, and watch the memory of its processes."""
         with self._lock:
             self._limits = SparkReadLimits(spark, query)
             if self._is_late:
-                self._limits.set_rows(self._topics, self.next_rows)
+                self._set_limits(self._limits)
         if self._marks.process_high_bytes is not None:
             gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM's process
             jvm = getattr(gateway, "proc", None)
@@ -109,9 +116,16 @@ class FlowControl:
             )
             return self.state
 
-    def batch_done(self, publishes: int, seconds: float) -> GateState:
-        """Adapt the size of batches to one that has ended, and update the state of the gate."""
+    def batch_done(
+        self, publishes: int, seconds: float, commands: tuple[int, int] = (0, 0)
+    ) -> GateState:
+        """Adapt the size of batches to one that has ended, and update the state of the gate.
+
+        Args:
+            commands: how many commands it has read, and their bytes.
+        """
         with self._lock:
+            self._commands.batch_done(*commands)
             if self.state.max_rows >= self._pace.rows:  # otherwise memory has limited the batch
                 self._pace.batch_done(publishes, seconds)
             return self.decide()
@@ -123,12 +137,22 @@ class FlowControl:
                 self._notices.update(self.state)
             self._is_late = self._limits is None
             if self._limits is not None and not self._stopping.is_set():
-                self._limits.set_rows(self._topics, self.next_rows)
+                self._set_limits(self._limits)
+
+    def _set_limits(self, limits: SparkReadLimits) -> None:
+        limits.set_rows(self._topics, self.next_rows)
+        if self._job.clock == "wall":
+            limits.set_rows(self._command_topics, self.next_commands)
 
     @property
     def next_rows(self) -> int:
         """The most publishes of the next batch: what memory allows, and the traffic suggests."""
         return min(self.state.max_rows, self._pace.rows)
+
+    @property
+    def next_commands(self) -> int:
+        """The most commands of the next batch."""
+        return self._commands.rows
 
     @property
     def has_backlog(self) -> bool:

@@ -9,6 +9,8 @@ behind. Nobody has to configure the size for the traffic.
 
 Replay: the size only limits what the next batch plans to read. Spark logs the planned offsets, and
 a repeated batch reads those.
+
+Commands are read without delay, but a backlog of them must fit into memory too: `CommandPace`.
 """
 
 from typing import Final
@@ -54,3 +56,32 @@ class Pace:
         elif publishes:
             live = ROOM * TARGET_S * publishes / max(seconds, 0.001)
             self.rows = min(self._max_rows, max(LEAST_ROWS, int(live)))
+
+
+class CommandPace:
+    """How many commands the next batch may read at most.
+
+    The first batch after a start reads LEAST_ROWS, because the size of commands is unknown:
+    transactions have bodies. Later limits grow with the backlog, up to what fits into memory.
+
+    Args:
+        max_rows: the most commands of a batch.
+        max_bytes: the most bytes of a batch's commands, estimated by the mean of the last one.
+
+    Attributes:
+        rows: the most commands of the next batch.
+    """
+
+    def __init__(self, max_rows: int, max_bytes: int) -> None:
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self.rows = min(max_rows, LEAST_ROWS)
+
+    def batch_done(self, commands: int, size_bytes: int) -> None:
+        """Choose the limit of the next batch from what a batch has read."""
+        if not commands:
+            return
+        if commands >= FULL_SHARE * self.rows:
+            self.rows = GROWTH * self.rows
+        fits = int(self._max_bytes * commands / max(size_bytes, 1))
+        self.rows = max(1, min(self.rows, self._max_rows, fits))

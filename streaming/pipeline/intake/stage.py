@@ -62,6 +62,7 @@ class Intake:
         self._messages = MessageRows(settings, context)
         self._quarantine = QuarantineRows(settings, context)
         self._arrived_ms: list[Any] = []
+        self.commands = self.command_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the records of one Arrow batch, all from one source."""
@@ -213,6 +214,8 @@ class Intake:
 
     def _add_commands(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
         commands, faults = read_commands(rows, self._settings.vhosts)
+        self.commands += len(commands)
+        self.command_bytes += sum(len(one.value) for one in commands)
         by_shard: dict[int, list[CommandRow]] = {}
         for command in commands:
             for key in command.keys:
@@ -250,13 +253,20 @@ def run_intake(
         rows = intake.blobs()
         packed = time.perf_counter()
         files = intake.close()
-    if files:
+    if files or intake.commands:
         seconds = {
             "read": read - started - understanding,
             "understand": understanding + packed - read,
             "write": time.perf_counter() - packed,
         }
-        report = IntakeReport(files, seconds, intake.faults(), intake.arrivals())
+        report = IntakeReport(
+            files,
+            seconds,
+            intake.faults(),
+            intake.arrivals(),
+            intake.commands,
+            intake.command_bytes,
+        )
         rows.append((FILES_KEY, encode_report(report)))
     if rows:
         keys, blobs = zip(*rows, strict=True)

@@ -1,11 +1,14 @@
 """Batches are short under live traffic and large in a backlog, whatever the configuration."""
 
+from unittest.mock import MagicMock
+
 import pytest
 
 from streaming.config import JobConfig
+from streaming.config.job import JobSettings
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.flow.pace import LEAST_ROWS, Pace
+from streaming.pipeline.flow.pace import LEAST_ROWS, CommandPace, Pace
 from streaming.pipeline.reports import ShardStats
 
 MOST = 200_000
@@ -106,3 +109,29 @@ def test_the_next_batch_obeys_both_the_gate_and_the_pace():
     flow.batch_done(3_000, 0.5)
 
     assert (flow.state.max_rows, flow.next_rows) == (MOST, LEAST_ROWS)
+
+
+def test_a_backlog_of_commands_is_read_in_growing_batches_that_fit_into_memory():
+    pace = CommandPace(MOST, 20_000_000)
+    read = []
+    for size_bytes in (100, 100, 100, 1_000, 4_000_000, 100, 100):
+        read.append(pace.rows)
+        pace.batch_done(pace.rows, pace.rows * size_bytes)
+
+    assert read == [LEAST_ROWS, 4 * LEAST_ROWS, 16 * LEAST_ROWS, MOST, 20_000, 5, 20]
+
+
+def test_a_batch_without_commands_says_nothing_about_them():
+    pace = CommandPace(50, 1_000)
+
+    pace.batch_done(0, 0)
+
+    assert pace.rows == 50
+
+
+@pytest.mark.parametrize(("clock", "most"), [("wall", LEAST_ROWS), ("event", MOST)])
+def test_the_first_batch_reads_few_commands_unless_only_records_advance_the_time(clock, most):
+    flow = FlowControl(JobConfig(job=JobSettings(clock=clock)), NO_MARKS, {}, ShardStats({}))
+
+    assert flow.first_commands(MagicMock(version="4.2.0")) == most
+    assert flow.first_commands(MagicMock(version="4.3.0")) == MOST

@@ -19,13 +19,14 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 
 class Limits:
-    """Records the limits that are set."""
+    """Records the limits of publishes that are set."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
 
-    def set_rows(self, _topics: Any, max_rows: int) -> None:
-        self.rows.append(max_rows)
+    def set_rows(self, topics: Any, max_rows: int) -> None:
+        if topics == CONFIG.topics_of("publishes"):
+            self.rows.append(max_rows)
 
 
 @pytest.fixture
