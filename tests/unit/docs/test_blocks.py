@@ -5,10 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
+from base64 import b64encode
 
 import pytest
 
 from streaming.config import load_config
+from streaming.console.access import Credentials
 from streaming.protocol.amqp_properties import PROPERTIES
 from streaming.protocol.command_json import READERS, parse_command
 from streaming.protocol.record_headers import FLAG_BITS, INBOUND, KIND, LANE, SEQ
@@ -147,7 +149,19 @@ def test_text_blocks_are_generated_or_drawings():
     generated = {"docs/cli.md", "docs/python-api.md", "docs/queries-api.md"}
     drawn = [block for block in BLOCKS if block.language == "text" and block.page not in generated]
 
-    assert [block.page for block in drawn] == ["docs/design.md"]
+    assert [block.page for block in drawn] == ["docs/console.md", "docs/design.md"]
+
+
+def test_the_users_of_the_console_page_can_log_in(tmp_path):
+    [block] = [each for each in BLOCKS if (each.page, each.language) == ("docs/console.md", "text")]
+    file = tmp_path / "console.toml"
+    file.write_text(block.text)
+    authorization = b64encode(b"anna:an example").decode()
+
+    user = Credentials(file).user(f"Basic {authorization}")
+
+    assert user is not None
+    assert (user.name, user.role, user.administrator) == ("anna", "operator", True)
 
 
 def test_the_wire_page_names_every_op_property_header_and_cause():
