@@ -24,7 +24,8 @@ from streaming.broker.message import (
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.queues.registry import QueueRegistry
-from streaming.broker.redrives.versions import Versions, refuse_edit, version_of
+from streaming.broker.redrives.version_keys import version_of
+from streaming.broker.redrives.versions import Versions, refuse_edit
 from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
 from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed

@@ -8,6 +8,7 @@ from typing import Final
 
 JOB_MODULES: Final = frozenset(
     {
+        "click",
         "delta",
         "deltalake",
         "duckdb",

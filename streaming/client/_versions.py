@@ -2,7 +2,7 @@
 
 from typing import Final, cast
 
-from streaming.broker.redrives.versions import VERSION_KEY
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.client._transport.link import Link
 from streaming.client.messages import Properties
 from streaming.client.publisher import Publisher

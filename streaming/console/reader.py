@@ -1,7 +1,9 @@
 """Opens the tables for a page: as of an instant, for one user, within a budget."""
 
+import contextlib
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,6 +20,8 @@ BUDGET_S: Final = 20.0
 MEMORY: Final = "512MB"
 CONCURRENT: Final = 2
 """How many pages are computed at once; others wait."""
+
+_STOP_POLL_S: Final = 0.05
 
 _CLOCK: Final = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?")
 
@@ -38,6 +42,8 @@ class Reader:
         self.root = root
         self.options = dict(options or {})
         self._slots = threading.BoundedSemaphore(CONCURRENT)
+        self._open_tables: set[Tables] = set()
+        self._stopping = threading.Event()
 
     @contextmanager
     def open(self, as_of: str | None = None) -> Iterator[Tables]:
@@ -47,25 +53,50 @@ class Reader:
             BudgetError: the queries took longer than the budget.
             QueryError: the tables do not have that instant.
         """
-        with self._slots:
-            tables = Tables(self.root, self.options, threads=1)
-            watch = threading.Timer(BUDGET_S, tables.connection.interrupt)
-            watch.daemon = True
-            watch.start()
-            try:
-                tables.connection.execute(f"SET memory_limit = '{MEMORY}'")
-                if as_of is not None:
-                    tables.cut = resolve(tables, as_of, read_instant)
-                yield tables
-            except duckdb.InterruptException:
-                what = f"the page took longer than {BUDGET_S:.0f} s; narrow what it asks for"
-                raise BudgetError(what) from None
-            except duckdb.OutOfMemoryException:
-                what = f"the page needs more than {MEMORY}; narrow what it asks for"
-                raise BudgetError(what) from None
-            finally:
-                watch.cancel()
-                tables.close()
+        with self._slots, self.background(BUDGET_S) as tables:
+            if as_of is not None:
+                tables.cut = resolve(tables, as_of, read_instant)
+            yield tables
+
+    @contextmanager
+    def background(self, budget_s: float) -> Iterator[Tables]:
+        """Open the tables for a question that no page waits for.
+
+        Raises:
+            BudgetError: the queries took longer than `budget_s`, or the console ends.
+        """
+        tables = Tables(self.root, self.options, threads=1)
+        watch = threading.Timer(budget_s, tables.connection.interrupt)
+        watch.daemon = True
+        watch.start()
+        self._open_tables.add(tables)
+        try:
+            if self._stopping.is_set():
+                raise BudgetError("the console ends")
+            tables.connection.execute(f"SET memory_limit = '{MEMORY}'")
+            yield tables
+        except duckdb.InterruptException:
+            what = f"the page took longer than {budget_s:.0f} s; narrow what it asks for"
+            raise BudgetError(what) from None
+        except duckdb.OutOfMemoryException:
+            what = f"the page needs more than {MEMORY}; narrow what it asks for"
+            raise BudgetError(what) from None
+        finally:
+            watch.cancel()
+            self._open_tables.discard(tables)
+            tables.close()
+
+    def stop(self) -> None:
+        """End the questions that run, and wait until they have ended.
+
+        A thread inside DuckDB when Python ends would abort the process.
+        """
+        self._stopping.set()
+        while self._open_tables:
+            for tables in list(self._open_tables):
+                with contextlib.suppress(duckdb.Error):  # it has just been closed
+                    tables.connection.interrupt()
+            time.sleep(_STOP_POLL_S)
 
 
 def read_instant(text: str) -> datetime:

@@ -63,6 +63,7 @@ class Server:
             user_header=settings.user_header,
             role_header=settings.role_header,
         )
+        self._reader = reader
         console = Console(reader, PAGES, config, settings.read_only)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -79,8 +80,11 @@ class Server:
 
     def run(self) -> None:
         """Serve until `stop`, SIGINT or SIGTERM."""
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(self._server.serve(sockets=[self._socket]))
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                asyncio.run(self._server.serve(sockets=[self._socket]))
+        finally:
+            self._reader.stop()
 
     def stop(self) -> None:
         """End `run`, from any thread."""

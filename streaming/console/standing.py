@@ -11,6 +11,9 @@ from streaming.queries.audit.balance import balance
 PAUSE_S: Final = 300.0
 """The shortest time between two balances."""
 
+LIMIT_S: Final = 300.0
+"""The longest time that a balance may take."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -36,12 +39,12 @@ class BalanceWatch:
             if is_due:
                 self._next_s = float("inf")
         if is_due:
-            threading.Thread(target=self._draw, args=(reader,), name="balance", daemon=True).start()
+            threading.Thread(target=self._draw, args=(reader,), name="balance").start()
         return self._last
 
     def _draw(self, reader: Reader) -> None:
         try:
-            with reader.open() as tables:
+            with reader.background(LIMIT_S) as tables:
                 found = balance(tables)
             self._last = Standing(found.unexplained, found.batch_id)
         except Exception as error:  # noqa: BLE001 - the page says that it is unknown

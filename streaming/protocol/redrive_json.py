@@ -9,7 +9,7 @@ import msgspec
 
 from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter
 from streaming.broker.redrives.letters import is_expiration, stored_headers
-from streaming.broker.redrives.versions import is_hash
+from streaming.broker.redrives.version_keys import is_hash
 from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
 from topology.values import INTEGERS

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from streaming.broker.redrives.versions import VERSION_KEY
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.queries.closings import closed_contents, opening_closing, removals
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters.letters import plain_row

@@ -6,8 +6,6 @@ A version is a message like any other: its body is in `messages`. Only the last 
 counts, so that publishing it again is harmless.
 """
 
-from typing import Final
-
 import msgspec
 
 from streaming.broker.config import ShardConfig
@@ -16,24 +14,8 @@ from streaming.broker.message import Message
 from streaming.broker.state.encoding import pack, unpack
 from topology.refusals import Refusal, access_refused
 
-VERSION_KEY: Final = "amq.dlx.version."
-"""The routing keys of versions begin with this; no queue can have such a name."""
-
-_HASH_DIGITS: Final = 64
-_DIGITS: Final = frozenset("0123456789abcdef")
 _encode = msgspec.msgpack.Encoder().encode
 _message = msgspec.msgpack.Decoder(Message)
-
-
-def is_hash(text: str) -> bool:
-    """Whether a text is a SHA-256 in hexadecimal digits."""
-    return len(text) == _HASH_DIGITS and _DIGITS.issuperset(text)
-
-
-def version_of(exchange: str, routing_key: str) -> str:
-    """The hash of the version that a publish is; empty if it is an ordinary publish."""
-    version = routing_key.removeprefix(VERSION_KEY)
-    return version if not exchange and version != routing_key and is_hash(version) else ""
 
 
 class Versions:

@@ -10,7 +10,7 @@ from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter
 from streaming.broker.dead_letters.x_death import is_cycle
 from streaming.broker.message import Death
 from streaming.broker.redrives.letters import is_expiration
-from streaming.broker.redrives.versions import VERSION_KEY
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter

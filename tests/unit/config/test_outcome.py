@@ -113,7 +113,7 @@ def test_the_hash_does_not_depend_on_the_order_of_tables_or_inputs():
 
 def test_the_hash_is_the_same_in_every_run():
     assert hash_of(JobConfig()) == (
-        "8dc6a70391fc2118a14f5171e0a9f3541584e91358432a285c6a5934cfe0ce3c"
+        "8abc0b0911cdff93df4ef74b67863c4739a77a2bb876e060c39955c1d60a22fc"
     )
 
 
@@ -131,6 +131,7 @@ def test_the_default_settings_that_are_hashed_are_known():
         "job.compat": "4.0",
         "outbound.topic": "dlx.out.{vhost}.{user}",
         "users.guest.administrator": True,
+        "users.guest.edit_letters": False,
         'vhosts."/".consumer_timeout_ms': 1_800_000,
         'vhosts."/".default_delivery_limit': None,
         'vhosts."/".lanes': 1,
@@ -152,6 +153,7 @@ def test_changed_settings_are_listed_with_both_values():
         'job.compat: was "4.0", now "3.10"',
         "users.guest.administrator: was true, now false",
         "users.x.administrator: was not set, now false",
+        "users.x.edit_letters: was not set, now false",
         'vhosts."/".default_delivery_limit: was not set, now 5',
         'vhosts."/".lanes: was 1, now 2',
     )

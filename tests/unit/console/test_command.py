@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from logging.handlers import QueueHandler
 
@@ -17,6 +18,7 @@ from streaming.config import load_config
 from streaming.console import beside_job
 from streaming.console.beside_job import ConsoleProcess
 from streaming.console.listening import ListenError
+from streaming.console.reader import BudgetError, Reader
 from tests.fixtures.waiting import WAIT_S
 
 
@@ -116,3 +118,30 @@ def test_tables_that_do_not_exist_are_said_on_the_page(start, tmp_path):
         browser.open(link)
 
     assert str(tmp_path) in refused.value.read().decode()
+
+
+def test_the_end_of_the_console_ends_the_balance_that_is_drawn(shop_root):
+    reader = Reader(shop_root)
+    started, results = threading.Event(), []
+
+    def endless():
+        with reader.background(WAIT_S) as tables:
+            started.set()
+            tables.values("SELECT count(*) FROM range(100_000_000_000) AS a, range(1_000_000) AS b")
+
+    def draw():
+        try:
+            endless()
+        except BudgetError as error:
+            results.append(str(error))
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    assert started.wait(WAIT_S)
+
+    reader.stop()
+    thread.join(WAIT_S)
+
+    assert len(results) == 1
+    with pytest.raises(BudgetError), reader.background(WAIT_S):
+        pass

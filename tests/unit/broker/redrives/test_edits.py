@@ -11,7 +11,7 @@ from streaming.broker.commands import Edit, Letter, Redrive, RedriveOptions, Sto
 from streaming.broker.events import Kind
 from streaming.broker.message import PublishedHeaders
 from streaming.broker.outbound import PublishErrorOut
-from streaming.broker.redrives.versions import VERSION_KEY
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from tests.builders import ADMIN, Broker
 from topology.refusals import Refusal
 

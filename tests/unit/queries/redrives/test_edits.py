@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from streaming.broker.commands import RedriveOptions
-from streaming.broker.redrives.versions import VERSION_KEY
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.sealed_plan import InvalidPlanError, read_plan
 from streaming.queries.audit.balance import balance
