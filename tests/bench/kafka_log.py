@@ -24,6 +24,7 @@ class KafkaLog:
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
+                "enable.idempotence": True,  # a retry, such as to a new topic, keeps the order
                 "linger.ms": 50,
                 "batch.size": 1_000_000,
                 "queue.buffering.max.messages": 1_000_000,
