@@ -25,6 +25,7 @@ class KafkaLog:
             {
                 "bootstrap.servers": servers,
                 "enable.idempotence": True,  # a retry, such as to a new topic, keeps the order
+                "log_level": 3,  # errors
                 "linger.ms": 50,
                 "batch.size": 1_000_000,
                 "queue.buffering.max.messages": 1_000_000,
