@@ -30,9 +30,9 @@ COPY streaming/embedded/ streaming/embedded/
 RUN umask 022 && .venv/bin/python docker/fill_cache.py
 
 COPY dlx ./
-COPY docker/health.py docker/console.py docker/
+COPY docker/health.py docker/console.py docker/spark.py docker/
 COPY docker/monitoring/ docker/monitoring/
-COPY docker/dlx.toml /etc/dlx/
+COPY docker/dlx.toml docker/cluster.toml /etc/dlx/
 COPY streaming/ streaming/
 RUN .venv/bin/python -m compileall -q topology streaming \
     && chmod -R go+rX dlx docker streaming topology /etc/dlx \

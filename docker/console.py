@@ -30,9 +30,9 @@ def main(listen: str) -> None:
     given = Path(os.environ["DLX_CONFIG"]).read_text("utf-8")
     config.write_text(f'{given}\n[console]\ncredentials = "{credentials}"\n', "utf-8")
     address = f"http://localhost:{listen.rpartition(':')[2]}/"
-    print(f"console: {address} user {USER} password {password}", flush=True)  # noqa: T201
+    print(f"console: {address} user {USER} password {password}", flush=True)  # noqa: T201 - for the log
     dlx = "/opt/dlx/dlx"
-    os.execv(dlx, [dlx, "console", "--config", str(config), "--listen", listen])  # noqa: S606
+    os.execv(dlx, [dlx, "console", "--config", str(config), "--listen", listen])  # noqa: S606 - no shell
 
 
 if __name__ == "__main__":

@@ -9,4 +9,5 @@ from streaming.embedded.jvm.java import find_java, spark_java_home
 
 if __name__ == "__main__":
     resolve_jars("spark")
+    resolve_jars("s3")  # the profile cluster of docker-compose.yml
     spark_java_home(find_java())

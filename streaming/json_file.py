@@ -1,11 +1,14 @@
-"""Small files that dlx keeps for its next start: written completely or not at all."""
+"""Small files that dlx keeps for its next start: written completely or not at all.
+
+They are on a local disk or in shared storage, wherever the path leads.
+"""
 
 import os
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from streaming.stored_path import AnyPath, StoredPath
 from topology.errors import DlxError
 
 T = TypeVar("T")
@@ -17,7 +20,7 @@ class DamagedFileError(DlxError):
     help_code = "damaged-file"
 
 
-def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
+def read_json_file(path: AnyPath, kind: type[T], remedy: str) -> T | None:
     """Read a JSON file; None if it does not exist.
 
     Raises:
@@ -31,24 +34,44 @@ def read_json_file(path: Path, kind: type[T], remedy: str) -> T | None:
         raise DamagedFileError(f"{path} is damaged ({error}). {remedy}") from error
 
 
-def write_json_file(path: Path, value: Any) -> None:
+def write_json_file(path: AnyPath, value: Any) -> None:
     """Replace a JSON file with a value; a crash leaves the old file or the new one."""
     replace_file(path, msgspec.json.format(msgspec.json.encode(value)))
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: AnyPath, content: bytes) -> None:
     """Replace a file and wait until it is on the disk; a crash leaves the old one or the new one.
 
     The temporary file is hidden, because Spark lists the folders of its own logs.
     """
+    if isinstance(path, StoredPath):
+        path.write_bytes(content)
+        return
     unfinished = path.with_name(f".{path.name}.unfinished")
     with unfinished.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    flush(path.parent)
+
+
+def flush(path: AnyPath) -> None:
+    """Wait until a local file, or the names in a local folder, are on the disk.
+
+    Without the latter, a power failure can undo a rename, or bring a removed file back. An object
+    in shared storage is durable once it is there.
+    """
+    if isinstance(path, StoredPath):
+        return
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)  # without it, a power failure can undo the rename
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def remove_file(path: AnyPath) -> None:
+    """Remove a file if it exists, and wait until that is on the disk."""
+    path.unlink(missing_ok=True)
+    flush(path.parent)

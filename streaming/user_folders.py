@@ -31,9 +31,9 @@ def plans_folder() -> Path:
     return user_state_folder() / "plans"
 
 
-def demo_folder() -> Path:
+def demo_folder(*, in_cluster: bool = False) -> Path:
     """Where the demo keeps its files unless it is told otherwise."""
-    return user_cache_folder() / "demo"
+    return user_cache_folder() / ("demo-cluster" if in_cluster else "demo")
 
 
 def remember_demo(file: Path) -> None:

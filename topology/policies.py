@@ -63,6 +63,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
         max_priority: highest effective priority; None if priorities are ignored (R-PRI-6).
         alternate_exchange: where rejected and orphaned messages go (R-QPID-1).
         reroute_once: whether a message that was rerouted before is discarded instead (R-QPID-5).
+        single_lane: in a vhost of several lanes, whether the queue is on one of them only.
         policy, operator_policy: names of the applied policies.
     """
 
@@ -79,6 +80,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     max_priority: int | None = None
     alternate_exchange: str | None = None
     reroute_once: bool = True
+    single_lane: bool = False
     policy: str | None = None
     operator_policy: str | None = None
 
@@ -185,6 +187,8 @@ class PolicyTable:
                 _flag(arguments, "x-reroute-once"), _flag(merged, "queue-reroute-once")
             )
             is not False,
+            single_lane=_first(_flag(arguments, "x-single-lane"), _flag(merged, "single-lane"))
+            is True,
             policy=policy.name if policy else None,
             operator_policy=operator_policy.name if operator_policy else None,
         )

@@ -23,6 +23,7 @@ class Get(Command, frozen=True, tag="get"):
 
     `lease_ms` is the lease of the channel if this command opens it. With `message` (topic number,
     partition, offset) only ready copies of that message count, wherever in the queue they are.
+    `lane`: in a vhost of several lanes, the one to get from.
     """
 
     queue: str
@@ -32,6 +33,13 @@ class Get(Command, frozen=True, tag="get"):
     auto_ack: bool = False
     channel: str = "c0"
     lease_ms: int | None = None
+    lane: int | None = None
+
+
+class GetOnLanes(Get, frozen=True, tag="get", kw_only=True):
+    """A `Get` as each lane has it: those whose `turn` it is not get nothing (`lanes`)."""
+
+    turn: int
 
 
 class Consume(Command, frozen=True, tag="consume"):
@@ -369,7 +377,9 @@ class ControlRedrive(Command, frozen=True, tag="control_redrive"):
 
 
 class Tick(Command, frozen=True, tag="tick"):
-    """Nothing but the passing of time."""
+    """Nothing but the passing of time; on one lane, or on all."""
+
+    lane: int | None = None
 
 
 Settlement = Ack | Reject | Nack

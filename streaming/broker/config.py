@@ -23,6 +23,8 @@ class ShardConfig(msgspec.Struct, frozen=True):
         dead_letter_retry_ms: how often at-least-once dead-lettering retries (R-ALO-3).
         away_ms: with `clock = wall`, a shard called later than this after its earliest deadline was
             away, and leases did not run (D4).
+        outbound_from: numbers of outbound records begin here. A state with a lower next number had
+            a batch that was dropped, and whose records clients may have.
     """
 
     vhost: str = "/"
@@ -37,3 +39,4 @@ class ShardConfig(msgspec.Struct, frozen=True):
     consumer_timeout_ms: int | None = 1_800_000
     dead_letter_retry_ms: int = 180_000
     away_ms: int = 30_000
+    outbound_from: int = 1

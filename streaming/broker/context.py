@@ -3,6 +3,7 @@
 from streaming.broker.clock import Clock
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events
+from streaming.broker.lanes import Place
 from streaming.broker.message import PublishedPort
 from streaming.broker.outbound import Outbound
 from streaming.broker.state.store import StateStore
@@ -18,6 +19,7 @@ class ShardContext:
         published: reads the published headers of a message, for headers exchanges.
         outbound: what clients are told, in order.
         actor: who causes what happens now.
+        place: the record of the current command, in a vhost of several lanes.
     """
 
     __slots__ = (
@@ -27,6 +29,7 @@ class ShardContext:
         "config",
         "events",
         "outbound",
+        "place",
         "published",
         "store",
         "vhost",
@@ -51,3 +54,4 @@ class ShardContext:
         self.published = published
         self.outbound: list[Outbound] = []
         self.actor: Actor = CLOCK
+        self.place: Place | None = None

@@ -19,7 +19,7 @@ class Kind(IntEnum):
     DELIVERED = 2  # a ready copy became unacked; `number`: how often it was requeued before
     CONSUMED = 3  # a ready copy was delivered with automatic ack, and left its queue
     ACKED = 4  # an unacked copy was acknowledged, and left its queue
-    REQUEUED = 5  # an unacked copy became ready again; `number`: its position in the queue
+    REQUEUED = 5  # an unacked copy became ready again; in the table, `number`: its returns so far
     DIED = 6  # left its queue: rejected, expired, or over a length or delivery limit (`reason`)
     HELD = 7  # died, but at-least-once dead-lettering keeps it until every target accepts it
     PURGED = 8  # removed by a purge of its queue

@@ -25,6 +25,9 @@ NEVER: Final = 1 << 62
 MANDATORY, IMMEDIATE, CONFIRM = 1, 2, 4
 """Flags of a publish."""
 
+AWAY = 8
+"""The flag of a publish that another lane has, as the home lane sees it (`lanes`)."""
+
 NO_COPY: Final = -1
 """The parent of a copy that came from a publish."""
 

@@ -4,13 +4,22 @@ Each names the row of the event it follows, so that (vhost, lane, seq) is a stab
 are not included: `copy.message` or `message` locates them.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from streaming.broker.events import Actor
+from streaming.broker.lanes import LanePart, Place
 from streaming.broker.message import Copy, Envelope, Message
 from topology.refusals import Refusal
+
+OUTBOUND_STEP: Final = 1 << 32
+"""Where numbers must not repeat those of a lost batch, they begin at the next multiple of this."""
+
+
+def next_start(number: int) -> int:
+    """Return the first number that no lost batch after this one can have used."""
+    return (number // OUTBOUND_STEP + 1) * OUTBOUND_STEP
 
 
 class DeliveryOut(msgspec.Struct, gc=False):
@@ -61,12 +70,16 @@ class DeliveryOut(msgspec.Struct, gc=False):
 
 
 class ConfirmOut(NamedTuple):
-    """A publisher confirm: `ack` false is a nack (R-ROUTE-13)."""
+    """A publisher confirm: `ack` false is a nack (R-ROUTE-13).
+
+    `part`: another lane has queues of this message too, and both confirm together.
+    """
 
     row: int
     actor: Actor
     message: Message
     ack: bool
+    part: bool = False
 
 
 class ReturnOut(NamedTuple):
@@ -90,7 +103,10 @@ class PublishErrorOut(NamedTuple):
 
 
 class AnswerOut(NamedTuple):
-    """The answer to a command: a result, or a refusal."""
+    """The answer to a command: a result, or a refusal.
+
+    `part`: the record of the command, if this is only what one lane answers.
+    """
 
     row: int
     actor: Actor
@@ -98,6 +114,7 @@ class AnswerOut(NamedTuple):
     reply_id: str | None
     result: dict[str, Any]
     refusal: Refusal | None
+    part: Place | None = None
 
 
 class CancelOut(NamedTuple):
@@ -107,6 +124,34 @@ class CancelOut(NamedTuple):
     actor: Actor
     consumer: str
     queue: str
+
+
+def lane_part(out: "Outbound", lane: int, seq: int, event_seq: int) -> LanePart | None:
+    """What a lane contributes to a record that all lanes make together; None for others."""
+    match out:
+        case AnswerOut(part=(_, _, _) as place):
+            refusal = out.refusal
+            return LanePart(
+                lane,
+                place,
+                out.actor.user,
+                out.actor.channel,
+                out.op,
+                out.reply_id,
+                out.result,
+                0 if refusal is None else refusal.code,
+                "" if refusal is None else refusal.text,
+                seq,
+                event_seq,
+            )
+        case ConfirmOut(part=True, message=message, ack=ack):
+            place = (message.topic_number, message.partition, message.offset)
+            user, channel = out.actor
+            return LanePart(
+                lane, place, user, channel, "", None, {"ack": ack}, 0, "", seq, event_seq
+            )
+        case _:
+            return None
 
 
 Outbound = DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut | CancelOut

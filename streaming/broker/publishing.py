@@ -12,7 +12,9 @@ from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import headers_for, route_of
 from streaming.broker.dead_letters.x_death import X_DEATH
 from streaming.broker.events import Actor, Kind
+from streaming.broker.lanes import HOME
 from streaming.broker.message import (
+    AWAY,
     CONFIRM,
     IMMEDIATE,
     MANDATORY,
@@ -51,10 +53,24 @@ class PublishPlan:
 
     Attributes:
         by_headers: the queues and missing alternates depend on the message's headers.
+        queues: those that get the message from this lane, if it has the publish.
+        single: those of them that are on the home lane only; empty in a vhost of one lane.
+        is_split: both the home lane and the publish's own lane have queues of it.
+        is_version: it is a version of a letter that a redrive edits.
         plain: the message only has to arrive in its queues, of which there is at least one.
     """
 
-    __slots__ = ("by_headers", "envelope", "missing_alternates", "plain", "queues", "refusal")
+    __slots__ = (
+        "by_headers",
+        "envelope",
+        "is_split",
+        "is_version",
+        "missing_alternates",
+        "plain",
+        "queues",
+        "refusal",
+        "single",
+    )
 
     def __init__(
         self,
@@ -64,12 +80,18 @@ class PublishPlan:
         missing_alternates: tuple[MissingAlternate, ...] = (),
         *,
         by_headers: bool = False,
+        single: tuple[Queue, ...] = (),
+        is_split: bool = False,
+        is_version: bool = False,
     ) -> None:
         self.refusal = refusal
         self.envelope = envelope
         self.queues = queues
         self.missing_alternates = missing_alternates
         self.by_headers = by_headers
+        self.single = single
+        self.is_split = is_split
+        self.is_version = is_version
         self.plain = bool(queues) and not missing_alternates and not by_headers
 
 
@@ -124,7 +146,10 @@ class Publishing:
         """
         context = self._context
         events = context.events
+        lane = context.config.lane
         if plan.refusal is not None:
+            if lane != HOME:  # the home lane tells the publisher
+                return plan.refusal
             detail = {"code": plan.refusal.code, "text": plan.refusal.text}
             row = events.add(Kind.PUBLISH_ERROR, detail=detail)
             events.messages[row] = (message, plan.envelope)
@@ -132,12 +157,21 @@ class Publishing:
             return plan.refusal
         if plan.by_headers:
             plan = self._routed(plan.envelope, message)
-        context.alternate_warnings.warn(plan.missing_alternates)
         queues = plan.queues
+        is_away = flags & AWAY > 0
+        if is_away:
+            if plan.is_version or (queues and not plan.single):
+                return None  # another lane does all of it
+            queues = plan.single
+        elif lane != HOME and not queues and not plan.is_version:
+            return None
+        is_part = plan.is_split and (lane != HOME or is_away)
+        if lane == HOME:
+            context.alternate_warnings.warn(plan.missing_alternates)
         if flags & IMMEDIATE:
-            queues = self._immediate_queues(plan, message)
+            queues = self._immediate_queues(plan, message, queues, is_away=is_away)
         if not queues:
-            self._unroutable(message, plan, flags)
+            self._unroutable(message, plan, flags, is_part=is_part)
             return None
         row = len(events)
         accepted = True
@@ -148,10 +182,12 @@ class Publishing:
                 if answer == REFUSED:
                     events.add_refused(queue.name, message, plan.envelope)
         if flags & CONFIRM:
-            context.outbound.append(ConfirmOut(row, context.actor, message, accepted))
+            context.outbound.append(ConfirmOut(row, context.actor, message, accepted, is_part))
         return None
 
-    def _unroutable(self, message: Message, plan: PublishPlan, flags: int) -> None:
+    def _unroutable(
+        self, message: Message, plan: PublishPlan, flags: int, *, is_part: bool
+    ) -> None:
         """Return the message if it is mandatory or immediate, else drop it; confirm both ways.
 
         See R-ROUTE-9.
@@ -168,15 +204,17 @@ class Publishing:
             row = events.add(Kind.RETURNED, number=code)
             context.outbound.append(ReturnOut(row, context.actor, message, envelope, code, text))
         else:
-            version = version_of(envelope.exchange, envelope.routing_keys[0])
-            if version:
+            if plan.is_version:
+                version = version_of(envelope.exchange, envelope.routing_keys[0])
                 self._versions.keep(version, message)
-            row = events.add(Kind.EDITED if version else Kind.UNROUTABLE)
+            row = events.add(Kind.EDITED if plan.is_version else Kind.UNROUTABLE)
         events.messages[row] = (message, envelope)
         if flags & CONFIRM:
-            context.outbound.append(ConfirmOut(row, context.actor, message, ack=True))
+            context.outbound.append(ConfirmOut(row, context.actor, message, ack=True, part=is_part))
 
-    def _immediate_queues(self, plan: PublishPlan, message: Message) -> tuple[Queue, ...]:
+    def _immediate_queues(
+        self, plan: PublishPlan, message: Message, queues: tuple[Queue, ...], *, is_away: bool
+    ) -> tuple[Queue, ...]:
         """The queues that can deliver at once.
 
         If there are none, the message follows the alternate exchanges of all exchanges on its
@@ -184,7 +222,6 @@ class Publishing:
         """
         router = self._context.vhost.router
         keys = plan.envelope.routing_keys
-        queues = plan.queues
         missing: list[MissingAlternate] = []
         exchanges = [plan.envelope.exchange]
         for exchange in exchanges:
@@ -192,6 +229,7 @@ class Publishing:
             if exchange != plan.envelope.exchange:
                 route = router.route(exchange, keys, headers)
                 queues = tuple([self._queues.named(name) for name in route.queues])
+                queues = self._of_this_lane(queues, is_away=is_away)
                 missing += route.missing_alternates
             queues = tuple([queue for queue in queues if queue.can_deliver()])
             if queues:
@@ -232,13 +270,13 @@ class Publishing:
         """Check and route a publication."""
         name = publication.exchange
         envelope, malformed = _shared_envelope(publication, self._context.config.compat)
-        is_version = version_of(name, publication.routing_key)
+        is_version = bool(version_of(name, publication.routing_key))
         if malformed is not None or is_version or (name, user) not in self._allowed:
             refusal = self._refuse(name, user, malformed)
             if is_version and refusal is None:
                 refusal = refuse_edit(self._context.config, user)
             if refusal is not None or is_version:
-                return PublishPlan(refusal, envelope)
+                return PublishPlan(refusal, envelope, is_version=is_version)
             self._allowed.add((name, user))
         return self._routed(envelope, message)
 
@@ -246,9 +284,27 @@ class Publishing:
         """Plan a publish that is accepted."""
         route = route_of(self._context, envelope, message)
         queues = tuple([self._queues.named(queue) for queue in route.queues])
+        single = self._of_this_lane(queues, is_away=True)
         return PublishPlan(
-            None, envelope, queues, route.missing_alternates, by_headers=not route.keyed_only
+            None,
+            envelope,
+            self._of_this_lane(queues, is_away=False),
+            route.missing_alternates,
+            by_headers=not route.keyed_only,
+            single=single,
+            is_split=0 < len(single) < len(queues),
         )
+
+    def _of_this_lane(self, queues: tuple[Queue, ...], *, is_away: bool) -> tuple[Queue, ...]:
+        """The queues that get a message from this lane.
+
+        Args:
+            is_away: the publish is another lane's: only queues on a single lane get it here.
+        """
+        config = self._context.config
+        if config.lanes == 1 or (config.lane == HOME and not is_away):
+            return () if is_away else queues
+        return tuple([queue for queue in queues if queue.settings.single_lane == is_away])
 
 
 _envelopes: dict[tuple[str, str, str | None, int | None, str], Envelope] = {}

@@ -41,7 +41,7 @@ from streaming.broker.handlers import (
     settlement,
 )
 from streaming.broker.handlers.access import Handler, Result
-from streaming.broker.lanes import BROADCAST_OPS
+from streaming.broker.lanes import ALONE, Answering, Place, on_lane
 from streaming.broker.message import (
     NO_COPY,
     Envelope,
@@ -66,6 +66,7 @@ from topology.vhost import Vhost
 
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Get: channels.get,
+    commands.GetOnLanes: channels.get,
     commands.Consume: channels.consume,
     commands.Cancel: channels.cancel,
     commands.Ack: settlement.settle,
@@ -154,6 +155,9 @@ class Shard:
         if self.state.is_rebuilt:
             lifecycle.recover(self.state)
             self._finish_step()
+        if self.state.lost_a_batch:
+            lifecycle.forget_lost_batch(self.state)
+            self._finish_step()
 
     @property
     def now_ms(self) -> int:
@@ -194,7 +198,7 @@ class Shard:
         Args:
             at_ms: the record's timestamp, epoch milliseconds.
             publication: what was asked for; intern equal ones.
-            flags: `publishing.MANDATORY | IMMEDIATE | CONFIRM`.
+            flags: `message.MANDATORY | IMMEDIATE | CONFIRM | AWAY`.
             actor: who published.
         """
         clock = self._clock
@@ -218,11 +222,23 @@ class Shard:
         if self._deaths or self._held:
             self._dead_lettering.deliver()
 
-    def command(self, at_ms: int, command: Command, actor: Actor = CLOCK) -> None:
-        """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments."""
+    def command(
+        self,
+        at_ms: int,
+        command: Command,
+        actor: Actor = CLOCK,
+        answering: Answering = ALONE,
+        place: Place | None = None,
+    ) -> None:
+        """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments.
+
+        Args:
+            place: the record of the command; needed in a vhost of several lanes.
+        """
         if at_ms > self._clock.now_ms:
             self.advance(at_ms)
         self._act(actor)
+        self._context.place = place
         handler = HANDLERS.get(type(command))
         if handler is None:
             return
@@ -239,8 +255,12 @@ class Shard:
             if not isinstance(command, commands.Check):
                 lifecycle.close_after_error(self.state, actor)
         self._finish_step()
-        if self._context.config.lane == 0 or op not in BROADCAST_OPS:
-            answer = AnswerOut(row, actor, op, command.reply_id, result, refusal)
+        if not answering & Answering.SILENT:
+            lane = self._context.config.lane
+            if lane and "missing" in result:
+                result["missing"] = [on_lane(ref, lane) for ref in result["missing"]]
+            part = place if answering & Answering.PART else None
+            answer = AnswerOut(row, actor, op, command.reply_id, result, refusal, part)
             self._context.outbound.append(answer)
 
     def place(self, queue_name: str, message: Message, envelope: Envelope, since_ms: int) -> bool:

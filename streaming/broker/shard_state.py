@@ -54,6 +54,8 @@ class ShardState:
 
     Attributes:
         is_rebuilt: whether the state was rebuilt from the tables since the last batch.
+        lost_a_batch: whether the batch after this state was dropped, although clients may have
+            its records.
 
     Raises:
         MissingStateError: the vhost is missing from the state.
@@ -83,7 +85,8 @@ class ShardState:
         clock = Clock(config, events, _timers(header), now_ms=header.now_ms, batch_ms=batch_ms)
         self._saved_version = vhost.version
         warnings = AlternateWarnings(events, vhost, header.warned)
-        self.first_outbound = header.next_outbound
+        self.lost_a_batch = header.next_outbound < config.outbound_from
+        self.first_outbound = max(header.next_outbound, config.outbound_from)
         self.context = context = ShardContext(
             config, store, events, clock, vhost, warnings, published
         )

@@ -12,7 +12,7 @@ only when a command needs them, so that wrong options are reported first.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +32,7 @@ from topology.errors import InvalidDocumentError, Problem
 if TYPE_CHECKING:
     from streaming.client import Channel, Connection
     from streaming.config import JobConfig
+    from streaming.config.vhosts import UserSettings
     from streaming.queries.duckdb_tables import Tables
 
 DEFAULT_FILE: Final = Path(CONFIG_NAME)
@@ -332,6 +333,19 @@ def locate(tables: str | None, config: Path | None) -> Location:
     file = find_config(config)
     location = tables_of(rooted(read_config(file), file.absolute().parent))
     return location if tables is None else location._replace(root=tables)
+
+
+def known_users(tables: str | None, config: Path | None) -> "Mapping[str, UserSettings]":
+    """Return the users of the configuration; none if only tables are named and there is none.
+
+    Raises:
+        DlxError: there is no configuration, or it is invalid.
+    """
+    if tables is not None and config is None and not DEFAULT_FILE.is_file():
+        return {}
+    from streaming.config import read_config
+
+    return read_config(find_config(config)).users
 
 
 def tables_of(config: "JobConfig") -> Location:

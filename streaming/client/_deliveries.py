@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from streaming.broker.lanes import lane_of, on_lane
 from streaming.client import tracing
 from streaming.client._wire import Inbound, delivery_of
 from streaming.client.errors import ClientError, NotAllowedError
@@ -27,6 +28,8 @@ from streaming.protocol.record_headers import REF
 Callback = Callable[[Delivery], None]
 
 REFS_PER_COMMAND = 1_000
+MAX_LANES = 10_000
+"""More than a vhost can have."""
 
 
 class Arrivals:
@@ -211,6 +214,7 @@ class Deliveries:
         self._lock = threading.Lock()
         self._gets: dict[str, list[Delivery]] = {}
         self._consumers: dict[str, Consumer] = {}
+        self._unsettled: dict[str, int] = {}  # id -> lane, in the order of arrival
         self._abandoned_gets: set[str] = set()
         self._abandoned_tags: set[str] = set()
 
@@ -224,17 +228,41 @@ class Deliveries:
         """Forget a get that was answered or failed."""
         self._gets.pop(label, None)
 
-    def abandon_get(self, label: str, count: int) -> None:
+    def abandon_get(self, label: str, count: int, lanes: int) -> None:
         """Requeue whatever a get that was not answered in time delivers later."""
         self._abandoned_gets.add(label)
-        ids = [f"{label}/{number}" for number in range(count)]
+        names = [f"{label}/{number}" for number in range(count)]
+        ids = [on_lane(name, lane) for lane in range(lanes) for name in names]
         with suppress(ClientError):  # the channel is closed: the broker requeues
-            for first in range(0, count, REFS_PER_COMMAND):
+            for first in range(0, len(ids), REFS_PER_COMMAND):
                 self._settler.nack(ids[first : first + REFS_PER_COMMAND], requeue=True)
 
     def settled_by_user(self, ids: list[str]) -> list[str]:
         """Return the delivery ids without those that `abandon_get` settled."""
         return [each for each in ids if each.rpartition("/")[0] not in self._abandoned_gets]
+
+    # -- settlements
+
+    def settling(self, ids: list[str], *, multiple: bool) -> list[str]:
+        """Note that deliveries are being settled; return their ids for the command.
+
+        In a vhost of several lanes, `multiple` means the earlier deliveries on each lane that an id
+        is of. So the last one on each other lane that arrived before is named too.
+        """
+        with self._lock:
+            if not multiple:
+                for one in ids:
+                    self._unsettled.pop(one, None)
+                return ids
+            wanted = {one for one in ids if one in self._unsettled}
+            last: dict[int, str] = {}
+            arrived = list(self._unsettled) if wanted else []
+            for one in arrived:
+                last[self._unsettled.pop(one)] = one
+                wanted.discard(one)
+                if not wanted:
+                    break
+        return [*ids, *(one for one in last.values() if one not in ids)]
 
     # -- consumers
 
@@ -283,9 +311,15 @@ class Deliveries:
 
     def drop_unseen(self) -> None:
         """Forget all deliveries that the user has not seen: the broker has requeued them."""
+        self.forget_unsettled()
         for consumer in self.consumers():
             consumer.arrivals.take_all()
             self.callbacks.remove(consumer)
+
+    def forget_unsettled(self) -> None:
+        """Note that nothing is unsettled any more."""
+        with self._lock:
+            self._unsettled.clear()
 
     def end_all(self, error: ClientError | None) -> None:
         """End all consumers, with the error if there is one, and `start_consuming`."""
@@ -300,6 +334,7 @@ class Deliveries:
             consumer = self._consumers.get(label)
             if consumer is not None:
                 delivery = self._delivery(record, label)
+                self._note_unsettled(delivery)
                 if consumer.callback is not None:
                     self.callbacks.put(consumer, delivery)
                 else:
@@ -310,7 +345,14 @@ class Deliveries:
             return
         deliveries = self._gets.get(label)
         if deliveries is not None:
-            deliveries.append(self._delivery(record, ""))
+            delivery = self._delivery(record, "")
+            with self._lock:
+                self._note_unsettled(delivery)
+            deliveries.append(delivery)
+
+    def _note_unsettled(self, delivery: Delivery) -> None:
+        if delivery.delivery_id:
+            self._unsettled[delivery.delivery_id] = lane_of(delivery.delivery_id, MAX_LANES)[0]
 
     def _pop(self, tag: str) -> Consumer | None:
         with self._lock:

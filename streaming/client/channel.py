@@ -80,6 +80,7 @@ class Channel:
         self._deliveries = Deliveries(self, lambda tag: self._send("cancel", **{"as": tag}))
         self._missing: list[str] = []
         self._open = False
+        self._lanes = 1  # of the queue of the last get
         self._closed_by: ClientError | None = None
         self._lease = Lease(link, name, lease_s, self._reopened)
         self._administration = Administration(self._request, self._lease.lease_ms, link)
@@ -151,14 +152,22 @@ class Channel:
         """Get up to `count` messages, or copies of one message; see `get`."""
         label = self._link.new_name("get")
         deliveries = self._deliveries.begin_get(label)
-        members: dict[str, Any] = {"count": count, "auto_ack": auto_ack, "as": label}
+        members: dict[str, Any] = {"auto_ack": auto_ack, "as": label}
         if message is not None:
             members["message"] = _text_of(message)
+        members |= {"queue": queue, "lease_ms": self._lease.lease_ms}
         try:
-            self._request("get", queue=queue, lease_ms=self._lease.lease_ms, **members)
+            answer = self._request("get", count=count, **members)
+            self._lanes = answer.get("lanes", 1)
+            for step in range(1, self._lanes):  # the lane that was asked has no more
+                missing = count - len(deliveries)
+                if missing > 0:
+                    lane = (answer["lane"] + step) % self._lanes
+                    self._request("get", count=missing, lane=lane, **members)
         except _UNANSWERED:
             if not auto_ack:
-                self._deliveries.abandon_get(label, count)
+                lanes = max(self._lanes, self._link.address.lanes)
+                self._deliveries.abandon_get(label, count, lanes)
             raise
         finally:
             self._deliveries.end_get(label)
@@ -274,7 +283,9 @@ class Channel:
 
     def recover(self) -> int:
         """Requeue everything that is unacknowledged on this channel (R-SET-4); return how many."""
-        return int(self._request("recover")["requeued"])
+        requeued = int(self._request("recover")["requeued"])
+        self._deliveries.forget_unsettled()
+        return requeued
 
     def sync(self, timeout_s: float | None = None) -> list[str]:
         """Wait until the broker has executed everything that this channel has sent.
@@ -325,7 +336,10 @@ class Channel:
     def _settle(self, op: str, named: Settled, **members: Any) -> None:
         if isinstance(named, Iterator):  # it is read twice
             named = list(named)
-        self._send(op, refs=delivery_ids(named), **members)
+        refs = delivery_ids(named)
+        self._check()
+        refs = self._deliveries.settling(refs, multiple=members.get("multiple", False))
+        self._send(op, refs=refs, **members)
         tracing.settled(op, named)
 
     def _send(self, op: str, **members: Any) -> None:

@@ -74,7 +74,7 @@ class Publisher:
         self._wants_confirms = confirms
         self._on_return = on_return
         self._blocked_timeout_s = blocked_timeout_s
-        self._confirms = Confirms(max_unconfirmed)
+        self._confirms = Confirms(max_unconfirmed, in_order=link.address.lanes == 1)
         self._asked_s: dict[int, float] = {}  # by partition
         self._sender = link.sender
         self._topic = topic or link.address.publishes

@@ -21,20 +21,32 @@ _LOGIN_MODULES: Final = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 _PEM: Final = "PEM"
+_CA: Final = "ssl.ca"
+_PEM_FILES: Final = (_CA, "ssl.certificate", "ssl.key")
 _SECURITY: Final = "kafka.security"
 _ONLY_TOGETHER: Final = "Failed to create producer"
 """How librdkafka's message begins for a property that needs others beside it."""
 _QUIET: Final = {"log_level": "0"}
 
 
-def librdkafka_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> dict[str, str]:
+def librdkafka_properties(
+    kafka: KafkaSettings, environ: Mapping[str, str], *, by_content: bool = False
+) -> dict[str, str]:
     """The properties of every librdkafka client of the job.
+
+    Args:
+        by_content: put the contents of PEM files in place of their paths, for clients on other
+            machines.
 
     Raises:
         InvalidConfigError: a secret is missing, or librdkafka does not accept the properties.
     """
+    security = reveal(kafka.security, _SECURITY, environ)
+    if by_content:
+        security, problems = _with_contents(security)
+        refuse(problems)
     passed_through = {
-        **reveal(kafka.security, _SECURITY, environ),
+        **security,
         **reveal(kafka.librdkafka_properties, "kafka.librdkafka_properties", environ),
     }
     what = _librdkafka_fault(passed_through) if passed_through else None
@@ -86,18 +98,45 @@ def jvm_properties(kafka: KafkaSettings, environ: Mapping[str, str]) -> dict[str
     Raises:
         InvalidConfigError: a secret or a certificate is missing.
     """
-    security = reveal(kafka.security, _SECURITY, environ)
+    security, problems = _with_contents(reveal(kafka.security, _SECURITY, environ))
     return {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "client.id": kafka.client_id,
-        **_translated(security),
+        **_translated(security, problems),
         **reveal(kafka.jvm_properties, "kafka.jvm_properties", environ),
     }
 
 
-def _translated(security: Mapping[str, str]) -> dict[str, str]:
-    """Librdkafka's security properties with the names of the JVM client."""
+def _with_contents(security: Mapping[str, str]) -> tuple[dict[str, str], list[Problem]]:
+    """Return security properties with the contents of PEM files in place of their paths.
+
+    The files are on this machine, and clients run on others too. `probe` and a folder, which
+    librdkafka accepts as ssl.ca.location, stay as they are. Also return what cannot be read.
+    """
     problems: list[Problem] = []
+    found = dict(security)
+    for name in _PEM_FILES:
+        path = found.get(f"{name}.location")
+        if path is None or (name == _CA and (path == "probe" or Path(path).is_dir())):
+            continue
+        try:
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not PEM text"
+            where = join_key(_SECURITY, f"{name}.location")
+            problems.append(Problem(where, f"cannot read {path}: {reason}"))
+            continue
+        del found[f"{name}.location"]
+        found[f"{name}.pem"] = text if name == _CA else SecretText(text)
+    return found, problems
+
+
+def _translated(security: Mapping[str, str], problems: list[Problem]) -> dict[str, str]:
+    """Librdkafka's security properties with the names of the JVM client.
+
+    Raises:
+        InvalidConfigError: the earlier problems, and those found here.
+    """
     rest = dict(security)
     translated: dict[str, str] = {}
     if "security.protocol" in rest:
@@ -117,19 +156,10 @@ def _translated(security: Mapping[str, str]) -> dict[str, str]:
         if name in rest:
             translated["ssl.truststore.type"] = _PEM
             translated[f"ssl.truststore.{target}"] = rest.pop(name)
-    for name, target in (("ssl.certificate", "certificate.chain"), ("ssl.key", "key")):
-        path = rest.pop(f"{name}.location", None)
-        text = rest.pop(f"{name}.pem", None)
-        if path is not None:
-            try:
-                text = Path(path).read_text("utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "it is not PEM text"
-                where = join_key(_SECURITY, f"{name}.location")
-                problems.append(Problem(where, f"cannot read {path}: {reason}"))
-        if text is not None:
+    for name, target in (("ssl.certificate.pem", "certificate.chain"), ("ssl.key.pem", "key")):
+        if name in rest:
             translated["ssl.keystore.type"] = _PEM
-            translated[f"ssl.keystore.{target}"] = SecretText(text)
+            translated[f"ssl.keystore.{target}"] = rest.pop(name)
     if rest.get("ssl.endpoint.identification.algorithm") == "none":
         rest["ssl.endpoint.identification.algorithm"] = ""
     refuse(problems)

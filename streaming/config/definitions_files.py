@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from streaming.broker.config import ShardConfig
-from streaming.broker.lanes import refuse_on_lanes, refuse_policy_on_lanes
 from streaming.config.clients import jvm_properties, librdkafka_properties
 from streaming.config.model import JobConfig
 from streaming.config.secrets import reveal
@@ -16,7 +14,6 @@ from streaming.config.types import InvalidConfigError, join_key, refuse
 from topology.declarations import Definitions
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
-from topology.policies import PolicyTable
 
 
 def load_vhost_definitions(
@@ -54,7 +51,7 @@ def load_vhost_definitions(
             what = f"{path} declares nothing for this vhost, only for {', '.join(others)}"
             problems.append(Problem(where, what))
         else:
-            refused = import_problems(config, vhost, definitions)
+            refused = import_problems(config)
             problems += [Problem(where, what) for what in refused]
     refuse(problems)
     for words in skipped:
@@ -62,14 +59,10 @@ def load_vhost_definitions(
     return found
 
 
-def import_problems(config: JobConfig, vhost: str, definitions: Definitions) -> Iterator[str]:
+def import_problems(config: JobConfig) -> Iterator[str]:
     """Why a job with this configuration would refuse to import definitions when it starts.
 
-    The import is a command like any other: by the user of the first commands input, into a vhost
-    with its number of lanes.
-
-    Args:
-        definitions: valid by themselves (`topology.validation.problems`).
+    The import is a command like any other: by the user of the first commands input.
     """
     user = next((each.user for each in config.inputs if each.source == "commands"), None)
     if user is not None and not config.users[user].administrator:
@@ -77,22 +70,6 @@ def import_problems(config: JobConfig, vhost: str, definitions: Definitions) -> 
             f"are imported by {user!r}, the user of the first commands input, who is not an "
             "administrator (`administrator = true`)"
         )
-    lanes = config.vhosts[vhost].lanes
-    shard = ShardConfig(vhost=vhost, lanes=lanes, compat=config.job.compat)
-    table = PolicyTable()
-    for operator, policies in (
-        (False, definitions.policies),
-        (True, definitions.operator_policies),
-    ):
-        table.load(policies, operator=operator)
-        for policy in policies:
-            refusal = refuse_policy_on_lanes(policy, shard)
-            if refusal is not None:
-                yield f"policy {policy.name!r}: {refusal.text}"
-    for queue in definitions.queues:
-        refusal = refuse_on_lanes(table.queue_settings(queue, shard.compat), queue, shard)
-        if refusal is not None:
-            yield f"queue {queue.name!r}: {refusal.text}"
 
 
 def check_secrets(config: JobConfig, environ: Mapping[str, str]) -> None:

@@ -33,6 +33,11 @@ def _driver_memory_fault(text: str) -> str | None:
     return None
 
 
+def is_local(master: str) -> bool:
+    """Whether a Spark master runs driver and executors on one machine."""
+    return master.startswith("local")
+
+
 @attrs.frozen(kw_only=True)
 class JobSettings(types.Section):
     """The Spark job itself."""
@@ -40,17 +45,37 @@ class JobSettings(types.Section):
     checkpoint_location: str = types.setting(
         "checkpoints",
         "Spark's checkpoint: the offsets that were read, and the broker's state. A folder on a "
-        "local disk; a relative path starts at the folder of this file, and file:///PATH works "
-        "too. Use one checkpoint per job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
-        types.local(
-            "folder", ": the state needs a local disk, even if the tables are in shared storage"
-        ),
+        "local disk or below shared_mount, or in S3 (experimental: see storage); a relative path "
+        "starts at the folder of this file, and file:///PATH works too. Use one checkpoint per "
+        "job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
+        types.checkpoint(),
     )
     tables_location: str = types.setting(
         "tables",
         "Where the Delta tables are: messages, events, dead_letters, queue_contents and "
         "quarantine, each in a folder with its name. A path or a URL (s3://, abfss://, gs://).",
         types.storage(),
+    )
+    shared_mount: str | None = types.setting(
+        None,
+        "A folder that this machine and every worker of the cluster mount at the same path, such "
+        "as NFS. With a cluster as master, checkpoint and tables must be below it, or in shared "
+        "storage.",
+        types.local("folder"),
+        example="/mnt/dlx",
+    )
+    lease_ms: int = types.setting(
+        30_000,
+        "How long the lease of a checkpoint below shared_mount or in S3 lasts without a renewal. "
+        "After a crash, the next start waits that long; a job that cannot renew it for so long "
+        "ends.",
+        types.milliseconds(2_000, types.HOUR_MS),
+    )
+    storage: tuple[str, ...] = types.setting(
+        (),
+        "Kinds of shared storage that Spark itself reads: the jars for them are downloaded and "
+        "verified at the first start.",
+        types.several("s3"),
     )
     log_dir: str = types.setting(
         "logs",
@@ -92,11 +117,26 @@ class JobSettings(types.Section):
     )
     master: str = types.setting(
         "local[*]",
-        "Spark's master. local[*] runs everything in one process, with one thread per core.",
+        "Spark's master. local[*] runs everything in one process, with one thread per core. A "
+        "cluster's master needs shuffle_partitions, and a size as flow.vm_memory_high_watermark.",
         types.matching(
             r"local(\[[0-9*]+(,\s*[0-9]+)?\])?|spark://\S+|yarn|k8s://\S+",
             "a Spark master: local[*], local[N], spark://HOST:PORT, yarn or k8s://URL",
         ),
+    )
+    executor_python: str | None = types.setting(
+        None,
+        "The Python of a cluster's executors, as a path or a name there. It must have the "
+        "driver's version. Not set: the path of the driver's Python.",
+        types.text(lambda text: None if text.strip() else "is empty: name a Python"),
+        example="/usr/bin/python3.11",
+    )
+    executor_packages: Literal["installed", "shipped"] = types.setting(
+        "installed",
+        "The Python packages that tasks import on a cluster's executors. installed: they are there "
+        "in the driver's versions. shipped: the driver sends its own, 150 MB for each executor; "
+        "operating system and processor must be alike. dlx itself is always sent.",
+        types.choice("installed", "shipped"),
     )
     driver_memory: str = types.setting(
         "2g",

@@ -6,14 +6,23 @@ misspelt topic in `inputs[1]` must not also be reported as missing.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from pathlib import PurePath
 from typing import NamedTuple
 
-from streaming.config.flow import FlowSettings
+from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
+from streaming.config.job import JobSettings, is_local
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings, header_room_bytes
 from streaming.config.selectors import literal_text
-from streaming.config.types import MAX_PARTITIONS, join_index, join_key, name_fault, topic_fault
+from streaming.config.types import (
+    MAX_PARTITIONS,
+    join_index,
+    join_key,
+    local_folder,
+    name_fault,
+    topic_fault,
+)
 from streaming.config.vhosts import UserSettings, VhostSettings
 from streaming.protocol.addressing import alive_topic
 from topology.suggestions import did_you_mean
@@ -34,6 +43,7 @@ class Conflict(NamedTuple):
 class Parts(NamedTuple):
     """The tables that rules depend on; an input that could not be read is None."""
 
+    job: JobSettings
     kafka: KafkaSettings
     vhosts: Mapping[str, VhostSettings]
     users: Mapping[str, UserSettings]
@@ -50,12 +60,40 @@ class Parts(NamedTuple):
 
 def conflicts(parts: Parts) -> Iterator[Conflict]:
     """Everything that is wrong between the tables."""
+    yield from _locations(parts.job)
     yield from _members(parts)
     yield from _unknown_names(parts)
     yield from _sources(parts)
     yield from _partitions(parts)
     yield from _topics(parts)
     yield from _sizes(parts)
+    yield from _cluster(parts)
+
+
+def _locations(job: JobSettings) -> Iterator[Conflict]:
+    """Tasks on other machines must reach what the driver reads."""
+    if local_folder(job.checkpoint_location) is None and "s3" not in job.storage:
+        yield Conflict(
+            ("job.checkpoint_location", "job.storage"),
+            "is in S3, which is experimental and needs further jars: set job.storage = "
+            '["s3"], or name a folder on this machine or below job.shared_mount',
+        )
+    if is_local(job.master):
+        return
+    mount = None if job.shared_mount is None else PurePath(job.shared_mount)
+    for name in ("checkpoint_location", "tables_location"):
+        folder = local_folder(getattr(job, name))
+        if folder is None or (mount is not None and folder.is_relative_to(mount)):
+            continue
+        if mount is not None and not folder.is_absolute():
+            continue  # it is checked again once it starts at the folder of the file
+        below = "a folder below it" if mount else "a folder that they all mount as shared_mount"
+        remedy = f"a URL such as s3://BUCKET/FOLDER, or {below}"
+        yield Conflict(
+            (f"job.{name}", "job.master", "job.shared_mount"),
+            f"is a folder of this machine, but the tasks of {job.master} run on others, which "
+            f"would each use a folder of their own: name {remedy}",
+        )
 
 
 def _members(parts: Parts) -> Iterator[Conflict]:
@@ -167,6 +205,26 @@ def _sizes(parts: Parts) -> Iterator[Conflict]:
             ("flow.max_body_bytes", "flow.max_header_bytes", "kafka.max_message_bytes"),
             f"must be at most {most:_}: kafka.max_message_bytes = "
             f"{parts.kafka.max_message_bytes:_}, less {room:_} for headers",
+        )
+
+
+def _cluster(parts: Parts) -> Iterator[Conflict]:
+    """The driver's machine says nothing about those of the executors."""
+    master = parts.job.master
+    if is_local(master):
+        return
+    if parts.job.shuffle_partitions is None:
+        yield Conflict(
+            ("job.shuffle_partitions", "job.master"),
+            f"is required with master = {master}: write the number of cores of all executors, or "
+            "of lanes if there are fewer",
+        )
+    watermark = parts.flow.vm_memory_high_watermark
+    if isinstance(watermark, Relative) and watermark.fraction:
+        yield Conflict(
+            ("flow.vm_memory_high_watermark", "job.master"),
+            f'must be a size with master = {master}, such as {{ absolute = "8GB" }}: a fraction '
+            "of the driver's memory says nothing about the executors. 0 switches it off",
         )
 
 

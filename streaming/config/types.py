@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -32,7 +33,10 @@ MAX_PARTITIONS: Final = 10_000
 MAX_TOPIC_CHARACTERS: Final = 249
 
 STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss")
-"""URL schemes of shared storage that both deltalake and pyarrow support."""
+"""URL schemes of shared storage that deltalake and obstore support."""
+
+CHECKPOINT_SCHEMES: Final = ("s3", "s3a")
+"""URL schemes that a checkpoint can have: Spark needs pinned jars for each."""
 
 _GROUPED_FROM: Final = 10_000
 """Numbers with more digits than a year are written in groups of three."""
@@ -352,9 +356,61 @@ def storage() -> Kind:
     return text(_storage_fault, f"a path, or a URL that begins with one of {schemes}", "storage")
 
 
+def checkpoint() -> Kind:
+    """A path or `file://` URL on this machine; a URL only of `CHECKPOINT_SCHEMES`."""
+    schemes = ", ".join(("file", *CHECKPOINT_SCHEMES))
+    bounds = f"a path, or a URL that begins with one of {schemes}"
+
+    def fault(location: str) -> str | None:
+        if not location:
+            return "is empty"
+        if _FILE_URL.fullmatch(location) or not _SCHEME.match(location):
+            return None
+        scheme = location.partition(":")[0]
+        if scheme == "file":
+            return f"must be {bounds}, and a URL of a folder has the form file:///PATH"
+        if scheme not in CHECKPOINT_SCHEMES:
+            return (
+                f"must be {bounds}: a checkpoint in {scheme}: is not supported. Tables can be in "
+                "other object stores, and machines can share a checkpoint below job.shared_mount"
+            )
+        return _storage_fault(location)
+
+    read = _typed("a string", str, fault)
+
+    def read_location(raw: Any) -> str:
+        url = _FILE_URL.fullmatch(read(raw))
+        return str(raw) if url is None else unquote(url["path"])
+
+    return Kind("a string", read_location, bounds, "storage")
+
+
+def several(*words: str) -> Kind:
+    """An array of these words, each at most once."""
+    bounds = " or ".join(map(write_string, words))
+
+    def read(raw: Any) -> tuple[str, ...]:
+        if not isinstance(raw, list | tuple):
+            raise invalid(f"expected an array, got {kind_of(raw)}")
+        for one in raw:
+            if one not in words:
+                raise invalid(f"{one!r} is unknown: expected {bounds}")
+        return tuple(dict.fromkeys(raw))
+
+    return Kind("an array of strings", read, f"{bounds} each")
+
+
 def is_url(location: str) -> bool:
     """Whether a location is shared storage rather than a path on this machine."""
     return _URL.fullmatch(location) is not None
+
+
+def local_folder(location: str) -> PurePath | None:
+    """The folder of this machine that a location names; None for shared storage."""
+    url = _FILE_URL.fullmatch(location)
+    if url is not None:
+        return PurePath(unquote(url["path"]))
+    return None if is_url(location) else PurePath(location)
 
 
 def _storage_fault(location: str) -> str | None:

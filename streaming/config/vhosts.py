@@ -4,7 +4,8 @@ from typing import Final
 
 import attrs
 
-from streaming.config.types import Section, flag, local, milliseconds, setting, whole
+from streaming.broker.lanes import PARTITION
+from streaming.config.types import Section, flag, local, matching, milliseconds, setting, whole
 
 UNLIMITED: Final = -1
 """RabbitMQ's value for no limit."""
@@ -20,8 +21,19 @@ class VhostSettings(Section):
         1,
         "Slices of the vhost that work in parallel. Each has the whole topology and its own share "
         "of the messages and of the length limits. 1 behaves exactly as RabbitMQ. With more, one "
-        "vhost can use several cores, but only records of the same Kafka partition stay in order.",
+        "vhost can use several cores, but only the messages of one lane stay in order.",
         whole(1, MAX_LANES),
+        outcome=True,
+    )
+    lane_by: str = setting(
+        PARTITION,
+        "What chooses the lane of a message: its Kafka partition, its routing key, or an AMQP "
+        "header, as in `header:customer`. Messages with the same key have the same lane and stay "
+        "in order. A message without the header goes by its partition.",
+        matching(
+            r"partition|routing_key|header:.{1,255}",
+            '"partition", "routing_key" or "header:" and the name of a header',
+        ),
         outcome=True,
     )
     definitions: str | None = setting(

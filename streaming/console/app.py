@@ -57,6 +57,7 @@ from streaming.console.pages.redrives import (
 from streaming.console.pages.search import export_search, forget_view, save_view, search
 from streaming.console.pages.sql import export_sql, sql
 from streaming.console.pages.topology import topology
+from streaming.console.shared import SharedPages
 from streaming.queries.duckdb_tables import QueryError
 from topology.errors import DlxError
 
@@ -70,13 +71,13 @@ PAGES: Final = (
     Page("/definitions", definitions, nav="Definitions", key="d"),
     Page("/definitions/plan", plan, is_action=True),
     Page("/search", search, nav="Search", key="s"),
-    Page("/search/export", export_search),
+    Page("/search/export", export_search, is_file=True),
     Page("/search/save", save_view, is_action=True),
     Page("/search/forget", forget_view, is_action=True),
     Page("/causes", causes, nav="Causes", key="c"),
     Page("/message", message),
-    Page("/message/body", message_body),
-    Page("/message/scenario", message_scenario),
+    Page("/message/body", message_body, is_file=True),
+    Page("/message/scenario", message_scenario, is_file=True),
     Page("/redrives", redrives, nav="Redrives", key="r"),
     Page("/redrive", redrive),
     Page("/redrive/plan", redrive_plan),
@@ -84,7 +85,7 @@ PAGES: Final = (
     Page("/redrive/approve", approve_redrive, role="operator", is_action=True),
     Page("/redrive/control", control_redrive, role="operator", is_action=True),
     Page("/sql", sql, nav="SQL", key="l"),
-    Page("/sql/export", export_sql),
+    Page("/sql/export", export_sql, is_file=True),
     Page("/audit", audit, nav="Audit", key="a"),
     Page("/health", health, nav="Health", key="h"),
 )
@@ -99,7 +100,7 @@ _POLICY: Final = (
 _HEADERS: Final = (
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
+    ("referrer-policy", "same-origin"),  # with no-referrer, forms would send the origin "null"
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
@@ -108,10 +109,15 @@ _HEADERS: Final = (
 logger = logging.getLogger(__name__)
 
 
-def make_app(console: Console, guard: Guard) -> Starlette:
-    """Return the application that serves the pages."""
+def make_app(console: Console, guard: Guard, patience_s: float | None = None) -> Starlette:
+    """Return the application that serves the pages; its `state.live` has the streams of events.
+
+    Args:
+        patience_s: how long a browser waits for a page before it is told that it is computed;
+            None: until it is ready.
+    """
     live = Live(console.reader)
-    site = _Site(console, guard)
+    site = _Site(console, guard, live, patience_s)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -138,12 +144,14 @@ def make_app(console: Console, guard: Guard) -> Starlette:
             for page in console.pages
         ),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         lifespan=lifespan,
         middleware=[Middleware(_Gate, guard=guard, site=site)],
         exception_handlers={404: site.not_found, 405: site.wrong_method},
     )
+    app.state.live = live
+    return app
 
 
 class _Gate:
@@ -215,13 +223,18 @@ def _secure(message: Message, request: Request) -> None:
 class _Site:
     """Answers requests with pages."""
 
-    def __init__(self, console: Console, guard: Guard) -> None:
+    def __init__(
+        self, console: Console, guard: Guard, live: Live, patience_s: float | None
+    ) -> None:
         self._console = console
         self._guard = guard
+        self._live = live
+        self._shared = SharedPages()
+        self._patience_s = patience_s
         self._templates = make_templates()
 
     async def answer(self, page: Page, request: Request) -> Response:
-        """Compute a page on a thread."""
+        """Compute a page on a thread, once for all who ask for it at this batch."""
         user: User = request.scope["user"]
         form: dict[str, str] = {}
         if page.is_action:
@@ -230,7 +243,25 @@ class _Site:
             except Refused as error:
                 return self.refusal(request, user, error)
         request.state.scripts = page.scripts
-        return await run_in_threadpool(self._answer, page, request, user, form)
+
+        async def compute() -> Response:
+            return await run_in_threadpool(self._answer, page, request, user, form)
+
+        if page.is_action:
+            self._shared.forget()
+        if page.is_action or page.is_file:
+            return await compute()
+        key = (user, page.path, tuple(request.query_params.multi_items()))
+        version = self._live.batch if self._live.is_following else None
+        # what fetches a part of a page waits, and shows the old part meanwhile
+        patience_s = None if "hx-request" in request.headers else self._patience_s
+        found = await self._shared.get(key, version, compute, patience_s)
+        return found or self._computing(page, request, user)
+
+    def _computing(self, page: Page, request: Request, user: User) -> Response:
+        """Answer for a page that is not ready: it fetches the page."""
+        view = View(self._console, user, request.url.path, request.query_params)
+        return HTMLResponse(self._render("computing.html", view, page, {}), 202)
 
     def _answer(
         self, page: Page, request: Request, user: User, form: Mapping[str, str]
@@ -238,6 +269,7 @@ class _Site:
         started_s = time.perf_counter()
         names = {name: str(value) for name, value in request.path_params.items()}
         view = View(self._console, user, request.url.path, request.query_params, names, form)
+        view.is_live = not page.is_action
         try:
             with view:
                 self._require(page, user)
@@ -283,19 +315,23 @@ class _Site:
         """Say why a page is not shown."""
         status = error.status if isinstance(error, Refused) else 400
         view = View(self._console, user, request.url.path, request.query_params)
+        view.is_live = request.method == "GET"
         html = self._render("refused.html", view, None, {"what": str(error), "status": status})
         return HTMLResponse(html, status)
 
     async def not_found(self, request: Request, _error: Exception) -> Response:
         """Answer for an address that no page has."""
-        user = request.scope.get("user")
-        if user is None:  # a file
-            return PlainTextResponse("not found\n", 404)
-        return self.refusal(request, user, Refused(404, "There is no such page."))
+        return self._no_page(request, Refused(404, "There is no such page."))
 
     async def wrong_method(self, request: Request, _error: Exception) -> Response:
         """Answer for an action that was opened, or a page that was sent a form."""
-        return self.refusal(request, request.scope["user"], Refused(405, "This is not a page."))
+        return self._no_page(request, Refused(405, "This is not a page."))
+
+    def _no_page(self, request: Request, error: Refused) -> Response:
+        user = request.scope.get("user")
+        if user is None:  # a file, which everybody may fetch
+            return PlainTextResponse(f"{error}\n", error.status)
+        return self.refusal(request, user, error)
 
     def log_in_page(self, request: Request, *, is_used: bool = False) -> Response:
         """Say how to log in."""

@@ -4,6 +4,7 @@ The job holds the other end of the process's stdin. The system closes that end w
 even by SIGKILL. Pages then cost the job neither its threads nor its memory.
 """
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -21,7 +22,12 @@ from streaming.console.listening import listen
 BESIDE_JOB: Final = "--beside-job"
 """The option by which `dlx console` knows that a job has started it."""
 
-NICE: Final = 10
+NICE: Final = 15
+"""On Linux, a thirtieth of a core that the job wants too; what it does not want is not limited."""
+
+AUTOGROUP: Final = Path("/proc/self/autogroup")
+"""Where Linux shares processor time between sessions first, the priority of this one."""
+
 STOP_S: Final = 10
 
 logger = logging.getLogger(__name__)
@@ -59,6 +65,11 @@ class ConsoleProcess:
         self._thread = threading.Thread(target=self._log, name="console-log", daemon=True)
         self._thread.start()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def stop(self) -> None:
         """End the process."""
         self._is_stopping = True
@@ -82,9 +93,17 @@ class ConsoleProcess:
             logger.warning("console: it ended with status %d; the job goes on", status)
 
 
-def end_with_job(stop: Callable[[], None]) -> None:
-    """Lower the priority of this process, and call a function once the job has ended."""
+def yield_to_job() -> None:
+    """Give this process, and its session if it leads one, what processor time others leave."""
     os.nice(NICE)
+    if os.getsid(0) != os.getpid():
+        return
+    with contextlib.suppress(OSError):  # another system, or it does not group sessions
+        AUTOGROUP.write_text(str(NICE))
+
+
+def end_with_job(stop: Callable[[], None]) -> None:
+    """Call a function once the job has ended."""
 
     def wait() -> None:
         sys.stdin.buffer.read()

@@ -25,17 +25,27 @@ logger = logging.getLogger(__name__)
 
 
 class Live:
-    """Follows the batches while anybody listens."""
+    """Follows the batches while anybody listens.
+
+    Attributes:
+        batch: the last batch that was told; None: nobody has listened yet.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._events: DeltaTable | None = None
         self._version = -1
-        self._batch: int | None = None
+        self.batch: int | None = None
         self._changed = asyncio.Condition()
         self._listeners = 0
         self._poll: asyncio.Task[None] | None = None
         self._is_closed = False
+
+    @property
+    def is_following(self) -> bool:
+        """Whether `batch` is at most as old as the last poll."""
+        is_polling = self._poll is not None and not self._poll.done()
+        return is_polling and self.batch is not None
 
     async def stream(self, since: int | None) -> AsyncIterator[str]:
         """Yield server-sent events: the last batch if it is after `since`, then each new one.
@@ -52,7 +62,7 @@ class Live:
         try:
             yield "retry: 1000\n\n"
             while not self._is_closed:
-                batch = self._batch
+                batch = self.batch
                 if batch is not None and batch != since:
                     yield f'id: {batch}\nevent: batch\ndata: {{"batch": {batch}}}\n\n'
                     since = batch
@@ -79,8 +89,8 @@ class Live:
             except Exception as error:  # noqa: BLE001 - the tables may be unreachable for a while
                 logger.debug("live: %s", error)
                 batch = None
-            if batch is not None and batch != self._batch:
-                self._batch = batch
+            if batch is not None and batch != self.batch:
+                self.batch = batch
                 async with self._changed:
                     self._changed.notify_all()
             await asyncio.sleep(POLL_S)

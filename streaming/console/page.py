@@ -3,7 +3,7 @@
 import shlex
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -16,14 +16,17 @@ import jinja2
 import msgspec
 
 from streaming.console.access import Role, User
-from streaming.console.reader import Reader, read_instant
+from streaming.console.lag import LagWatch
+from streaming.console.reader import Reader, portable, read_instant
 from streaming.console.shown import FILTERS, finalize
 from streaming.console.standing import BalanceWatch
 from streaming.queries import Queries
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
-from streaming.queries.vhosts.declared import Declared, declared
-from topology.errors import DlxError
+from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
+from streaming.queries.vhosts.permissions import permitted_for
+from topology.analysis.lint import lint
+from topology.errors import DlxError, Problem
 
 HERE: Final = Path(__file__).parent
 LIVE: Final = "live"
@@ -73,6 +76,7 @@ class View:
         command: the `dlx` command with the same answer.
         title: the title of the page, if it is not that of the navigation.
         status: of the response.
+        is_live: whether its content is fetched again after each batch, if it is not of the past.
     """
 
     def __init__(
@@ -93,7 +97,9 @@ class View:
         self.command = ""
         self.title = ""
         self.status = 200
+        self.is_live = True
         self._opened = ExitStack()
+        self._now: Mapping[str, Declared] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -121,13 +127,19 @@ class View:
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables as of the instant of the URL, with the vhosts that the user may see."""
+        """The tables as of the instant of the URL, with the vhosts that the user may see.
+
+        Permissions count as they are now, also for the past.
+        """
         opened = self._opened.enter_context(self.console.reader.open(self.as_of))
         if not self.user.administrator:
-            known = declared(opened).items()
+            with opened.uncut():
+                log = topology_log(opened)
+            self._now = self.console.answers.get(("declared", log.digest), log.replayed)
             opened.vhosts = frozenset(
-                vhost for vhost, each in known if self.user.name in each.permissions
+                vhost for vhost, each in self._now.items() if self.user.name in each.permissions
             )
+            opened.permitted = permitted_for(opened, self.user.name)
         return opened
 
     @cached_property
@@ -146,14 +158,16 @@ class View:
         return self.end - timedelta(seconds=seconds)
 
     def once(self, name: str, compute: Callable[[Tables], T]) -> T:
-        """Return what is computed of the tables, or was at the same version for the same vhosts.
+        """Return what is computed of the tables, or was at the same version for such a user.
 
         Args:
             name: what is computed, with all that it depends on besides the tables.
         """
         tables = self.tables
         version = tables.table("events").version()
-        key = (name, version, tables.cut and (tables.cut.batch_id, self.as_of), tables.vhosts)
+        user = None if tables.permitted is None else self.user.name
+        cut = tables.cut and (tables.cut.batch_id, self.as_of)
+        key = (name, version, cut, tables.vhosts, user)
         return self.console.answers.get(key, lambda: compute(tables))
 
     @cached_property
@@ -197,9 +211,26 @@ class View:
     # -- who may see what
 
     @cached_property
+    def _topology(self) -> TopologyLog:
+        return self.once("topology", topology_log)
+
+    @cached_property
     def declared(self) -> Mapping[str, Declared]:
         """What is declared in each vhost that the user may see."""
-        return self.once("declared", declared)
+        return self.of_topology("declared", self._topology.replayed)
+
+    def of_topology(self, name: str, compute: Callable[[], T]) -> T:
+        """Return what is computed of the topology alone, which few batches change.
+
+        Args:
+            name: what is computed, with all that it depends on besides the topology.
+        """
+        return self.console.answers.get((name, self._topology.digest), compute)
+
+    def lint(self, vhost: str) -> tuple[Problem, ...]:
+        """What is probably a mistake in a vhost that the user may see."""
+        definitions = self.declared[vhost].definitions
+        return self.of_topology(f"lint {vhost}", lambda: lint(definitions()))
 
     @property
     def vhost(self) -> str | None:
@@ -222,7 +253,8 @@ class View:
         """Whether the user may read what was in a queue."""
         if self.user.administrator:
             return True
-        each = self.declared.get(vhost)
+        assert self.tables.permitted is not None
+        each = self._now.get(vhost)
         return each is not None and each.vhost().permissions.allows(self.user.name, "read", queue)
 
     def require_read(self, vhost: str, queue: str) -> None:
@@ -255,13 +287,35 @@ class View:
         """A link to this page with other parameters."""
         return self.url(self.path, **{**self.values, **changes})
 
-    def dlx(self, *words: object, vhost: bool = True, as_of: bool = True) -> str:
-        """A `dlx` command, quoted for a shell, with the instant and the vhost of this page."""
+    def dlx(
+        self,
+        *words: object,
+        names: Sequence[str] = (),
+        vhost: bool = True,
+        as_of: bool = True,
+        tables: bool = True,
+    ) -> str:
+        """A `dlx` command, quoted for a shell, with the instant and the vhost of this page.
+
+        It names the tables and the configuration if the console was started with them.
+
+        Args:
+            names: arguments that may begin with a dash.
+            tables: whether the command reads tables.
+        """
         parts = [str(word) for word in words]
+        if not any(name.startswith("-") for name in names):
+            parts += names
+            names = ()
         if vhost and self.text("vhost"):
             parts += ["--vhost", str(self.text("vhost"))]
         if as_of and self.as_of is not None:
-            parts += ["--as-of", self.as_of]
+            parts += ["--as-of", portable(self.as_of)]
+        for option, place in self.console.places.items():
+            if tables or option != "--tables":
+                parts += [option, place]
+        if names:
+            parts += ["--", *names]
         return shlex.join(["dlx", *parts])
 
 
@@ -275,6 +329,7 @@ class Page(NamedTuple):
         key: the key that opens it, after `g`.
         role: who may open it. Anything but viewer changes something.
         is_action: it answers a form (POST) instead of being opened.
+        is_file: it answers with a file.
         scripts: more sources of scripts for the Content-Security-Policy.
     """
 
@@ -284,6 +339,7 @@ class Page(NamedTuple):
     key: str | None = None
     role: Role = "viewer"
     is_action: bool = False
+    is_file: bool = False
     scripts: str = ""
 
     @property
@@ -298,19 +354,27 @@ class Answers:
     def __init__(self) -> None:
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
+        self._turns: dict[Hashable, threading.Lock] = {}
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return an answer; it is computed if it is not known."""
+        """Return an answer; it is computed unless it is known. Whoever asks meanwhile waits."""
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                found: T = self._known[key]
-                return found
-        found = compute()
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > MAX_ANSWERS:
-                self._known.popitem(last=False)
+            turn = self._turns.setdefault(key, threading.Lock())
+        with turn:
+            try:
+                with self._lock:
+                    if key in self._known:
+                        self._known.move_to_end(key)
+                        known: T = self._known[key]
+                        return known
+                found = compute()
+                with self._lock:
+                    self._known[key] = found
+                    while len(self._known) > MAX_ANSWERS:
+                        self._known.popitem(last=False)
+            finally:
+                with self._lock:
+                    self._turns.pop(key, None)
         return found
 
 
@@ -319,16 +383,20 @@ class Console(msgspec.Struct):
 
     Attributes:
         config: the job's configuration, for actions; None: the console only reads.
+        places: the options with which commands find the same tables.
         answers: what was computed before.
-        balance: the last balance of the tables.
+        balance: the last balances of the tables.
+        lag: how far the job is behind Kafka.
     """
 
     reader: Reader
     pages: tuple[Page, ...]
     config: Path | None = None
     is_read_only: bool = False
+    places: Mapping[str, str] = {}
     answers: Answers = msgspec.field(default_factory=Answers)
     balance: BalanceWatch = msgspec.field(default_factory=BalanceWatch)
+    lag: LagWatch = msgspec.field(default_factory=LagWatch)
 
 
 def make_templates() -> jinja2.Environment:

@@ -1,6 +1,7 @@
 """Opens the tables for a page: as of an instant, for one user, within a budget."""
 
 import contextlib
+import os
 import re
 import threading
 import time
@@ -11,13 +12,17 @@ from typing import Final
 
 import duckdb
 
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of import BATCH, resolve
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.message_attributes import RECORD
 
 BUDGET_S: Final = 20.0
 """The longest that the queries of one page may take."""
 
 MEMORY: Final = "512MB"
+THREADS: Final = min(os.cpu_count() or 1, 2)
+"""How many threads a page computes with; beside a job they have a low priority."""
+
 CONCURRENT: Final = 2
 """How many pages are computed at once; others wait."""
 
@@ -65,7 +70,9 @@ class Reader:
         Raises:
             BudgetError: the queries took longer than `budget_s`, or the console ends.
         """
-        tables = Tables(self.root, self.options, threads=1)
+        if self._stopping.is_set():
+            raise BudgetError("the console ends")
+        tables = Tables(self.root, self.options, threads=THREADS)
         watch = threading.Timer(budget_s, tables.connection.interrupt)
         watch.daemon = True
         watch.start()
@@ -99,6 +106,18 @@ class Reader:
             time.sleep(_STOP_POLL_S)
 
 
+def portable(text: str) -> str:
+    """An instant of a page as `dlx` reads it in every time zone.
+
+    Raises:
+        QueryError: it is not an instant.
+    """
+    wanted = text.strip()
+    if BATCH.fullmatch(wanted) or RECORD.fullmatch(wanted):
+        return wanted
+    return read_instant(wanted).isoformat().replace("+00:00", "Z")
+
+
 def read_instant(text: str) -> datetime:
     """Read an instant as the pages write it: UTC unless it names a zone.
 
@@ -112,7 +131,7 @@ def read_instant(text: str) -> datetime:
             clock = datetime.fromisoformat(f"{now:%Y-%m-%d}T{wanted.zfill(5)}").replace(tzinfo=UTC)
             return clock if clock <= now else clock - timedelta(days=1)
         found = datetime.fromisoformat(wanted.removesuffix(" UTC"))
-    except ValueError:
+        return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
         what = "expected a batch such as 1234, UTC such as 2026-11-22 10:05 or 10:05, or a message"
         raise QueryError(f"cannot read the instant {text!r}: {what}") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -4,22 +4,47 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from streaming.config.console import ConsoleSettings
-from streaming.console.access import TOKEN, Credentials, Guard, Logins
+from streaming.console.access import TOKEN, Credentials, Guard, Logins, User
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
 from streaming.console.listening import listen
-from streaming.console.page import Console
+from streaming.console.live import Live
+from streaming.console.page import Console, View
+from streaming.console.pages.causes import causes
+from streaming.console.pages.definitions import definitions
+from streaming.console.pages.now import all_waiting
+from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 0.8
+"""A page that takes longer is shown once it is ready; the browser is told so at once."""
 
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104
 """Every address of the machine; links then name it localhost."""
+
+
+class _Serving(uvicorn.Server):
+    """Ends the streams of events before it waits for the end of all answers."""
+
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+        super().__init__(config)
+        self._live = live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, which have no end of their own, then everything else."""
+        await self._live.close()
+        await super().shutdown(sockets)
 
 
 class Server:
@@ -28,6 +53,7 @@ class Server:
     Args:
         host, port: where to listen; port 0: any free one.
         config: the job's configuration, for actions; None: the console only reads.
+        places: the options with which commands find the same tables and job.
         announce: is told each link that logs in once, or the address if there are users.
 
     Raises:
@@ -43,6 +69,7 @@ class Server:
         reader: Reader,
         config: Path | None,
         announce: Callable[[str], None],
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._socket = listen(host, port)
         port = self._socket.getsockname()[1]
@@ -64,10 +91,11 @@ class Server:
             role_header=settings.role_header,
         )
         self._reader = reader
-        console = Console(reader, PAGES, config, settings.read_only)
-        self._server = uvicorn.Server(
+        self._console = console = Console(reader, PAGES, config, settings.read_only, places)
+        app = make_app(console, guard, PATIENCE_S)
+        self._server = _Serving(
             uvicorn.Config(
-                make_app(console, guard),
+                app,
                 log_config=None,
                 log_level=logging.WARNING,
                 access_log=False,
@@ -75,17 +103,31 @@ class Server:
                 server_header=False,
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 timeout_graceful_shutdown=2,
-            )
+            ),
+            app.state.live,
         )
 
     def run(self) -> None:
         """Serve until `stop`, SIGINT or SIGTERM."""
+        begun = threading.Thread(target=warm_up, args=[self._console], name="warm-up")
+        begun.start()
         try:
             with contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(self._server.serve(sockets=[self._socket]))
         finally:
             self._reader.stop()
+            begun.join()
 
     def stop(self) -> None:
         """End `run`, from any thread."""
         self._server.should_exit = True
+
+
+def warm_up(console: Console) -> None:
+    """Compute what the pages share, before somebody asks for it."""
+    for answer in (all_waiting, queues, definitions, causes):
+        try:
+            with View(console, User("", "viewer", administrator=True), "/", {}) as view:
+                answer(view)
+        except Exception as error:  # noqa: BLE001 - the pages will say it
+            logger.debug("console: %s", error)

@@ -58,11 +58,7 @@ def instant(value: str | float | datetime | None) -> str:
     """An instant in UTC: `2026-11-22 10:05:00.250`; empty for None."""
     if value is None:
         return ""
-    if isinstance(value, int | float):
-        value = datetime.fromtimestamp(value, UTC)
-    elif isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    text = value.astimezone(UTC).isoformat(" ", timespec="milliseconds")
+    text = _time(value).astimezone(UTC).isoformat(" ", timespec="milliseconds")
     return text.removesuffix("+00:00").removesuffix(".000")
 
 
@@ -70,11 +66,14 @@ def ago(value: str | float | datetime | None, now: datetime | None = None) -> st
     """How long before now an instant was: `3 min`, `2 h`, `5 d`."""
     if value is None:
         return ""
+    return duration((now or datetime.now(UTC)) - _time(value))
+
+
+def _time(value: str | float | datetime) -> datetime:
+    """An instant from epoch seconds or ISO text."""
     if isinstance(value, int | float):
-        value = datetime.fromtimestamp(value, UTC)
-    elif isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    return duration((now or datetime.now(UTC)) - value)
+        return datetime.fromtimestamp(value, UTC)
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def duration(value: timedelta | float) -> str:

@@ -1,53 +1,124 @@
-"""Whether the balance closes, drawn now and then on a thread: it reads the whole ledger."""
+"""Balances, drawn on a thread: one reads all rows since the last closing, which may take a while.
+
+a page asks --> drawn before? --> yes: it is shown
+                              --> no: a thread draws it; the last one is shown meanwhile
+"""
 
 import logging
 import threading
 import time
+from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from streaming.console.reader import Reader
-from streaming.queries.audit.balance import balance
+from streaming.console.reader import Reader, read_instant
+from streaming.queries.as_of import resolve
+from streaming.queries.audit.balance import Balance
+from streaming.queries.audit.balance import balance as draw_balance
+from topology.errors import DlxError
 
 PAUSE_S: Final = 300.0
-"""The shortest time between two balances."""
+"""The shortest time between two balances for the first page."""
 
 LIMIT_S: Final = 300.0
 """The longest time that a balance may take."""
 
+PATIENCE_S: Final = 0.4
+"""How long a page waits for a balance that has just begun."""
+
+MAX_KEPT: Final = 16
+MAX_WAITING: Final = 4
+"""How many balances wait for their turn; more are begun when their pages ask again."""
+
 logger = logging.getLogger(__name__)
 
 
-class Standing(NamedTuple):
-    """The last balance: rows that are unexplained, and up to which batch."""
+class Asked(NamedTuple):
+    """Which balance is asked for.
 
-    unexplained: int
-    batch_id: int | None
+    Attributes:
+        version: of the table `events`.
+        as_of: the instant of the page; None: the last batch.
+        vhosts: those that the user may see; None: all.
+    """
+
+    version: int
+    as_of: str | None
+    vhosts: frozenset[str] | None
+
+
+class _Drawing:
+    def __init__(self) -> None:
+        self.is_done = threading.Event()
+        self.balance: Balance | None = None
+        self.error: DlxError | None = None
 
 
 class BalanceWatch:
-    """Draws the balance while someone looks at it."""
+    """Draws one balance after the other, and keeps the latest."""
 
     def __init__(self) -> None:
-        self._last: Standing | None = None
+        self._drawings: OrderedDict[Asked, _Drawing] = OrderedDict()
+        self._live: dict[frozenset[str] | None, Balance] = {}
         self._next_s = 0.0
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
 
-    def last(self, reader: Reader) -> Standing | None:
-        """Return the last balance, and begin another one if it is old; None: the first is drawn."""
+    def last(self, reader: Reader, version: int) -> Balance | None:
+        """Return the last balance of all vhosts; begin another if it is old; None: the first is."""
         with self._lock:
             is_due = time.monotonic() >= self._next_s
             if is_due:
-                self._next_s = float("inf")
+                self._next_s = time.monotonic() + PAUSE_S
         if is_due:
-            threading.Thread(target=self._draw, args=(reader,), name="balance").start()
-        return self._last
+            self._begin(reader, Asked(version, None, None))
+        return self._live.get(None)
 
-    def _draw(self, reader: Reader) -> None:
+    def of(self, reader: Reader, asked: Asked) -> tuple[Balance | None, bool]:
+        """Return a balance and whether it is the one that was asked for.
+
+        While that one is drawn, return the last of the live page; None if there is none.
+
+        Raises:
+            DlxError: it could not be drawn; the next question tries again.
+        """
+        drawing = self._begin(reader, asked)
+        if drawing is not None and drawing.is_done.wait(PATIENCE_S):
+            if drawing.error is not None:
+                with self._lock:
+                    self._drawings.pop(asked, None)
+                raise drawing.error
+            return drawing.balance, True
+        return (self._live.get(asked.vhosts) if asked.as_of is None else None), False
+
+    def _begin(self, reader: Reader, asked: Asked) -> _Drawing | None:
+        """Begin to draw, unless it has begun; None: too many wait."""
+        with self._lock:
+            known = self._drawings.get(asked)
+            if known is not None:
+                self._drawings.move_to_end(asked)
+                return known
+            if sum(not one.is_done.is_set() for one in self._drawings.values()) >= MAX_WAITING:
+                return None
+            drawing = self._drawings[asked] = _Drawing()
+            while len(self._drawings) > MAX_KEPT:
+                self._drawings.popitem(last=False)
+        work = threading.Thread(target=self._draw, args=(reader, asked, drawing), name="balance")
+        work.start()
+        return drawing
+
+    def _draw(self, reader: Reader, asked: Asked, drawing: _Drawing) -> None:
         try:
-            with reader.background(LIMIT_S) as tables:
-                found = balance(tables)
-            self._last = Standing(found.unexplained, found.batch_id)
-        except Exception as error:  # noqa: BLE001 - the page says that it is unknown
-            logger.warning("console: the balance could not be drawn: %s", error)
+            with self._turn, reader.background(LIMIT_S) as tables:
+                if asked.as_of is not None:
+                    tables.cut = resolve(tables, asked.as_of, read_instant)
+                tables.vhosts = asked.vhosts
+                drawing.balance = draw_balance(tables)
+            if asked.as_of is None:
+                self._live[asked.vhosts] = drawing.balance
+        except DlxError as error:
+            drawing.error = error
+        except Exception as error:  # the page says that it is unknown
+            logger.exception("console: the balance could not be drawn")
+            drawing.error = DlxError(f"the balance could not be drawn: {type(error).__name__}")
         finally:
-            self._next_s = time.monotonic() + PAUSE_S
+            drawing.is_done.set()

@@ -25,6 +25,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -218,24 +219,37 @@ class ContentsUpdater:
 def _changed_files(tables: Tables) -> list[str]:
     """The files to rewrite: those with a changed row, and those less than half full.
 
-    So at most one file is less than half full.
+    Statistics say which files can have a changed row; only those are read. At most one file is less
+    than half full.
     """
-    files = sorted(tables.files(CONTENTS))
-    folder = tables.folder(CONTENTS)
-    if folder is None or not files:
-        return files
-    paths = ", ".join(text(str(folder / file)) for file in files)
+    files = ActiveFiles(tables.table(CONTENTS))
+    [(first, last)] = tables.values(
+        "SELECT min(copy_id), max(copy_id) FROM (SELECT copy_id FROM gone UNION ALL "
+        "SELECT copy_id FROM changed)"
+    )
+    small = files.rows < FILE_ROWS // 2
+    near = np.zeros(len(files), np.bool_)
+    if first is not None:
+        near = (files.least("copy_id") <= last) & (files.greatest("copy_id") >= first)
+    few = [path for path, is_small in zip(files.paths, small, strict=True) if is_small]
+    rest = [files.paths[index] for index in np.flatnonzero(near & ~small)]
+    chosen = tables.paths(CONTENTS, rest)
+    if chosen is None:
+        return sorted(files.paths)
+    if not chosen:
+        return sorted(few)
+    paths = ", ".join(map(text, chosen))
     found = tables.values(
         f"""
-        SELECT parse_filename(filename), count(*),
-               count(gone.copy_id) + count(changed.copy_id)
+        SELECT parse_filename(filename)
         FROM read_parquet([{paths}], filename = true) AS stored
         LEFT JOIN gone USING (vhost, lane, copy_id)
         LEFT JOIN changed USING (vhost, lane, copy_id)
         GROUP BY filename
+        HAVING count(gone.copy_id) + count(changed.copy_id) > 0
         """
     )
-    return [name for name, rows, hit in found if hit or rows < FILE_ROWS // 2]
+    return sorted([*few, *(name for (name,) in found)])
 
 
 def _read(tables: Tables, query: str) -> pa.Table:

@@ -24,6 +24,7 @@ from streaming.demo.order_process import (
     parked,
     payment,
 )
+from streaming.pipeline.topics.admin import once_led
 from streaming.record_sender import RecordSender, SendError
 
 SHOP_CHANNEL: Final = "demo-shop"
@@ -239,7 +240,9 @@ class ShopClient:
             raise DemoError(f"Kafka did not accept a record: {error}") from error
 
     def _end(self, topic: str, partition: int) -> int:
-        _low, high = self._consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=REPLY_TIMEOUT_S
+        place = TopicPartition(topic, partition)
+        _low, high = once_led(
+            lambda: self._consumer.get_watermark_offsets(place, timeout=REPLY_TIMEOUT_S),
+            REPLY_TIMEOUT_S,
         )
         return int(high)

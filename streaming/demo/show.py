@@ -1,6 +1,6 @@
 """The demo from start to end: a real Kafka, the job, its traffic, and the report.
 
-    DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml
+    DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml, DIR/spark of a cluster
 
     start Kafka and Spark --> first batch --> traffic for N seconds, with a bad deploy
         --> no more publishes --> its dead letters are found, sent back and acknowledged
@@ -18,26 +18,30 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import attrs
 from rich.console import Console
 
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
+from streaming.config.flow import Absolute, FlowSettings
 from streaming.demo import report
 from streaming.demo.browser import console
 from streaming.demo.client_setup import DemoError, addresses_of
 from streaming.demo.job_observer import JobObserver
 from streaming.demo.order_process import BAD_RELEASE, REPAIRED_RELEASE, WORKED
 from streaming.demo.screen import ScreenState, View, say
+from streaming.demo.steps import Step
 from streaming.demo.story import (
     DEPLOYED_AT,
     MIN_POISONED,
     REPAIRED_AT,
-    Step,
     Story,
     enter_was_pressed,
 )
 from streaming.demo.traffic import Traffic
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.embedded.kafka.ports import LOOPBACK
+from streaming.embedded.spark_cluster import SparkCluster
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
@@ -57,19 +61,47 @@ FINISH_TIMEOUT_S: Final = 30.0
 SETTLE_TIMEOUT_S: Final = 120.0
 
 
-def job_config(directory: Path, bootstrap_servers: str) -> JobConfig:
-    """The configuration of the demo's job."""
-    return JobConfig(
-        job=JobSettings(
-            checkpoint_location=str(directory / "checkpoints"),
-            tables_location=str(directory / "tables"),
-            log_dir=str(directory / "logs"),
-            shuffle_partitions=SHUFFLE_PARTITIONS,
-            driver_memory="1g",
-        ),
+CLUSTER_MEMORY: Final = Absolute(512_000_000)
+"""The high mark of resident messages in a cluster: the driver's memory says nothing about it."""
+
+CLUSTER_PROPERTIES: Final[dict[str, str]] = {
+    "spark.executor.memory": "768m",
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+}
+
+
+def job_config(directory: Path, bootstrap_servers: str, master: str | None = None) -> JobConfig:
+    """The configuration of the demo's job; `master` is that of a cluster."""
+    job = JobSettings(
+        checkpoint_location=str(directory / "checkpoints"),
+        tables_location=str(directory / "tables"),
+        log_dir=str(directory / "logs"),
+        shuffle_partitions=SHUFFLE_PARTITIONS,
+        driver_memory="1g",
+    )
+    config = JobConfig(
+        job=job,
         kafka=KafkaSettings(bootstrap_servers=(bootstrap_servers,)),
         tables=TablesSettings(contents_lag_ms=1_000),
     )
+    return config if master is None else on_cluster(config, master, directory)
+
+
+def on_cluster(config: JobConfig, master: str, shared: Path | None) -> JobConfig:
+    """The configuration of a job on a `SparkCluster`.
+
+    Args:
+        shared: a folder that the workers reach; None: checkpoint and tables are in an object store.
+    """
+    job = attrs.evolve(
+        config.job,
+        master=master,
+        shared_mount=None if shared is None else str(shared),
+        spark_properties={**CLUSTER_PROPERTIES},
+    )
+    flow = FlowSettings(vm_memory_high_watermark=CLUSTER_MEMORY)
+    return attrs.evolve(config, job=job, flow=flow)
 
 
 class Running(NamedTuple):
@@ -91,6 +123,7 @@ class Show:
     Args:
         directory: absolute path for all of its files.
         seconds: duration of the traffic, from the first committed batch.
+        with_cluster: whether a Spark cluster of child processes runs the job's tasks.
         with_console: whether to serve the console, if its packages are installed.
         pauses: the steps of the story before which it waits for Enter.
         keep: whether Kafka and the job run until interrupted after the report.
@@ -106,6 +139,7 @@ class Show:
         console: Console,
         progress: Console,
         pauses: frozenset[Step] = frozenset(),
+        with_cluster: bool = False,
         with_console: bool = False,
     ) -> None:
         self._directory = directory
@@ -113,6 +147,7 @@ class Show:
         self._keep = keep
         self._console = console
         self._progress = progress
+        self._with_cluster = with_cluster
         self._with_console = with_console
         self._link = ""
         self._phase = "the shop is open"
@@ -126,9 +161,9 @@ class Show:
             KeyboardInterrupt: interrupted; nothing is left running.
         """
         with ExitStack() as stack, ExitStack() as stream:
-            kafka = self._start_kafka()
-            stack.callback(kafka.stop)
-            config = job_config(self._directory, kafka.bootstrap_servers)
+            kafka = self._start_kafka(stack)
+            master = self._start_cluster(stack) if self._with_cluster else None
+            config = job_config(self._directory, kafka.bootstrap_servers, master)
             file = self._directory / CONFIG_NAME
             file.write_text(show_config(config), "utf-8")
             with suppress(OSError):  # commands then need --config
@@ -163,7 +198,8 @@ class Show:
         self._link = link
         say(self._console, f"console: {link}", "bold")
 
-    def _start_kafka(self) -> EmbeddedKafka:
+    def _start_kafka(self, stack: ExitStack) -> EmbeddedKafka:
+        """Start Kafka, which `stack` stops."""
         say(self._console, f"everything is kept in {self._directory}")
         self._log_to_file()
         resolve_jars("kafka", progress=self._progress)
@@ -171,10 +207,22 @@ class Show:
         kafka = EmbeddedKafka(
             self._directory / "kafka", log_dir=self._directory / "logs", progress=self._progress
         )
+        stack.callback(kafka.stop)
         say(self._console, "starting Kafka ...", "dim")
         kafka.start()
         say(self._console, f"Kafka listens on {kafka.bootstrap_servers}")
         return kafka
+
+    def _start_cluster(self, stack: ExitStack) -> str:
+        """Start a Spark cluster, which `stack` stops; return its master."""
+        say(self._console, "starting a Spark master and two workers ...", "dim")
+        cluster = SparkCluster(self._directory / "spark", log_dir=self._directory / "logs")
+        stack.callback(cluster.stop)
+        cluster.start()
+        say(self._console, f"Spark's master is {cluster.master}")
+        words = "tables and checkpoint are in a folder that both workers and the driver share"
+        say(self._console, words)
+        return cluster.master
 
     def _log_to_file(self) -> None:
         """Write the log of the job and its libraries to a file, and keep it off the terminal.

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from streaming.demo.order_process import (
     REPAIRED_RELEASE,
 )
 from streaming.demo.screen import say
+from streaming.demo.steps import Step
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.redrives.outcomes import outcome_of
 
@@ -46,17 +46,6 @@ COMMAND_TIMEOUT_S: Final = 120.0
 Command = Callable[[Sequence[str], Path, int], str]
 
 AS_OF: Final = "--as-of"
-
-
-class Step(StrEnum):
-    """A step of the story; `--pause-at` waits before it."""
-
-    deploy = "deploy"
-    repair = "repair"
-    cause = "cause"
-    before = "before"
-    redrive = "redrive"
-    report = "report"
 
 
 def run_dlx(arguments: Sequence[str], config: Path, width: int) -> str:

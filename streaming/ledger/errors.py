@@ -33,7 +33,19 @@ class BodyMissingError(LedgerError):
     help_code = "message-row"
 
 
+class DamagedLogError(LedgerError):
+    """A file of a table's Delta log is incomplete, and later ones need it."""
+
+    help_code = "damaged-file"
+
+
 class CommitError(LedgerError):
     """Delta refused every attempt of a commit, and not because the batch is already committed."""
 
     help_code = "commit-refused"
+
+
+class FencedError(LedgerError):
+    """Another driver has taken the lease; this one may not commit."""
+
+    help_code = "lease-lost"

@@ -5,18 +5,17 @@ makes the bytes durable, then links the final name, which fails if the name is t
 """
 
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pyarrow import fs
 
+from streaming.json_file import flush
 from streaming.ledger.location import local_path
+from streaming.object_store import Objects
 
 HIDDEN_END: Final = ".unfinished"
 
@@ -85,7 +84,7 @@ class LocalStorage:
         finally:
             hidden.unlink(missing_ok=True)
         if self.durable:
-            _flush_folder(target.parent)
+            flush(target.parent)
         return True
 
     def size(self, path: str) -> int | None:
@@ -118,63 +117,38 @@ class LocalStorage:
                     continue
 
 
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @dataclass(frozen=True)
 class RemoteStorage:
-    """A prefix of an object store, or of any other file system that pyarrow supports.
+    """A prefix of an object store.
 
-    Object stores show an object only when it is complete. `create` checks for the name, then
-    writes, so two simultaneous writers of one name may both write. That is harmless: both write the
-    same content, and the next check detects any other content.
+    An object appears when it is complete. `create` is one conditional request, so of two
+    simultaneous writers of one name only one succeeds.
     """
 
-    file_system: fs.FileSystem
-    root: str
+    objects: Objects
 
     def create(self, path: str, write: Callable[[Any], None]) -> bool:
-        """See `Storage`."""
-        if self.size(path) is not None:
-            return False
-        target = self._path(path)
-        if self.file_system.type_name == "local":
-            self.file_system.create_dir(str(PurePosixPath(target).parent), recursive=True)
+        """See `Storage`. The content is built in memory, since the request needs its length."""
         whole = pa.BufferOutputStream()
-        write(whole)  # to memory first: closing a half-written stream would publish half an object
-        with self.file_system.open_output_stream(target) as file:
-            file.write(whole.getvalue())
-        return True
+        write(whole)
+        return self.objects.create(path, whole.getvalue().to_pybytes())
 
     def size(self, path: str) -> int | None:
         """See `Storage`."""
-        info = self.file_system.get_file_info(self._path(path))
-        return info.size if info.type == fs.FileType.File else None
+        return self.objects.size(path)
 
     def open(self, path: str) -> pa.NativeFile:
         """See `Storage`."""
-        return self.file_system.open_input_file(self._path(path))
+        return pa.PythonFile(self.objects.open(path), mode="r")
 
     def delete(self, path: str) -> None:
         """See `Storage`."""
-        if self.size(path) is not None:
-            self.file_system.delete_file(self._path(path))
+        self.objects.delete(path)
 
     def files(self) -> Iterator[StoredFile]:
         """See `Storage`."""
-        selector = fs.FileSelector(self.root, allow_not_found=True, recursive=False)
-        for info in self.file_system.get_file_info(selector):
-            if info.type == fs.FileType.File:
-                modified_ms = (info.mtime_ns or time.time_ns()) // 1_000_000
-                yield StoredFile(info.base_name, info.size, modified_ms)
-
-    def _path(self, path: str) -> str:
-        return f"{self.root}/{path}"
+        for one in self.objects.names():
+            yield StoredFile(*one)
 
 
 @dataclass(frozen=True)
@@ -202,25 +176,4 @@ class Place:
         path = self.local_path()
         if path is not None:
             return LocalStorage(path)
-        file_system, root = file_system_of(self.url, self.options)
-        return RemoteStorage(file_system, root)
-
-
-def file_system_of(url: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
-    """The pyarrow file system and path of a URL; S3 settings are those that deltalake takes."""
-    parts = urlsplit(url)
-    if parts.scheme in {"s3", "s3a"}:
-        settings = {key.lower(): value for key, value in options.items()}
-        arguments = {
-            "access_key": settings.get("aws_access_key_id"),
-            "secret_key": settings.get("aws_secret_access_key"),
-            "session_token": settings.get("aws_session_token"),
-            "region": settings.get("aws_region"),
-            "endpoint_override": settings.get("aws_endpoint_url", settings.get("aws_endpoint")),
-        }
-        if settings.get("aws_allow_http", "").lower() == "true":
-            arguments["scheme"] = "http"
-        given = {key: value for key, value in arguments.items() if value is not None}
-        return fs.S3FileSystem(**given), f"{parts.netloc}{parts.path}".rstrip("/")
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(url)
-    return found
+        return RemoteStorage(Objects(self.url, self.options))

@@ -16,6 +16,7 @@ from streaming.broker.overview import QueueOverview
 from streaming.config import JobConfig, librdkafka_properties
 from streaming.config.metrics import split_address
 from streaming.config.tables import period_ms
+from streaming.config.types import is_url
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
 from streaming.metrics.server import MetricsServer
@@ -58,7 +59,11 @@ class Metrics:
         settings = config.metrics
         self._config = config
         self.figures = JobFigures(config.kafka.client_id)
-        self.figures.disk_path = _existing(config.job.checkpoint_location)
+        self.figures.disk_path = _existing(
+            config.job.log_dir
+            if is_url(config.job.checkpoint_location)
+            else config.job.checkpoint_location
+        )
         self.figures.retention_s = {
             kept: (period_ms(period) or 0) / 1000
             for kept, period in config.tables.retention.items()

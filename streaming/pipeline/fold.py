@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Events, Kind
+from streaming.broker.lanes import Answering
 from streaming.broker.message import Message, PublishedPort
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import StateStore
@@ -47,8 +48,9 @@ from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.rows.traffic import EventCounter, traffic_of
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
-from streaming.protocol.command_json import parse_command, read_settlement
+from streaming.protocol.command_json import parse_command, read_routed, read_settlement
 from streaming.protocol.json_input import read_json
+from streaming.spark.executor_facts import check_here
 
 OUTPUT = "shard int, report binary"
 
@@ -72,6 +74,7 @@ _FOLDED = (
 
 _cache = VhostCache()  # of this worker process
 
+STATE_NAME = "shard"
 KEY_SCHEMA = "key string"
 VALUE_SCHEMA = "value binary"
 
@@ -127,7 +130,8 @@ class BrokerProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """See `StatefulProcessor`."""
-        self._state = handle.getMapState("shard", KEY_SCHEMA, VALUE_SCHEMA)
+        check_here(self._settings.driver)
+        self._state = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -175,14 +179,15 @@ class BrokerProcessor(StatefulProcessor):
             lap("outbound")
             store.flush()
             lap("state")
+        publishes = records.publishes()
         return ShardReport(
             shard=shard_key,
             vhost=config.vhost,
             lane=config.lane,
             files=files,
             records=len(records.columns["offset"]),
-            publishes=int((records.columns["publication"] >= 0).sum()),
-            published_bytes=int(records.columns["size"].sum()),
+            publishes=int(publishes.sum()),
+            published_bytes=int(records.columns["size"][publishes].sum()),
             events=len(batch.events),
             deaths=Counter(outcome.reason for outcome in batch.events.death_outcomes),
             resident_messages=batch.resident_messages,
@@ -199,7 +204,14 @@ class BrokerProcessor(StatefulProcessor):
             warnings=warnings_of(batch.events),
             faults=faults_of(batch.events, config.vhost),
             net=net,
-            traffic=traffic_of(batch, records, counter, (store.bytes_read, store.bytes_written)),
+            traffic=traffic_of(
+                batch,
+                records,
+                counter,
+                (store.bytes_read, store.bytes_written),
+                config.lane,
+            ),
+            parts=writer.parts,
         )
 
     def _write(
@@ -254,8 +266,15 @@ def fold(
             publish(at_ms, message, publications[code], flags, actors[actor])
         else:
             value = commands[row].as_py()
-            command = read_settlement(value) or parse_command(read_json(value))
-            shard.command(at_ms, command, actors[actor])
+            if flags & Answering.ROUTED:
+                command = read_routed(value)
+            else:
+                command = read_settlement(value) or parse_command(read_json(value))
+            if config.lanes == 1:
+                shard.command(at_ms, command, actors[actor])
+            else:
+                record = (topic, partition, offset)
+                shard.command(at_ms, command, actors[actor], Answering(flags), record)
     return shard.finish()
 
 

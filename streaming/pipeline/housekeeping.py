@@ -4,17 +4,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 
 from streaming.config import JobConfig, TablesSettings
-from streaming.contents.closer import Closer
 from streaming.contents.lowest_resident import Lowest, lowest_resident
-from streaming.contents.retention import periods_of, retain
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.ledger import Ledger
+from streaming.pipeline.bookkeeping import Bookkeeping
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.topics.trimming import Trimming
 from streaming.queries.duckdb_tables import Tables
@@ -34,9 +32,6 @@ BACKLOG_LAG_FACTOR = 6
 
 BACKLOG_NET_BYTES = 16 * 1024 * 1024
 """Net changes of that size are applied even then: they take memory."""
-
-BACKLOG_CLOSING_FACTOR = 10
-"""After how many times as many events the books are closed while a backlog is worked off."""
 
 logger = logging.getLogger(__name__)
 
@@ -73,15 +68,10 @@ class Housekeeping:
         self._stopping = False
         self._contents = ContentsUpdater(self._tables, retention=retention(tables))
         self.nets = self._contents.nets
-        self._closer = Closer(self._tables, retention=retention(tables))
-        self._close_s = tables.closing_interval_ms / 1000
-        self._periods = periods_of(tables.retention)
-        self._is_wall = config.job.clock == "wall"
-        self._close_events = tables.closing_interval_rows
-        self._closed_s = time.monotonic()
-        self._unclosed = 0
+        is_wall = config.job.clock == "wall"
+        self._books = Bookkeeping(self._tables, tables, retention(tables), is_wall=is_wall)
         self._trimming = Trimming(config, properties, self._numbers)
-        self._trim_s = config.kafka.trim_interval_ms / 1000 if config.job.clock == "wall" else 0.0
+        self._trim_s = config.kafka.trim_interval_ms / 1000 if is_wall else 0.0
         self._read_lowest_s = self._trimmed_s = time.monotonic()
         schedule = Schedule(
             checkpoint_commits=tables.checkpoint_interval_commits,
@@ -116,9 +106,9 @@ class Housekeeping:
             has_backlog: it has left publishes behind; compaction waits.
         """
         self._busy_until_s = time.monotonic() + BUSY_S if has_backlog else 0.0
+        self._books.add(events)
         with self._changed:
             self._is_behind = True
-            self._unclosed += events
             self._is_full = is_full
             self._changed.notify()
 
@@ -134,6 +124,7 @@ class Housekeeping:
             self._stopping = True
             self._changed.notify()
         self._thread.join()
+        self._books.stop()
         self._maintenance.stop()
 
     def _run(self) -> None:
@@ -155,7 +146,7 @@ class Housekeeping:
             )
             if stopping:
                 return
-            self._try("the books could not be closed", self._close_books)
+            self._books.start_if_due(is_busy=self._is_busy())
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             self._pause()
 
@@ -178,33 +169,6 @@ class Housekeeping:
     def _is_busy(self) -> bool:
         """Whether the job works off a backlog."""
         return time.monotonic() < self._busy_until_s
-
-    def _close_books(self) -> None:
-        """Close the books if that is due and anything has happened since the last time."""
-        now_s = time.monotonic()
-        most = self._close_events * (BACKLOG_CLOSING_FACTOR if self._is_busy() else 1)
-        is_due = now_s - self._closed_s >= self._close_s or self._unclosed >= most
-        if not is_due or not self._unclosed:
-            return
-        with self._changed:
-            self._unclosed = 0
-        self._closed_s = now_s
-        done = self._closer.close()
-        if done is not None:
-            logger.info(
-                "closed the books after batch %d: %d copies in queues, %.1f s",
-                *(done.batch_id, done.copies, done.seconds),
-            )
-            self._retain()
-
-    def _retain(self) -> None:
-        """Remove the rows whose period is over; with `clock = event`, by the time of events."""
-        now = datetime.now(UTC) if self._is_wall else None
-        for one in retain(self._tables, self._periods, now):
-            logger.info(
-                "retention removed %d rows of %s up to batch %d and kept %d that are still needed",
-                *(one.rows, one.table, one.batch_id, one.kept),
-            )
 
     def _name_largest_queues(self, *, is_full: bool) -> None:
         """Log the largest queues, once each time they cause publishes to be throttled."""

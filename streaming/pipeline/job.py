@@ -3,13 +3,17 @@
 `micro_batch` has what happens in a batch, `query` the plan that Spark runs.
 """
 
+import logging
 import os
 import platform
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 
+import msgspec
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
@@ -24,8 +28,9 @@ from streaming.config import (
 )
 from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.write.fence import Fence
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
-from streaming.pipeline.checkpoint.folders import open_ledger
+from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms, open_ledger
 from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Ticks, Trigger
@@ -33,10 +38,13 @@ from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import memory_marks, this_machine
 from streaming.pipeline.housekeeping import Housekeeping, retention
+from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
-from streaming.pipeline.observe.failures import SparkLostError, wait_for_end
+from streaming.pipeline.observe.failures import SparkLostError, failure_text, wait_for_end
+from streaming.pipeline.observe.retries import Retries
 from streaming.pipeline.query import build_query
+from streaming.pipeline.replay_constants import replay_constants
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.task import task_settings
 from streaming.pipeline.topics.accepted_loss import check_gaps
@@ -47,14 +55,20 @@ from streaming.pipeline.topics.other_jobs import refuse_other_job
 from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
+from streaming.queries.duckdb_tables import Tables
+from streaming.spark.executor_check import check_executors, facts_of_driver
 from streaming.spark.session import (
     available_cores,
     make_session,
     session_config,
+    spark_url,
     stop_session,
 )
-from streaming.spark.settings import LogFormat
+from streaming.spark.settings import LogFormat, arrow_settings
 from topology.declarations import Definitions
+from topology.errors import DlxError
+
+logger = logging.getLogger("dlx")
 
 STOP_TIMEOUT_S = 120
 """How long to wait for the running batch when the job stops."""
@@ -85,20 +99,24 @@ class Job:
         self._log_format = log_format
         self._on_batch = on_batch
         self._progress = progress
-        self._producer = librdkafka_properties(config.kafka, os.environ)
+        self._producer = librdkafka_properties(config.kafka, os.environ, by_content=True)
         self._jvm = jvm_properties(config.kafka, os.environ)
         self.tables = Place(
             config.job.tables_location,
             reveal(config.tables.storage_options, "tables.storage_options", os.environ),
         )
-        self.checkpoint = Checkpoint(Path(config.job.checkpoint_location))
+        self.checkpoint = Checkpoint(checkpoint_place(config, os.environ), lease_ms(config))
+        Tables.memory_bytes = config.tables.query_memory_bytes
         self.marks = memory_marks(config.flow, config.job.driver_memory, this_machine())
         self.shards = ShardStats({})
         self.committed = threading.Event()
         self.last_batch: BatchRow | None = None
         self._own_spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
+        self._kept = ExitStack()  # what outlives a failed batch: the lock and the session
         self._closing = ExitStack()
+        self._retries = Retries()
+        self._start_again: Callable[[], None]
         # Set by `start`:
         self._flow: FlowControl
         self._ticks: Ticks
@@ -123,9 +141,27 @@ class Job:
         Raises:
             DlxError: the configuration, Kafka, the checkpoint or the tables cannot be used.
         """
+        self.checkpoint.lock.acquire()
+        self._kept.callback(self.checkpoint.lock.release)
+        self._start_again = partial(
+            self._begin,
+            spark,
+            definitions,
+            accept_loss=accept_loss,
+            creates_mapped=creates_mapped,
+        )
+        self._begin(spark, definitions, accept_loss=accept_loss, creates_mapped=creates_mapped)
+
+    def _begin(
+        self,
+        spark: SparkSession | None,
+        definitions: Mapping[str, Definitions] | None,
+        *,
+        accept_loss: bool,
+        creates_mapped: bool,
+    ) -> None:
+        """Start, or start again after a batch that failed; see `start`."""
         config, checkpoint, closing = self.config, self.checkpoint, self._closing
-        checkpoint.lock.acquire()
-        closing.callback(checkpoint.lock.release)
         topics = KafkaTopics(config, dict(self._producer), creates_mapped=creates_mapped)
         mark = JobMark(
             checkpoint.job_id, str(self.tables.url), str(checkpoint.path), platform.node()
@@ -133,12 +169,15 @@ class Job:
         refuse_other_job(config, mark, self._producer, topics.known_topics())
         ledger = open_ledger(self.tables, retention(config.tables))
         closing.callback(ledger.close)
+        if checkpoint.lock.epoch is not None:
+            ledger.raise_fence(Fence(checkpoint.lock.epoch, checkpoint.lock.check))
         query_id = checkpoint.logs.query_id()
         checkpoint.open(
             config.job.shuffle_partitions or available_cores(),
             outcome_hash(config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
             outcome_settings(config),
             read_table_batches(ledger, query_id),
+            replay_constants(config, arrow_settings()),
         )
         topics.prepare()
         last = self.last_batch = ledger.last_batch(query_id) if query_id else None
@@ -162,6 +201,7 @@ class Job:
             checkpoint.manifest.shard_key,
             self._producer,
             topics.record_bytes,
+            checkpoint.manifest.outbound_from,
         )
         checkpoint.save()
         self._watch = GapWatch(config, topics, checkpoint)
@@ -169,12 +209,18 @@ class Job:
         is_importing = bool(definitions) and checkpoint.logs.last_planned() is None
         if is_importing:
             write_imports(config, definitions or {}, self._producer)
+        spark = spark or self._own_spark
         if spark is None:
             spark = make_session(
                 session_config(config, os.environ, self._log_format), self._progress
             )
             self._own_spark = spark
-            closing.callback(stop_session, spark)
+            self._kept.callback(stop_session, spark)
+        driver = facts_of_driver(spark)
+        if driver is not None:
+            for executor in check_executors(spark, driver):
+                logger.info("%s", executor.words())
+        settings = msgspec.structs.replace(settings, driver=driver)
         housekeeping = Housekeeping(config, ledger, checkpoint, dict(self._producer))
         housekeeping.start()
         closing.callback(housekeeping.stop)
@@ -206,19 +252,21 @@ class Job:
             traffic=TrafficTotals(detail, None if last is None else last.batch_id),
             flow=flow,
             ticks=self._ticks,
+            lane_answers=LaneAnswers(settings.outbound),
             housekeeping=housekeeping,
             warnings=BrokerWarnings(),
             faults=faults,
             on_batch=self._batch_done,
         )
-        first_rows = flow.first_rows(spark, importing=is_importing)
+        commands = topics.waiting(config.topics_of("commands"), checkpoint.logs.next_positions())
+        first_rows = flow.first_rows(spark, importing=is_importing, commands=commands)
         first_commands = flow.first_commands(spark)
         has_gaps = bool(loss.gaps)
         self._query = (
             build_query(spark, config, settings, dict(self._jvm), first_rows, first_commands)
             .writeStream.foreachBatch(batch.run)
             .outputMode("append")
-            .option("checkpointLocation", str(checkpoint.path))
+            .option("checkpointLocation", spark_url(str(checkpoint.path)))
             .queryName("dlx")
             .trigger(processingTime=SPARK_TRIGGER)
             .start()
@@ -231,6 +279,7 @@ class Job:
         if self._on_batch is not None:
             self._on_batch(done)
         self.committed.set()
+        self._retries.succeeded()
 
     @property
     def gate_state(self) -> GateState:
@@ -245,6 +294,8 @@ class Job:
 
     def is_batch_running(self) -> bool:
         """Ask Spark whether a batch runs; raises its errors if it does not answer."""
+        if self._query is None:  # between two attempts
+            return False
         return bool(self.query.status["isTriggerActive"])
 
     def wake(self) -> None:
@@ -252,19 +303,55 @@ class Job:
         self._ticks.wake()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait, and return whether the query has ended; see `wait_for_end` for the failures."""
+        """Wait, and return whether the query has ended; see `wait_for_end` for the failures.
+
+        A batch that fails because of Kafka, the storage or a lost executor is tried again.
+        """
+        self.checkpoint.lock.check()
+        if self._retries.due_s is not None:
+            self._try_again(timeout_s)
+            return False
         try:
             return wait_for_end(self.query, timeout_s, self._watch, self._own_spark)
         except SparkLostError:
             self._query = None
             raise
+        except (StreamingQueryException, DlxError) as error:
+            self.checkpoint.lock.check()  # a lost lease is the cause, whatever failed first
+            if not self._retries.failed(failure_text(error)):
+                raise
+            self._end_attempt()
+            return False
+
+    def _try_again(self, timeout_s: float) -> None:
+        """Wait for the next attempt, at most `timeout_s`; start it if it is due."""
+        left_s = self._retries.left_s()
+        if left_s > 0:
+            time.sleep(min(left_s, timeout_s))
+            return
+        self._retries.begun()
+        try:
+            self._start_again()
+        except Exception as error:  # each library has errors of its own for a lost connection
+            if not self._retries.failed(failure_text(error)):
+                raise
+            self._end_attempt()
+        else:
+            self.wake()
+
+    def _end_attempt(self) -> None:
+        """Stop what belongs to a failed attempt; the session and the lock stay."""
+        closing, self._closing = self._closing, ExitStack()
+        closing.close()
 
     def stop(self) -> None:
         """Stop the query between two batches and release everything; harmless if repeated."""
         self._closing.close()
+        self._kept.close()
 
     def _end_query(self) -> None:
         query, self._query = self._query, None
         if query is not None:
+            self._watch.give_up()
             self._flow.end_batches(query, STOP_TIMEOUT_S)
             query.stop()

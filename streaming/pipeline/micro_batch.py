@@ -19,6 +19,7 @@ from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Ticks, Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.housekeeping import Housekeeping
+from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.reports import BatchDone, ShardStats, read_reports
 from streaming.pipeline.task import set_batch_time
@@ -45,6 +46,7 @@ class MicroBatch:
     traffic: TrafficTotals
     flow: FlowControl
     ticks: Ticks
+    lane_answers: LaneAnswers
     housekeeping: Housekeeping
     warnings: BrokerWarnings
     faults: FaultWarnings
@@ -54,12 +56,16 @@ class MicroBatch:
         """Run the stages of a batch, commit their files, and prepare the next batch."""
         started_s = time.perf_counter()
         self.trigger.batch_began()
+        self.flow.batch_began()
+        self.checkpoint.lock.check()
         query_id = self.checkpoint.logs.query_id()
         assert query_id is not None, "a batch without a query"
         offsets = self.checkpoint.logs.offsets(batch_id)
+        self.checkpoint.logs.flush(batch_id)
         now_ms = self.clock.of_batch(batch_id, offsets.now_ms)
         set_batch_time(frame.sparkSession, now_ms)
         reports = read_reports(frame.collect())
+        self.lane_answers.send(reports.shards)
         stages_s = time.perf_counter() - started_s
         self.watch.check_mapped_topics()
         files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
@@ -85,13 +91,17 @@ class MicroBatch:
             **reports.fault_totals(),
             **totals(files),
         }
+        self.checkpoint.lock.check()
         committed = self.ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
         self.loss.committed()
         self.checkpoint.written.add(batch_id, committed.tables)
         self.warnings.log(reports.shards)
         self.faults.log(reports.faults())
+        self.flow.batch_committed(batch_id)
         self.flow.apply()
         self.ticks.batch_done(reports.shards)
+        if self.flow.commands_wait:
+            self.ticks.wake()  # the backlog may have ended with this batch
         nets = reports.nets()
         if nets is not None:
             has_rows = bool(committed.tables)

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from streaming.broker.lanes import LanePart
 from streaming.broker.message import NEVER
 from streaming.contents.pending_nets import ShardNet
 from streaming.ledger.write.data_file import DataFile
@@ -119,6 +120,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         traffic: what the batch did, counted for the metrics.
         net: encoded net changes of the queues; empty if there are none, None if they are too large.
         next_outbound: number of the shard's next outbound record.
+        parts: what the lane answers to commands that all lanes answer together.
     """
 
     shard: int
@@ -145,6 +147,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     traffic: Traffic = Traffic()
     net: bytes | None = b""
     next_outbound: int = 0
+    parts: list[LanePart] = []
 
 
 class BatchDone(msgspec.Struct, frozen=True):

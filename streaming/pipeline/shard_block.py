@@ -1,8 +1,9 @@
 """Records on their way from the first stage to a shard: one Arrow blob per task and shard.
 
 A publish has topic_number, partition, offset, at_ms, publication, actor, flags, size, file and row
-of its body. A command has its JSON in `command` and no publication. Publications and actors repeat
-often, so a blob's metadata holds each of them once, and rows refer to them by index.
+of its body. A command has its JSON in `command`, `lanes.Answering` in `flags` and no publication.
+Publications and actors repeat often, so a blob's metadata holds each of them once, and rows refer
+to them by index.
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.broker.events import Actor
-from streaming.broker.message import Publication
+from streaming.broker.message import AWAY, Publication
 from streaming.broker.state.encoding import decode_table, encode_table
 
 FILES_KEY = 0
@@ -59,6 +60,11 @@ class Records(NamedTuple):
     columns: dict[str, Any]
     publications: list[Publication]
     actors: list[Actor]
+
+    def publishes(self) -> Any:
+        """Return which records are publishes of this shard, not those of other lanes."""
+        columns = self.columns
+        return (columns["publication"] >= 0) & ((columns["flags"] & AWAY) == 0)
 
 
 def record_table(columns: dict[str, Any]) -> pa.Table:

@@ -3,15 +3,18 @@
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import msgspec
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from streaming.broker.config import ShardConfig
+from streaming.broker.lanes import PARTITION
 from streaming.config import JobConfig
 from streaming.config.inputs import TopicMapping
 from streaming.ledger.storage import Place
+from streaming.spark.executor_facts import Facts
 
 NOW_MS = "dlx.nowMs"
 """Local property of a batch's Spark jobs: the batch's timestamp."""
@@ -45,6 +48,8 @@ class TaskSettings(msgspec.Struct, frozen=True):
     Attributes:
         vhosts: the grouping key of each lane, by vhost.
         shards: the broker's configuration by grouping key.
+        driver: what workers of a cluster compare themselves with; None: all is on one machine.
+        lane_by: what chooses the lane of a publish, by vhost, where it is not the partition.
     """
 
     tables: Place
@@ -54,6 +59,8 @@ class TaskSettings(msgspec.Struct, frozen=True):
     outbound: OutboundTask
     max_body_bytes: int
     max_header_bytes: int
+    driver: Facts | None = None
+    lane_by: dict[str, str] = {}
 
 
 def task_settings(
@@ -63,8 +70,14 @@ def task_settings(
     shard_key: Callable[[str, int], int],
     producer: Mapping[str, str],
     record_bytes: int,
+    outbound_from: Mapping[int, int] = MappingProxyType({}),
 ) -> TaskSettings:
-    """Build the settings; `shard_key` returns the grouping key of (vhost, lane)."""
+    """Build the settings.
+
+    Args:
+        shard_key: returns the grouping key of (vhost, lane).
+        outbound_from: the least number of an outbound record, by grouping key; by default 1.
+    """
     vhosts: dict[str, tuple[int, ...]] = {}
     shards: dict[int, ShardConfig] = {}
     administrators = sorted(name for name, user in config.users.items() if user.administrator)
@@ -83,6 +96,7 @@ def task_settings(
                 editors=tuple(editors),
                 default_delivery_limit=vhost.default_delivery_limit,
                 consumer_timeout_ms=vhost.consumer_timeout_ms or None,
+                outbound_from=outbound_from.get(key, 1),
             )
     properties: dict[str, str | int | float | bool] = {
         **producer,
@@ -108,6 +122,11 @@ def task_settings(
         ),
         max_body_bytes=config.flow.max_body_bytes,
         max_header_bytes=config.flow.max_header_bytes,
+        lane_by={
+            name: vhost.lane_by
+            for name, vhost in config.vhosts.items()
+            if vhost.lanes > 1 and vhost.lane_by != PARTITION
+        },
     )
 
 

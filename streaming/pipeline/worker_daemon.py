@@ -5,16 +5,26 @@ would wait until new workers have imported everything: two seconds of processor 
 """
 
 import gc
+from contextlib import suppress
+from importlib import import_module
 
-import pandas as pd
-from pyspark import daemon, worker
+from pyspark import daemon
 
-from streaming.pipeline import fold
-from streaming.pipeline.intake import stage
+from streaming.spark.executor_facts import facts_here
 
-PRELOADED = (pd, worker, stage, fold)
+PRELOADED = (
+    "pandas",
+    "pyspark.worker",
+    "streaming.pipeline.intake.stage",
+    "streaming.pipeline.fold",
+)
+
+with suppress(ImportError):  # the first task says what is missing (`executor_facts`)
+    for module in PRELOADED:
+        import_module(module)
 
 if __name__ == "__main__":
+    facts_here()
     gc.collect()
     gc.freeze()  # workers collect after each task and can skip all of this
     daemon.manager()

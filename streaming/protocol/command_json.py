@@ -124,6 +124,7 @@ def _step(fields: CommandFields) -> CheckedPublish | Settlement | None:
 _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
     "action": lambda fields: fields.choice("action", ("pause", "resume", "cancel", "status")),
     "definitions": read_definitions,
+    "lane": lambda fields: fields.optional_whole("lane", 0),
     "letters": read_letters,
     "message": lambda fields: fields.message_id("message"),
     "options": read_redrive_options,
@@ -133,6 +134,15 @@ _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
 _read_checked_publish = _reader(CheckedPublish)
 
 _settlements = msgspec.json.Decoder(commands.Ack | commands.Reject | commands.Nack)
+_routed = msgspec.json.Decoder(
+    commands.Ack
+    | commands.Reject
+    | commands.Nack
+    | commands.Check
+    | commands.GetOnLanes
+    | commands.Renew
+    | commands.ExportDefinitions
+)
 
 READERS: dict[str, Reader] = {
     str(kind.__struct_config__.tag): _reader(kind) for kind in Command.__subclasses__()
@@ -152,6 +162,12 @@ def read_settlement(value: bytes) -> Settlement | None:
         return None
     channel = settlement.channel
     return None if channel is not None and too_long(channel) else settlement
+
+
+def read_routed(value: bytes) -> Command:
+    """Read a command that the first stage has changed for a lane (`broker.lanes`)."""
+    command: Command = _routed.decode(value)
+    return command
 
 
 def read_command(

@@ -40,6 +40,7 @@ from streaming.queries.vhosts.listings import (
     queue_rows,
 )
 from streaming.queries.vhosts.overview import Overview, overview
+from streaming.queries.vhosts.permissions import permitted_for
 
 _EVERYTHING = DeadLetterFilter()
 
@@ -51,6 +52,8 @@ def open_tables(
     *,
     as_of: str | int | datetime | None = None,
     threads: int | None = None,
+    user: str | None = None,
+    administrators: Sequence[str] = (),
 ) -> Iterator["Queries"]:
     """Open the tables of a job, for questions inside a `with` block.
 
@@ -60,9 +63,14 @@ def open_tables(
         as_of: answer as it was after a batch, at a time (a datetime, or ISO 8601 with a zone), or
             at the arrival of a message such as `1/0/42`; None: after the last batch.
         threads: threads of DuckDB; None: one per core.
+        user: hide the bodies, headers and properties of dead letters that this user may not read,
+            and refuse to peek or plan there; `sql` and `contents` are not meant for such a user.
+        administrators: users who may read everything unless they have permissions of their own.
     """
     tables = Tables(location, storage_options, threads=threads)
     try:
+        if user is not None:
+            tables.permitted = permitted_for(tables, user, administrators)
         if as_of is not None:
             tables.cut = _resolved(tables, as_of)
         yield Queries(tables)

@@ -16,7 +16,7 @@ from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_attributes import RECORD
 
-_BATCH: Final = re.compile(r"[0-9]{1,18}")
+BATCH: Final = re.compile(r"[0-9]{1,18}")
 _NO_BATCH: Final = -1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ def resolve(tables: Tables, wanted: str, parse_time: Callable[[str], datetime]) 
     tables.cut = None
     last = last_batch(tables)
     record = RECORD.fullmatch(wanted)
-    if _BATCH.fullmatch(wanted):
+    if BATCH.fullmatch(wanted):
         cut = Cut(int(wanted))
         if cut.batch_id > last:
             raise QueryError(f"--as-of {wanted}: the last batch is {last}; batches count from 0")
@@ -78,7 +78,7 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
             "leave the option out to see what is there now"
         )
     whole = last if later is None else later - 1
-    if whole < 0 or whole < opening_batch(tables, EVENTS):
+    if whole <= opening_batch(tables, EVENTS):  # its own later events may have been removed
         first = _first_event(tables)
         if first is not None and first > instant:
             raise QueryError(

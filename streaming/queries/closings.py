@@ -150,12 +150,9 @@ def closed_contents(tables: Tables, closing: Closing, *, held: bool = False) -> 
             f"{tables.root}: the table {CLOSED_CONTENTS} is missing, which has the columns "
             f"{columns} of each closing; restore it, or remove the table {CLOSINGS} too"
         )
-    cut, tables.cut = tables.cut, None
-    try:
+    with tables.uncut():
         files = tables.files(CLOSED_CONTENTS, {"closing": closing.batch_id}, inclusive=True)
         tables.view(CLOSED_CONTENTS, files=files)
-    finally:
-        tables.cut = cut
     more = ("reason", "held_at") if held else ()
     columns = ", ".join(f'"{column}"' for column in (*_OF_CONTENTS, *more))
     state = "true" if held else "state <> 'held'"
@@ -179,12 +176,19 @@ def totals_of(tables: Tables, closing: Closing) -> list[Row]:
 
 def topology_of(tables: Tables, closing: Closing) -> dict[str, list[dict[str, Any]]]:
     """The details of the topology events that matter at a closing, by vhost, in order."""
+    found = topology_texts_of(tables, closing)
+    return {vhost: msgspec.json.decode(detail) for vhost, detail in found}
+
+
+def topology_texts_of(tables: Tables, closing: Closing) -> list[tuple[str, str]]:
+    """The same as JSON: a vhost and its details, by vhost."""
     tables.view(CLOSINGS)
-    found = tables.values(
-        f"SELECT vhost, detail FROM {CLOSINGS} WHERE kind = 'topology' AND batch_id = ?",
+    found: list[tuple[str, str]] = tables.values(
+        f"SELECT vhost, detail FROM {CLOSINGS} WHERE kind = 'topology' AND batch_id = ? "
+        "ORDER BY vhost",
         [closing.batch_id],
     )
-    return {vhost: msgspec.json.decode(detail) for vhost, detail in found}
+    return found
 
 
 def topology_events(tables: Tables) -> None:
@@ -244,9 +248,10 @@ def channel_events(tables: Tables) -> None:
 
 
 def _insert(tables: Tables, table: str, rows: list[tuple[Any, ...]]) -> None:
-    if rows:
-        values = ", ".join(["?"] * len(rows[0]))
-        tables.connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
+    if rows:  # columns as lists: a statement per row would be slow
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        values = ", ".join(["unnest(?)"] * len(columns))
+        tables.connection.execute(f"INSERT INTO {table} SELECT {values}", columns)
 
 
 def refuse_forgotten(tables: Tables, cut: Cut, table: str) -> None:

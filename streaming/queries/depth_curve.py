@@ -48,13 +48,25 @@ class DepthCurve(msgspec.Struct, frozen=True):
 
 
 def depth_curve(
-    tables: Tables, vhost: str, queue: str, begin: datetime, end: datetime, parts: int = PARTS
+    tables: Tables,
+    vhost: str,
+    queue: str,
+    begin: datetime,
+    end: datetime,
+    parts: int = PARTS,
+    *,
+    deep: int | None = None,
 ) -> DepthCurve:
-    """Draw the depth of a queue from an instant up to another; the tables' cut is at the end."""
-    [(deep,)] = tables.values(
-        f"SELECT count(*) FROM ({prepare_contents(tables)}) WHERE vhost = ? AND queue = ?",
-        [vhost, queue],
-    )
+    """Draw the depth of a queue from an instant up to another; the tables' cut is at the end.
+
+    Args:
+        deep: the depth at the end, if it is known.
+    """
+    if deep is None:
+        [(deep,)] = tables.values(
+            f"SELECT count(*) FROM ({prepare_contents(tables)}) WHERE vhost = ? AND queue = ?",
+            [vhost, queue],
+        )
     width_s = max((end - begin).total_seconds(), 1.0) / parts
     view = tables.view(
         "events",

@@ -3,17 +3,17 @@
     Delta log --deltalake--> files and their statistics --> read_parquet([...]) as a view
 
 Nothing here imports pyarrow, pandas or Spark, which would take longer to load than the query takes.
-If DuckDB cannot read a table directly (deletion vectors, object stores), deltalake reads it into a
-temporary table instead, which is slower.
+In shared storage DuckDB reads the parts of the files that a query needs (`shared_files`). If a
+table has deletion vectors, deltalake reads it into a temporary table instead, which is slower.
 """
 
 import re
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import duckdb
 import msgspec
@@ -22,6 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.ledger.location import local_path
 from streaming.queries.cut import Cut
+from streaming.queries.permitted import Permitted
 from topology.errors import DlxError
 
 Row = dict[str, Any]
@@ -67,11 +68,17 @@ class Tables:
         threads: threads of DuckDB; None: one per core.
 
     Attributes:
+        memory_bytes: the most memory that DuckDB takes in a query of this process; None: a share of
+            the machine's. Beyond, it writes to temporary files.
         connection: queries the views; instants are UTC.
         options: storage options, as deltalake takes them.
         cut: where the history ends that the views show; None: at the last batch.
         vhosts: the views show rows of these vhosts only, and rows of none; None: all rows.
+        permitted: the views hide what this user may not read; None: nothing.
+        collected: which moves `current_contents` has collected into temporary tables.
     """
+
+    memory_bytes: ClassVar[int | None] = None
 
     def __init__(
         self, root: str, options: Mapping[str, str] | None = None, *, threads: int | None = None
@@ -81,6 +88,8 @@ class Tables:
         self._loaded: dict[str, DeltaTable] = {}
         self.cut: Cut | None = None
         self.vhosts: frozenset[str] | None = None
+        self.permitted: Permitted | None = None
+        self.collected: object = None
         self._views = 0
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -89,6 +98,18 @@ class Tables:
         self.connection.execute(f"SET temp_directory = {text(overflow)}")
         if threads is not None:
             self.connection.execute(f"SET threads = {threads}")
+        if self.memory_bytes is not None:
+            self.connection.execute(f"SET memory_limit = '{self.memory_bytes}B'")
+        self._has_shared_files = False
+
+    @contextmanager
+    def uncut(self) -> Iterator[None]:
+        """Let the views that the block creates end at the last batch, whatever the cut is."""
+        cut, self.cut = self.cut, None
+        try:
+            yield
+        finally:
+            self.cut = cut
 
     def close(self) -> None:
         """Release memory and files."""
@@ -183,26 +204,40 @@ class Tables:
         if self.vhosts is not None and "vhost" in kinds:
             conditions.append(f"(vhost IS NULL OR vhost IN ({_texts(self.vhosts)}))")
             read.add("vhost")
+        mask = None if self.permitted is None else self.permitted.masks.get(name)
+        shown = dict(zip(chosen, map(quoted, chosen), strict=True))
+        if mask is not None and not shown.keys().isdisjoint(mask.columns):
+            read.update(mask.needs)
+            for column in shown.keys() & mask.columns:
+                shown[column] = f"CASE WHEN {mask.condition} THEN {quoted(column)} END AS {column}"
         kinds = {column: kind for column, kind in kinds.items() if column in read}
-        select = f"SELECT {', '.join(map(quoted, chosen))} FROM "
+        select = f"SELECT {', '.join(shown.values())} FROM "
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         self.drop(view)
-        folder = self.folder(name)
-        if folder is None:
+        paths = self.paths(name, self.files(name) if files is None else files)
+        if paths is None:
             self.connection.register("dlx_scan", table.scan(columns=list(kinds)))
             self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS {select} dlx_scan{where}")
             self.connection.unregister("dlx_scan")
         else:
-            paths = [str(folder / file) for file in (self.files(name) if files is None else files)]
             source = f"{select} ({_source(kinds, paths)}){where}"
             self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {source}")
         return view
 
-    def folder(self, name: str) -> Path | None:
-        """The folder of a table that DuckDB can read directly; None if it cannot."""
-        root = local_path(self.root)
+    def paths(self, name: str, files: Iterable[str]) -> list[str] | None:
+        """Paths with which DuckDB reads files of a table; None if deltalake must read the table."""
         features = self.table(name).protocol().reader_features or ()
-        return None if root is None or DELETION_VECTORS in features else root / name
+        if DELETION_VECTORS in features:
+            return None
+        root = local_path(self.root)
+        if root is not None:
+            return [str(root / name / file) for file in files]
+        from streaming.queries.shared_files import SharedFiles, shared_path  # noqa: PLC0415 - slow
+
+        if not self._has_shared_files:
+            self.connection.register_filesystem(SharedFiles(self.root, self.options))
+            self._has_shared_files = True
+        return [shared_path(name, file) for file in files]
 
     def new_name(self, name: str) -> str:
         """A name for a view that no other question replaces."""

@@ -1,5 +1,6 @@
 """What the ledger says about all batches up to one: totals that a restarted job continues with."""
 
+import math
 from collections import Counter
 from typing import Any, Final
 
@@ -7,6 +8,9 @@ import msgspec
 
 from streaming.queries.closings import list_closings, opening_batch, totals_of
 from streaming.queries.duckdb_tables import Tables
+
+_FILES: Final = 8
+"""How many files are read at least for the last batches: compacted ones hold many."""
 
 _EARLIER: Final = "(query_id <> ? OR batch_id <= ?)"
 _EVENTS: Final = "events/"
@@ -123,19 +127,46 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
 
 
 def last_batches(tables: Tables, count: int) -> list[dict[str, Any]]:
-    """List the last batches: id, instant in epoch seconds, and detail; the newest first."""
+    """List the last batches: id, instant in epoch seconds, and detail; the newest first.
+
+    It reads the files with the latest events, and more of them until no other can have later ones.
+    """
     if not tables.has("events"):
         return []
-    tables.view("events", columns=["kind", "batch_id", "at", "detail"])
-    found = tables.values(
-        "SELECT batch_id, epoch(\"at\"), detail FROM events WHERE kind = 'batch' "
-        'ORDER BY "at" DESC, batch_id DESC LIMIT ?',
-        [count],
-    )
+    newest = _newest_files(tables)
+    taken = 2 * count + _FILES
+    while True:
+        files = [path for _, path in newest[:taken]]
+        tables.view("events", files=files, columns=["kind", "batch_id", "at", "detail"])
+        found = tables.values(
+            "SELECT batch_id, epoch(\"at\"), detail FROM events WHERE kind = 'batch' "
+            'ORDER BY "at" DESC, batch_id DESC LIMIT ?',
+            [count],
+        )
+        left = newest[taken:]
+        if not left or (len(found) == count and left[0][0] < found[-1][1]):
+            break
+        taken *= 4
     return [
         {"batch_id": batch_id, "at_s": at_s, "detail": msgspec.json.decode(detail)}
         for batch_id, at_s, detail in found
     ]
+
+
+def _newest_files(tables: Tables) -> list[tuple[float, str]]:
+    """The files of `events` that may hold rows of batches: their last instant, the newest first."""
+    actions = tables.table("events").get_add_actions(flatten=True)
+    names = set(actions.column_names)
+    columns = ["path", "max.at", "min.kind", "max.kind"]
+    nothing = [None] * actions.num_rows
+    values = [actions.column(one).to_pylist() if one in names else nothing for one in columns]
+    wanted = set(tables.files("events"))
+    found = [
+        (math.inf if last is None else last.timestamp(), path)
+        for path, last, least, most in zip(*values, strict=True)
+        if path in wanted and (least is None or most is None or least <= "batch" <= most)
+    ]
+    return sorted(found, reverse=True)
 
 
 def earliest_event_s(tables: Tables) -> float | None:

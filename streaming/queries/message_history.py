@@ -18,6 +18,7 @@ from streaming.queries.message_attributes import (
     document,
     plain_attributes,
 )
+from streaming.queries.permitted import CONTENT, Permitted
 from streaming.queries.result import plain
 
 _EVENT_COLUMNS: Final = (
@@ -27,6 +28,7 @@ _EVENT_COLUMNS: Final = (
 )
 _PLACE: Final = ("partition", "offset")
 _MAX_AMBIGUOUS: Final = 10
+_NOTHING: Final[Row] = {"properties": {}, "kafka_headers": []}
 _ABOUT: Final = (
     'message_id.topic_number = ? AND message_id."partition" = ? AND message_id."offset" = ?'
 )
@@ -59,6 +61,8 @@ class MessageHistory(msgspec.Struct, frozen=True):
             whose deaths are still known are there with what the deaths say.
         opening: the copies that it had where the events begin, as rows of `closed_contents`.
         version_of: the letter that an edit made this message of; None: it was published.
+        hidden_in: the queues whose contents the user of the tables may not read, if that hides its
+            body, headers and properties.
     """
 
     message_id: str
@@ -69,6 +73,7 @@ class MessageHistory(msgspec.Struct, frozen=True):
     forgotten: Forgotten = Forgotten()
     opening: list[Row] = []
     version_of: str | None = None
+    hidden_in: list[str] = []
 
 
 def history_of(tables: Tables, name: str) -> MessageHistory:
@@ -82,9 +87,7 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
         QueryError: no message or several messages have that name, or a table is missing.
     """
     tables.table("events")
-    key = MessageId.parse(name)
-    if key is None:
-        key = _by_topic(tables, name) or _by_property(tables, name)
+    key = message_named(tables, name)
     message = _message(tables, key)
     least = -1 if message is None else message["batch_id"] - 1
     events = _events(tables, key, least)
@@ -103,7 +106,43 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     now = _now(events, opening)
     is_version = any(event["kind"] == "edited" for event in events)
     original = _original(tables, key) if is_version else None
-    return MessageHistory(str(key), message, events, deaths, now, forgotten, opening, original)
+    hidden = _hidden_in(tables.permitted, [*opening, *events], deaths)
+    if hidden and message is not None:
+        message |= {**dict.fromkeys((*CONTENT, "record_key")), **_NOTHING}
+    return MessageHistory(
+        str(key), message, events, deaths, now, forgotten, opening, original, hidden
+    )
+
+
+def message_named(tables: Tables, name: str) -> MessageId:
+    """The message of a name as `history_of` takes it; an id is not looked up.
+
+    Raises:
+        QueryError: no message or several messages have that name, or a table is missing.
+    """
+    return MessageId.parse(name) or _by_topic(tables, name) or _by_property(tables, name)
+
+
+def _hidden_in(permitted: Permitted | None, rows: list[Row], deaths: dict[int, Row]) -> list[str]:
+    """The queues whose contents a user may not read; none if the message is not hidden by that.
+
+    It is hidden by one death that the user may not read. If it never died, one queue is enough
+    that the user may read.
+    """
+    if permitted is None:
+        return []
+    if deaths:
+        hidden = [
+            queue
+            for death in deaths.values()
+            if not permitted.may_read_letter(death["vhost"], death["queue"], death["targets"])
+            for queue in death["targets"] or [death["queue"]]
+        ]
+        return sorted(set(hidden))
+    places = {(row["vhost"], row["queue"]) for row in rows if row["vhost"] and row["queue"]}
+    if any(permitted.may_read(*place) for place in places):
+        return []
+    return sorted({queue for _vhost, queue in places})
 
 
 def _original(tables: Tables, key: MessageId) -> str | None:
@@ -221,7 +260,8 @@ def _by_property(tables: Tables, name: str) -> MessageId:
         case []:
             raise QueryError(
                 f"there is no message {name!r}: no message has that message_id, and it is not an "
-                "id such as 1/0/42 (`dlx dead-letters list` shows ids)"
+                "id such as 1/0/42; `dlx dead-letters list` shows ids, and its "
+                "--where \"decode(body) LIKE '%17%'\" searches bodies"
             )
         case _:
             more = ", ..." if len(keys) > _MAX_AMBIGUOUS else ""

@@ -6,7 +6,8 @@ contents at the first cut  +  entered  -  left  =  contents at the second cut
 from typing import Final
 
 from streaming.broker.events import ENDINGS, Kind
-from streaming.queries.current_contents import EVENTS, prepare_contents
+from streaming.queries.closings import closed_contents, closing_before
+from streaming.queries.current_contents import EVENTS
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId
@@ -31,10 +32,7 @@ def queue_changes(
         QueryError: the tables no longer know the first cut.
     """
     tables.cut = first
-    tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE held_before AS SELECT vhost, lane, copy_id "
-        f"FROM ({prepare_contents(tables, held=True)}) WHERE state = 'held'"
-    )
+    _create_held_before(tables)
     tables.cut = last
     files = tables.files(EVENTS, {"batch_id": first.batch_id})
     tables.view(EVENTS, files=files, columns=_COLUMNS)
@@ -78,3 +76,21 @@ def queue_changes(
         }
         for row in found
     ]
+
+
+def _create_held_before(tables: Tables) -> None:
+    """Create the table of copies that were held at some time before the cut, since the closing.
+
+    A held copy never enters a queue again, so those that ended before the cut do no harm.
+
+    Raises:
+        QueryError: the tables no longer know the cut.
+    """
+    closing = closing_before(tables)
+    since = -1 if closing is None else closing.batch_id
+    tables.view(EVENTS, files=tables.files(EVENTS, {"batch_id": since}), columns=_COLUMNS)
+    held = f"SELECT vhost, lane, copy_id FROM {EVENTS} WHERE kind = 'held'"
+    if closing is not None:
+        stored = closed_contents(tables, closing, held=True)
+        held = f"{held} UNION ALL SELECT vhost, lane, copy_id FROM {stored} WHERE state = 'held'"
+    tables.connection.execute(f"CREATE OR REPLACE TEMP TABLE held_before AS {held}")

@@ -77,6 +77,17 @@ def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth
     return [QueueDepth(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
 
 
+def ready_counts(tables: Tables, vhost: str) -> dict[str, int]:
+    """How many copies are ready in each queue that has any."""
+    return dict(
+        tables.values(
+            f"SELECT queue, count(*) FROM ({prepare_contents(tables)}) "
+            "WHERE state = 'ready' AND vhost = ? GROUP BY queue",
+            [vhost],
+        )
+    )
+
+
 def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
     """The queues that hold the most bytes according to `queue_contents`, largest first."""
     tables.view("queue_contents", columns=["vhost", "queue", "body_bytes"])
@@ -91,7 +102,14 @@ def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
 
 
 def peek(
-    tables: Tables, queue: str, *, vhost: str | None = None, limit: int = 10, unacked: bool = False
+    tables: Tables,
+    queue: str,
+    *,
+    vhost: str | None = None,
+    limit: int = 10,
+    unacked: bool = False,
+    first: int = 0,
+    known: QueueDepth | None = None,
 ) -> list[Row]:
     """List what a queue holds, with bodies, the head first. Nothing is removed from it.
 
@@ -101,12 +119,23 @@ def peek(
     Args:
         vhost: required if several vhosts have a queue of that name.
         unacked: list what its consumers hold instead of what is ready.
+        first: how many messages precede the first that is listed.
+        known: the queue, if it was looked up before.
 
     Raises:
-        QueryError: there is no such queue, or several, or the tables do not exist.
+        QueryError: there is no such queue, or several, or the user of the tables may not read it,
+            or the tables do not exist.
     """
     contents = prepare_contents(tables)
-    place = _find(_depths(tables, contents, vhost), queue, vhost)
+    place = known
+    if place is None:
+        place = _find(_depths(tables, contents, vhost), queue, vhost)
+    elif not unacked:
+        topology_events(tables)  # for its highest priority
+    if tables.permitted is not None:
+        refusal = tables.permitted.refusal(place.vhost, place.queue)
+        if refusal is not None:
+            raise QueryError(f"{refusal.code} {refusal.text}")
     run = tables.connection.execute
     run(  # a table, since DuckDB 2.0.0 drops a LIMIT on outer joins such as those inside
         f"""
@@ -123,13 +152,16 @@ def peek(
         f"""
         CREATE OR REPLACE TEMP TABLE head AS
         SELECT vhost, lane, copy_id, rank
-        FROM waiting ORDER BY rank, "position", lane, copy_id LIMIT {limit}
+        FROM waiting ORDER BY rank, "position", lane, copy_id LIMIT {limit} OFFSET {first}
         """
     )
+    keys = [copy_id for (copy_id,) in tables.values("SELECT copy_id FROM head")]
+    listed = ", ".join(map(str, sorted(keys))) or "NULL"  # lets Parquet skip row groups
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE shown AS
-        FROM ({contents}) JOIN head USING (vhost, lane, copy_id)
+        FROM (FROM ({contents}) WHERE copy_id IN ({listed}))
+        JOIN head USING (vhost, lane, copy_id)
         """
     )
     tables.view("messages")

@@ -74,11 +74,10 @@ def resident_copies(tables: Tables) -> str:
             "WHERE false"
         )
     else:
-        cut, tables.cut = tables.cut, None
-        found = tables.files(CLOSED_CONTENTS, {"closing": since}, inclusive=True)
-        columns = ("vhost", "lane", "copy_id", "closing", *_MORE)
-        _view(tables, CLOSED_CONTENTS, found, columns, "closed_all")
-        tables.cut = cut
+        with tables.uncut():
+            found = tables.files(CLOSED_CONTENTS, {"closing": since}, inclusive=True)
+            columns = ("vhost", "lane", "copy_id", "closing", *_MORE)
+            _view(tables, CLOSED_CONTENTS, found, columns, "closed_all")
         run(
             f"CREATE OR REPLACE TEMP TABLE closed_more AS SELECT {_KEY}, {', '.join(_MORE)} "
             f"FROM closed_all WHERE closing = {since}"

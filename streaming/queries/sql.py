@@ -8,6 +8,7 @@ import duckdb
 
 from streaming.ledger.schema.views import VIEWS as SHIPPED
 from streaming.ledger.schema.views import create_views
+from streaming.queries.current_contents import CONTENTS, prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Tables, one_line
 from streaming.queries.result import plain
 from streaming.queries.table_info import NAMES
@@ -42,7 +43,7 @@ class Answer(NamedTuple):
 
 
 def create_all_views(tables: Tables, sql: str | None = None) -> list[str]:
-    """Create the views of the tables that exist.
+    """Create the views of the tables that exist; `queue_contents` is a table if there is a cut.
 
     Args:
         sql: create only the views that this text names, if it names any.
@@ -62,8 +63,13 @@ def create_all_views(tables: Tables, sql: str | None = None) -> list[str]:
     existing: list[str] = [name for name in NAMES if name in wanted and tables.has(name)]
     if not existing:
         tables.table(next(name for name in NAMES if name in wanted))
+    if tables.cut is not None and CONTENTS in existing:
+        contents = prepare_contents(tables)  # first: it reads some columns of the events
+        tables.drop(CONTENTS)
+        tables.connection.execute(f"CREATE TEMP TABLE {CONTENTS} AS {contents}")
     for name in existing:
-        tables.view(name)
+        if name != CONTENTS or tables.cut is None:
+            tables.view(name)
     views = [name for name in SHIPPED if set(existing) >= SHIPPED[name]]
     for name, statement in zip(views, create_views(existing), strict=True):
         if name in shipped:

@@ -46,14 +46,20 @@ class CoreBroker:
 
     def publish(self, publish: Publish) -> list[replies.Reply]:
         """See `Broker`."""
+        self._publish(publish, self.shard, *self._add(publish))
+        return self._replies()
+
+    def _add(self, publish: Publish) -> tuple[Message, int]:
+        """Keep a publish; return its message and flags."""
         offset = len(self.publishes)
         self.publishes.append(publish)
-        message = Message(0, 0, offset, 0, offset, len(publish.body.encode()))
         flags = CONFIRM | (MANDATORY if publish.mandatory else 0)
         flags |= IMMEDIATE if publish.immediate else 0
+        return Message(0, 0, offset, 0, offset, len(publish.body.encode())), flags
+
+    def _publish(self, publish: Publish, shard: Shard, message: Message, flags: int) -> None:
         actor = self._actor(publish.channel)
-        self.shard.publish(self.shard.now_ms, message, publish.publication, flags, actor)
-        return self._replies()
+        shard.publish(shard.now_ms, message, publish.publication, flags, actor)
 
     def published(self, message: Message) -> PublishedHeaders:
         """The headers of a message as it was published."""

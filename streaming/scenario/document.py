@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streaming.broker.commands import DeclareQueue, ImportDefinitions
 from streaming.protocol.json_input import MAX_DEPTH, CommandFields
 from streaming.scenario.expectations import Expectations, read_expectations
 from streaming.scenario.steps import MAX_MS, Step, read_steps
-from topology.declarations import Definitions
+from topology.declarations import Definitions, Queue
 from topology.definitions.json_object import Report
 from topology.definitions.load import declarations_of_client
 from topology.errors import InvalidDocumentError, Problem
@@ -38,6 +39,8 @@ DESCRIPTIVE = ("rules", "version_note", "difference", "seed", "skip_versions", "
 
 DOCUMENT = "document"
 """The path of the whole document, as for definitions files."""
+
+SINGLE_LANE = "x-single-lane"
 
 _MAX_PATH = 200
 _DIGITS = 20
@@ -59,6 +62,37 @@ class Scenario(msgspec.Struct, frozen=True):
     outcomes: dict[str, dict[str, Any]]
     expect: Expectations | None
     skipped: tuple[Problem, ...] = ()
+
+
+def on_single_lanes(scenario: Scenario) -> Scenario:
+    """The scenario with every queue declared with `x-single-lane`, for a vhost of several lanes."""
+    definitions = scenario.definitions
+    queues = tuple(_on_single_lane(queue) for queue in definitions.queues)
+    steps = tuple(
+        msgspec.structs.replace(step, action=_declaring_single(step.action))
+        for step in scenario.steps
+    )
+    definitions = msgspec.structs.replace(definitions, queues=queues)
+    return msgspec.structs.replace(scenario, definitions=definitions, steps=steps)
+
+
+def _on_single_lane(queue: Queue) -> Queue:
+    arguments = {**queue.arguments, SINGLE_LANE: True}
+    return msgspec.structs.replace(queue, arguments=arguments)
+
+
+def _declaring_single(action: Any) -> Any:
+    match action:
+        case DeclareQueue(queue=queue):
+            return msgspec.structs.replace(action, queue=_on_single_lane(queue))
+        case ImportDefinitions(definitions=document):
+            queues = [
+                {**queue, "arguments": {**queue.get("arguments", {}), SINGLE_LANE: True}}
+                for queue in document.get("queues", [])
+            ]
+            return msgspec.structs.replace(action, definitions={**document, "queues": queues})
+        case _:
+            return action
 
 
 class File(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from streaming.protocol.command_json import MAX_COUNT
 from streaming.scenario import replies
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import Scenario
+from streaming.scenario.laned_broker import LanedBroker
 from streaming.scenario.steps import Publish, Sleep, Step
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
@@ -290,6 +291,7 @@ def _queues_of(document: dict[str, Any]) -> list[str]:
     return [] if definitions is None else [queue.name for queue in definitions.queues]
 
 
-def play(scenario: Scenario, compat: Compat = "4.0") -> Outcome:
+def play(scenario: Scenario, compat: Compat = "4.0", lanes: int = 1) -> Outcome:
     """Play a scenario on the core; return the outcome as in recorded files."""
-    return Player(scenario, CoreBroker(compat)).play()
+    broker = CoreBroker(compat) if lanes == 1 else LanedBroker(compat, lanes)
+    return Player(scenario, broker).play()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
+from math import lcm
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,12 +64,16 @@ class RunPlace(NamedTuple):
 
 
 def play_through_pipeline(
-    scenarios: Sequence[Scenario], compat: Compat, progress: Console | None = None
+    scenarios: Sequence[Scenario],
+    compat: Compat,
+    progress: Console | None = None,
+    lanes: int = 1,
 ) -> list[Outcome]:
     """Play scenarios with a Kafka and a Spark of their own, which are removed afterwards.
 
     Args:
         progress: shows progress bars while jars are downloaded.
+        lanes: of each vhost; if there are several, all queues must be on a single one.
 
     Raises:
         DlxError: Kafka, Spark or the job failed.
@@ -78,7 +83,8 @@ def play_through_pipeline(
     with TemporaryDirectory(prefix="dlx-simulate-") as folder:
         directory = Path(folder)
         with EmbeddedKafka(directory / "kafka", progress=progress) as kafka:
-            run = PipelineRun(scenarios, compat, RunPlace(directory, kafka.bootstrap_servers))
+            place = RunPlace(directory, kafka.bootstrap_servers)
+            run = PipelineRun(scenarios, compat, place, lanes)
             run.write_log()
             session = SessionConfig(
                 work_dir=directory / "work",
@@ -96,10 +102,14 @@ def play_through_pipeline(
 class PipelineRun:
     """Scenarios on their way through one job."""
 
-    def __init__(self, scenarios: Sequence[Scenario], compat: Compat, place: RunPlace) -> None:
+    def __init__(
+        self, scenarios: Sequence[Scenario], compat: Compat, place: RunPlace, lanes: int = 1
+    ) -> None:
         self._scenarios = list(scenarios)
         self._compat: Compat = compat
         self._place = place
+        self._lanes = lanes
+        self._partitions = lcm(PARTITIONS, lanes)
         self._log_topic = f"{place.name}.log"
         self._vhosts = [f"{place.name}-{number}." for number in range(len(self._scenarios))]
         self._writers = [LogWriter(vhost) for vhost in self._vhosts]
@@ -121,7 +131,7 @@ class PipelineRun:
         servers = {"bootstrap.servers": self._place.bootstrap_servers}
         KafkaTopics(self._config(), dict(servers)).prepare()
         sender = RecordSender({**servers, "enable.idempotence": True})
-        offsets = [0] * PARTITIONS
+        offsets = [0] * self._partitions
         try:
             for partition, record in self._in_order(interleaved=interleaved):
                 sender.send(
@@ -142,7 +152,7 @@ class PipelineRun:
 
     def _in_order(self, *, interleaved: bool) -> Iterator[tuple[int, LogRecord]]:
         logs: list[list[tuple[int, LogRecord]]] = [
-            [(number % PARTITIONS, record) for record in writer.records]
+            [(number % self._partitions, record) for record in writer.records]
             for number, writer in enumerate(self._writers)
         ]
         if not interleaved:
@@ -188,6 +198,7 @@ class PipelineRun:
 
     def _config(self, max_batch_rows: int = 20_000) -> config.JobConfig:
         place = self._place
+        vhost_settings = config.VhostSettings(lanes=self._lanes, lane_by="routing_key")
         return config.JobConfig(
             job=config.JobSettings(
                 checkpoint_location=str(place.directory / "checkpoints"),
@@ -200,12 +211,12 @@ class PipelineRun:
                 shuffle_partitions=SHUFFLE_PARTITIONS,
             ),
             kafka=config.KafkaSettings(bootstrap_servers=(place.bootstrap_servers,)),
-            vhosts={vhost: config.VhostSettings() for vhost in self._vhosts},
+            vhosts=dict.fromkeys(self._vhosts, vhost_settings),
             users={USER: config.UserSettings(administrator=True)},
             inputs=(
                 config.InputSettings(topic=f"{place.name}.none", source="publishes", user=USER),
                 config.InputSettings(
-                    topic=self._log_topic, source="commands", user=USER, partitions=PARTITIONS
+                    topic=self._log_topic, source="commands", user=USER, partitions=self._partitions
                 ),
             ),
             outbound=config.OutboundSettings(topic=f"{place.name}.out.{{vhost}}.{{user}}"),

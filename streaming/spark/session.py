@@ -16,29 +16,42 @@ import os
 import sys
 import sysconfig
 import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # has no types
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streaming.config import JobConfig, reveal
+from streaming.config.job import is_local
+from streaming.config.types import local_folder
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, spark_java_home
+from streaming.embedded.jvm.pinned_jars import JarSet
 from streaming.spark import jvm
+from streaming.spark.executor_packages import (
+    CODE,
+    ENVIRONMENT,
+    environment_archive,
+    python_path,
+    write_code,
+)
 from streaming.spark.scratch import Scratch
 from streaming.spark.settings import (
     LogFormat,
+    cluster_settings,
     delta_settings,
     driver_java_options,
     local_settings,
     quiet_settings,
+    s3a_settings,
     streaming_settings,
+    with_retries,
 )
 
 if TYPE_CHECKING:
@@ -68,6 +81,11 @@ class SessionConfig:
         shuffle_partitions: tasks of the stateful stage; by default one per core.
         log_format: the form of spark.log and spark.out: text, or a JSON object per line.
         local_checkpoints: whether checkpoints are on a local disk.
+        s3_checkpoints: whether they are in S3.
+        storage: the sets of jars for shared storage.
+        storage_options: as deltalake takes them; they may hold secrets.
+        executor_python: the Python of a cluster's executors; by default the path of this one.
+        ships_packages: whether a cluster's executors get the packages that tasks import.
         properties: further Spark properties, which override all others. They may hold secrets.
     """
 
@@ -78,6 +96,11 @@ class SessionConfig:
     driver_memory: str = "2g"
     shuffle_partitions: int | None = None
     local_checkpoints: bool = True
+    s3_checkpoints: bool = False
+    storage: tuple[JarSet, ...] = ()
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    executor_python: str | None = None
+    ships_packages: bool = False
     log_level: str = "warn"
     log_format: LogFormat = "text"
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -86,7 +109,7 @@ class SessionConfig:
     @property
     def is_local(self) -> bool:
         """Whether driver and executors are the same process."""
-        return self.master.startswith("local")
+        return is_local(self.master)
 
 
 _scratch: dict[int, Scratch] = {}
@@ -103,13 +126,21 @@ def session_config(
     """
     job = config.job
     log_dir = Path(job.log_dir)
+    on_disk = local_folder(job.checkpoint_location) is not None
+    options = reveal(config.tables.storage_options, "tables.storage_options", environ)
     return SessionConfig(
         work_dir=log_dir / "work",
         log_dir=log_dir,
         master=job.master,
         driver_memory=job.driver_memory,
         shuffle_partitions=job.shuffle_partitions,
+        executor_python=job.executor_python,
+        ships_packages=job.executor_packages == "shipped",
         log_format=log_format,
+        local_checkpoints=on_disk and job.shared_mount is None,
+        s3_checkpoints=not on_disk,
+        storage=("s3",) if "s3" in job.storage or not on_disk else (),
+        storage_options=options,
         properties=reveal(job.spark_properties, "job.spark_properties", environ),
     )
 
@@ -123,7 +154,11 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
     """
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 (no public way to ask)
         raise RuntimeError("this process already has a Spark session: call stop_session first")
-    jars = resolve_jars("spark", config.cache_dir, progress)
+    jars = [
+        jar
+        for which in ("spark", *config.storage)
+        for jar in resolve_jars(which, config.cache_dir, progress)
+    ]
     java = find_java()
     java_home = spark_java_home(java, config.cache_dir)
     try:
@@ -153,11 +188,11 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
         _scratch[gateway.proc.pid] = scratch
         try:
             context = jvm.make_context(_settings(config, scratch), gateway)
+            if not config.is_local:
+                _send_packages(context, config, scratch)
         except BaseException:
             _end(gateway)
             raise
-    if not config.is_local:
-        context.addPyFile(str(_packages_as_zip(scratch.path / "dlx-packages.zip")))
     return SparkSession(context)
 
 
@@ -190,6 +225,11 @@ def explain_lost_jvm(spark: SparkSession) -> EmbeddedError | None:
     )
 
 
+def spark_url(location: str) -> str:
+    """A location as Spark takes it: Hadoop knows S3 as `s3a`."""
+    return f"s3a://{location[5:]}" if location.startswith("s3://") else location
+
+
 def available_cores() -> int:
     """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -203,7 +243,7 @@ def _launch_settings(
     """The settings that the JVM needs at its start; other users of the machine can see them."""
     log_file = config.log_dir.absolute() / "spark.log"
     return {
-        "spark.master": config.master,
+        "spark.master": with_retries(config.master),
         "spark.app.name": config.app_name,
         "spark.driver.memory": config.driver_memory,
         "spark.driver.extraJavaOptions": driver_java_options(
@@ -221,12 +261,21 @@ def _launch_settings(
 def _settings(config: SessionConfig, scratch: Scratch) -> dict[str, str]:
     cores = available_cores()
     partitions = config.shuffle_partitions or cores
-    local = local_settings(scratch.path, scratch.sockets, cores) if config.is_local else {}
+    place = (
+        local_settings(scratch.path, scratch.sockets, cores)
+        if config.is_local
+        else cluster_settings()
+    )
     return {
-        **streaming_settings(partitions, local_checkpoints=config.local_checkpoints),
+        **streaming_settings(
+            partitions,
+            local_checkpoints=config.local_checkpoints,
+            s3_checkpoints=config.s3_checkpoints,
+        ),
         **delta_settings(),
         **quiet_settings(scratch.path),
-        **local,
+        **place,
+        **(s3a_settings(config.storage_options) if config.storage else {}),
         **_worker_environment(config),
         **config.properties,
     }
@@ -239,6 +288,10 @@ def _worker_environment(config: SessionConfig) -> dict[str, str]:
     installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
     if config.is_local and CHECKOUT not in installed:
         settings["spark.executorEnv.PYTHONPATH"] = str(CHECKOUT)
+    if not config.is_local:
+        settings["spark.executorEnv.PYTHONPATH"] = python_path(
+            with_environment=config.ships_packages
+        )
     return settings
 
 
@@ -249,7 +302,7 @@ def _process_environment(
     variables: dict[str, str | None] = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark of this machine
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": config.executor_python or sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": None,
         "PYSPARK_GATEWAY_PORT": None,
@@ -267,11 +320,21 @@ def _end(gateway: Any) -> None:
     _scratch.pop(gateway.proc.pid).remove()
 
 
-def _packages_as_zip(path: Path) -> Path:
-    """Pack both packages into one file for the Python workers of a cluster."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in ("streaming", "topology"):
-            for file in sorted((CHECKOUT / package).rglob("*")):
-                if file.is_file() and "__pycache__" not in file.parts:
-                    archive.write(file, file.relative_to(CHECKOUT))
-    return path
+def _send_packages(context: SparkContext, config: SessionConfig, scratch: Scratch) -> None:
+    """Let executors fetch our packages; those that join later fetch them too.
+
+    Raises:
+        EmbeddedError: the cluster has ended the application.
+    """
+    code = write_code(scratch.path / f"{CODE}.zip")
+    archives = [f"{code}#{CODE}"]
+    if config.ships_packages:
+        archives.append(f"{environment_archive(config.cache_dir)}#{ENVIRONMENT}")
+    try:
+        for archive in archives:
+            context.addArchive(archive)
+    except Py4JError as failure:
+        raise EmbeddedError(
+            f"job.master: {config.master} ended the application at once. See spark.log in the log "
+            "folder, and the logs of the master and its workers."
+        ) from failure

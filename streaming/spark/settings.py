@@ -1,7 +1,9 @@
 """Every Spark setting that dlx relies on, each with its reason, measured with pyspark 4.2.0."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 LogFormat = Literal["text", "json"]
 """The form of the lines in Spark's logs."""
@@ -12,16 +14,22 @@ VFORK_DEPRECATED_SINCE = 25
 WORKER_DAEMON = "streaming.pipeline.worker_daemon"
 """The module that Python workers are forked from; their command line shows it."""
 
+TASK_ATTEMPTS: Final = 4
+"""How often a task may fail before the batch does: Spark's default in a cluster."""
+
 STATE = "spark.sql.streaming.stateStore"
 SPARK_SQL_EXECUTION = "org.apache.spark.sql.execution.streaming"
 
 
-def streaming_settings(shuffle_partitions: int, *, local_checkpoints: bool) -> dict[str, str]:
+def streaming_settings(
+    shuffle_partitions: int, *, local_checkpoints: bool, s3_checkpoints: bool = False
+) -> dict[str, str]:
     """The settings of the stateful query; several cannot change during a checkpoint's life.
 
     Args:
         shuffle_partitions: tasks of the stateful stage.
         local_checkpoints: whether the checkpoint is on a local disk.
+        s3_checkpoints: whether it is in S3.
     """
     settings = {
         # State is partitioned by it: fixed when the checkpoint is created.
@@ -42,12 +50,7 @@ def streaming_settings(shuffle_partitions: int, *, local_checkpoints: bool) -> d
         "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
         # A Kafka record may repeat a header name; a map of headers must not fail.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-        # Sends rows to Python workers without TCP and its password exchange.
-        "spark.python.unix.domain.socket.enabled": "true",
-        # Sends rows in batches that fit into memory however large the bodies are.
-        "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
-        # Distinct headers cost more than rows: use few batches if bodies are short.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        **arrow_settings(),
         # Timestamps mean the same wherever the job runs.
         "spark.sql.session.timeZone": "UTC",
     }
@@ -56,6 +59,54 @@ def streaming_settings(shuffle_partitions: int, *, local_checkpoints: bool) -> d
         settings["spark.sql.streaming.checkpointFileManagerClass"] = (
             f"{SPARK_SQL_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"
         )
+    if s3_checkpoints:
+        # S3 cannot rename; an upload that is aborted leaves nothing.
+        settings["spark.sql.streaming.checkpointFileManagerClass"] = (
+            "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+        )
+    return settings
+
+
+def arrow_settings() -> dict[str, str]:
+    """The size of the batches that go to Python workers; a replay needs the same ones."""
+    return {
+        # Sends rows in batches that fit into memory however large the bodies are.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
+        # Distinct headers cost more than rows: use few batches if bodies are short.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    }
+
+
+S3A_OPTIONS = {
+    "aws_access_key_id": "access.key",
+    "aws_secret_access_key": "secret.key",
+    "aws_session_token": "session.token",
+    "aws_endpoint_url": "endpoint",
+    "aws_endpoint": "endpoint",
+    "aws_region": "endpoint.region",
+}
+"""deltalake's storage options -> Hadoop's properties, after `fs.s3a.`."""
+
+
+def s3a_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """The settings with which Spark reaches the same S3 as deltalake.
+
+    Args:
+        options: storage options as deltalake takes them; may hold secrets.
+    """
+    known = {name.lower(): value for name, value in options.items()}
+    prefix = "spark.hadoop.fs.s3a."
+    settings = {
+        f"{prefix}{hadoop}": known[ours] for ours, hadoop in S3A_OPTIONS.items() if ours in known
+    }
+    if "aws_session_token" in known:
+        settings[f"{prefix}aws.credentials.provider"] = (
+            "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+        )
+    if f"{prefix}endpoint" in settings:  # only Amazon has a host name for each bucket
+        settings[f"{prefix}path.style.access"] = "true"
+    if known.get("aws_allow_http", "").lower() == "true":
+        settings[f"{prefix}connection.ssl.enabled"] = "false"
     return settings
 
 
@@ -97,12 +148,36 @@ def local_settings(scratch: Path, sockets: Path, cores: int) -> dict[str, str]:
         "spark.local.dir": str(scratch / "spark"),
         # Starts workers at once; Spark ends idle ones after a minute.
         "spark.python.daemon.module": WORKER_DAEMON,
+        # Sends rows to Python workers without TCP and its password exchange.
+        "spark.python.unix.domain.socket.enabled": "true",
         # Private and short: a socket's path is limited to about 100 bytes.
         "spark.python.unix.domain.socket.dir": str(sockets),
         # The host name need not resolve, and no other machine may connect.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
+
+
+def cluster_settings() -> dict[str, str]:
+    """The settings for executors on other machines."""
+    return {
+        # As above: executors have our packages before the first worker starts.
+        "spark.python.daemon.module": WORKER_DAEMON,
+        "spark.task.maxFailures": str(TASK_ATTEMPTS),
+        # The paths of the machines' folders may be too long for sockets.
+        "spark.python.unix.domain.socket.enabled": "false",
+        # As for the driver. Spark adds what its Java needs.
+        "spark.executor.extraJavaOptions": "-XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError",
+    }
+
+
+def with_retries(master: str) -> str:
+    """A local master whose tasks are tried again like those of a cluster.
+
+    local[4] -> local[4,4]. A master that says how often, or that is not local, stays.
+    """
+    found = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
+    return master if found is None else f"local[{found[1] or 1},{TASK_ATTEMPTS}]"
 
 
 def driver_java_options(

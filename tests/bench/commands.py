@@ -1,9 +1,12 @@
 """`dlx bench`: benchmarks and endurance runs, part of a checkout."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +17,9 @@ from streaming.cli.output import print_json
 from streaming.embedded.errors import EmbeddedError
 
 app = typer.Typer(name="bench", help="Run benchmarks and endurance tests.", no_args_is_help=True)
+_TERMINATED = 128 + signal.SIGTERM
 
+Folder = Annotated[Path | None, typer.Option("--dir", help="Keep all files here; must be empty.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line per case.")]
 
 
@@ -22,18 +27,49 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line per ca
 def chaos(
     kills: Annotated[int, typer.Option(help="How often to kill the job.", min=1)] = 30,
     messages: Annotated[int, typer.Option(help="Messages in the log.", min=100)] = 60_000,
+    *,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="Remove the checkpoint at each kill, and rebuild it from the tables."
+        ),
+    ] = False,
+    lanes: Annotated[
+        int,
+        typer.Option(help="Lanes of the vhost; with several, consumers settle on all.", min=1),
+    ] = 1,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="Run tasks on two Spark workers that share no disk, with tables and checkpoint in "
+            "an S3-compatible store; kill executors, workers, the driver and one of three Kafka "
+            "brokers, and let the store be away; needs root.",
+        ),
+    ] = False,
 ) -> int:
     """Kill a job again and again, and compare its tables with an undisturbed job.
 
     Exit status: 1 if they differ, or if the log ended before all kills.
     """
+    if cluster and rebuild:
+        raise typer.BadParameter("cannot be combined with --rebuild", param_hint="--cluster")
+    if lanes > 1 and (cluster or rebuild):
+        raise typer.BadParameter("needs neither --cluster nor --rebuild", param_hint="--lanes")
     from streaming.embedded.kafka.broker import EmbeddedKafka
+    from tests.bench.chaos.cluster import run_cluster_chaos
     from tests.bench.chaos.run import run_chaos
 
-    with tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
+    with _sigterm_ends(), tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
         root = Path(folder)
-        with EmbeddedKafka(root / "kafka") as kafka:
-            result = run_chaos(root / "jobs", kafka.bootstrap_servers, messages, kills)
+        if cluster:
+            result = run_cluster_chaos(root, messages, kills)
+        else:
+            with EmbeddedKafka(root / "kafka") as kafka:
+                servers = kafka.bootstrap_servers
+                result = run_chaos(
+                    root / "jobs", servers, messages, kills, rebuild=rebuild, lanes=lanes
+                )
     rows = ", ".join(f"{count} {table}" for table, count in result.rows.items())
     print(f"{result.messages} messages, {result.kills} kills; rows: {rows}")
     for finding in result.findings:
@@ -47,8 +83,8 @@ def pipeline(
     case: Annotated[
         list[str] | None,
         typer.Option(
-            help="throughput, shapes, consume, settle, versus, latency, resident, queues, commits "
-            "or idle; default: all, versus only if a RabbitMQ is there."
+            help="throughput, shapes, consume, lanes, settle, versus, latency, resident, queues, "
+            "commits or idle; default: all, versus only if a RabbitMQ is there."
         ),
     ] = None,
     messages: Annotated[
@@ -212,9 +248,7 @@ def load(
     rate: Annotated[float, typer.Option(help="Messages per second, in total.", min=1)] = 1000,
     kills: Annotated[int, typer.Option(help="How often to kill a process.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 1,
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Keep all files here; must be empty.")
-    ] = None,
+    folder: Folder = None,
 ) -> int:
     """Run two publishers and four consumers, and verify the result with the tables.
 
@@ -226,19 +260,45 @@ def load(
     """
     from tests.bench.load.run import Load, run_load
 
-    with tempfile.TemporaryDirectory(prefix="dlx-load-") as scratch:
-        root = Path(scratch) if folder is None else folder.absolute()
-        root.mkdir(parents=True, exist_ok=True)
+    with _root(folder, "dlx-load-") as root:
         report, changes = run_load(root, Load(seconds, rate, kills, seed))
     for name, value in report._asdict().items():
         if name != "problems":
             print(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
     for change in changes:
         print(f"{change.name} early {change.early:g} late {change.late:g}")
-    for problem in report.problems:
-        print(f"problem: {problem}")
-    print("NOT everything is accounted for" if report.problems else "everything is accounted for")
-    return EXIT_FINDINGS if report.problems else EXIT_OK
+    return _verdict(report.problems)
+
+
+@app.command()
+def scale(
+    messages: Annotated[int, typer.Option(help="Messages measured per case.", min=100)] = 400_000,
+    batch: Annotated[int, typer.Option(help="Records per batch.", min=1)] = 100_000,
+    batches: Annotated[int, typer.Option(help="Batches of each case of the model.", min=1)] = 10,
+    folder: Folder = None,
+    *,
+    model_only: Annotated[
+        bool, typer.Option("--model-only", help="Only the core and commits, without a cluster.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Measure what lanes and executors cost.
+
+    executors_*: messages per second, each dying once, on a Spark cluster of child processes with 1
+    and 2 executors and 1, 2 and 4 lanes. us_per_message is the processor time of all parts, and
+    of_first its ratio to the first line: it should not grow. model_*: the core's time, the state
+    and the commit of a batch with 1 to 64 lanes, and the line through them.
+    """
+    from tests.bench.scale.cluster_rates import cluster_rates
+    from tests.bench.scale.lane_costs import lane_costs
+
+    with _root(folder, "dlx-scale-") as root:
+        for figures in lane_costs(root / "model", min(batch, 20_000), batches):
+            _print(figures, as_json=as_json)
+        if not model_only:
+            for figures in cluster_rates(root, messages, batch):
+                _print(figures, as_json=as_json)
+    return EXIT_OK
 
 
 @app.command()
@@ -247,9 +307,7 @@ def redrive(
     kills: Annotated[int, typer.Option(help="How often to kill a process.", min=0)] = 20,
     rate: Annotated[float, typer.Option(help="Messages per second meanwhile.", min=1)] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 1,
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Keep all files here; must be empty.")
-    ] = None,
+    folder: Folder = None,
 ) -> int:
     """Redrive dead letters under load while the job, Kafka and clients are killed at random.
 
@@ -258,14 +316,36 @@ def redrive(
     """
     from tests.bench.redrive import RedriveLoad, run_redrive
 
-    with tempfile.TemporaryDirectory(prefix="dlx-redrive-") as scratch:
-        root = Path(scratch) if folder is None else folder.absolute()
-        root.mkdir(parents=True, exist_ok=True)
+    with _root(folder, "dlx-redrive-") as root:
         report = run_redrive(root, RedriveLoad(letters, kills, rate, seed))
     for name, value in report._asdict().items():
         if name != "problems":
             print(f"{name} {value}")
-    for problem in report.problems:
+    return _verdict(report.problems)
+
+
+@contextmanager
+def _sigterm_ends() -> Iterator[None]:
+    """Let SIGTERM end the block in good order: what it has started ends with it."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _root(folder: Path | None, prefix: str) -> Iterator[Path]:
+    """The folder of a run: the one given, else a temporary one."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as scratch:
+        root = Path(scratch) if folder is None else folder.absolute()
+        root.mkdir(parents=True, exist_ok=True)
+        yield root
+
+
+def _verdict(problems: Collection[str]) -> int:
+    """Print what is wrong; return the exit status."""
+    for problem in problems:
         print(f"problem: {problem}")
-    print("NOT everything is accounted for" if report.problems else "everything is accounted for")
-    return EXIT_FINDINGS if report.problems else EXIT_OK
+    print("NOT everything is accounted for" if problems else "everything is accounted for")
+    return EXIT_FINDINGS if problems else EXIT_OK

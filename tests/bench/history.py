@@ -27,6 +27,7 @@ from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.events import event_table
+from tests.bench.output import say
 from tests.builders import START_MS, Broker
 from topology.declarations import Queue
 
@@ -164,10 +165,6 @@ def timed(command: list[str], root: Path) -> None:
     done = subprocess.run(arguments, check=False, capture_output=True, text=True)
     seconds = time.perf_counter() - started
     say(f"  {' '.join(command):48} {seconds:6.2f} s  exit {done.returncode} {done.stderr.strip()}")
-
-
-def say(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class KafkaLog:
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic."""
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config))
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
         self._admin.create_topics([new])[topic].result()
 
     def send(

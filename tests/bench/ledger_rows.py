@@ -7,7 +7,6 @@ It prints microseconds of CPU time per row, the best of several runs.
 
 import argparse
 import functools
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,8 +21,15 @@ from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
-from streaming.ledger.write.data_file import DataFile, DataFileName, fingerprint, write_data_file
+from streaming.ledger.write.data_file import (
+    DataFile,
+    DataFileName,
+    coded_columns,
+    fingerprint,
+    write_data_file,
+)
 from streaming.ledger.write.table_writer import TableWriter
+from tests.bench.output import say
 
 RUNS = 5
 QUERY = "bench"
@@ -104,7 +110,7 @@ def measure_writing(root: Place, name: str, rows: int, bodies: pa.Array) -> Data
         written.append(file)
 
     build_us = cost(rows, lambda: build_table(schema, columns, rows))
-    fingerprint_us = cost(rows, lambda: fingerprint(table))
+    fingerprint_us = cost(rows, lambda: fingerprint(table, coded_columns(table)))
     write_us = cost(rows, write)
     say(
         f"{name}: build {build_us:.2f}, write {write_us:.2f} "
@@ -158,11 +164,6 @@ def look_up(root: Place, places: Places) -> None:
     reader = BodyReader(root)
     assert reader.read(places).num_rows == len(places)
     reader.close()
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import psutil
 
-from streaming.embedded.kafka.broker import SUPERVISOR
+from streaming.embedded.child import start_child
 from streaming.spark.settings import WORKER_DAEMON
 
 STOP_TIMEOUT_S: Final = 180
@@ -101,20 +101,14 @@ class Supervised:
         self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
     ) -> None:
         self.output = output
-        self._supervisor = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", str(SUPERVISOR)),
-                *(str(os.getpid()), str(STOP_GRACE_S), str(output), *command),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
-            start_new_session=True,
+        self._child = start_child(
+            command,
+            output,
+            cwd=Path.cwd(),
+            environment={**os.environ, **(environment or {})},
+            grace_s=STOP_GRACE_S,
         )
-        assert self._supervisor.stdin is not None
-        assert self._supervisor.stdout is not None
-        with self._supervisor.stdout as status:
-            self.pid = int(status.readline() or 0)
+        self.pid = self._child.pid
 
     @property
     def has_ended(self) -> bool:
@@ -123,7 +117,7 @@ class Supervised:
         Raises:
             RuntimeError: it ended with an error; the text has the end of its output.
         """
-        status = self._supervisor.poll()
+        status = self._child.status()
         if status:
             raise RuntimeError(f"{self.output.stem} ended with {status}:\n{self.output_end()}")
         return status is not None
@@ -134,9 +128,8 @@ class Supervised:
 
     def stop(self) -> None:
         """Stop the program, and wait for its end."""
-        assert self._supervisor.stdin is not None
-        self._supervisor.stdin.close()
-        self._supervisor.wait()
+        self._child.request_stop()
+        self._child.wait()
 
 
 class CpuUse:

@@ -19,24 +19,19 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streaming.client import ClientError, Connection
-from streaming.config import JobConfig, show_config
-from streaming.config.job import JobSettings
-from streaming.config.kafka import KafkaSettings
+from streaming.config import show_config
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK, planned_outcome
+from tests.bench.load.run import actor, commits, job_config, keep_running
 from tests.bench.processes import Process
 
 LETTERS: Final = "letters"
 """The publisher that the bodies of the letters name."""
 
 CONSUMERS: Final = 2
-SECONDS_PER_KILL: Final = 10
-"""How long letters move for each kill: the rate of the redrive follows from it."""
-
-_NO_KAFKA: Final = "kafka-unreachable"
 _MAX_WAIT_S: Final = 900.0
 _PAUSE_S: Final = 1.0
 _DOWN_S: Final = (0.0, 4.0)
@@ -51,12 +46,14 @@ class RedriveLoad(NamedTuple):
         kills: how often something is killed meanwhile.
         rate: messages per second that are published meanwhile.
         seed: of the random choices.
+        seconds_per_kill: how long letters move for each kill: the rate of the redrive follows.
     """
 
     letters: int = 10_000
     kills: int = 20
     rate: float = 100.0
     seed: int = 1
+    seconds_per_kill: float = 25.0
 
 
 class RedriveReport(NamedTuple):
@@ -95,7 +92,7 @@ def run_redrive(
     """
     with EmbeddedKafka(root / "kafka") as kafka:
         config = root / "dlx.toml"
-        config.write_text(show_config(_config(root, kafka.bootstrap_servers)))
+        config.write_text(show_config(job_config(root, kafka.bootstrap_servers)))
         job = Process(root, "job", "streaming.cli", "run", "--config", str(config))
         clients = list(_clients(root, config, load))
         approver = _approver(root, config, load)
@@ -114,8 +111,8 @@ def run_redrive(
             report("publisher done; waiting for the last fates")
 
             def settled() -> bool:
-                _keep_running(job)
-                return _is_settled(root / "tables", plan)
+                keep_running(job)
+                return _is_settled(root / "tables", plan)  # other messages may still wait
 
             _wait(settled, "the fate of every letter")
             seconds = time.monotonic() - start_s
@@ -128,27 +125,11 @@ def run_redrive(
     return _verified(root, plan, load, kills, seconds)
 
 
-def _config(root: Path, servers: str) -> JobConfig:
-    return JobConfig(
-        job=JobSettings(
-            checkpoint_location=str(root / "checkpoints"),
-            tables_location=str(root / "tables"),
-            log_dir=str(root / "logs"),
-            driver_memory="1g",
-        ),
-        kafka=KafkaSettings(bootstrap_servers=(servers,)),
-    )
-
-
 def _clients(root: Path, config: Path, load: RedriveLoad) -> Iterator[Process]:
     """The publisher, then the consumers."""
-    for role, number, more in (
-        ("publisher", 0, ("--rate", str(load.rate))),
-        *(("consumer", number, ()) for number in range(CONSUMERS)),
-    ):
-        name = f"{role}-{number}"
-        files = ("--config", str(config), "--events", str(root / f"{name}.events"))
-        yield Process(root, name, "tests.bench.load.actors", role, *files, *more)
+    yield actor(root, config, "publisher", 0, "--rate", str(load.rate))
+    for number in range(CONSUMERS):
+        yield actor(root, config, "consumer", number)
 
 
 class Approver(Process):
@@ -170,7 +151,7 @@ class Approver(Process):
 
 
 def _approver(root: Path, config: Path, load: RedriveLoad) -> Approver:
-    rate = max(1, round(load.letters / max(1, load.kills * SECONDS_PER_KILL)))
+    rate = max(1, round(load.letters / max(1, load.kills * load.seconds_per_kill)))
     return Approver(
         *(root, "approve", "streaming.cli", "redrives", "approve", str(root / "plan.json")),
         *("--reason", "the service is fixed", "--count", str(load.letters)),
@@ -241,11 +222,11 @@ def _disturb(
         goal = int(load.letters * (kill + chances.uniform(0.1, 0.9)) / load.kills)
 
         def due(goal: int = goal, since: int = since) -> bool:
-            _keep_running(job)
+            keep_running(job)
             for process in clients:
                 process.check()
             is_on = approver.has_approved or _moved(tables, plan) >= goal
-            return is_on and _version(tables) > since  # the job works again
+            return is_on and commits(tables) > since  # the job works again
 
         if kill:  # the first one hits the approval itself
             _wait(due, f"{goal} moved letters")
@@ -262,28 +243,8 @@ def _disturb(
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
-        since = _version(tables)
+        since = commits(tables)
     return dict(killed)
-
-
-def _keep_running(job: Process) -> None:
-    """Start the job again if it ended because Kafka was down when it started.
-
-    Raises:
-        RuntimeError: it ended for another reason.
-    """
-    try:
-        job.check()
-    except RuntimeError as error:
-        if _NO_KAFKA not in str(error):
-            raise
-        job.start()
-
-
-def _version(tables: Path) -> int:
-    """How often the job has committed events."""
-    with open_tables(str(tables)) as queries:
-        return queries.tables.table("events").version()
 
 
 def _moved(tables: Path, plan: SealedPlan) -> int:
@@ -295,10 +256,7 @@ def _moved(tables: Path, plan: SealedPlan) -> int:
 def _is_settled(tables: Path, plan: SealedPlan) -> bool:
     with open_tables(str(tables)) as queries:
         rows = [row for row in queries.redrives() if row["id"] == plan.id]
-        waits = any(
-            row.ready + row.unacked for row in balance(queries.tables).queues if row.queue == WORK
-        )
-    return bool(rows) and rows[0]["status"] == "finished" and not rows[0]["waiting"] and not waits
+    return bool(rows) and rows[0]["status"] == "finished" and not rows[0]["waiting"]
 
 
 def _wait(reached: Callable[[], bool], what: str) -> None:

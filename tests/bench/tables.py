@@ -43,6 +43,7 @@ from streaming.queries.current_contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
 from tests.bench import workload
 from tests.bench.core import Broker
+from tests.bench.output import say
 from tests.bench.workload import Depths
 
 QUERY = "bench"
@@ -56,11 +57,6 @@ COMMANDS = (
     ("queues", "peek", "w1"),
     ("tables", "info"),
 )
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 class Writer:

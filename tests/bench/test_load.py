@@ -11,7 +11,7 @@ from tests.bench.load.verify import out_of_order, verify
 
 @pytest.mark.long
 def test_every_message_is_accounted_for_while_processes_are_killed(tmp_path: Path) -> None:
-    report, changes = run_load(tmp_path, Load(seconds=60, rate=200, kills=4))
+    report, changes = run_load(tmp_path, Load(seconds=30, rate=200, kills=4))
     assert report.problems == []
     assert report.confirmed > 0
     assert report.died > 0

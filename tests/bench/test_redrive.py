@@ -9,10 +9,10 @@ from tests.bench.redrive import RedriveLoad, run_redrive
 
 @pytest.mark.long
 def test_each_letter_moves_once_while_processes_are_killed(tmp_path: Path) -> None:
-    report = run_redrive(tmp_path, RedriveLoad(letters=500, kills=3, rate=20))
+    report = run_redrive(tmp_path, RedriveLoad(letters=300, kills=3, rate=20, seconds_per_kill=8))
 
     assert report.problems == []
-    assert report.moved == 500
-    assert report.acked + report.died == 500
+    assert report.moved == 300
+    assert report.acked + report.died == 300
     assert report.died > 0
     assert report.kills == {"client": 1, "job": 1, "kafka": 1}

@@ -3,63 +3,17 @@
 import re
 import signal
 import uuid
-from pathlib import Path
-from urllib.request import HTTPCookieProcessor, build_opener
 
-import psutil
 import pytest
 
 from streaming.demo.report import spark_sql
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.schema.schemas import TABLES
 from streaming.queries.duckdb_tables import Tables
-from tests.fixtures.dlx_process import DlxProcess
+from tests.fixtures.demo import PATIENCE_S, Demo
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-MARK = "DLX_TEST_DEMO"
-PATIENCE_S = 240
 STAYS_S = 2
 """How long a test verifies that a process does not end."""
-
-
-class Demo:
-    """`dlx demo` as a process on one directory.
-
-    Every process that it starts inherits an environment variable, by which leftovers are found.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.mark = uuid.uuid4().hex
-        self.started = 0
-
-    def start(self, *options: str) -> DlxProcess:
-        return self.command("demo", "--dir", str(self.directory), *options)
-
-    def command(self, *arguments: str) -> DlxProcess:
-        self.started += 1
-        out = self.directory.with_name(f"{arguments[0]}-{self.started}.out")
-        return DlxProcess(*arguments, out=out, environment={MARK: self.mark})
-
-    def left_over(self) -> list[str]:
-        """The processes of this demo that still run."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == self.mark:
-                    found.append(" ".join(process.cmdline()))
-            except psutil.Error:
-                continue
-        return found
-
-    def end(self) -> None:
-        """End the processes that a failed test left."""
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == self.mark:
-                    process.kill()
-            except psutil.Error:
-                continue
 
 
 @pytest.fixture
@@ -124,6 +78,7 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     status, said = finished.wait(PATIENCE_S), finished.output()
     assert status == 0, said
     assert demo.left_over() == []
+    told_the_story(said, demo.directory)
     sheet = numbers(said)
     assert sheet["unexplained"] == 0
     assert "The balance is closed" in said
@@ -144,27 +99,6 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     spark.catalog.dropTempView("dead_letters")
     assert sum(row["deaths"] for row in summary) == deaths
     assert min(len(row["x_death"]) for row in history) > 1
-
-
-def test_a_kept_demo_runs_until_ctrl_c_and_ends_with_success(demo):
-    kept = demo.start("--seconds", "5", "--keep")
-    last_words = "and the job keep running; Ctrl-C stops them.\n"
-    kept.until_it_says(last_words, PATIENCE_S)
-    stayed = kept.stays_for(STAYS_S)
-    said = kept.output()
-    told_the_story(said, demo.directory)
-    [link] = re.findall(r"^console: (http://127\.0\.0\.1:\d+/\?\S+)$", said, re.MULTILINE)
-    browser = build_opener(HTTPCookieProcessor())
-    with browser.open(link) as answer:
-        assert answer.status == 200
-
-    kept.signal(signal.SIGINT)
-
-    assert stayed
-    assert kept.wait(PATIENCE_S) == 0
-    assert last_words in kept.output()
-    assert "Traceback" not in kept.output()
-    assert demo.left_over() == []
 
 
 def test_ctrl_c_during_the_start_leaves_no_process(demo):
@@ -208,7 +142,7 @@ def test_the_traffic_alone_works_with_a_remote_job(demo, tmp_path):
             f'[kafka]\nbootstrap_servers = ["{kafka.bootstrap_servers}"]\n'
         )
         job = demo.command("run", "--config", str(config))
-        traffic = demo.command("demo", "--traffic-only", "--seconds", "10", "--config", str(config))
+        traffic = demo.command("demo", "--traffic-only", "--seconds", "3", "--config", str(config))
         status, said = traffic.wait(PATIENCE_S), traffic.output()
         job.signal(signal.SIGTERM)
         job_status = job.wait(PATIENCE_S)

@@ -1,7 +1,8 @@
 """`dlx simulate --engine spark`: scenarios through Kafka, Spark and Delta end as on the core.
 
 tests/unit/scenario/test_recorded_scenarios.py compares the core with the recordings of RabbitMQ;
-these tests compare the pipeline with the core.
+these tests compare the pipeline with the core. One of them plays every recording; the others play
+parts that are the same on every machine.
 """
 
 import json
@@ -10,17 +11,27 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
-from streaming.scenario.document import parse_file
+from streaming.scenario.document import on_single_lanes, parse_file
 from streaming.scenario.play import play
 from streaming.simulation.run import PipelineRun, RunPlace
 from tests.recordings import recorded_scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
-EVERY = 14
-"""The sample that is always played has one of this many recordings: about 40."""
+MANY, FEW = 14, 28
+"""A small part is one of this many recordings: about 40, or 20."""
+
+THIRD = 3
+"""So many parts together have every recording."""
+
+
+def part(number, parts):
+    """The recordings of one part of so many, spread evenly by their names."""
+    scenarios = recorded_scenarios()
+    return [one for one in scenarios if crc32(one.id.encode()) % parts == number]
 
 
 def differing(scenarios, outcomes, compat):
@@ -34,44 +45,76 @@ def differing(scenarios, outcomes, compat):
 def pipeline(tmp_path, embedded_kafka):
     """A function that starts a separate run with its own topics, checkpoint and tables."""
 
-    def make(scenarios, compat):
+    def make(scenarios, compat, lanes=1):
         name = f"simulate-{uuid.uuid4().hex[:8]}"
         place = RunPlace(tmp_path, embedded_kafka.bootstrap_servers, name)
-        return PipelineRun(scenarios, compat, place)
+        return PipelineRun(scenarios, compat, place, lanes)
 
     return make
 
 
 def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spark):
-    scenarios = recorded_scenarios()[::EVERY]
+    scenarios = part(0, FEW)
     run = pipeline(scenarios, "4.0")
     written = run.write_log(interleaved=True)
     chance = random.Random(written)
 
-    finished = run.run_job(spark, max_batch_rows=chance.randrange(100, 500), batches=2)
+    finished = run.run_job(spark, max_batch_rows=chance.randrange(100, 300), batches=2)
     run.run_job(spark, max_batch_rows=chance.randrange(900, 1500))
 
     assert not finished
     assert differing(scenarios, run.outcomes(), "4.0") == []
 
 
+def test_scenarios_on_single_lanes_of_four_end_as_on_the_core_with_one(pipeline, spark):
+    scenarios = part(6, FEW)
+    run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
+    chance = random.Random(run.write_log(interleaved=True))
+
+    finished = run.run_job(spark, max_batch_rows=chance.randrange(100, 300), batches=2)
+    run.run_job(spark)
+
+    assert not finished
+    assert differing(scenarios, run.outcomes(), "4.0") == []
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("compat", ["4.0", "3.10"])
-def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark, compat):
+def test_a_third_of_the_scenarios_on_single_lanes_of_four_end_as_on_the_core(pipeline, spark):
+    scenarios = part(1, THIRD)
+    run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
+    run.write_log()
+    run.run_job(spark)
+
+    assert differing(scenarios, run.outcomes(), "4.0") == []
+
+
+@pytest.mark.long
+def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark):
     scenarios = recorded_scenarios()
-    run = pipeline(scenarios, compat)
+    run = pipeline(scenarios, "4.0")
     run.write_log()
 
     finished = run.run_job(spark, max_batch_rows=7_001, batches=2)
     run.run_job(spark)
 
     assert not finished
-    assert differing(scenarios, run.outcomes(), compat) == []
+    assert differing(scenarios, run.outcomes(), "4.0") == []
+
+
+@pytest.mark.long
+def test_every_scenario_that_ends_otherwise_with_3_10_ends_as_on_the_core(pipeline, spark):
+    scenarios = [one for one in recorded_scenarios() if play(one, "3.10") != play(one, "4.0")]
+    run = pipeline(scenarios, "3.10")
+    run.write_log()
+    run.run_job(spark)
+
+    assert len(scenarios) > 100
+    assert differing(scenarios, run.outcomes(), "3.10") == []
 
 
 @pytest.mark.long
 def test_many_small_batches_and_restarts_do_not_change_outcomes(pipeline, spark):
-    scenarios = recorded_scenarios()[3::EVERY]
+    scenarios = part(3, MANY)
     run = pipeline(scenarios, "4.0")
     chance = random.Random(run.write_log(interleaved=True))
 

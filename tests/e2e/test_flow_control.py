@@ -193,20 +193,29 @@ def test_processes_that_use_much_memory_throttle_publishes_but_never_stop_them(
     assert not notices[0]["active"]
 
 
-def test_a_backlog_of_commands_is_read_in_bounded_batches(tmp_path, embedded_kafka, spark):
-    count, most = 1_200, 400
+def test_a_backlog_of_commands_is_read_in_bounded_batches_before_later_publishes(
+    tmp_path, embedded_kafka, spark
+):
+    count, most, publishes = 1_200, 400, 50
+
+    def published() -> int:
+        return sum(report.publishes for batch in pipeline.batches for report in batch.reports)
+
     servers = embedded_kafka.bootstrap_servers
     pipeline = Pipeline(tmp_path, servers, job={"max_batch_rows": most})
     try:
         pipeline.start(spark)
         pipeline.declare(op="declare_queue", queue={"name": "work"})
         pipeline.stop()
-        done = pipeline.commands_done()
-        for _ in range(count):
+        for _ in range(count - 1):
             pipeline.command(op="declare_queue", queue={"name": "work"})
+        pipeline.command(op="declare_queue", queue={"name": "last"})
         assert pipeline.producer.flush(30) == 0
+        for _ in range(publishes):
+            pipeline.publish(b"", routing_key=b"last")
         pipeline.start(spark)
-        pipeline.until(lambda: pipeline.commands_done() == done + count)
+        pipeline.until(lambda: published() == publishes)
+        assert pipeline.resident() == publishes
     finally:
         pipeline.stop()
 

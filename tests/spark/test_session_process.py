@@ -15,7 +15,7 @@ import pytest
 from tests.fixtures.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 30
+PATIENCE_S = 300
 
 PROGRAM = """
 import json, os, signal, sys
@@ -75,7 +75,7 @@ def run_program(cwd: Path, packages: Path, then: str) -> tuple[dict[str, Any], s
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     report, _, rest = ended.stdout.partition("\n")
     assert report, ended.stderr

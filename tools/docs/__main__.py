@@ -3,7 +3,7 @@
 build      build the site
 serve      serve it while you write
 generate   renew every generated part, and the sessions that need no job
-record     renew the terminal pictures and the sessions with a job, from real runs
+record     renew the pictures of terminals and of the console, and the sessions with a job
 measure    measure this machine, and draw the figures
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from tools.docs import measurements, recordings, reference, shop, site
 from tools.docs.markdown import ROOT, all_blocks, name_of, replace
-from tools.docs.registry import JOB
+from tools.docs.registry import JOB, STORY
 from tools.docs.sessions import CHECKOUT, is_pure
 
 RENEW: Final = "DLX_RENEW_DOCS"
@@ -49,7 +49,7 @@ def record() -> None:
     for name in recordings.renew():
         print(f"renewed {name}")
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", JOB],
+        [sys.executable, "-m", "pytest", "-q", JOB, STORY],
         cwd=ROOT,
         env=os.environ | {RENEW: "1"},
         check=True,

@@ -31,8 +31,10 @@ _VERSUS: Final = {
     "versus_ttl_ids": "the same, with unique ids",
     "versus_length_plain": "queue too long, dead-lettered",
     "versus_length_ids": "the same, with unique ids",
-    "versus_consume_1": "delivered and acknowledged, 1 queue",
-    "versus_consume_10": "delivered and acknowledged, 10 queues",
+    "versus_consume_1_unlimited": "delivered and acknowledged, 1 queue",
+    "versus_consume_1_2000": "acknowledged, 1 queue, prefetch 2,000",
+    "versus_consume_10_unlimited": "delivered and acknowledged, 10 queues",
+    "versus_consume_10_2000": "acknowledged, 10 queues, prefetch 2,000",
 }
 """The comparison with RabbitMQ, drawn below the other figures once it was measured."""
 _WIDTH: Final = 940

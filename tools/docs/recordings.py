@@ -1,4 +1,7 @@
-"""The recorded terminals of the documentation: `./dlx demo`, and the story of a dead letter."""
+"""The recorded terminals of the documentation: `./dlx demo`, and the story of a dead letter.
+
+The pictures of the console are taken by the test of its story, of another demo.
+"""
 
 import json
 import re

@@ -17,6 +17,9 @@ from typing import Final
 SHOP: Final = "tests/unit/docs/test_shop_sessions.py"
 JOB: Final = "tests/e2e/test_documentation.py"
 FIRST_JOB: Final = "tests/e2e/test_first_job.py"
+STORY: Final = "tests/e2e/console/test_visitors_story.py"
+"""The test that takes the pictures of the console."""
+
 COOKBOOK: Final = "tests/spark/test_sql_cookbook.py"
 OF_SHOP: Final = (SHOP, COOKBOOK)
 """The tests of the pages whose sessions ask the tables of the shop."""
@@ -42,7 +45,7 @@ RUN_BY: Final = {
     "dlx kafka": "tests/e2e/test_kafka_command.py",
     "dlx checkpoint rebuild": "tests/e2e/test_rebuild.py",
     "./dlx demo": "tests/e2e/test_demo.py",
-    "./dlx demo --dir demo --seconds 10 --keep": "tests/e2e/test_demo.py",
+    "./dlx demo --dir demo --seconds 10 --keep": STORY,
     "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",
     "pip install": "tests/unit/packaging/test_wheel.py",
     "dlx topology replay": "tests/unit/cli/test_what_if.py",

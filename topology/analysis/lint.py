@@ -107,13 +107,15 @@ def _lost_on_exit(subject: _Subject) -> Iterator[Problem]:
             yield Problem(f"queue {queue!r}", what, "routing-key-without-exchange")
     arrivals = Arrivals(subject.vhost, subject.unknown)
     exchanges, reach = subject.vhost.router.exchanges, subject.reach
+    hints: dict[str, str] = {}  # thousands of queues may name one exchange
     for queue, by_death, messages, exchange, key in subject.exits:
         where = f"queue {queue!r}"
         via = "dead-letter exchange" if by_death else "alternate exchange"
         unrouted = "unrouted-dead-letters" if by_death else "unrouted-rejections"
         if exchange not in exchanges:
-            hint = did_you_mean(exchange, exchanges)
-            what = f"its {via} {exchange!r} does not exist{hint}: {messages} are lost"
+            if exchange not in hints:
+                hints[exchange] = did_you_mean(exchange, exchanges)
+            what = f"its {via} {exchange!r} does not exist{hints[exchange]}: {messages} are lost"
             yield Problem(where, what, f"missing-{via.replace(' ', '-')}")
         elif not reach.from_exchange(exchange, None):
             what = f"nothing is bound to its {via} {exchange!r}: {messages} are lost"

@@ -132,6 +132,7 @@ _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-queue-master-locator": text,
     "x-alternate-exchange": text,
     "x-reroute-once": flag,
+    "x-single-lane": flag,
 }
 """Every argument of classic and quorum queues, in the order in which RabbitMQ checks them."""
 
@@ -173,6 +174,7 @@ _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
     "overflow": (one_of(OVERFLOWS, ""), "overflow value"),
     "queue-alternate-exchange": (text, "alternate exchange name"),
     "queue-reroute-once": (flag, "reroute-once flag"),
+    "single-lane": (flag, "single-lane flag"),
 }
 """The policy keys with an effect here: the check of their values, and RabbitMQ's name for them."""
 

@@ -133,6 +133,12 @@ class ChannelRegistry:
         """Give new channels numbers from here on; there is no channel yet."""
         self._names, self._next_number, self._names_changed = {}, next_number, True
 
+    def skip_numbers(self, count: int) -> None:
+        """Give the next channel a number that is higher by this."""
+        self._numbers()
+        self._next_number += count
+        self._names_changed = True
+
     @property
     def has_changed(self) -> bool:
         """Whether a channel was opened or closed in this batch."""

@@ -5,7 +5,7 @@ from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, record_channel
 from streaming.broker.handlers.queues import usable_queue
-from streaming.broker.lanes import NOT_IMPLEMENTED
+from streaming.broker.lanes import HOME, prefetch_on
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from topology.refusals import Refusal
@@ -20,22 +20,37 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
         return queue
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
     queue.touch()
+    config = shard.context.config
+    lane = _lane_to_get_from(command, config.lane, queue)
+    count = command.count if lane == config.lane else 0
     first = channel.gets.next_number
     label = command.label or ""
     gets, auto_ack = channel.gets, command.auto_ack
     deliver_deaths = shard.dead_lettering.deliver
     if command.message is None:
-        done = queue.get(command.count, gets, label, auto_ack, deliver_deaths)
+        done = queue.get(count, gets, label, auto_ack, deliver_deaths)
     else:
         done = 0
-        while done < command.count and queue.get_message(
+        while done < count and queue.get_message(
             command.message, gets, label, done, auto_ack=auto_ack
         ):
             done += 1
             deliver_deaths()
     if label and done and not command.auto_ack:
         channel.get_labels[label] = (first, done)
-    return {"delivered": done}
+    if config.lanes == 1:
+        return {"delivered": done}
+    lanes = 1 if queue.settings.single_lane else config.lanes
+    return {"delivered": done, "lane": lane, "lanes": lanes}
+
+
+def _lane_to_get_from(command: commands.Get, lane: int, queue: Queue) -> int:
+    """The named lane, else the only lane of the queue, else the one whose turn it is."""
+    if command.lane is not None:
+        return command.lane
+    if not isinstance(command, commands.GetOnLanes):
+        return lane
+    return HOME if queue.settings.single_lane else command.turn
 
 
 def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Result:
@@ -44,7 +59,10 @@ def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Resul
     if isinstance(queue, Refusal):
         return queue
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
-    label, prefetch = command.label, command.prefetch
+    label = command.label
+    prefetch = prefetch_on(
+        shard.context.config, command.prefetch, single_lane=queue.settings.single_lane
+    )
     if channel.active_consumer(label) is not None:
         return Refusal(TAG_IN_USE, f"NOT_ALLOWED - attempt to reuse consumer tag '{label}'")
     consumer = channel.new_consumer(label, queue.number, prefetch, auto_ack=command.auto_ack)
@@ -90,8 +108,4 @@ def close_channel(shard: ShardState, actor: Actor, command: commands.CloseChanne
 
 def _readable(shard: ShardState, actor: Actor, name: str) -> Queue | Refusal:
     """The queue, if this channel may read from it."""
-    config = shard.context.config
-    if config.lanes > 1:
-        text = f"vhost '{config.vhost}' has {config.lanes} lanes: no get or consume there"
-        return Refusal(NOT_IMPLEMENTED, f"NOT_IMPLEMENTED - {text}")
     return usable_queue(shard, actor, name, "read")

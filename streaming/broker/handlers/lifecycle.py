@@ -6,7 +6,7 @@ from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import record_change, record_channel, record_declaration
 from streaming.broker.handlers.settlement import requeue_all
 from streaming.broker.message import NEVER, Copy
-from streaming.broker.outbound import CancelOut
+from streaming.broker.outbound import OUTBOUND_STEP, CancelOut
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.schema import DetachedRecord, LevelRecord
@@ -54,7 +54,22 @@ def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
 
 
 def recover(shard: ShardState) -> None:
-    """Close what a rebuilt state cannot continue: every channel, and every open redrive.
+    """Close what a rebuilt state cannot continue: every channel, and every open redrive."""
+    _close_all(shard, "checkpoint_rebuilt")
+    shard.redrives.cancel_all("the checkpoint was rebuilt, which does not know the sealed letters")
+
+
+def forget_lost_batch(shard: ShardState) -> None:
+    """Close every channel, because its client may hold deliveries of a batch that was dropped.
+
+    Later channels get numbers that were never given, so no settlement reaches another delivery.
+    """
+    _close_all(shard, "batch_dropped")
+    shard.channels.skip_numbers(OUTBOUND_STEP)
+
+
+def _close_all(shard: ShardState, cause: str) -> None:
+    """Close every channel.
 
     All consumers go first, so that none gets what the loss of another channel requeues.
     """
@@ -63,8 +78,7 @@ def recover(shard: ShardState) -> None:
         for consumer in channel.active_consumers():
             cancel_consumer(shard, consumer)
     for channel in channels:
-        close_channel(shard, channel, "checkpoint_rebuilt")
-    shard.redrives.cancel_all("the checkpoint was rebuilt, which does not know the sealed letters")
+        close_channel(shard, channel, cause)
 
 
 def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | None) -> None:

@@ -10,7 +10,6 @@ from streaming.broker.handlers.access import (
     record_declaration,
     refuse_administration,
 )
-from streaming.broker.lanes import refuse_policy_on_lanes
 from streaming.broker.shard_state import ShardState
 from topology.declarations import Permission, Policy
 from topology.errors import UnsupportedPatternError
@@ -39,10 +38,8 @@ def refuse_policy(
 ) -> Refusal | None:
     """Why this user may not set the policy."""
     config = shard.context.config
-    return (
-        refuse_administration(shard, actor)
-        or refuse.refuse_policy(policy, config.compat, operator=operator)
-        or refuse_policy_on_lanes(policy, config)
+    return refuse_administration(shard, actor) or refuse.refuse_policy(
+        policy, config.compat, operator=operator
     )
 
 

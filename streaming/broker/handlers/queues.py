@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, refuse_access, vhost_name
-from streaming.broker.lanes import not_on_lanes, refuse_on_lanes
+from streaming.broker.lanes import refuse_if_empty
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from topology.declarations import Queue as Declaration
@@ -20,7 +20,9 @@ def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueu
     declaration = command.queue
     unnamed = not declaration.name and not command.passive
     if unnamed:
-        name = f"amq.gen-{shard.context.events.next_seq}"
+        place = shard.context.place  # alike on all lanes
+        mark = shard.context.events.next_seq if place is None else "-".join(map(str, place))
+        name = f"amq.gen-{mark}"
         declaration = msgspec.structs.replace(declaration, name=name)
     if command.passive or declaration.name in shard.context.vhost.queues:
         access: Access | None = None if command.passive else "configure"
@@ -56,13 +58,9 @@ def refuse_declaration(
     if known is not None:
         forbidden = refuse_access(shard, actor, [("configure", "queue", declaration.name)])
         return forbidden or inequivalent_queue(known, declaration, vhost)
-    if unnamed and context.config.lanes > 1:
-        return not_on_lanes(context.config, "server-named queues")
     named = msgspec.structs.replace(declaration, name="(new)") if unnamed else declaration
-    return (
-        refuse_queue(named, vhost, context.config.compat)
-        or refuse_access(shard, actor, needs_to_declare_queue(declaration))
-        or refuse_on_lanes(context.vhost.settings(declaration), declaration, context.config)
+    return refuse_queue(named, vhost, context.config.compat) or refuse_access(
+        shard, actor, needs_to_declare_queue(declaration)
     )
 
 
@@ -97,8 +95,10 @@ def delete_queue(shard: ShardState, actor: Actor, command: commands.DeleteQueue)
         return queue
     if command.if_unused and queue.consumers:
         return queue_in_use(name, vhost_name(shard))
-    if command.if_empty and queue.ready:
-        return queue_not_empty(name, vhost_name(shard))
+    if command.if_empty:
+        refusal = refuse_if_empty(shard.context.config)
+        if refusal is not None or queue.ready:
+            return refusal or queue_not_empty(name, vhost_name(shard))
     return {"deleted_ready": lifecycle.delete_queue(shard, queue, "deleted")}
 
 

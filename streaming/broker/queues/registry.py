@@ -13,6 +13,7 @@ from streaming.broker.clock import Clock, TimerKind
 from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
 from streaming.broker.events import Events
+from streaming.broker.lanes import HOME, share
 from streaming.broker.message import NEVER, no_headers_port
 from streaming.broker.queues.classic import ClassicQueue
 from streaming.broker.queues.queue import DeathOutbox, Queue
@@ -166,16 +167,16 @@ class QueueRegistry:
         """The settings in force for a queue on this lane: limits are divided (D2)."""
         settings = self._context.vhost.settings(declaration)
         lanes, lane = self._context.config.lanes, self._context.config.lane
-        if lanes == 1:
+        if lanes == 1 or (settings.single_lane and lane == HOME):
             return settings
 
-        def share(limit: int | None) -> int | None:
-            return None if limit is None else limit // lanes + (lane < limit % lanes)
+        def part(limit: int | None) -> int | None:
+            return None if limit is None else share(limit, lane, lanes)
 
         return msgspec.structs.replace(
             settings,
-            max_length=share(settings.max_length),
-            max_length_bytes=share(settings.max_length_bytes),
+            max_length=part(settings.max_length),
+            max_length_bytes=part(settings.max_length_bytes),
         )
 
     def resident(self) -> tuple[int, int]:

@@ -123,14 +123,22 @@ class PageCodec:
         self._items: Any = list[item]
 
     def encode(self, items: Iterable[Any]) -> bytes:
-        """Encode a page, version byte included."""
+        """Encode a page, version byte included.
+
+        Equal copies give equal bytes, whether or not this process shares their envelopes.
+        """
         indexes: dict[Envelope, int] = {}
+        encoded: dict[bytes, int] = {}
 
         def intern(envelope: Envelope) -> int:
-            return indexes.setdefault(envelope, len(indexes))
+            index = indexes.get(envelope)
+            if index is None:
+                index = encoded.setdefault(_encode_envelope(envelope), len(encoded))
+                indexes[envelope] = index
+            return index
 
         body = msgspec.msgpack.encode(list(items), enc_hook=intern)
-        envelopes = [msgspec.Raw(_encode_envelope(envelope)) for envelope in indexes]
+        envelopes = [msgspec.Raw(data) for data in encoded]
         return pack(_encoder.encode((envelopes, msgspec.Raw(body))))  # a `PageRecord`
 
     def decode(self, data: bytes) -> list[Any]:

@@ -16,7 +16,7 @@ from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing, output
 from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import preview
-from streaming.cli.tables.history import AsOf, open_as_of
+from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 
 app = typer.Typer(
     name="dead-letters",
@@ -25,9 +25,13 @@ app = typer.Typer(
     "dlx dead-letters groups --by queue,cause --since yesterday\n\n"
     "dlx dead-letters list --queue work --reason rejected --since 2h\n\n"
     "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
+    "dlx dead-letters list --where \"decode(body) LIKE '%order 17%'\"\n\n"
     "dlx dead-letters export letters.parquet --header tenant=acme\n\n"
     "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42\n\n"
-    "dlx dead-letters redrive --queue work --reason rejected",
+    "dlx dead-letters redrive --queue work --reason rejected\n\n"
+    "dlx dead-letters redrive --id 1/0/42\n\n"
+    "dlx redrives approve r-25d3a7490719 --reason 'the service is fixed'\n\n"
+    "dlx redrives show r-25d3a7490719",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -69,6 +73,7 @@ def list_(
         int, typer.Option("--limit", min=0, help="List only this many, the latest; 0: all.")
     ] = 50,
     as_of: AsOf = None,
+    as_user: AsUser = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -87,7 +92,7 @@ def list_(
         column = DEAD_LETTERS.column(view.sort[0], "--sort").name
         order = (column, view.sort[1]) if column in _STORED else None
         count = None if order is None else count
-    with open_as_of(tables, config, as_of) as opened:
+    with open_as_of(tables, config, as_of, as_user) as opened:
         wanted = replace(which.read(), limit=count, order=order)
         rows = list_dead_letters(opened, wanted)
         total = count_dead_letters(opened, wanted) if len(rows) == limit else len(rows)

@@ -11,7 +11,7 @@ from streaming.cli.dead_letters.filters import Filter
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import ConfigFile, TablesLocation, locate
 from streaming.cli.output import lasting_stderr, printable
-from streaming.cli.tables.history import AsOf, open_as_of
+from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def export(
     ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_of: AsOf = None,
+    as_user: AsUser = None,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -55,7 +56,7 @@ def export(
 
     chosen = _format(target, form)
     options = locate(tables, config).options
-    with open_as_of(tables, config, as_of) as opened:
+    with open_as_of(tables, config, as_of, as_user) as opened:
         wanted = replace(which.read(), limit=limit or None)
         total = count_dead_letters(opened, wanted)
         if not total:

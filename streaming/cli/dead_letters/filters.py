@@ -75,7 +75,11 @@ def _options(
     until: Until = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="SQL", help="A DuckDB condition on the columns."),
+        typer.Option(
+            "--where",
+            metavar="SQL",
+            help='A DuckDB condition on the columns, such as "count > 2"; decode(body) is text.',
+        ),
     ] = None,
     vhost: VhostFilter = None,
 ) -> "Filter":

@@ -13,7 +13,7 @@ from streaming.cli.listing.times import parse_time, relative
 from streaming.cli.listing.view import View
 from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import print_in_colour, print_json
-from streaming.cli.tables.history import AsOf, open_as_of
+from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +52,7 @@ def groups(
         int, typer.Option("--limit", min=0, help="Show only this many, the largest; 0: all.")
     ] = 50,
     as_of: AsOf = None,
+    as_user: AsUser = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -68,7 +69,7 @@ def groups(
     listed.check(view)
     from streaming.queries.dead_letters.groups import dead_letter_groups
 
-    with open_as_of(tables, config, as_of) as opened:
+    with open_as_of(tables, config, as_of, as_user) as opened:
         rows = dead_letter_groups(opened, which.read(), names, since).rows()
         if not rows:
             which.require_known(opened)
@@ -116,6 +117,7 @@ def summary(
     *,
     which: Filter,
     as_of: AsOf = None,
+    as_user: AsUser = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -123,7 +125,7 @@ def summary(
     """Take a first look: how many dead letters, since when, which, and which are new."""
     from streaming.queries.dead_letters.summary import summary_of
 
-    with open_as_of(tables, config, as_of) as opened:
+    with open_as_of(tables, config, as_of, as_user) as opened:
         found = summary_of(opened, which.read())
         if not found.deaths:
             which.require_known(opened)

@@ -13,13 +13,13 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View
 from streaming.cli.option_groups import Command, options_of, with_options
-from streaming.cli.options import ConfigFile, TablesLocation, find_config, open_tables
+from streaming.cli.options import ConfigFile, TablesLocation, known_users
 from streaming.cli.output import print_in_colour, print_json, printable
+from streaming.cli.tables.history import open_as_of
 from streaming.user_folders import plans_folder
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
-    from streaming.queries.message_attributes import MessageId
     from streaming.queries.redrives.edits import LetterEdit
     from streaming.queries.redrives.plan import Destination, RedrivePlan, RedriveWish
 
@@ -43,13 +43,13 @@ class Planning(NamedTuple):
     """Which letters a plan is about besides its filter, for whom it is, and where it goes.
 
     Attributes:
-        ids: these messages; none: every message.
+        ids: the names of these messages; none: every message.
         as_user: refuse what this user may not do.
         out: the file of the plan; None: kept by its id.
         tables, config: where to ask.
     """
 
-    ids: "tuple[MessageId, ...]"
+    ids: tuple[str, ...]
     as_user: str | None
     out: Path | None
     tables: str | None
@@ -57,8 +57,6 @@ class Planning(NamedTuple):
 
     def wish(self, which: Filter, **more: Any) -> "RedriveWish":
         """What is to be planned; `more` are members of the wish and of its options."""
-        import msgspec
-
         from streaming.broker.commands import RedriveOptions
         from streaming.queries.redrives.plan import RedriveWish
 
@@ -68,13 +66,11 @@ class Planning(NamedTuple):
         administrators: tuple[str, ...] = ()
         editors: tuple[str, ...] = ()
         if self.as_user is not None:
-            from streaming.config import read_config
-
-            users = read_config(find_config(self.config)).users
+            users = known_users(self.tables, self.config)
             administrators = tuple(name for name, user in users.items() if user.administrator)
             editors = tuple(name for name, user in users.items() if user.edit_letters)
         return RedriveWish(
-            wanted=msgspec.structs.replace(which.read(), ids=self.ids),
+            wanted=which.read(),
             options=RedriveOptions(**options),
             user=self.as_user,
             administrators=administrators,
@@ -87,7 +83,9 @@ def _planning(
     ids: Annotated[
         list[str] | None,
         typer.Option(
-            "--id", metavar="ID", help="Only this message, such as 1/0/42. May be repeated."
+            "--id",
+            metavar="ID",
+            help="Only this message, named as for `dlx dead-letters show`. May be repeated.",
         ),
     ] = None,
     as_user: Annotated[
@@ -106,16 +104,7 @@ def _planning(
     config: ConfigFile = None,
 ) -> Planning:
     """Read the options."""
-    from streaming.queries.message_attributes import MessageId
-
-    messages = []
-    for text in ids or ():
-        message = MessageId.parse(text)
-        if message is None:
-            what = f"{text!r} is not an id such as 1/0/42; `dlx dead-letters list` shows ids"
-            raise typer.BadParameter(what, param_hint="--id")
-        messages.append(message)
-    return Planning(tuple(messages), as_user, out, tables, config)
+    return Planning(tuple(ids or ()), as_user, out, tables, config)
 
 
 def planned(command: Command) -> Command:
@@ -243,9 +232,12 @@ def _plan(
 ) -> int:
     from msgspec.structs import replace
 
+    from streaming.queries.message_history import message_named
     from streaming.queries.redrives.plan import content_of_letter, plan_redrive
 
-    with open_tables(planning.tables, planning.config) as opened:
+    with open_as_of(planning.tables, planning.config, None, planning.as_user) as opened:
+        ids = tuple(message_named(opened, name) for name in planning.ids)
+        wish = replace(wish, wanted=replace(wish.wanted, ids=ids))
         if edits is not None:
             wish = replace(wish, edit=edits.wish(lambda: content_of_letter(opened, wish)))
         plan = plan_redrive(opened, wish)

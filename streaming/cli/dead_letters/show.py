@@ -14,7 +14,7 @@ from streaming.cli.listing.times import read_iso
 from streaming.cli.listing.view import View
 from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import compact, print_in_colour, print_json, printable, readable
-from streaming.cli.tables.history import AsOf, open_as_of
+from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 
 if TYPE_CHECKING:
     from streaming.queries.life.copies import CopyLife
@@ -101,6 +101,7 @@ def show(
         bool, typer.Option("--force", help="With --scenario: replace an existing file.")
     ] = False,
     as_of: AsOf = None,
+    as_user: AsUser = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -108,16 +109,20 @@ def show(
     """Show the whole life of a message: every hop, who held it, its copies, its body.
 
     Below a death stands what x-death said after it. `-o json` has the copies as a list, and `-o
-    csv` prints only the events.
+    csv` prints only the events. `dlx dead-letters redrive --id ID` sends the message back.
 
     Exit status: 1 if the scenario of --scenario does not replay to the same deaths.
     """
     from streaming.queries.message_history import history_of
 
-    with open_as_of(tables, config, as_of) as opened:
+    with open_as_of(tables, config, as_of, as_user) as opened:
         history = history_of(opened, name)
         if scenario is not None:
+            from streaming.queries.duckdb_tables import QueryError
             from streaming.queries.life.scenario import scenario_of
+
+            if history.hidden_in:
+                raise QueryError(f"--scenario: {_hidden(history)}")
 
             return _write_scenario(scenario_of(opened, history), scenario, replace=force)
     if view.output == "json":
@@ -193,6 +198,11 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     yield from _end(history)
 
 
+def _hidden(history: "MessageHistory") -> str:
+    names = ", ".join(map(repr, history.hidden_in))
+    return f"its body and headers are hidden: the user may not read {names}"
+
+
 def _arrival(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     yield f"message {history.message_id}", "title"
     if history.version_of is not None:
@@ -212,6 +222,9 @@ def _arrival(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
         if not stored:
             return
         message, title = stored[-1], " of its dead letter"
+    if history.hidden_in:
+        yield f"  {_hidden(history)}", "bad"
+        return
     yield f"  body{title}, {message['body_bytes']} bytes:", "plain"
     if message["body"] is None and message["body_bytes"]:
         at = history.forgotten.body_at
@@ -276,7 +289,7 @@ def _hex_dump(content: bytes) -> list[str]:
     lines = []
     for start in range(0, len(content), _HEX_BYTES):
         part = content[start : start + _HEX_BYTES]
-        characters = "".join(chr(one) if 32 <= one < 127 else "." for one in part)  # noqa: PLR2004
+        characters = "".join(chr(one) if 32 <= one < 127 else "." for one in part)  # noqa: PLR2004 - ASCII
         lines.append(f"{start:08x}  {part.hex(' '):{_HEX_BYTES * 3 - 1}}  {characters}")
     return lines or [""]
 

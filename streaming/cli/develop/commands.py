@@ -29,16 +29,23 @@ STATIC_CHECKS = (
     Check("types", ("-m", "mypy")),
     Check("import rules", ("-c", LINT_IMPORTS)),
 )
-PURE_TESTS = ("-m", "pytest", "--numprocesses=auto", "tests/unit", "tests/property")
+PURE_TESTS = (
+    *("-m", "pytest", "tests/unit", "tests/property"),
+    *("--numprocesses=auto", "--dist=worksteal"),
+)
 COVERAGE = ("--cov", "--cov-report=term-missing")
-SERVICE_TESTS = ("-m", "pytest", "tests/spark", "tests/e2e", "tests/bench")
+SERVICE_TESTS = (
+    *("-m", "pytest", "tests/spark", "tests/e2e", "tests/bench"),
+    *("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"),
+)
 
 
 def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Check, ...]:
     """The runs of pytest; pyproject.toml has its settings, tests/conftest.py the profiles.
 
     Tests without services share the cores and have the coverage gate of the pure core. Tests with
-    Kafka or Spark run one after the other: they share one of each.
+    Kafka or Spark run in two processes with one of each; the files with long tests come first
+    (tests/conftest.py). The benchmarks are among them: what they measure there means nothing.
 
     Args:
         fast: leave out the tests with services, and try fewer examples of each property.

@@ -167,10 +167,12 @@ def _clock(properties: dict[str, str], admin: Any) -> Finding:
 
 def _checkpoint(config: Any) -> Iterator[Finding]:
     from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+    from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms
+    from streaming.pipeline.checkpoint.lease import read_lease
     from streaming.pipeline.checkpoint.manifest import read_manifest
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 
-    path = Path(config.job.checkpoint_location)
+    path = checkpoint_place(config, os.environ)
     manifest = read_manifest(path)
     if manifest is None:
         yield Finding("ok", "checkpoint", f"{path} has none yet; the first start creates it")
@@ -186,10 +188,18 @@ def _checkpoint(config: Any) -> Iterator[Finding]:
     if logs.has_unfinished_batch():
         detail += ", one batch is unfinished; the next start finishes it"
     yield Finding("ok", "checkpoint", detail)
+    lease = None if lease_ms(config) is None else read_lease(path)
+    if lease is not None:
+        state = f"renewed {lease.age_ms / 1000:.0f} s ago" if lease.held else "released"
+        what = f"epoch {lease.epoch}, {lease.holder}, {state}"
+        if lease.held and lease.age_ms > lease.duration_ms:
+            what += f": it lasts {lease.duration_ms / 1000:g} s, so the next start takes it"
+        yield Finding("ok", "lease", what)
 
 
 def _tables(config: Any) -> Iterator[Finding]:
     from streaming.cli.options import tables_of
+    from streaming.pipeline.checkpoint.folders import checkpoint_place
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
     from streaming.queries.duckdb_tables import Tables
     from streaming.queries.table_info import NAMES, describe
@@ -201,7 +211,7 @@ def _tables(config: Any) -> Iterator[Finding]:
         found = describe(tables) if has_tables else []
     finally:
         tables.close()
-    logs = SparkLogs(Path(config.job.checkpoint_location))
+    logs = SparkLogs(checkpoint_place(config, os.environ))
     has_checkpoint = logs.query_id() is not None
     rows = sum(each.rows for each in found)
     last = max((each.last_batch for each in found if each.last_batch is not None), default=None)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import msgspec
 
@@ -96,8 +96,8 @@ def check_machine(checkout: Path) -> Iterator[Finding]:
     yield from _packages()
     yield _librdkafka()
     yield _java()
-    for which in get_args(JarSet):
-        yield _jars(which)
+    yield _jars("kafka")
+    yield _jars("spark")
     yield from check_folder("cache", user_cache_folder(), "set XDG_CACHE_HOME to another folder")
     yield _loopback()
 

@@ -14,11 +14,16 @@ STALE_S: Final = 60.0
 
 
 def is_running(config: Any) -> bool:
-    """Whether a job holds the lock of the checkpoint."""
+    """Whether a job holds the lock or the lease of the checkpoint."""
     from filelock import FileLock, Timeout
 
     from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
+    from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms
+    from streaming.pipeline.checkpoint.lease import read_lease
 
+    if lease_ms(config) is not None:
+        lease = read_lease(checkpoint_place(config, os.environ))
+        return lease is not None and lease.held and lease.age_ms < lease.duration_ms
     lock = Path(config.job.checkpoint_location) / LOCK_FILE
     if not lock.exists():
         return False
@@ -37,6 +42,8 @@ def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
     runs = is_running(config)
     if runs and config.metrics.listen is not None:
         yield _health(config.metrics.listen, timeout_s)
+    if runs:
+        yield from _running_batch(config)
     waiting = _waiting(config, last["detail"].get("offsets", {}), timeout_s)
     age_s = max(time.time() - last["at_s"], 0.0)
     detail = f"last batch {last['batch_id']}, {age_s:.0f} s ago"
@@ -55,6 +62,23 @@ def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
         what = f"flow control holds back publishes: {gate.get('cause')}"
         remedy = "consume the largest queues, or raise flow.vm_memory_high_watermark"
         yield Finding("warn", "gate", what, remedy)
+
+
+def _running_batch(config: Any) -> Iterator[Finding]:
+    """Check, by the job's heartbeat, that no batch is stuck."""
+    from confluent_kafka import KafkaException
+
+    from streaming.config import librdkafka_properties
+    from streaming.pipeline.topics.other_jobs import last_batch_mark
+
+    try:
+        mark = last_batch_mark(config, librdkafka_properties(config.kafka, os.environ))
+    except KafkaException:  # the check of Kafka has reported it
+        return
+    if mark is not None and mark.running_ms is not None and mark.running_ms / 1000 > STALE_S:
+        last = "none" if mark.id is None else mark.id
+        what = f"a batch runs for {mark.running_ms / 1000:.0f} s; the last committed one is {last}"
+        yield Finding("warn", "batch", what, "see dlx.log and spark.log in job.log_dir")
 
 
 def last_batch(config: Any) -> dict[str, Any] | None:
@@ -103,30 +127,16 @@ def ask(listen: str, path: str, timeout_s: float) -> tuple[int | None, str]:
 
 def _waiting(config: Any, offsets: dict[str, dict[str, int]], timeout_s: float) -> int | None:
     """Return how many records the last batch has left in Kafka; None if Kafka does not say."""
-    from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # stubs
+    from confluent_kafka import KafkaException
 
-    from streaming.config import librdkafka_properties
+    from streaming.console.lag import admin_of, by_place, ends_of
 
-    settings: dict[str, Any] = {
-        **librdkafka_properties(config.kafka, os.environ),
-        "log_level": 0,
-        "error_cb": lambda _error: None,
-    }
-    latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call] # has no types
-    wanted = {
-        TopicPartition(topic, int(partition)): latest
-        for topic, partitions in offsets.items()
-        for partition in partitions
-    }
-    if not wanted:
+    read = by_place(offsets)
+    if not read:
         return None
-    admin = AdminClient(settings)  # without a reference to it, its answers never come
+    admin = admin_of(config.kafka)  # without a reference to it, its answers never come
     try:
-        asked = admin.list_offsets(wanted, request_timeout=timeout_s)
-        return sum(  # type: ignore[no-any-return] # its stubs lack the offsets
-            max(answer.result(timeout_s).offset - offsets[place.topic][str(place.partition)], 0)
-            for place, answer in asked.items()
-        )
+        ends = ends_of(admin, read, timeout_s)
     except (KafkaException, TimeoutError):  # the check of Kafka has reported it
         return None
+    return sum(max(end - read[place], 0) for place, end in ends.items())

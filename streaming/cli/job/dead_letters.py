@@ -53,8 +53,7 @@ def get(
     """Get a dead letter, wherever it is in its queue; the messages around it stay.
 
     The tables say which queue has it; a running job delivers it. Settle it with `dlx ack` (remove
-    it) or `dlx reject` (--requeue puts it back to its place). A vhost with several lanes refuses
-    to deliver.
+    it) or `dlx reject` (--requeue puts it back to its place).
 
     Exit status: 1 if no queue has it ready.
     """

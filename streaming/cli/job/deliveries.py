@@ -87,7 +87,7 @@ def get(
 ) -> int:
     """Get messages from the head of a queue.
 
-    Settle them with `dlx ack` or `dlx reject`. A vhost with several lanes refuses to deliver.
+    Settle them with `dlx ack` or `dlx reject`. With several lanes, each lane is asked in turn.
 
     Exit status: 1 if the queue is empty.
     """
@@ -242,7 +242,7 @@ def consume(
     (JSON, unless longer than 100 kB). SIGTERM works like Ctrl-C: unsettled messages are requeued.
 
     Without a command, messages are printed and return to the queue at the end, as redelivered;
-    --ack removes them instead. A vhost with several lanes refuses to deliver.
+    --ack removes them instead.
 
     Exit status: 1 if a message was rejected.
     """

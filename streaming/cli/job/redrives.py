@@ -151,20 +151,21 @@ def _read(name: str) -> "SealedPlan":
 def _confirmed(plan: "SealedPlan", count: int | None, *, yes: bool) -> bool:
     """Ask the user, unless options answer."""
     letters, action = len(plan.letters), plan.options.action
+    said = "1 letter" if letters == 1 else f"{letters} letters"
     if count is not None:
         if count != letters:
-            raise DlxError(f"--count: the plan has {letters} letters, not {count}")
+            raise DlxError(f"--count: the plan has {said}, not {count}")
         return True
     if yes and letters <= TYPED_ABOVE:
         return True
     if not sys.stdin.isatty():
         needed = f"--count {letters}" if letters > TYPED_ABOVE else "--yes"
-        raise DlxError(f"{letters} letters to {action}: confirm with {needed}")
+        raise DlxError(f"{said} to {action}: confirm with {needed}")
     if letters > TYPED_ABOVE:
         typed = _typed(f"Type the number of letters to {action} ({letters}): ")
         agreed = typed.strip().replace(",", "") == str(letters)
     else:
-        agreed = _typed(f"{action} {letters} letters? [y/N] ").strip().lower() in {"y", "yes"}
+        agreed = _typed(f"{action} {said}? [y/N] ").strip().lower() in {"y", "yes"}
     if not agreed:
         print("nothing was approved", file=sys.stderr)
     return agreed

@@ -12,10 +12,9 @@ from streaming.cli.listing.view import View, listing
 from streaming.cli.options import OwnConfigFile, find_config
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from streaming.pipeline.rebuild.plan import RebuildPlan
     from streaming.pipeline.rebuild.rebuild import Rebuild
+    from streaming.stored_path import AnyPath
 
 app = typer.Typer(
     name="checkpoint",
@@ -102,22 +101,19 @@ def rebuild(
             if is_text:
                 print("\nnothing was written; leave out --dry-run to rebuild the checkpoint")
             return EXIT_OK
-        kept = _write(work, plan, partitions)
+        kept = _write(work, plan)
     if is_text:
         _print_result(work.path, kept, partitions, settings.job.shuffle_partitions)
     return EXIT_OK
 
 
-def _write(work: "Rebuild", plan: "RebuildPlan", partitions: int) -> "Path | None":
+def _write(work: "Rebuild", plan: "RebuildPlan") -> "AnyPath | None":
     """Write the checkpoint with a Spark session of its own."""
-    from dataclasses import replace
-
     from rich.console import Console
 
-    from streaming.spark.session import make_session, session_config, stop_session
+    from streaming.spark.session import make_session, stop_session
 
-    session = replace(session_config(work.config, os.environ), shuffle_partitions=partitions)
-    spark = make_session(session, Console(stderr=True))
+    spark = make_session(work.session_config(os.environ), Console(stderr=True))
     try:
         return work.write(plan, spark)
     finally:
@@ -136,7 +132,7 @@ def _print_plan(plan: "RebuildPlan", partitions: int) -> None:
 
 
 def _print_result(
-    path: "Path", kept: "Path | None", partitions: int, configured: int | None
+    path: "AnyPath", kept: "AnyPath | None", partitions: int, configured: int | None
 ) -> None:
     print(f"\nrebuilt {path}")
     if kept is not None:

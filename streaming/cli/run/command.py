@@ -88,9 +88,8 @@ def run(
     from streaming.pipeline.checkpoint.folders import NewFolders
 
     settings = load_config(file)
-    folders = [settings.job.checkpoint_location, settings.job.log_dir]
-    if not is_url(settings.job.tables_location):
-        folders.append(settings.job.tables_location)
+    places = (settings.job.checkpoint_location, settings.job.tables_location)
+    folders = [settings.job.log_dir, *(place for place in places if not is_url(place))]
     broker = broker_for(settings, file) if with_kafka else None
     if broker is not None:
         folders.append(str(broker.directory))

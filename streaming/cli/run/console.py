@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
-from streaming.cli.options import ConfigFile, TablesLocation, find_config, locate
+from streaming.cli.options import DEFAULT_FILE, ConfigFile, TablesLocation, find_config, locate
 from streaming.cli.output import printable
 
 BESIDE_JOB: Final = "--beside-job"
@@ -63,11 +63,14 @@ def console(
     from streaming.config.console import ConsoleSettings
     from streaming.config.loading import rooted
     from streaming.config.metrics import split_address
-    from streaming.console.beside_job import end_with_job
+    from streaming.console.beside_job import end_with_job, yield_to_job
     from streaming.console.listening import ListenError
     from streaming.console.reader import Reader
     from streaming.console.server import Server
+    from streaming.ledger.location import local_path
 
+    if beside_job:
+        yield_to_job()  # before there are threads
     file = None if tables is not None and config is None else find_config(config)
     settings = ConsoleSettings()
     if file is not None:
@@ -78,17 +81,23 @@ def console(
     place = locate(tables, config)
     reader = Reader(place.root, place.options)
 
+    local = local_path(place.root)
+    root = place.root if local is None else str(local.absolute())
+    places = {} if tables is None else {"--tables": root}
+    if config is not None and config != DEFAULT_FILE:
+        places["--config"] = str(config.absolute())
+
     def announce(url: str) -> None:
         print(printable(url), flush=True)
 
     if settings.listen is not None:
         host, port = split_address(settings.listen)
-        server = Server(host, port, settings, reader, file, announce)
+        server = Server(host, port, settings, reader, file, announce, places)
     else:
         try:
-            server = Server(HOST, PORT, settings, reader, file, announce)
+            server = Server(HOST, PORT, settings, reader, file, announce, places)
         except ListenError:
-            server = Server(HOST, 0, settings, reader, file, announce)
+            server = Server(HOST, 0, settings, reader, file, announce, places)
     if beside_job:
         end_with_job(server.stop)
     else:

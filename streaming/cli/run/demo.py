@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -13,21 +12,11 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.options import ConfigFile, find_config, is_on_command_line
+from streaming.demo.steps import Step
 from topology.errors import DlxError
 
 DEFAULT_SECONDS: Final = 45.0
 EXIT_INTERRUPTED: Final = 130
-
-
-class Pause(StrEnum):
-    """The steps of the demo's story before which it can wait."""
-
-    deploy = "deploy"
-    repair = "repair"
-    cause = "cause"
-    before = "before"
-    redrive = "redrive"
-    report = "report"
 
 
 def demo(
@@ -64,11 +53,17 @@ def demo(
             "--traffic-only", help="Only publish and consume, for the running job of --config."
         ),
     ] = False,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster", help="Run the job's tasks on a Spark master and two workers, started here."
+        ),
+    ] = False,
     no_console: Annotated[
         bool, typer.Option("--no-console", help="Do not serve the console beside the demo.")
     ] = False,
     pause_at: Annotated[
-        list[Pause] | None,
+        list[Step] | None,
         typer.Option(
             "--pause-at",
             metavar="STEP",
@@ -96,24 +91,31 @@ def demo(
         raise typer.BadParameter(
             "requires --traffic-only; the demo writes its own", param_hint="--config"
         )
-    if traffic_only and (keep or directory is not None or pause_at):
+    if traffic_only and (keep or cluster or directory is not None or pause_at):
         raise typer.BadParameter(
-            "cannot be combined with --dir, --keep or --pause-at", param_hint="--traffic-only"
+            "cannot be combined with --cluster, --dir, --keep or --pause-at",
+            param_hint="--traffic-only",
         )
     if traffic_only:
         return _traffic(find_config(config), seconds)
-    steps = frozenset(step.value for step in pause_at or ())
+    steps = frozenset(pause_at or ())
     return _show(
-        directory, seconds or DEFAULT_SECONDS, steps, keep=keep, with_console=not no_console
+        directory,
+        seconds or DEFAULT_SECONDS,
+        steps,
+        keep=keep,
+        with_cluster=cluster,
+        with_console=not no_console,
     )
 
 
 def _show(
     directory: Path | None,
     seconds: float,
-    pauses: frozenset[str],
+    pauses: frozenset[Step],
     *,
     keep: bool,
+    with_cluster: bool,
     with_console: bool,
 ) -> int:
     signal.signal(signal.SIGINT, _interrupt)
@@ -124,17 +126,18 @@ def _show(
         from rich.console import Console
 
         from streaming.demo.show import Show
-        from streaming.demo.story import Step
         from streaming.user_folders import demo_folder
 
-        folder = (directory or demo_folder()).expanduser().absolute()
+        default = demo_folder(in_cluster=with_cluster)
+        folder = (directory or default).expanduser().absolute()
         show = Show(
             folder,
             seconds,
             keep=keep,
             console=Console(highlight=False, markup=False, emoji=False),
             progress=Console(stderr=True),
-            pauses=frozenset(map(Step, pauses)),
+            pauses=pauses,
+            with_cluster=with_cluster,
             with_console=with_console,
         )
         try:

@@ -138,8 +138,15 @@ def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
     from streaming.queries.table_info import NAMES
 
     config = load_config(file)
-    checkpoint = Path(config.job.checkpoint_location)
+    is_remote = is_url(config.job.checkpoint_location)
+    checkpoint = Path(config.job.log_dir if is_remote else config.job.checkpoint_location)
     kafka = file.absolute().parent / "kafka"
+    if is_remote:
+        print(
+            f"{config.job.checkpoint_location} is not on this machine: stop the job, and remove "
+            "the checkpoint there",
+            file=sys.stderr,
+        )
     _refuse_running(checkpoint / "dlx.lock", checkpoint)
     if is_url(config.job.tables_location):
         print(
@@ -149,7 +156,7 @@ def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
     else:
         tables = Path(config.job.tables_location)
         yield from _parts("tables", tables, [tables / name for name in NAMES])
-    if (checkpoint / "dlx.json").exists():
+    if not is_remote and (checkpoint / "dlx.json").exists():
         yield from _parts("checkpoint", checkpoint, [checkpoint / name for name in _CHECKPOINT])
     if topics:
         yield from _topics(config, kafka)

@@ -1,5 +1,6 @@
 """The past: the option `--as-of` of the commands that query the tables, and `dlx queues diff`."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,10 +13,18 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.times import parse_time
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+from streaming.cli.options import (
+    ConfigFile,
+    TablesLocation,
+    VhostFilter,
+    known_users,
+    open_tables,
+)
+from streaming.cli.output import printable
 
 if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
+    from streaming.queries.permitted import Permitted
 
 AsOf = Annotated[
     str | None,
@@ -26,6 +35,16 @@ AsOf = Annotated[
         "arrival of a message (1/0/42). Default: after the last batch.",
     ),
 ]
+AsUser = Annotated[
+    str | None,
+    typer.Option(
+        "--as-user",
+        metavar="NAME",
+        help="Show only what this user may read. Without read permission for a queue, bodies and "
+        "headers of its letters are hidden.",
+    ),
+]
+_MAX_NAMED: Final = 3
 _CHANGES: Final = Listing(
     (
         Column("at", 0, kind="instant"),
@@ -43,18 +62,48 @@ _CHANGES: Final = Listing(
 
 
 @contextmanager
-def open_as_of(tables: str | None, config: Path | None, as_of: str | None) -> Iterator["Tables"]:
-    """Open the tables as they were at an instant; see `AsOf`.
+def open_as_of(
+    tables: str | None, config: Path | None, as_of: str | None, as_user: str | None = None
+) -> Iterator["Tables"]:
+    """Open the tables as they were at an instant, for a user; see `AsOf` and `AsUser`.
 
     Raises:
         QueryError: the tables do not have that instant, or no longer know it.
     """
     with open_tables(tables, config) as opened:
-        if as_of is not None:
-            from streaming.queries.as_of import resolve
+        if as_user is not None:
+            from streaming.queries.vhosts.permissions import permitted_for
 
-            opened.cut = resolve(opened, as_of, instant_of)
+            users = known_users(tables, config).items()
+            administrators = [name for name, one in users if one.administrator]
+            opened.permitted = permitted_for(opened, as_user, administrators)
+            _say_hidden(opened.permitted)
+        cut_at(opened, as_of)
         yield opened
+
+
+def cut_at(tables: "Tables", as_of: str | None) -> None:
+    """Let the views end at an instant; None: at the last batch.
+
+    Raises:
+        QueryError: the tables do not have that instant, or no longer know it.
+    """
+    if as_of is not None:
+        from streaming.queries.as_of import resolve
+
+        tables.cut = resolve(tables, as_of, instant_of)
+
+
+def _say_hidden(permitted: "Permitted") -> None:
+    """Say on stderr which letters are hidden, since no filter finds their contents."""
+    if not permitted.hidden:
+        return
+    names = sorted({queue for _vhost, queue in permitted.hidden})
+    shown = ", ".join(map(repr, names[:_MAX_NAMED])) + (", ..." if names[_MAX_NAMED:] else "")
+    word = "queue" if len(names) == 1 else "queues"
+    what = f"user {permitted.user!r} may not read {word} {shown}"
+    said = f"{what}: bodies and headers of its letters are hidden, and no filter finds them"
+    print(printable(said if len(names) == 1 else said.replace(" its ", " their ")), file=sys.stderr)
 
 
 def instant_of(text: str) -> datetime:

@@ -9,8 +9,9 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, print_record
 from streaming.cli.listing.times import is_near, read_iso, relative, said
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_json
+from streaming.cli.tables.history import AsOf, open_as_of
 from streaming.cli.tables.nouns import in_vhost
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _VHOSTS: Final = Listing(
 def overview(
     *,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -53,7 +55,7 @@ def overview(
     from streaming.queries.vhosts.overview import overview as compute
 
     _VHOSTS.check(view)
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         found = compute(opened)
         rows = in_vhost(opened, found.vhosts, vhost)
     if view.output == "json" and view.columns is None:

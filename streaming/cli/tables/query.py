@@ -13,6 +13,7 @@ from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, print_listin
 from streaming.cli.listing.view import View, printed
 from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at
 from streaming.cli.output import printable_lines
+from streaming.cli.tables.history import AsOf, cut_at
 from streaming.user_folders import user_state_folder
 from topology.errors import DlxError
 
@@ -44,6 +45,7 @@ def query(
         ),
     ] = None,
     *,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -59,19 +61,20 @@ def query(
     """
     location = locate(tables, config)
     if sql is None and sys.stdin.isatty():
-        return _shell(location, view)
+        return _shell(location, view, as_of)
     text = sys.stdin.read() if sql is None else sql
     if not text.strip():
         raise typer.BadParameter("is empty: give a statement, such as 'FROM dead_letters LIMIT 5'")
-    _answer(location, text, view)
+    _answer(location, text, view, as_of)
     return EXIT_OK
 
 
-def _answer(location: "Location", sql: str, view: View) -> None:
-    """Print the answers of statements, on what is committed now."""
+def _answer(location: "Location", sql: str, view: View, as_of: str | None) -> None:
+    """Print the answers of statements, on what is committed now or was at an instant."""
     from streaming.queries.sql import ask, create_all_views
 
     with open_at(location) as opened:
+        cut_at(opened, as_of)
         create_all_views(opened, sql)
         for number, answer in enumerate(ask(opened, sql)):
             if number and view.output != "json":
@@ -99,11 +102,12 @@ def _column(answer: "Answer", number: int) -> Column:
     return Column(name, number and WIDE_ONLY + number, kind=kind, always=True)
 
 
-def _shell(location: "Location", view: View) -> int:
+def _shell(location: "Location", view: View, as_of: str | None) -> int:
     """Read statements from the terminal until the user leaves."""
     from streaming.queries.sql import create_all_views
 
     with open_at(location) as opened:
+        cut_at(opened, as_of)
         views = create_all_views(opened)
         described = [
             name
@@ -119,7 +123,7 @@ def _shell(location: "Location", view: View) -> int:
             print(_HELP)
         else:
             try:
-                _answer(location, statement, view)
+                _answer(location, statement, view, as_of)
             except DlxError as error:
                 print(printable_lines(str(error)), file=sys.stderr)
             except KeyboardInterrupt:

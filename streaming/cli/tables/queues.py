@@ -14,7 +14,7 @@ from streaming.cli.options import (
     VhostFilter,
 )
 from streaming.cli.output import preview
-from streaming.cli.tables.history import AsOf, diff, open_as_of
+from streaming.cli.tables.history import AsOf, AsUser, diff, open_as_of
 from streaming.cli.tables.nouns import ARGUMENTS, VHOST, in_vhost, named, print_records
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ def peek(
     ] = False,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
+    as_user: AsUser = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -148,7 +149,7 @@ def peek(
     from streaming.queries.vhosts.known_names import require_known
 
     _CONTENTS.check(view)
-    with open_as_of(tables, config, as_of) as opened:
+    with open_as_of(tables, config, as_of, as_user) as opened:
         if vhost is not None:
             require_known(opened, "vhost", vhost)
         rows = peek_at(opened, queue, vhost=vhost, limit=count, unacked=unacked)

@@ -10,8 +10,9 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import redrives as job_commands
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter, open_tables
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_in_colour, print_json
+from streaming.cli.tables.history import AsOf, open_as_of
 
 if TYPE_CHECKING:
     from streaming.queries.redrives.outcomes import RedriveOutcome
@@ -64,6 +65,7 @@ LETTERS: Final = Listing(
 def list_(
     *,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -72,7 +74,7 @@ def list_(
     REDRIVES.check(view)
     from streaming.queries.redrives.outcomes import list_redrives
 
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         rows = list_redrives(opened, vhost)
     print_listing(REDRIVES, rows, view, nothing="no redrives", what="redrives")
     return EXIT_OK
@@ -89,6 +91,7 @@ def show(
         int, typer.Option("--limit", min=0, help="List only this many letters; 0: all.")
     ] = 50,
     vhost: VhostFilter = None,
+    as_of: AsOf = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
@@ -100,7 +103,7 @@ def show(
     LETTERS.check(view)
     from streaming.queries.redrives.outcomes import outcome_of
 
-    with open_tables(tables, config) as opened:
+    with open_as_of(tables, config, as_of) as opened:
         outcome = outcome_of(opened, redrive_id, vhost)
     if view.output == "json" and view.columns is None:
         print_json(outcome)

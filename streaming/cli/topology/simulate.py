@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Engine = Callable[["Scenario", Compat], dict[str, Any]]
 """Plays a scenario and returns its outcome."""
 
+MAX_LANES = 1_024
 MAX_DIFFERENCES = 20
 """Printed per scenario."""
 
@@ -49,6 +51,17 @@ def simulate(
             "Kafka, Spark and Delta; takes a minute or more.",
         ),
     ] = "core",
+    lanes: Annotated[
+        int,
+        typer.Option(
+            "--lanes",
+            metavar="N",
+            min=1,
+            max=MAX_LANES,
+            help="Play in a vhost of N lanes, with every queue on a single lane (x-single-lane): "
+            "the outcome stays the same.",
+        ),
+    ] = 1,
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare with the recorded outcome and with `expect`."),
@@ -92,10 +105,13 @@ def simulate(
         reads = (_with_definitions(read, chosen, definitions) for read in reads)
     elif vhost is not None:
         raise typer.BadParameter("needs --definitions FILE", param_hint="--vhost")
-    is_core = engine == "core"
-    if not is_core:
+    if lanes > 1:
+        reads = map(_on_single_lanes, reads)
+    is_core = engine == "core" and lanes == 1
+    play_one: Engine = partial(play, lanes=lanes)
+    if engine != "core":
         reads = list(reads)
-    play_one = play if is_core else _played_through_pipeline(reads, compat)
+        play_one = _played_through_pipeline(reads, compat, lanes)
     run = _Run(play_one, is_core, compat, check, as_json, chosen.name if chosen else None)
     for read in reads:
         run.file(read)
@@ -117,12 +133,20 @@ def _with_definitions(read: "Read", chosen: ChosenVhost, file: Path) -> "Read":
     return read._replace(file=msgspec.structs.replace(read.file, scenarios=scenarios))
 
 
+def _on_single_lanes(read: "Read") -> "Read":
+    """The scenarios of a file with every queue on a single lane."""
+    from streaming.scenario.document import on_single_lanes
+
+    scenarios = tuple(map(on_single_lanes, read.file.scenarios))
+    return read._replace(file=msgspec.structs.replace(read.file, scenarios=scenarios))
+
+
 def _own(skipped: tuple[Problem, ...]) -> tuple[Problem, ...]:
     """What is skipped of a scenario outside of its definitions."""
     return tuple(each for each in skipped if "definitions." not in each.where)
 
 
-def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat) -> Engine:
+def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat, lanes: int) -> Engine:
     """Run all scenarios in one job, and return an engine that knows their outcomes."""
     from rich.console import Console
 
@@ -130,7 +154,7 @@ def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat) -> Engine:
 
     logging.getLogger("py4j").setLevel(logging.WARNING)
     scenarios = [scenario for read in reads for scenario in read.file.scenarios]
-    outcomes = play_through_pipeline(scenarios, compat, Console(stderr=True))
+    outcomes = play_through_pipeline(scenarios, compat, Console(stderr=True), lanes)
     played = {id(scenario): outcome for scenario, outcome in zip(scenarios, outcomes, strict=True)}
     return lambda scenario, _compat: played[id(scenario)]
 
@@ -141,8 +165,8 @@ class _Run:
 
     Attributes:
         engine: plays the scenarios.
-        is_core: whether that is the core. Only the core can tell why things happen, so the story
-            is the core's, and the outcome of another engine is compared with it.
+        is_core: whether that is the core with one lane. Only it can tell why things happen, so
+            the story is the core's, and the outcome of another engine is compared with it.
         vhost: its name, for error texts; None for the placeholder of recordings.
     """
 
@@ -204,7 +228,7 @@ class _Run:
         if found:
             differences = tuple(difference._replace(against="story") for difference in found)
             self.differed += 1
-            headline = f"{name}: {scenario.id!r}: the outcome of the pipeline is not the story's"
+            headline = f"{name}: {scenario.id!r}: the outcome is not the story's"
             self._report(headline, *_differences(Comparison(("the story",), differences)))
 
     def _compare_with_recording(

@@ -97,10 +97,13 @@ class Confirms:
 
     Args:
         limit: the most unconfirmed publishes.
+        in_order: whether the broker confirms a partition's publishes in their order; the lanes of a
+            vhost with several do not wait for each other.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, in_order: bool = True) -> None:
         self._limit = limit
+        self._in_order = in_order
         self._changed = threading.Condition()
         self._unconfirmed: dict[Confirm, None] = {}
         # By partition and offset; a plain dict is slow to pop its first item.
@@ -215,7 +218,9 @@ class Confirms:
         partition, offset = place
         with self._changed:
             offsets = self._stored[partition]
-            earlier = list(takewhile(lambda each: each < offset, offsets))
+            earlier: list[int] = []
+            if self._in_order:
+                earlier = list(takewhile(lambda each: each < offset, offsets))
             passed = [offsets.pop(each) for each in earlier]
             skipped = [each for each in passed if each in self._unconfirmed]
             pending = offsets.get(offset)

@@ -7,11 +7,12 @@ from typing import Final
 
 import msgspec
 
-from streaming.console.forms.fence import fence, require_harmless
 from streaming.console.page import Refused, View
+from streaming.console.reader import portable
 from streaming.queries.dead_letters.causes import CauseSource
-from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter
+from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, conditions
 from streaming.queries.duckdb_tables import text
+from streaming.queries.fence import fence, require_harmless
 from streaming.queries.message_attributes import MessageId
 
 WORDS: Final = ("queue", "reason", "exchange", "routing_key", "cause")
@@ -83,15 +84,24 @@ def readable_queues(view: View) -> str | None:
     return f"(vhost, queue) IN ({listed})" if listed else "false"
 
 
-def options_of(view: View) -> list[str]:
-    """The options of a `dlx` command that mean the same filter."""
-    words = []
-    for name in PARAMETERS:
-        value = view.text(name)
-        if value is None:
-            continue
-        for one in value.replace(",", " ").split() if name == "id" else [value]:
-            words += [f"--{name.replace('_', '-')}", one]
+def options_of(view: View, *, has_ids: bool = False) -> list[str]:
+    """The options of a `dlx` command that mean the same filter.
+
+    Args:
+        has_ids: whether the command has the option --id.
+    """
+    values = kept(view)
+    ids = _ids(view)
+    values.pop("id", None)
+    if ids and not has_ids:
+        chosen = DeadLetterFilter(ids=ids, where=values.get("where"))
+        values["where"] = " AND ".join(conditions(chosen))
+    for name in ("since", "until"):
+        if name in values:
+            values[name] = portable(values[name])
+    words = [word for one in ids if has_ids for word in ("--id", str(one))]
+    for name, value in values.items():
+        words += [f"--{name.replace('_', '-')}", value]
     return words
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.queries.actions import ACTIONS, actions_on, list_actions
+from streaming.queries.duckdb_tables import text
 from streaming.queries.message_attributes import MessageId
 
 _KINDS: Final = {"redrives": "redrive", "purges": "purged", "erasures": "erased"}
@@ -19,10 +20,10 @@ def audit(view: View) -> Answer:
         message = MessageId.parse(name)
         if message is None:
             raise Refused(400, f"message: expected an id such as 1/0/42, not {name[:40]!r}")
-        view.command = view.dlx("dead-letters", "show", name, vhost=False)
+        view.command = view.dlx("dead-letters", "show", names=[name], vhost=False)
         rows = [row for row in actions_on(view.tables, message) if view.sees(row["vhost"])]
         return {**common, "message": name, "rows": rows, "total": len(rows)}
-    view.command = _command(view, action)
+    view.command = _command(view, action, user)
     found = list_actions(
         view.tables,
         action=action,
@@ -35,8 +36,12 @@ def audit(view: View) -> Answer:
     return {**common, "message": None, "rows": found.rows, "total": found.total}
 
 
-def _command(view: View, action: str | None) -> str:
+def _command(view: View, action: str | None, user: str | None) -> str:
     wanted = [_KINDS.get(action, "topology")] if action else [*_KINDS.values(), "topology"]
-    sql = 'SELECT "at", vhost, kind, "user", queue, reason, detail FROM events WHERE kind IN '
+    sql = 'SELECT "at", vhost, kind, "user", queue, reason, detail FROM events WHERE '
     listed = ", ".join(f"'{kind}'" for kind in wanted)
-    return view.dlx("query", f'{sql}({listed}) ORDER BY "at" DESC', vhost=False, as_of=False)
+    conditions = [f"kind IN ({listed})"]
+    conditions += [f"vhost = {text(view.vhost)}"] if view.vhost else []
+    conditions += [f'"user" = {text(user)}'] if user else []
+    where = " AND ".join(conditions)
+    return view.dlx("query", f'{sql}{where} ORDER BY "at" DESC', vhost=False)

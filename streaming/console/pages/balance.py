@@ -3,8 +3,8 @@
 from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, View
+from streaming.console.standing import Asked
 from streaming.queries.audit.balance import ENDINGS
-from streaming.queries.audit.balance import balance as draw_balance
 
 MAX_FINDINGS: Final = 100
 
@@ -12,12 +12,18 @@ MAX_FINDINGS: Final = 100
 def balance(view: View) -> Answer:
     """Account for all messages, by vhost and queue."""
     view.command = view.dlx("balance")
-    found = view.once("balance", draw_balance)
+    tables = view.tables
+    asked = Asked(tables.table("events").version(), view.as_of, tables.vhosts)
+    view.close()  # another thread draws it
+    found, is_asked = view.console.balance.of(view.console.reader, asked)
+    if found is None:
+        return {"balance": None, "is_asked": False}
     rows = [one for one in found.queues if view.sees(one.vhost)]
     findings = [one for one in found.findings if view.sees(one.vhost)]
     begin = (view.page - 1) * PAGE_ROWS
     return {
         "balance": found,
+        "is_asked": is_asked,
         "unexplained": sum(one.count for one in findings),
         "vhosts": [one for one in found.vhosts if view.sees(one.vhost)],
         "rows": rows[begin : begin + PAGE_ROWS],

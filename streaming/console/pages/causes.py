@@ -5,12 +5,16 @@ from typing import Final
 
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, View
+from streaming.console.reader import portable
 from streaming.queries.dead_letters.groups import dead_letter_groups
 
 GROUPINGS: Final = (
     *("cause", "queue,reason", "queue,cause", "queue", "reason", "exchange", "routing_key"),
     *("outcome", "vhost"),
 )
+
+MAX_ROWS: Final = 10_000
+"""How many groups can be paged through."""
 
 
 def causes(view: View) -> Answer:
@@ -21,11 +25,15 @@ def causes(view: View) -> Answer:
     new_since = view.instant("new_since")
     words = ["--by", by, *options_of(view), "--limit", str(PAGE_ROWS)]
     if new_since is not None:
-        words += ["--new-since", view.text("new_since") or ""]
+        words += ["--new-since", portable(view.text("new_since") or "")]
     view.command = view.dlx("dead-letters", "groups", *words)
-    found = dead_letter_groups(view.tables, letters_filter(view), names, new_since)
+    wanted = letters_filter(view)
+    rows = view.once(
+        f"groups {wanted} {names} {new_since}",
+        lambda tables: list(islice(dead_letter_groups(tables, wanted, names, new_since), MAX_ROWS)),
+    )
     first = (view.page - 1) * PAGE_ROWS
-    rows = list(islice(found, first, first + PAGE_ROWS + 1))
+    rows = rows[first : first + PAGE_ROWS + 1]
     return {
         "rows": rows[:PAGE_ROWS],
         "more": len(rows) > PAGE_ROWS,

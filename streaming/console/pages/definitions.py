@@ -3,8 +3,7 @@
 from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
-from streaming.queries.vhosts.listings import policy_rows, queue_rows
-from topology.analysis.lint import lint
+from streaming.queries.vhosts.listings import policy_rows, settings_rows
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import plan_import
 from topology.definitions.load import examine
@@ -21,16 +20,10 @@ def definitions(view: View) -> Answer:
     wanted = view.text("name", "") or ""
     rows = [
         row
-        for row in view.once("rows of queues", queue_rows)
-        if view.sees(row["vhost"])
-        and (row["policy"] or row["operator_policy"] or row["effective_settings"])
-        and wanted.lower() in row["name"].lower()
+        for row in view.of_topology("settings", lambda: settings_rows(view.declared))
+        if row["vhost"] in vhosts and wanted.lower() in row["name"].lower()
     ]
-    findings = [
-        (name, one, KINDS[one.code].remedy)
-        for name, each in vhosts.items()
-        for one in lint(each.definitions())
-    ]
+    findings = [(name, one, KINDS[one.code].remedy) for name in vhosts for one in view.lint(name)]
     begin = (view.page - 1) * PAGE_ROWS
     return {
         "policies": policy_rows(vhosts),
@@ -51,7 +44,10 @@ def plan(view: View) -> Answer:
         raise Refused(404, f"There is no vhost {vhost!r} that you may see.")
     view.title = "Plan of an import"
     view.command = view.dlx(
-        "definitions", "plan", "definitions.json", "--vhost", vhost, as_of=False
+        *("definitions", "plan", "definitions.json", "--vhost", vhost),
+        vhost=False,
+        as_of=False,
+        tables=False,
     )
     live = view.declared[vhost].definitions()
     existing: list[BindingEnd] = [

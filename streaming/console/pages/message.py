@@ -25,7 +25,7 @@ def message(view: View) -> Answer:
     """Show everything known about one message."""
     history = _history(view)
     view.title = history.message_id
-    view.command = view.dlx("dead-letters", "show", history.message_id, vhost=False)
+    view.command = view.dlx("dead-letters", "show", names=[history.message_id], vhost=False)
     wanted = view.one_of("body", *FORMS)
     row = history.message or next(iter(history.deaths.values()), None) or {}
     body = _bytes(row.get("body"))
@@ -55,6 +55,9 @@ def message_body(view: View) -> Answer:
 def message_scenario(view: View) -> Answer:
     """Send the message as a scenario, which `dlx simulate` replays."""
     history = _history(view)
+    if history.hidden_in:
+        names = ", ".join(history.hidden_in)
+        raise Refused(403, f"You may not read {names}: the message cannot become a scenario.")
     replay = scenario_of(view.tables, history)
     content = json.dumps(replay.document, indent=2, ensure_ascii=False).encode() + b"\n"
     return Download(f"{_file(history)}.json", "application/json", iter([content]))

@@ -26,7 +26,7 @@ class Concern(NamedTuple):
 
 def now(view: View) -> Answer:
     """Show whether anything is wrong."""
-    view.command = view.dlx("overview", as_of=False)
+    view.command = view.dlx("overview")
     batches = last_batches(view.tables, 1)
     last = batches[0] if batches else None
     end = view.end
@@ -39,12 +39,17 @@ def now(view: View) -> Answer:
         minutes[min(row["minute"], MINUTES - 1)] += row["deaths"]
         if row["minute"] >= MINUTES - 1:
             recent[row["reason"]] += row["deaths"]
-    waiting = [one for one in view.once("waiting", waiting_queues) if view.sees(one.vhost)]
+    waiting = [one for one in all_waiting(view) if view.sees(one.vhost)]
     lost = sum(row["lost"] for row in deaths)
     gate = last["detail"].get("gate") if last else None
     standing = None
     if view.as_of is None and view.user.administrator and last is not None:
-        standing = view.console.balance.last(view.console.reader)
+        version = view.tables.table("events").version()
+        standing = view.console.balance.last(view.console.reader, version)
+    lag = None
+    config = view.console.config
+    if config and view.as_of is None and view.user.administrator and last is not None:
+        lag = view.console.lag.of(config, last["detail"].get("offsets") or {})
     concerns = _concerns(minutes, waiting, lost, gate, end)
     if standing is not None and standing.unexplained:
         what = f"{number(standing.unexplained)} rows are unexplained at batch {standing.batch_id}"
@@ -59,8 +64,14 @@ def now(view: View) -> Answer:
         "waiting": waiting,
         "lost": lost,
         "standing": standing,
+        "lag": lag,
         "concerns": concerns,
     }
+
+
+def all_waiting(view: View) -> list[WaitingQueue]:
+    """The queues in which dead letters wait."""
+    return view.once("waiting", waiting_queues)
 
 
 def _concerns(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
-from streaming.console.reader import read_instant
+from streaming.console.reader import portable, read_instant
 from streaming.queries.as_of import resolve
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import Row
@@ -51,26 +51,33 @@ def queues(view: View) -> Answer:
 
 
 def queue(view: View) -> Answer:
-    """Show one queue."""
-    row = _row(view)
+    """Show one queue, and a page of its contents."""
+    place, row = _row(view)
     vhost, name = row["vhost"], row["name"]
     view.title = name
     unacked = view.one_of("state", "ready", "unacked") == "unacked"
     stretch = view.one_of("stretch", *STRETCHES)
     more = ["--unacked"] if unacked else []
-    view.command = view.dlx("queues", "peek", name, "--count", PREVIEWED, *more)
+    view.command = view.dlx("queues", "peek", "--count", PREVIEWED, *more, names=[name])
     begin = view.before(STRETCHES[stretch])
     if not STRETCHES[stretch]:
         begin = first_change(view.tables, vhost, name) or begin
-    curve = depth_curve(view.tables, vhost, name, begin, view.end)
+    deep = place.ready + place.unacked
+    curve = depth_curve(view.tables, vhost, name, begin, view.end, deep=deep)
     may_read = view.may_read(vhost, name)
+    total = place.unacked if unacked else place.ready
+    first = (view.page - 1) * PREVIEWED
     contents = []
-    if may_read:
-        contents = peek(view.tables, name, vhost=vhost, limit=PREVIEWED, unacked=unacked)
+    if may_read and first < total:
+        contents = peek(
+            view.tables, name, limit=PREVIEWED, unacked=unacked, first=first, known=place
+        )
     return {
         "row": row,
         "may_read": may_read,
         "contents": contents,
+        "total": total,
+        "size": PREVIEWED,
         "unacked": unacked,
         "stretch": stretch,
         "stretches": list(STRETCHES),
@@ -80,8 +87,8 @@ def queue(view: View) -> Answer:
     }
 
 
-def _row(view: View) -> Row:
-    """Return the queue of the URL, with its settings and what it holds."""
+def _row(view: View) -> tuple[QueueDepth, Row]:
+    """Return the queue of the URL: what it holds, and with its settings."""
     name = view.text("queue")
     if name is None:
         raise Refused(400, "Choose a queue: the address has no parameter queue.")
@@ -94,7 +101,7 @@ def _row(view: View) -> Row:
         raise Refused(404, f"There is no queue {name!r} at this instant.")
     if len(found) > 1:
         raise Refused(400, f"Several vhosts have a queue {name!r}: add the parameter vhost.")
-    return _rows(view, found)[0]
+    return found[0], _rows(view, found)[0]
 
 
 def _rows(view: View, found: Sequence[QueueDepth]) -> list[Row]:
@@ -111,7 +118,7 @@ def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
             {"label": "purged", "values": curve.purged, "bars": True},
         ],
         "marks": [{"at_s": datetime.fromisoformat(mark.at).timestamp()} for mark in curve.marks],
-        "link": view.here(as_of=None),
+        "link": view.here(as_of=None, page=None),
     }
 
 
@@ -131,7 +138,8 @@ def changes(view: View) -> Answer:
             404 if not vhosts else 400, f"{what} queue {name!r}: add the parameter vhost."
         )
     view.require_read(vhost, name)
-    view.command = view.dlx("queues", "diff", name, first, last, as_of=False)
+    ends = [portable(first), portable(last)]
+    view.command = view.dlx("queues", "diff", "--limit", 0, names=[name, *ends], as_of=False)
     cuts = [resolve(view.tables, one, read_instant) for one in (first, last)]
     rows = queue_changes(view.tables, name, cuts[0], cuts[1], vhost)
     counts = Counter((row["change"], row["why"]) for row in rows)

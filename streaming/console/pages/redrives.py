@@ -1,4 +1,4 @@
-"""Redrives: what was sent back and what became of it; plan one, approve it, control it."""
+"""Redrives: what was sent back and what became of it; plan one, edit, approve and control it."""
 
 from collections import Counter
 from typing import Final, get_args
@@ -6,9 +6,17 @@ from typing import Final, get_args
 import msgspec
 
 from streaming.broker.commands import RedriveOptions
+from streaming.console.forms.edits import (
+    ContentForm,
+    content_form,
+    edit_of_many,
+    edit_of_one,
+    wants_edit,
+)
 from streaming.console.forms.job import (
     job_channel,
     keep_plan,
+    kept_edits,
     kept_plan,
     number_of,
     plan_id,
@@ -16,6 +24,8 @@ from streaming.console.forms.job import (
 )
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
+from streaming.console.pages.now import all_waiting
+from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.redrives.plan import (
@@ -23,6 +33,7 @@ from streaming.queries.redrives.plan import (
     Destination,
     RedrivePlan,
     RedriveWish,
+    content_of_letter,
     plan_redrive,
 )
 
@@ -30,6 +41,7 @@ TYPED_ABOVE: Final = 100
 """A plan of more letters is approved by typing their number."""
 
 MAX_LETTERS: Final = 200_000
+SHOWN_EDITS: Final = 50
 DESTINATIONS: Final[tuple[Destination, ...]] = get_args(Destination)
 EXPIRATIONS: Final = ("drop", "keep", "restart")
 DEATHS: Final = ("keep", "clear")
@@ -41,7 +53,7 @@ _WISHES: Final = ("action", "to", "name", "key", "expiration", "x_death", "gone"
 
 def redrives(view: View) -> Answer:
     """List the redrives, the latest first."""
-    view.command = view.dlx("redrives", "list", as_of=False)
+    view.command = view.dlx("redrives", "list")
     rows = [row for row in list_redrives(view.tables, view.vhost) if view.sees(row["vhost"])]
     first = (view.page - 1) * PAGE_ROWS
     return {"rows": rows[first : first + PAGE_ROWS], "total": len(rows), "size": PAGE_ROWS}
@@ -51,12 +63,19 @@ def redrive_plan(view: View) -> Answer:
     """Show what a redrive of the letters of a search would do now; nothing moves."""
     wish = _wish(view)
     view.command = view.dlx(
-        "dead-letters", wish.options.action, *options_of(view), *_words(view), as_of=False
+        *("dead-letters", wish.options.action),
+        *options_of(view, has_ids=True),
+        *_words(view),
+        as_of=False,
     )
-    found = None if view.as_of is not None else plan_redrive(view.tables, wish)
+    found = None if view.as_of is not None else _planned(view, wish)
+    count = 0 if found is None else len(found.sealed.letters)
+    can_edit = view.may("editor") and wish.options.action == "redrive"
     return {
         "plan": found,
-        "letters_count": 0 if found is None else len(found.sealed.letters),
+        "letters_count": count,
+        "can_edit": can_edit,
+        "content": _content(view, wish) if can_edit and count == 1 else None,
         "kept": {**kept(view), **_chosen(view)},
         "search": kept(view),
         "wish": wish,
@@ -70,13 +89,21 @@ def redrive_plan(view: View) -> Answer:
 
 
 def seal_plan(view: View) -> Answer:
-    """Make the plan and keep it, sealed."""
+    """Make the plan, with the edits of the form, and keep it, sealed."""
     if view.as_of is not None:
         raise Refused(400, "A plan is about what is in the queues now: go back to live first.")
-    found: RedrivePlan = plan_redrive(view.tables, _wish(view))
+    wish = _wish(view)
+    if wants_edit(view):
+        is_one = "content" in view.form
+        original = content_of_letter(view.tables, wish) if is_one else None
+        edit = edit_of_many(view) if original is None else edit_of_one(view, original)
+        wish = msgspec.structs.replace(wish, edit=edit)
+    found = _planned(view, wish)
     if not found.sealed.letters:
         raise Refused(409, "There is nothing to move: no letter of the search rests in a queue.")
-    keep_plan(found.sealed)
+    if wish.edit is not None and not found.edits:
+        raise Refused(400, "The edit changes no letter of the plan, so no plan was made.")
+    keep_plan(found.sealed, found.edits)
     return Redirect(view.url("/redrive", id=found.sealed.id))
 
 
@@ -93,8 +120,11 @@ def redrive(view: View) -> Answer:
         outcome = None
     if outcome is None and sealed is None:
         raise Refused(404, f"There is no redrive or plan {redrive_id!r} that you may see.")
-    words = ("show", redrive_id) if outcome else ("approve", redrive_id, "--reason", "why")
-    view.command = view.dlx("redrives", *words, vhost=outcome is not None, as_of=False)
+    if outcome is not None:
+        view.command = view.dlx("redrives", "show", redrive_id)
+    else:
+        words = ("redrives", "approve", redrive_id, "--reason", "why")
+        view.command = view.dlx(*words, vhost=False, as_of=False, tables=False)
     letters = [] if outcome is None else outcome.letters
     first = (view.page - 1) * PAGE_ROWS
     targets: Counter[tuple[str, str]] = Counter()
@@ -109,6 +139,8 @@ def redrive(view: View) -> Answer:
         "sealed": sealed,
         "count": 0 if sealed is None else len(sealed.letters),
         "targets": targets.most_common(PAGE_ROWS),
+        "edits": kept_edits(redrive_id)[:SHOWN_EDITS] if sealed is not None else [],
+        "edited": 0 if sealed is None else sum(one.edit is not None for one in sealed.letters),
         "outcome": outcome,
         "fates": Counter((one["fate"], one["reason"] or "") for one in letters).most_common(),
         "letters_shown": letters[first : first + PAGE_ROWS],
@@ -170,8 +202,32 @@ def _wish(view: View) -> RedriveWish:
         routing_key=view.text("key") if destination == "exchange" else None,
         options=options,
         user=None if view.user.administrator else view.user.name,
+        editors=(view.user.name,) if view.may("editor") else (),  # the job has the last word
         most=MAX_LETTERS,
     )
+
+
+def _planned(view: View, wish: RedriveWish) -> RedrivePlan:
+    """Make the plan; one of everything that waits is refused before it is made if it is too large.
+
+    Raises:
+        Refused: it has too many letters.
+    """
+    everything = DeadLetterFilter(vhost=wish.wanted.vhost)
+    if wish.wanted == everything and not wish.gone and wish.options.action != "restore":
+        count = sum(one.count for one in all_waiting(view) if view.sees(one.vhost))
+        if count > MAX_LETTERS:
+            what = f"{count:,} letters are more than {MAX_LETTERS:,}: narrow the search first."
+            raise Refused(413, what)
+    return plan_redrive(view.tables, wish)
+
+
+def _content(view: View, wish: RedriveWish) -> ContentForm | None:
+    """The only letter for an editor; None if its body is not stored any more."""
+    try:
+        return content_form(content_of_letter(view.tables, wish))
+    except QueryError:
+        return None
 
 
 def _chosen(view: View) -> dict[str, str]:

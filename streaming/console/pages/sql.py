@@ -4,12 +4,11 @@ from typing import Any, Final
 
 import duckdb
 
-from streaming.console.forms.fence import fence, require_harmless
 from streaming.console.forms.letters import require_sql
 from streaming.console.page import Answer, Refused, View
 from streaming.console.pages.search import MAX_EXPORTED, as_file
-from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, one_line
+from streaming.queries.fence import fence, require_harmless
 from streaming.queries.result import QueryResult, plain
 from streaming.queries.sql import VIEWS, create_all_views, require_one_query
 
@@ -26,7 +25,7 @@ def sql(view: View) -> Answer:
     """Show the answer to a query."""
     require_sql(view)
     given = view.text("sql", "") or ""
-    view.command = view.dlx("query", given, vhost=False, as_of=False) if given else "dlx query"
+    view.command = view.dlx("query", names=[given] if given else (), vhost=False)
     if not given:
         return {"sql": given, "examples": EXAMPLES, "columns": [], "rows": [], "total": None}
     query = _prepare(view, given)
@@ -57,10 +56,6 @@ def export_sql(view: View) -> Answer:
 def _prepare(view: View, given: str) -> str:
     """Create the views that a query names, check it, close the fence, and return the query."""
     create_all_views(view.tables, given)
-    if view.tables.cut is not None:
-        contents = prepare_contents(view.tables)
-        view.tables.drop("queue_contents")
-        view.tables.connection.execute(f"CREATE TEMP TABLE queue_contents AS {contents}")
     require_harmless(view.tables, given, VIEWS)
     fence(view.tables)
     return require_one_query(view.tables, given)

@@ -10,7 +10,6 @@ from streaming.console.page import Answer, Refused, View
 from streaming.queries.traffic import Traffic
 from streaming.queries.traffic import traffic as traffic_of
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw
-from topology.analysis.lint import lint
 from topology.declarations import PREDECLARED_NAMES, Definitions
 
 MAX_DRAWN: Final = 150
@@ -29,15 +28,15 @@ def topology(view: View) -> Answer:
     stretch = view.one_of("stretch", *STRETCHES)
     around = view.text("around", "") or ""
     view.command = view.dlx("bindings", "list")
-    definitions = _referred(view.declared[vhost].definitions())
+    definitions = view.declared[vhost].definitions()
     end = view.end
     begin = view.before(STRETCHES[stretch])
     moved = traffic_of(view.tables, vhost, begin, end)
-    diagram = draw(definitions)
+    diagram = view.of_topology(f"diagram {vhost}", lambda: draw(_referred(definitions)))
     total = len(diagram.nodes)
     if around or total > MAX_DRAWN:
         diagram = _around(diagram, around)
-    findings = lint(definitions)
+    findings = view.lint(vhost)
     return {
         "vhost": vhost,
         "vhosts": vhosts,

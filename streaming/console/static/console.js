@@ -54,6 +54,35 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
+// A page that takes long is fetched again less often: a tenth of the time, and one fetch at a time.
+const SHARE = 10;
+const LONGEST_MS = 30_000;
+let asked = -Infinity;
+let answered = -Infinity;
+let next = -Infinity;
+let later = null;
+
+function refresh() {
+  const rest = next - performance.now();
+  if (rest > 0) {
+    later ??= setTimeout(() => { later = null; refresh(); }, rest);
+    return;
+  }
+  asked = performance.now();
+  next = asked + LONGEST_MS;
+  document.body.dispatchEvent(new CustomEvent("batch"));
+}
+
+document.addEventListener("htmx:after:swap", () => {
+  if (answered > asked || asked === -Infinity) return;
+  answered = performance.now();
+  next = asked + Math.min(SHARE * (answered - asked), LONGEST_MS);
+  if (later === null) return;
+  clearTimeout(later);
+  later = null;
+  refresh();
+});
+
 // The browser reconnects by itself and names the last batch that it has seen.
 const status = document.getElementById("live");
 if (document.querySelector("main[data-live]")) {
@@ -73,7 +102,7 @@ if (document.querySelector("main[data-live]")) {
     status.textContent = `live · batch ${known}`;
     document.body.dataset.batch = known;
     const busy = document.activeElement?.closest("main form") || document.querySelector("main dialog[open]");
-    if (!first && !busy) document.body.dispatchEvent(new CustomEvent("batch"));
+    if (!first && !busy) refresh();
   });
 }
 

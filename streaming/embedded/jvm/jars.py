@@ -32,7 +32,7 @@ from streaming.user_folders import user_cache_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
-TITLES = {"kafka": "Apache Kafka", "spark": "Spark connectors"}
+TITLES = {"kafka": "Apache Kafka", "spark": "Spark connectors", "s3": "S3 for Spark"}
 STAGING_PREFIX = ".staging-"
 PARALLEL_DOWNLOADS = 4
 ATTEMPTS = 3

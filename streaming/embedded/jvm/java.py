@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from streaming.embedded.child import output_of
 from streaming.embedded.errors import EmbeddedError
 from streaming.user_folders import user_cache_folder
 
@@ -148,18 +149,10 @@ def _ask(executable: Path, origin: str) -> Java | None:
 
 def _output_of(executable: Path, *arguments: str) -> str:
     try:
-        ended = subprocess.run(  # noqa: S603 (the user's own Java)
-            [executable, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=PROBE_TIMEOUT_S,
-            check=False,
-        )
+        status, said = output_of([executable, *arguments], PROBE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return ended.stdout if ended.returncode == 0 else ""
+    return said if status == 0 else ""
 
 
 def properties_text(settings: Mapping[str, str]) -> str:

@@ -14,18 +14,15 @@ not reach it.
 
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from streaming.embedded.child import STOP_GRACE_S, Child, interrupts_deferred, start_child
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, properties_text
@@ -42,9 +39,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 import re
 
-SUPERVISOR = Path(__file__).parent / "supervisor.py"
 START_TIMEOUT_S = 120.0
-STOP_GRACE_S = 20.0
 KILL_MARGIN_S = 5.0
 POLL_S = 0.02
 CONNECT_TIMEOUT_S = 1.0
@@ -117,15 +112,6 @@ class BrokerLog:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A started broker: its supervisor, its control pipe, the process id of its JVM."""
-
-    supervisor: "subprocess.Popen[bytes]"
-    control: IO[bytes]
-    pid: int
-
-
 class EmbeddedKafka:
     """One Kafka broker in its own directory; use it as a context manager, or start and stop it.
 
@@ -133,7 +119,7 @@ class EmbeddedKafka:
 
     Attributes:
         directory: absolute.
-        cluster_id: Kafka's id of its data; None before the first start.
+        cluster_id: Kafka's id of its data; None before the first start, unless it was given.
     """
 
     def __init__(
@@ -142,6 +128,7 @@ class EmbeddedKafka:
         *,
         port: int | None = None,
         limits: BrokerLimits | None = None,
+        cluster_id: str | None = None,
         log_dir: Path | None = None,
         cache_dir: Path | None = None,
         progress: "Console | None" = None,
@@ -152,18 +139,19 @@ class EmbeddedKafka:
         Args:
             directory: holds the data; created if missing.
             port: the port for clients; by default that of the last start, else any free one.
+            cluster_id: the id with which to format the storage; by default a new one.
             log_dir: folder of the logs; by default `directory/logs`.
             environment: variables in which JAVA_HOME and PATH are looked up.
         """
         self.directory = directory.absolute()
-        self.cluster_id: str | None = None
+        self.cluster_id = cluster_id
         self._limits = limits or BrokerLimits()
         self._log = BrokerLog((log_dir or directory / "logs").absolute())
         self._port = port
         self._cache_dir = cache_dir
         self._progress = progress
         self._environment = environment
-        self._running: _Running | None = None
+        self._running: Child | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -179,7 +167,7 @@ class EmbeddedKafka:
     @property
     def is_running(self) -> bool:
         """Whether the broker's process runs."""
-        return self._running is not None and self._running.supervisor.poll() is None
+        return self._running is not None and self._running.status() is None
 
     @property
     def pid(self) -> int | None:
@@ -212,7 +200,7 @@ class EmbeddedKafka:
         try:
             data_dir = self.directory / "data"
             self.cluster_id = cluster_id_of(data_dir) or format_storage(
-                data_dir, java, jars, self._limits
+                data_dir, java, jars, self._limits, self.cluster_id
             )
             self._start_on_a_port(java, jars, lock)
         finally:
@@ -221,14 +209,13 @@ class EmbeddedKafka:
     def stop(self) -> None:
         """Stop the broker cleanly, or kill it after 20 s. Do nothing if it does not run."""
         if self._running is not None:
-            self._running.control.close()
+            self._running.request_stop()
         self._reap()
 
     def kill(self) -> None:
         """Kill the broker like a crash (SIGKILL). Do nothing if it does not run."""
         if self._running is not None:
-            with suppress(BrokenPipeError):  # it has just ended
-                self._running.control.write(b"k")
+            self._running.request_kill()
         self._reap()
 
     def restart(self) -> None:
@@ -240,8 +227,7 @@ class EmbeddedKafka:
         """Wait for the end of a broker that was stopped or has ended, and forget it."""
         running, self._running = self._running, None
         if running is not None:
-            running.supervisor.wait()
-            running.control.close()
+            running.wait()
 
     def _start_on_a_port(self, java: Java, jars: list[Path], lock: int) -> None:
         for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -264,25 +250,12 @@ class EmbeddedKafka:
         configuration.write_text(properties_text(properties), "utf-8")
         self._log.begin()
         options = broker_options(self._limits, self._log.file)
-        supervisor = subprocess.Popen(  # noqa: S603 (our own script, and Java)
-            [
-                *(sys.executable, "-I", "-S", str(SUPERVISOR)),
-                *(str(os.getpid()), str(STOP_GRACE_S), str(self._log.output)),
-                *java_command(java, jars, "kafka.Kafka", str(configuration), options=options),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            cwd=self.directory,
-            pass_fds=(lock,),
-            start_new_session=True,  # Ctrl-C in the terminal must not reach the broker
-        )
-        assert supervisor.stdin is not None
-        assert supervisor.stdout is not None
-        with supervisor.stdout as status:
-            pid = status.readline()
-        self._running = _Running(supervisor, supervisor.stdin, int(pid or 0))
+        command = java_command(java, jars, "kafka.Kafka", str(configuration), options=options)
         try:
+            with interrupts_deferred():
+                self._running = start_child(
+                    command, self._log.output, cwd=self.directory, pass_fds=(lock,)
+                )
             self._wait_until_ready(f"{LOOPBACK}:{ports.port}")
         except BaseException:
             self.kill()
@@ -293,7 +266,7 @@ class EmbeddedKafka:
         assert self._running is not None
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not answers_as(self.cluster_id, address):
-            status = self._running.supervisor.poll()
+            status = self._running.status()
             if status is not None:
                 raise EmbeddedError(self._log.explain_end(status, self.directory))
             if time.monotonic() > deadline_s:

@@ -16,6 +16,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from streaming.embedded.child import output_of
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.java import Java, properties_text
 from streaming.embedded.kafka.broker_properties import (
@@ -94,8 +95,17 @@ def cluster_id_of(data_dir: Path) -> str | None:
     return found[1]
 
 
-def format_storage(data_dir: Path, java: Java, jars: list[Path], limits: BrokerLimits) -> str:
-    """Format an empty data folder with Kafka's own tool.
+def format_storage(
+    data_dir: Path,
+    java: Java,
+    jars: list[Path],
+    limits: BrokerLimits,
+    cluster_id: str | None = None,
+) -> str:
+    """Format an empty data folder with Kafka's own tool, and return the cluster's id.
+
+    Args:
+        cluster_id: by default a new one.
 
     Raises:
         EmbeddedError: the tool failed; the message quotes its output.
@@ -106,30 +116,21 @@ def format_storage(data_dir: Path, java: Java, jars: list[Path], limits: BrokerL
     shutil.rmtree(new_dir, ignore_errors=True)
     properties = broker_properties(limits, Ports(1, 2), new_dir)
     configuration.write_text(properties_text(properties), "utf-8")
-    cluster_id = new_cluster_id()
+    cluster_id = cluster_id or new_cluster_id()
     options = (*FORMAT_OPTIONS, f"-Ddlx.log.file={log_file}")
     arguments = ("format", "--cluster-id", cluster_id, "--config", str(configuration))
     command = java_command(java, jars, "kafka.tools.StorageTool", *arguments, options=options)
     try:
-        ended = subprocess.run(  # noqa: S603 (Java, with arguments of our making)
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=FORMAT_TIMEOUT_S,
-            check=False,
-        )
+        status, said = output_of(command, FORMAT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise EmbeddedError(
             f"Kafka could not format {new_dir}: {failure}\nCheck its Java, "
             f"{java.executable} (from {java.origin})."
         ) from failure
-    if ended.returncode != 0 or cluster_id_of(new_dir) != cluster_id:
+    if status != 0 or cluster_id_of(new_dir) != cluster_id:
         raise EmbeddedError(
-            f"Kafka could not format {new_dir} (exit status {ended.returncode}): "
-            f"{ended.stdout.strip()}\nCheck that the disk has space and the folder is writable."
+            f"Kafka could not format {new_dir} (exit status {status}): {said.strip()}\n"
+            "Check that the disk has space and the folder is writable."
         )
     new_dir.rename(data_dir)
     configuration.unlink()

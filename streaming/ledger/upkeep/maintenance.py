@@ -7,6 +7,8 @@ overlap, the second one is retried. Without maintenance the tables stay correct 
 import atexit
 import contextlib
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +21,7 @@ from streaming.ledger.schema.table_setup import load_table, table_exists
 from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, is_large, plan, small_files
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
+from streaming.ledger.write.durability import flush_checkpoint
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 
 Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
@@ -26,7 +29,21 @@ Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
 _CHECKPOINT_SHARE: Final = 20
 """At most one part in 20 of the time goes into a table's checkpoints, however large they are."""
 
+_NICE: Final = 10
+
+_SHARED_LOOK_MS: Final = 10_000
+"""How often a table in shared storage that another part of the job writes is looked at."""
+
 _log = logging.getLogger(__name__)
+
+
+def lower_priority() -> None:
+    """Let this thread use the processor time that other threads and processes leave.
+
+    Only Linux knows priorities of threads; elsewhere this does nothing.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 @dataclass(frozen=True)
@@ -81,6 +98,8 @@ class TableMaintenance:
         protect = name == "messages"
         self._vacuum = Vacuum(self._place, schedule.vacuum_grace_ms, protect_messages=protect)
         self._next_ms: dict[Task, int] = {}
+        self._due_version = 0  # the next checkpoint
+        self._cleaned_version = -1
         self._has_many_files = False
         self._exists = False
 
@@ -109,7 +128,7 @@ class TableMaintenance:
             if count:
                 done.append(Done(self.name, task, count, time.perf_counter() - started))
 
-        if now_ms >= self._next_ms.get("checkpoint", 0):
+        if self._may_be_due(now_ms):
             run("checkpoint", self._checkpoint)
             if done:
                 pause_ms = done[0].seconds * 1000 * _CHECKPOINT_SHARE
@@ -118,7 +137,7 @@ class TableMaintenance:
         may_compact = self.name in LEDGER and (self._has_many_files or not is_busy)
         if may_compact and self._due("compaction", now_ms, schedule.compaction_ms):
             run("compaction", self._compact)
-        if self._due("log cleanup", now_ms, schedule.log_cleanup_ms):
+        if self._due("log cleanup", now_ms, schedule.log_cleanup_ms) and self._has_commits():
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 load_table(self._place).cleanup_metadata()
         if self._due("vacuum", now_ms, schedule.vacuum_ms):
@@ -131,13 +150,36 @@ class TableMaintenance:
         self._next_ms[task] = now_ms + interval_ms
         return True
 
+    def _may_be_due(self, now_ms: int) -> bool:
+        """Whether to look for a due checkpoint: a look is two requests in shared storage.
+
+        The writer of this process knows the version, so that most looks are spared.
+        """
+        if now_ms < self._next_ms.get("checkpoint", 0):
+            return False
+        if self._writer is None:
+            if self._place.local_path() is None:
+                self._next_ms["checkpoint"] = now_ms + _SHARED_LOOK_MS
+            return True
+        return self._writer.version >= self._due_version
+
+    def _has_commits(self) -> bool:
+        """Whether this process's writer has committed since the last log cleanup."""
+        if self._writer is None:
+            return True
+        before, self._cleaned_version = self._cleaned_version, self._writer.version
+        return before != self._cleaned_version
+
     def _checkpoint(self) -> int:
         """Make a checkpoint if enough was committed since the last one."""
         due = max(last_checkpoint(self._storage), 0) + self._schedule.checkpoint_commits
+        self._due_version = due
         if self._storage.size(f"_delta_log/{due:020}.json") is None:
             return 0
         load_table(self._place).create_checkpoint()
         table = load_table(self._place)
+        flush_checkpoint(self._place, table.version())
+        self._due_version = table.version() + self._schedule.checkpoint_commits
         sizes = ActiveFiles(table).sizes
         small = sum(not is_large(int(size), self._schedule.target_bytes) for size in sizes)
         if small >= self._schedule.compaction_files:
@@ -224,5 +266,6 @@ class Maintenance:
             self._thread.join()
 
     def _run(self) -> None:
+        lower_priority()
         while not self._stopping.wait(self._pause_seconds):
             self.step(time.time_ns() // 1_000_000)

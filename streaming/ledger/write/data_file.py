@@ -6,6 +6,7 @@ rows, and keeps it. A file is never replaced.
 
 import hashlib
 import re
+from collections.abc import Collection
 from typing import Any, Final, Self
 
 import msgspec
@@ -20,6 +21,9 @@ from streaming.ledger.storage import Storage
 from streaming.ledger.write.parquet_layout import write_row_groups
 
 FINGERPRINT_KEY: Final = "dlx.fingerprint"
+
+CODED_KEY: Final = "dlx.coded"
+"""Names the columns that the fingerprint reads as codes; files of earlier versions have none."""
 
 _NAME: Final = re.compile(
     r"(?P<query_id>[A-Za-z0-9-]{1,64})\.(?P<batch_id>\d{12,19})\.(?P<stage>[a-z][a-z0-9_]{0,31})"
@@ -110,9 +114,11 @@ def write_data_file(
         return None
     _check_columns(spec, table)
     path = str(name)
-    held = fingerprint(table)
+    coded = coded_columns(table)
+    held = fingerprint(table, coded)
     metadata = {
         FINGERPRINT_KEY: held,
+        CODED_KEY: ",".join(coded),
         "dlx.table": spec.name,
         "dlx.name": path,
         "dlx.rows": str(table.num_rows),
@@ -121,7 +127,7 @@ def write_data_file(
     for _ in range(_TRIES):
         try:
             if not storage.create(path, write):
-                _verify(storage, spec, path, table.num_rows, held)
+                _verify(storage, spec, path, table)
         except FileNotFoundError:
             continue
         size = storage.size(path)
@@ -133,12 +139,12 @@ def write_data_file(
     )
 
 
-def _verify(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> None:
+def _verify(storage: Storage, spec: TableSpec, path: str, table: pa.Table) -> None:
     """Check that a file holds the expected rows: first by its footer, then row by row.
 
     It reads the whole file. Only replayed batches have files to verify.
     """
-    problem = _difference(storage, spec, path, rows, held)
+    problem = _difference(storage, spec, path, table)
     if problem is not None:
         raise DataFileConflictError(
             f"{spec.name}/{path} already exists and {problem}; dlx never replaces a batch's file. "
@@ -148,7 +154,8 @@ def _verify(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) 
         )
 
 
-def _difference(storage: Storage, spec: TableSpec, path: str, rows: int, held: str) -> str | None:
+def _difference(storage: Storage, spec: TableSpec, path: str, table: pa.Table) -> str | None:
+    rows = table.num_rows
     try:
         with storage.open(path) as file:
             parquet = pq.ParquetFile(file)
@@ -156,10 +163,16 @@ def _difference(storage: Storage, spec: TableSpec, path: str, rows: int, held: s
                 return f"has {parquet.metadata.num_rows} rows where the batch writes {rows}"
             if not _same_columns(parquet.schema_arrow, spec.schema):
                 return "has other columns than the table"
-            claimed = (parquet.metadata.metadata or {}).get(FINGERPRINT_KEY.encode(), b"none")
-            if claimed.decode(errors="replace") != held:
-                return f"claims fingerprint {claimed.decode(errors='replace')}, not {held}"
-            found = fingerprint(parquet.read())
+            footer = {
+                key: value.decode(errors="replace")
+                for key, value in (parquet.metadata.metadata or {}).items()
+            }
+            coded = footer.get(CODED_KEY.encode(), "").split(",")
+            held = fingerprint(table, coded)
+            claimed = footer.get(FINGERPRINT_KEY.encode(), "none")
+            if claimed != held:
+                return f"claims fingerprint {claimed}, not {held}"
+            found = fingerprint(parquet.read(), coded)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
@@ -208,18 +221,30 @@ def _used_values(chunk: pa.DictionaryArray) -> pa.Array:
     return chunk.dictionary.take(chunk.indices.unique().drop_null())
 
 
-def fingerprint(table: pa.Table) -> str:
+def coded_columns(table: pa.Table) -> list[str]:
+    """The columns that the fingerprint of new files reads as codes: those that repeat values."""
+    return [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+
+
+def fingerprint(table: pa.Table, coded: Collection[str] = ()) -> str:
     """The fingerprint of a table's content: 64 hexadecimal digits.
 
     Two tables have the same one exactly if they have the same columns and rows. Chunks,
     dictionaries, slices and bytes beneath a null do not matter. Columns are read as buffers, at
     about 0.2 us per row of `messages`.
+
+    Args:
+        coded: columns with few distinct values, read as those values and a code per row: that is
+            less to read. Tables are comparable if the same columns are coded.
     """
     digest = hashlib.sha256()
     digest.update(f"{table.num_rows}\n".encode())
     for name, column in zip(table.column_names, table.columns, strict=True):
         digest.update(f"{name}\n".encode())
-        _add(digest, _plain(column))
+        if name in coded:
+            _add_codes(digest, column)
+        else:
+            _add(digest, _plain(column))
     return digest.hexdigest()
 
 
@@ -227,6 +252,30 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.combine_chunks()
+
+
+def _add_codes(digest: Any, column: pa.ChunkedArray) -> None:
+    """Add the distinct values in order of appearance, then the code of each row; -1 is null.
+
+    Dictionaries have no null: Parquet could not store it.
+    """
+    if pa.types.is_dictionary(column.type):
+        array = column.unify_dictionaries().combine_chunks()
+        values, indices = array.dictionary, array.indices
+        if len(values) > 1:
+            distinct = values.dictionary_encode()
+            found = distinct.indices.take(indices).dictionary_encode()
+            values, indices = distinct.dictionary.take(found.dictionary), found.indices
+    else:
+        array = column.combine_chunks().dictionary_encode()
+        values, indices = array.dictionary, array.indices
+    if indices.null_count == len(indices):
+        values = values.slice(0, 0)
+    _add(digest, values)
+    if len(values) > 1 or indices.null_count:
+        codes = pc.fill_null(indices, -1).to_numpy()
+        width = np.int8 if len(values) <= np.iinfo(np.int8).max else np.int32
+        digest.update(np.ascontiguousarray(codes.astype(width)).data)
 
 
 def _add(digest: Any, array: pa.Array) -> None:

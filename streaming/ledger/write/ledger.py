@@ -20,6 +20,8 @@ from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.batch_row import BatchRow, last_batch_row, write_batch_row
 from streaming.ledger.write.data_file import DataFile, DataFileName
+from streaming.ledger.write.durability import flush_entries, mend_log
+from streaming.ledger.write.fence import Fence
 from streaming.ledger.write.table_writer import Outcome, TableWriter
 
 FIRST_BATCH: Final = 0
@@ -45,6 +47,8 @@ class Ledger:
 
     def __init__(self, root: Place, retention: Retention | None = None) -> None:
         self.root = root
+        for name in LEDGER:
+            mend_log(root.below(name))
         self.writers = {name: TableWriter(root, name, retention) for name in LEDGER}
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")
         self._refreshing: Future[None] | None = None
@@ -77,8 +81,18 @@ class Ledger:
             writer = self.writers[name]
             outcomes[name] = writer.commit_batch(batch.query_id, batch.batch_id, by_table[name])
             seconds[name] = time.perf_counter() - started
+        flush_entries(
+            (self.writers[name].place, self.writers[name].version)
+            for name, outcome in outcomes.items()
+            if outcome == "committed"
+        )
         self._refreshing = self._refresher.submit(self._refresh)
         return Committed(outcomes, seconds, tuple(name for name in LEDGER if by_table[name]))
+
+    def raise_fence(self, fence: Fence) -> None:
+        """Let every table refuse the commits of drivers with an earlier epoch."""
+        for writer in self.writers.values():
+            writer.raise_fence(fence)
 
     def last_batch(self, query_id: str) -> BatchRow | None:
         """The row of a query's last batch; None if it has committed none."""

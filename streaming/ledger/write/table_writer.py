@@ -24,6 +24,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, load_table, open_table
 from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import DataFile
+from streaming.ledger.write.fence import Fence
 from streaming.ledger.write.log_actions import add_action, commit
 
 Outcome = Literal["committed", "skipped"]
@@ -39,7 +40,12 @@ class TableWriter:
     A handle gets slower with every commit since the checkpoint that it was loaded from.
     Maintenance makes checkpoints and offers a fresh handle after each. Without maintenance, the
     writer reloads its handle itself, less often.
+
+    Attributes:
+        fence: what every commit carries, off local disks; see `raise_fence`.
     """
+
+    fence: Fence | None = None
 
     def __init__(self, root: Place, name: str, retention: Retention | None = None) -> None:
         self.spec = TABLES[name]
@@ -72,6 +78,8 @@ class TableWriter:
             for _ in range(_ATTEMPTS):
                 try:
                     table = self._current()
+                    if self.fence is not None:
+                        self.fence.refuse_lost(table)
                     if _has(table, query_id, batch_id):
                         return "skipped"
                     self._commit(table, query_id, batch_id, files)
@@ -94,8 +102,41 @@ class TableWriter:
             add_action(self.spec, file.path, file.size, file.rows, file.ranges, modified_ms=now_ms)
             for file in files
         ]
-        transaction = Transaction(query_id, batch_id)
-        commit(table, self._schema, actions, CommitProperties(app_transactions=[transaction]))
+        transactions = [Transaction(query_id, batch_id)]
+        if self.fence is not None:
+            transactions.append(self.fence.transaction)
+        commit(table, self._schema, actions, CommitProperties(app_transactions=transactions))
+
+    def raise_fence(self, fence: Fence) -> None:
+        """Let the table refuse drivers of an earlier epoch from now on.
+
+        Raises:
+            FencedError: a later driver has done so.
+            CommitError: Delta refused every attempt.
+        """
+        self.fence = fence
+        refused: DeltaError | None = None
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                table = self._load()
+                fence.refuse_lost(table)
+                if fence.is_raised(table):
+                    return
+                try:
+                    properties = CommitProperties(app_transactions=[fence.transaction])
+                    commit(table, self._schema, [], properties)
+                except DeltaError as error:
+                    refused = error
+                    continue
+                self._behind = True
+                return
+        raise CommitError(f"{self.place.url}: the lease could not be recorded: {refused}")
+
+    @property
+    def version(self) -> int:
+        """The latest version of the table that this writer knows, without a request."""
+        table = self._table
+        return 0 if table is None else table.version() + self._behind
 
     def last_batch(self, query_id: str) -> int | None:
         """The highest batch of a query in the table; None if it has none."""

@@ -1,7 +1,10 @@
 """The checkpoint of a job: used by one job at a time, and always by the same job."""
 
+import logging
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -15,6 +18,7 @@ from streaming.pipeline.checkpoint.errors import (
     UnfinishedBatchError,
 )
 from streaming.pipeline.checkpoint.folders import make_folder
+from streaming.pipeline.checkpoint.lease import CheckpointLease
 from streaming.pipeline.checkpoint.manifest import (
     FILE,
     FORMAT,
@@ -25,15 +29,20 @@ from streaming.pipeline.checkpoint.manifest import (
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatches, refuse_mismatch
 from streaming.protocol.record_headers import WIRE_VERSION
+from streaming.stored_path import AnyPath
 
-CORE_VERSION = 8
+CORE_VERSION = 9
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 LOCK_FILE = "dlx.lock"
 
+logger = logging.getLogger(__name__)
+
 
 class CheckpointLock:
-    """The lock of one checkpoint."""
+    """The lock of one checkpoint on a local disk; the system releases it with the process."""
+
+    epoch = None
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
@@ -55,13 +64,19 @@ class CheckpointLock:
                 "this job its own checkpoint and tables"
             ) from error
 
+    def check(self) -> None:
+        """Nothing: the lock is held until the process ends."""
+
     def release(self) -> None:
         """Let another job take the lock; harmless without the lock."""
         self._lock.release()
 
 
 class Checkpoint:
-    """A checkpoint on a local disk.
+    """A checkpoint on a local disk, or in shared storage.
+
+    Args:
+        lease_ms: how long a lease lasts; None: the disk is this machine's, and a lock is enough.
 
     Attributes:
         lock: keeps other jobs away.
@@ -72,9 +87,14 @@ class Checkpoint:
 
     written: WrittenBatches
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyPath, lease_ms: int | None = None) -> None:
         self.path = path
-        self.lock = CheckpointLock(path)
+        self.lock: CheckpointLock | CheckpointLease
+        if lease_ms is None:
+            assert isinstance(path, Path), "shared storage has no locks"
+            self.lock = CheckpointLock(path)
+        else:
+            self.lock = CheckpointLease(path, lease_ms)
         self.logs = SparkLogs(path)
         self.manifest = Manifest()
         self._new_job_id = uuid.uuid4().hex
@@ -95,12 +115,18 @@ class Checkpoint:
         outcome_hash: str,
         outcome_settings: dict[str, Any],
         tables: TableBatches,
+        constants: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Read the manifest, and refuse a job or tables that do not match it.
+
+        Args:
+            constants: what a replay depends on besides records and settings.
 
         Raises:
             CheckpointError: another partition count, version or configuration, or other tables.
         """
+        for name in self.logs.mend():
+            logger.warning("%s/%s was incomplete and is removed: a power failure?", self.path, name)
         found = read_manifest(self.path)
         self._refuse_missing_parts(found)
         self.written = WrittenBatches(self.path)
@@ -111,12 +137,14 @@ class Checkpoint:
             wire_version=WIRE_VERSION,
             outcome_hash=outcome_hash,
             outcome_settings=outcome_settings,
+            constants=dict(constants),
             job_id=self.job_id,
         )
         if found is not None:
             self._refuse_other_job(found, ours)
             ours.topics, ours.topic_names = found.topics, found.topic_names
             ours.shards, ours.rebuilt = found.shards, found.rebuilt
+            ours.outbound_from = found.outbound_from
         self.manifest = ours
 
     def save(self) -> None:
@@ -151,6 +179,19 @@ class Checkpoint:
                 f"job.shuffle_partitions: the state in {self.path} has {found.shuffle_partitions} "
                 f"partitions; this start has {ours.shuffle_partitions}. Set it to "
                 f"{found.shuffle_partitions}, or change it by `dlx checkpoint rebuild --replace`"
+            )
+        is_cut_alike = not found.constants or found.constants == ours.constants
+        if not is_cut_alike and self.logs.has_unfinished_batch():
+            names = sorted(found.constants.keys() | ours.constants.keys())
+            differences = (
+                f"  {name}: was {found.constants.get(name)}, now {ours.constants.get(name)}"
+                for name in names
+                if found.constants.get(name) != ours.constants.get(name)
+            )
+            raise UnfinishedBatchError(
+                f"{self.path} has an unfinished batch that this version or these "
+                "job.spark_properties would cut into other files and records. Start once with "
+                f"those that began it ({found.versions}), then change:\n" + "\n".join(differences)
             )
         if found.outcome_hash != ours.outcome_hash and self.logs.has_unfinished_batch():
             changes = outcome_changes(found.outcome_settings, ours.outcome_settings)

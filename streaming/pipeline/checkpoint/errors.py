@@ -21,6 +21,12 @@ class CheckpointInUseError(CheckpointError):
     help_code = "checkpoint-in-use"
 
 
+class LeaseLostError(CheckpointError):
+    """Another job has the lease of the checkpoint, or it could not be renewed in time."""
+
+    help_code = "lease-lost"
+
+
 class TablesMismatchError(CheckpointError):
     """The tables and the checkpoint are not of the same job or time."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -11,15 +11,42 @@ from typing import Final
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from streaming.config import JobConfig, reveal
 from streaming.config.secrets import mask_secrets
+from streaming.config.types import local_folder
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.errors import FolderError
+from streaming.stored_path import AnyPath, StoredPath
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _QUERY: Final = re.compile(r"(?<=\S)\?\S*")
 """The query of a URL, which may hold a signature."""
+
+
+def checkpoint_place(config: JobConfig, environ: Mapping[str, str]) -> AnyPath:
+    """Return where the checkpoint of a job is.
+
+    Raises:
+        InvalidConfigError: a secret cannot be read.
+    """
+    location = config.job.checkpoint_location
+    if local_folder(location) is not None:
+        return Path(location)
+    options = reveal(config.tables.storage_options, "tables.storage_options", environ)
+    return StoredPath(location, options)
+
+
+def lease_ms(config: JobConfig) -> int | None:
+    """Return how long the lease of a checkpoint lasts; None on a disk that only we can reach."""
+    job = config.job
+    folder = local_folder(job.checkpoint_location)
+    if folder is not None and (
+        job.shared_mount is None or not folder.is_relative_to(job.shared_mount)
+    ):
+        return None
+    return job.lease_ms
 
 
 def make_folder(setting: str, path: Path) -> None:

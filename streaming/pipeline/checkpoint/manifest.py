@@ -3,7 +3,6 @@
 It is written before a batch runs, and also holds the versions and settings of the job.
 """
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from streaming.pipeline.checkpoint.errors import (
 )
 from streaming.pipeline.reports import ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
+from streaming.stored_path import AnyPath
 
 FILE = "dlx.json"
 FORMAT = 1
@@ -61,8 +61,11 @@ class Manifest(msgspec.Struct):
         shards: `LANE VHOST` -> grouping key.
         outcome_hash: hash of the settings that can change a result, as of the last start.
         outcome_settings: those settings.
+        constants: what else a replay depends on; empty in checkpoints of older versions.
         job_id: identifies the job in its heartbeats; empty in checkpoints of older versions.
         rebuilt: what replaces the last batch row after the checkpoint was rebuilt.
+        outbound_from: grouping key -> the least number of an outbound record; of shards of which a
+            batch was dropped that may have sent records.
     """
 
     format: int = FORMAT
@@ -74,8 +77,10 @@ class Manifest(msgspec.Struct):
     shards: dict[str, int] = {}
     outcome_hash: str = ""
     outcome_settings: dict[str, Any] = {}
+    constants: dict[str, str] = {}
     job_id: str = ""
     rebuilt: Rebuilt | None = None
+    outbound_from: dict[int, int] = {}
 
     @property
     def versions(self) -> str:
@@ -142,7 +147,7 @@ class Manifest(msgspec.Struct):
                 )
 
 
-def read_manifest(checkpoint: Path) -> Manifest | None:
+def read_manifest(checkpoint: AnyPath) -> Manifest | None:
     """Read the manifest of a checkpoint; None if it has none.
 
     Raises:
@@ -151,7 +156,7 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
     return read_json_file(checkpoint / FILE, Manifest, _REMEDY)
 
 
-def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
+def write_manifest(checkpoint: AnyPath, manifest: Manifest) -> None:
     """Replace the manifest of a checkpoint; create the checkpoint's folder."""
     checkpoint.mkdir(parents=True, exist_ok=True)
     write_json_file(checkpoint / FILE, manifest)

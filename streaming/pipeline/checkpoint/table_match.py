@@ -6,7 +6,6 @@ that the tables have, and skip those batches. An older table lacks rows that the
 """
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from streaming.json_file import read_json_file, write_json_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.errors import TablesMismatchError
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
+from streaming.stored_path import AnyPath
 
 FILE = "batches.json"
 
@@ -30,7 +30,7 @@ class WrittenBatches:
     first reader of a missing message.
     """
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: AnyPath) -> None:
         self._path = checkpoint / FILE
         self.last: dict[str, int] = read_json_file(self._path, dict[str, int], _REMEDY) or {}
 
@@ -61,7 +61,7 @@ def read_table_batches(ledger: Ledger, query_id: str | None) -> TableBatches:
 
 
 def refuse_mismatch(
-    path: Path, logs: SparkLogs, written: WrittenBatches, tables: TableBatches
+    path: AnyPath, logs: SparkLogs, written: WrittenBatches, tables: TableBatches
 ) -> None:
     """Refuse tables that do not belong to the checkpoint at `path`.
 

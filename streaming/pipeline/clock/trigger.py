@@ -135,7 +135,8 @@ class Ticks:
         headers = [(OP, b"tick"), (VHOST, config.vhost.encode())]
         partition = config.lane % self._partitions
         try:
-            self._sender.send(self._topic, b'{"op":"tick"}', partition=partition, headers=headers)
+            value = b'{"op":"tick","lane":%d}' % config.lane
+            self._sender.send(self._topic, value, partition=partition, headers=headers)
             self._sender.flush(FLUSH_TIMEOUT_S)
         except SendError as error:
             logger.warning("a tick for vhost %r could not be written: %s", config.vhost, error)

@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,6 +19,7 @@ from streaming.pipeline.flow.pace import CommandPace, Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
+from streaming.stored_path import AnyPath
 
 MEASURE_S = 5.0
 """How often the memory of the job's processes is measured."""
@@ -65,7 +65,7 @@ class FlowControl:
 
     def announce(
         self,
-        checkpoint: Path,
+        checkpoint: AnyPath,
         job: JobMark,
         partitions: Mapping[str, int],
         producer: Mapping[str, str],
@@ -77,15 +77,18 @@ class FlowControl:
         self._notices.update(self.state)
         self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer)
 
-    def first_rows(self, spark: SparkSession, *, importing: bool) -> int:
+    def first_rows(self, spark: SparkSession, *, importing: bool, commands: int = 0) -> int:
         """Return the most publishes of the first batch.
 
         Args:
             importing: definitions are imported, and must come before the publishes in the inputs.
+            commands: how many wait; publishes wait for a backlog of them.
         """
         if not is_supported(spark):
             return self._job.max_batch_rows  # the limit could never be raised
-        return 0 if importing else self.state.max_rows
+        if self._job.clock == "wall":
+            self._commands.expect(commands)
+        return 0 if importing else self.next_rows
 
     def first_commands(self, spark: SparkSession) -> int:
         """Return the most commands of the first batch."""
@@ -125,10 +128,21 @@ class FlowControl:
             commands: how many commands it has read, and their bytes.
         """
         with self._lock:
-            self._commands.batch_done(*commands)
-            if self.state.max_rows >= self._pace.rows:  # otherwise memory has limited the batch
+            if self.next_rows == self._pace.rows:  # otherwise something else has limited the batch
                 self._pace.batch_done(publishes, seconds)
+            if self._job.clock == "wall":
+                self._commands.batch_done(*commands)
             return self.decide()
+
+    def batch_began(self) -> None:
+        """Tell clients and operators that a batch runs."""
+        if self._heartbeat is not None:
+            self._heartbeat.batch_began()
+
+    def batch_committed(self, batch_id: int) -> None:
+        """Tell clients and operators which batch was committed last."""
+        if self._heartbeat is not None:
+            self._heartbeat.batch_done(batch_id)
 
     def apply(self) -> None:
         """Set the read limit of the next batch, and tell publishers."""
@@ -147,7 +161,12 @@ class FlowControl:
     @property
     def next_rows(self) -> int:
         """The most publishes of the next batch: what memory allows, and the traffic suggests."""
-        return min(self.state.max_rows, self._pace.rows)
+        return 0 if self.commands_wait else min(self.state.max_rows, self._pace.rows)
+
+    @property
+    def commands_wait(self) -> bool:
+        """Whether publishes wait for a backlog of commands; the next batch must come even so."""
+        return self._commands.has_backlog
 
     @property
     def next_commands(self) -> int:

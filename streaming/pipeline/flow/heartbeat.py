@@ -5,9 +5,11 @@
 A client may receive no deliveries for hours; the heartbeat lets it notice within seconds that the
 job is gone. It also says which topics and limits apply to the vhost and user, so a client needs no
 configuration of the job; and whose it is, so that a second job is not started on the same topics.
-It has its own topic, so that the outbound topic is silent when there is
-nothing to deliver. It repeats the last notice of flow control, with its `dlx-seq`: a client reads
-the last heartbeat first, and knows at once whether publishers may publish.
+`batch` says which batch was committed last and how long ago, and how long the running one takes:
+the heartbeat is sent whatever Spark does, so this is how a stuck stream is seen. It has its own
+topic, so that the outbound topic is silent when there is nothing to deliver. It repeats the last
+notice of flow control, with its `dlx-seq`: a client reads the last heartbeat first, and knows at
+once whether publishers may publish.
 
 The driver sends it on its own thread, whatever Spark does. A replay has nothing to repeat; a
 heartbeat that Kafka has not accepted after a few seconds is dropped.
@@ -15,6 +17,7 @@ heartbeat that Kafka has not accepted after a few seconds is dropped.
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -46,9 +49,28 @@ class Heartbeat:
         self._addresses = {alive_topic(each.outbound): each for each in addresses}
         self._sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
         self._failures = HeartbeatFailures()
+        self._batch_id: int | None = None
+        self._done_s = self._began_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
+
+    def batch_began(self) -> None:
+        """Note that a batch runs."""
+        self._began_s = time.monotonic()
+
+    def batch_done(self, batch_id: int) -> None:
+        """Note that the batch is committed."""
+        self._batch_id, self._done_s, self._began_s = batch_id, time.monotonic(), 0.0
+
+    def _batch(self) -> dict[str, int | None]:
+        now_s, began_s = time.monotonic(), self._began_s
+        age_s = now_s - self._done_s
+        return {
+            "id": self._batch_id,
+            "age_ms": None if self._batch_id is None else int(1000 * age_s),
+            "running_ms": int(1000 * (now_s - began_s)) if began_s else None,
+        }
 
     def stop(self) -> None:
         """Stop; returns when no further heartbeat will be sent."""
@@ -65,7 +87,7 @@ class Heartbeat:
     def _beat(self) -> None:
         for topic, address in self._addresses.items():
             value, headers = self._notices.record(
-                "alive", address=structs.asdict(address), job=self._job
+                "alive", address=structs.asdict(address), job=self._job, batch=self._batch()
             )
             on_result = partial(self._failures.set_result, topic)
             named = [*headers, (VHOST, address.vhost.encode())]

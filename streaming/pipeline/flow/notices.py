@@ -17,7 +17,6 @@ import json
 import logging
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -26,6 +25,7 @@ from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.protocol.record_headers import CHANNEL, KIND, LANE, SEQ, VHOST
 from streaming.record_sender import RecordSender, SendError
+from streaming.stored_path import AnyPath
 
 FILE = "flow.json"
 NO_LANE = -1
@@ -61,7 +61,7 @@ class FlowNotices:
 
     def __init__(
         self,
-        checkpoint: Path,
+        checkpoint: AnyPath,
         marks: MemoryMarks,
         topics: Mapping[tuple[str, str], str],
         partitions: Mapping[str, int],

@@ -10,7 +10,8 @@ behind. Nobody has to configure the size for the traffic.
 Replay: the size only limits what the next batch plans to read. Spark logs the planned offsets, and
 a repeated batch reads those.
 
-Commands are read without delay, but a backlog of them must fit into memory too: `CommandPace`.
+A backlog of commands must fit into memory too: `CommandPace`. While one waits, no publishes are
+read: those that came after a declaration must not be routed before it.
 """
 
 from typing import Final
@@ -70,18 +71,25 @@ class CommandPace:
 
     Attributes:
         rows: the most commands of the next batch.
+        has_backlog: whether the next batch leaves commands behind, as far as is known.
     """
 
     def __init__(self, max_rows: int, max_bytes: int) -> None:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self.rows = min(max_rows, LEAST_ROWS)
+        self.has_backlog = False
+
+    def expect(self, commands: int) -> None:
+        """Set how many commands wait for the first batch."""
+        self.has_backlog = commands > self.rows
 
     def batch_done(self, commands: int, size_bytes: int) -> None:
         """Choose the limit of the next batch from what a batch has read."""
+        self.has_backlog = commands >= FULL_SHARE * self.rows
         if not commands:
             return
-        if commands >= FULL_SHARE * self.rows:
+        if self.has_backlog:
             self.rows = GROWTH * self.rows
         fits = int(self._max_bytes * commands / max(size_bytes, 1))
         self.rows = max(1, min(self.rows, self._max_rows, fits))

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
-from streaming.broker.lanes import BROADCAST_OPS
+from streaming.broker.lanes import ALONE, Answering, on_each_lane
 from streaming.pipeline.rows.quarantine import Faults
 from streaming.protocol.record_headers import CommandRecord, MalformedRecordError, command_record
 
@@ -13,20 +14,24 @@ _COLUMNS = ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
 
 
 class CommandRow(NamedTuple):
-    """A valid command; `keys` are the grouping keys of the shards that execute it."""
+    """A valid command, as the shard with the grouping key `key` executes it."""
 
     partition: int
     offset: int
     at_ms: int
     value: bytes
     channel: str
-    keys: tuple[int, ...]
+    key: int
+    answering: Answering = ALONE
 
 
 def read_commands(
     rows: pa.RecordBatch, vhosts: Mapping[str, tuple[int, ...]]
 ) -> tuple[list[CommandRow], Faults]:
-    """Parse records with `dlx-op`: the valid commands, and the faulty rows with their faults."""
+    """Parse records with `dlx-op`: the valid commands, and the faulty rows with their faults.
+
+    In a vhost of several lanes a command is one row for each lane that it concerns.
+    """
     commands: list[CommandRow] = []
     faults: Faults = []
     columns = [rows[name].to_pylist() for name in _COLUMNS]
@@ -35,13 +40,14 @@ def read_commands(
     ):
         try:
             record = command_record(op, vhost, value)
-            keys = _keys(record, partition, vhosts)
+            keys = vhosts.get(record.vhost)
+            if keys is None:
+                raise unlisted_vhost(record.vhost)
         except MalformedRecordError as error:
             faults.append((index, error))
         else:
-            commands.append(
-                CommandRow(partition, offset, at_ms, record.value, record.channel, keys)
-            )
+            row = CommandRow(partition, offset, at_ms, record.value, record.channel, keys[0])
+            commands.extend([row] if len(keys) == 1 else _on_lanes(row, record, keys))
     return commands, faults
 
 
@@ -50,13 +56,11 @@ def unlisted_vhost(vhost: str) -> MalformedRecordError:
     return MalformedRecordError("unlisted_vhost", f"this job has no vhost {vhost!r}")
 
 
-def _keys(
-    record: CommandRecord, partition: int, vhosts: Mapping[str, tuple[int, ...]]
-) -> tuple[int, ...]:
-    """Return every lane of the vhost for a broadcast, else the lane of the partition (D2)."""
-    keys = vhosts.get(record.vhost)
-    if keys is None:
-        raise unlisted_vhost(record.vhost)
-    if str(record.command.__struct_config__.tag) in BROADCAST_OPS:
-        return keys
-    return (keys[partition % len(keys)],)
+def _on_lanes(row: CommandRow, record: CommandRecord, keys: tuple[int, ...]) -> list[CommandRow]:
+    """Return what each lane executes."""
+    rows = []
+    turn = row.partition % len(keys)
+    for lane, command, answering in on_each_lane(record.command, record.channel, turn, len(keys)):
+        value = msgspec.json.encode(command) if answering & Answering.ROUTED else row.value
+        rows.append(row._replace(value=value, key=keys[lane], answering=answering))
+    return rows

@@ -12,21 +12,27 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.broker.events import Actor
+from streaming.broker.lanes import BY_HEADER, HOME, ROUTING_KEY, lane_of_key
+from streaming.broker.message import AWAY
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.intake.command_records import CommandRow, read_commands
 from streaming.pipeline.intake.header_columns import HEADER_BYTES, with_header_columns
 from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctPublishes
 from streaming.pipeline.reports import FaultCount, IntakeReport, encode_report
-from streaming.pipeline.rows.messages import MessageRows
+from streaming.pipeline.rows.messages import HEADERS, MessageRows
 from streaming.pipeline.rows.quarantine import QuarantineRows
 from streaming.pipeline.shard_block import FILES_KEY, pack, record_table
 from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask, batch_context, paused_gc
 from streaming.protocol.record_headers import MalformedRecordError
+from streaming.spark.executor_facts import check_here
+from topology.values import table_from_json
 
 OUTPUT = "shard int, blob binary"
 
@@ -139,7 +145,7 @@ class Intake:
         if not rows.num_rows:
             return
         partitions = rows["partition"].to_numpy()
-        lanes, keys = self._lanes_and_keys(codes, partitions)
+        lanes, keys, homes = self._lanes_and_keys(rows, codes, partitions)
         used, indices = np.unique(codes, return_inverse=True)
         distinct = [self._publishes.distinct[code] for code in used.tolist()]
         body_files, body_rows = self._messages.add(
@@ -159,9 +165,19 @@ class Intake:
             chosen = keys == key
             part = {name: column[chosen] for name, column in columns.items()}
             self._add_to_shard(int(key), part, topic)
+        is_away = lanes != HOME
+        for key in np.unique(homes[is_away]):
+            chosen = is_away & (homes == key)
+            part = {name: column[chosen] for name, column in columns.items()}
+            self._add_to_shard(int(key), part, topic, AWAY)
 
-    def _add_to_shard(self, key: int, columns: dict[str, Any], topic: TopicTask) -> None:
-        """Add publishes to a shard, with the blob's own codes for publications and actors."""
+    def _add_to_shard(
+        self, key: int, columns: dict[str, Any], topic: TopicTask, more_flags: int = 0
+    ) -> None:
+        """Add publishes to a shard, with the blob's own codes for publications and actors.
+
+        A home lane also gets the publishes of the other lanes, with the flag AWAY (`lanes`).
+        """
         shard = self._shards.setdefault(key, _ShardRows())
         actor_of = shard.actor_of.setdefault(topic.user, CodeMap())
         codes = columns["publication"]
@@ -174,20 +190,45 @@ class Intake:
             actor_of[code] = shard.actors.setdefault(actor, len(shard.actors))
         columns["publication"] = shard.publication_of.of(codes)
         columns["actor"] = actor_of.of(codes)
-        columns["flags"] = self._publishes.flags.of(codes).astype(np.int8)
+        columns["flags"] = (self._publishes.flags.of(codes) | more_flags).astype(np.int8)
         shard.tables.append(record_table(columns))
 
-    def _lanes_and_keys(self, codes: Any, partitions: Any) -> tuple[Any, Any]:
-        """Return the lane and grouping key of each record (D2)."""
+    def _lanes_and_keys(
+        self, rows: pa.RecordBatch, codes: Any, partitions: Any
+    ) -> tuple[Any, Any, Any]:
+        """Return the lane of each record, its grouping key and that of the home lane (D2)."""
         vhost_of = self._publishes.vhosts.of(codes)
         lanes = np.zeros(len(codes), np.int32)
         keys = np.zeros(len(codes), np.int32)
+        homes = np.zeros(len(codes), np.int32)
         for name, number in self._publishes.vhost_numbers.items():
             lane_keys = self._settings.vhosts[name]
             chosen = vhost_of == number
             lanes[chosen] = partitions[chosen] % len(lane_keys)
+            lane_by = self._settings.lane_by.get(name)
+            if lane_by is not None and chosen.any():
+                by_key = self._lanes_by_key(lane_by, rows, codes, len(lane_keys))
+                chosen_by_key = chosen & (by_key >= 0)
+                lanes[chosen_by_key] = by_key[chosen_by_key]
             keys[chosen] = np.array(lane_keys, np.int32)[lanes[chosen]]
-        return lanes, keys
+            homes[chosen] = lane_keys[HOME]
+        return lanes, keys, homes
+
+    def _lanes_by_key(self, lane_by: str, rows: pa.RecordBatch, codes: Any, lanes: int) -> Any:
+        """Return the lane of each record's routing key or header; -1: it goes by its partition."""
+        distinct = self._publishes.distinct
+        used, indices = np.unique(codes, return_inverse=True)
+        keys = [distinct[code].publication.routing_key for code in used.tolist()]
+        # a version of an edited letter is written to the partition of the letter's lane
+        is_version = np.array([key.startswith(VERSION_KEY) for key in keys])[indices]
+        if lane_by == ROUTING_KEY:
+            found = np.array([lane_of_key(key, lanes) for key in keys], np.int32)[indices]
+        else:
+            name = lane_by.removeprefix(BY_HEADER)
+            tables = rows[HEADERS].dictionary_encode()
+            by_table = [_header_lane(text, name, lanes) for text in tables.dictionary.to_pylist()]
+            found = np.array([*by_table, -1], np.int32)[pc.fill_null(tables.indices, -1).to_numpy()]
+        return np.where(is_version, -1, found)
 
     def _fault(
         self, row: pa.RecordBatch, code: int, size: int, topic: TopicTask
@@ -214,12 +255,11 @@ class Intake:
 
     def _add_commands(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
         commands, faults = read_commands(rows, self._settings.vhosts)
-        self.commands += len(commands)
+        self.commands += rows.num_rows - len(faults)
         self.command_bytes += sum(len(one.value) for one in commands)
         by_shard: dict[int, list[CommandRow]] = {}
         for command in commands:
-            for key in command.keys:
-                by_shard.setdefault(key, []).append(command)
+            by_shard.setdefault(command.key, []).append(command)
         for key, chosen in by_shard.items():
             shard = self._shards.setdefault(key, _ShardRows())
             actors = [Actor(topic.user, one.channel) for one in chosen]
@@ -230,16 +270,24 @@ class Intake:
                 "at_ms": [one.at_ms for one in chosen],
                 "actor": [shard.actors.setdefault(one, len(shard.actors)) for one in actors],
                 "command": [one.value for one in chosen],
+                "flags": np.array([one.answering for one in chosen], np.int8),
             }
             shard.tables.append(record_table(columns))
         if faults:
             self._quarantine.add(rows, topic_name, topic, faults)
 
 
+def _header_lane(table: Any, name: str, lanes: int) -> int:
+    """Return the lane of a header's value; -1 without the header."""
+    headers = {} if table is None else table_from_json(msgspec.json.decode(table))
+    return lane_of_key(str(headers[name]), lanes) if name in headers else -1
+
+
 def run_intake(
     settings: TaskSettings, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run the first stage on one task's records; `query.COLUMNS` lists the input columns."""
+    check_here(settings.driver)
     started = time.perf_counter()
     understanding = 0.0
     intake = Intake(settings, batch_context())

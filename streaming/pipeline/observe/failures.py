@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.pipeline.topics.offset_gaps import GapWatch
+from streaming.spark.executor_check import ExecutorsError
+from streaming.spark.executor_facts import ExecutorMismatchError
 from streaming.spark.session import explain_lost_jvm
 from topology.errors import DlxError
 
@@ -83,12 +85,20 @@ def _log_server_error(_server: object, _request: object, _address: object) -> No
     )
 
 
+def failure_text(error: Exception) -> str:
+    """The text of a failure that names the kind of the error."""
+    kind = type(error).__name__
+    return f"{kind}: {error}" if isinstance(error, DlxError) else str(error)
+
+
 def code_of_failure(text: str) -> str:
     """The help code of the error that ended a batch, by its name in the text that Spark has of it.
 
     A batch runs in a thread of Spark's, and parts of it in other processes, so the error itself is
     gone.
     """
+    if f"{ExecutorMismatchError.__name__}: " in text:  # of a package that needs no other
+        return ExecutorsError.help_code
     kinds = [DlxError]
     for kind in kinds:
         kinds += kind.__subclasses__()

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from streaming.broker.config import ShardConfig
+from streaming.broker.lanes import LanePart
+from streaming.broker.outbound import DeliveryOut, lane_part
 from streaming.broker.shard import Batch
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.pipeline.outbound.records import OutboundRecords
@@ -31,13 +33,16 @@ class OutboundWriter:
 
     Attributes:
         truncated: the records that were too large for their topic.
+        parts: what is not sent, because all lanes answer together (`pipeline.lane_answers`).
     """
 
     def __init__(self, settings: TaskSettings, config: ShardConfig, context: BatchContext) -> None:
         self._outbound = settings.outbound
         self._vhost = config.vhost
         self._records = OutboundRecords(settings, config, context)
+        self._lane, self._is_lane = config.lane, config.lanes > 1
         self.truncated: list[TruncatedRecord] = []
+        self.parts: list[LanePart] = []
 
     def write(self, batch: Batch, bodies: BodyReader) -> int:
         """Send the records, wait until Kafka has them, and return how many were sent.
@@ -69,8 +74,15 @@ class OutboundWriter:
             if vhost == self._vhost
         }
         keys: dict[str, bytes] = {}
-        for out, (value, headers, truncated) in self._records.of(batch, bodies):
+        for index, (out, record) in enumerate(self._records.of(batch, bodies)):
             user, channel = out.actor
+            if self._is_lane and type(out) is not DeliveryOut:
+                seq, event_seq = batch.first_outbound + index, batch.events.first_seq + out.row
+                part = lane_part(out, self._lane, seq, event_seq)
+                if part is not None:
+                    self.parts.append(part)
+                    continue
+            value, headers, truncated = record
             topic = topics.get(user or "")
             if topic is None:
                 continue

@@ -14,6 +14,7 @@ import msgspec
 from streaming.broker.commands import RedriveOptions
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message, publication_of
+from streaming.broker.outbound import next_start
 from streaming.broker.publishing import published_envelope
 from streaming.broker.rebuilt_shard import (
     KnownConsumer,
@@ -36,12 +37,6 @@ from topology.vhost import Vhost
 
 UNKNOWN_FILE: Final = -1
 """The file of a message whose place is not known: it is found by its key."""
-
-OUTBOUND_STEP: Final = 1 << 32
-"""Outbound numbers go on at the next multiple.
-
-A batch that was lost may have sent records with the next numbers; readers drop numbers again.
-"""
 
 _EVENTS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
@@ -171,7 +166,7 @@ def known_shards(
         found[place] = KnownShard(
             now_ms=at_ms.get(place, 0) if known.now_ms is None else known.now_ms,
             next_seq=seq + 1,
-            next_outbound=(sent // OUTBOUND_STEP + 1) * OUTBOUND_STEP,
+            next_outbound=next_start(sent),  # a lost batch may have sent the next numbers
             vhost=vhost_of(topologies.get(place[0], Declared()), compat),
         )
     _add_copies(found, rows, envelopes)

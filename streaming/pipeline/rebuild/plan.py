@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from streaming.broker.config import ShardConfig
-from streaming.broker.lanes import refuse_on_lanes
 from streaming.broker.rebuilt_shard import KnownShard
 from streaming.config import JobConfig, outcome_hash, outcome_settings
 from streaming.ledger.schema.schemas import LEDGER
@@ -118,7 +117,7 @@ def plan_rebuild(
     _check_residents(row, manifest, found)
     notes = list(_notes(config, row, found))
     configs_of = _shard_configs(config, found)
-    _add_lanes(config, tables, found, configs_of, manifest, notes)
+    _add_lanes(config, tables, found, manifest, notes)
     new = _new_manifest(config, manifest, found, partitions)
     new.rebuilt = Rebuilt(batch_id, _changed_detail(row, manifest, new, found))
     keys = {place_: new.shards[f"{place_[1]} {place_[0]}"] for place_ in found}
@@ -221,14 +220,13 @@ def _add_lanes(
     config: JobConfig,
     tables: Tables,
     found: dict[Place, KnownShard],
-    configs: Mapping[Place, ShardConfig],
     manifest: Known,
     notes: list[str],
 ) -> None:
     """Let each vhost have its configured lanes; messages stay on their lane.
 
     Raises:
-        LostStateError: a lane that is to go has messages, or a queue cannot be on several lanes.
+        LostStateError: a lane that is to go has messages.
     """
     topologies = declared(tables)
     for vhost, settings in config.vhosts.items():
@@ -253,10 +251,6 @@ def _add_lanes(
                     first.now_ms, 1, first.next_outbound, first.vhost
                 )
             known.vhost = vhost_of(topologies.get(vhost, Declared()), config.job.compat)
-        for queue in first.vhost.queues.values():
-            refusal = refuse_on_lanes(first.vhost.settings(queue), queue, configs[vhost, 0])
-            if refusal is not None:
-                raise LostStateError(f"vhosts.{vhost}.lanes: queue {queue.name!r}: {refusal.text}")
         notes.append(
             f"vhost {vhost!r} gets {settings.lanes} lanes instead of {before}: its messages stay "
             "on their lanes, later ones are spread anew, so records of one Kafka partition may "

@@ -3,17 +3,20 @@
     DIR.rebuilding/         the new checkpoint while it is written; the next attempt removes it
     DIR.before-rebuild-N/   what was in the checkpoint's folder before; never removed
 
-Replay: an attempt that was interrupted leaves the old folder, or a folder without its manifest,
+Of a checkpoint in shared storage, the new one is written to a folder below the logs, and uploaded.
+
+Replay: an attempt that was interrupted leaves the old checkpoint, or one without its manifest,
 which a job refuses. The next attempt starts again from the tables, which only lose rows of a batch
 that never happened.
 """
 
+import dataclasses
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -31,19 +34,20 @@ from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.pipeline.checkpoint import table_match
-from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE, CheckpointLock
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.folders import NewFolders
-from streaming.pipeline.checkpoint.manifest import FILE, read_manifest, write_manifest
+from streaming.pipeline.checkpoint.folders import NewFolders, checkpoint_place, lease_ms
+from streaming.pipeline.checkpoint.manifest import read_manifest, write_manifest
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.flow.notices import FILE as FLOW_FILE
 from streaming.pipeline.query import COMMANDS, PUBLISHES
 from streaming.pipeline.rebuild.plan import RebuildPlan, plan_rebuild
+from streaming.pipeline.rebuild.put_in_place import is_empty, put_aside, put_in_place
 from streaming.pipeline.rebuild.spark_state import renumber, store_entries, write_entries
 from streaming.queries.duckdb_tables import Tables
+from streaming.spark.session import SessionConfig, session_config
+from streaming.stored_path import AnyPath, StoredPath
 from topology.errors import DlxError
-
-_MOVED_LAST: Final = (FILE, "metadata")
 
 
 class IntactCheckpointError(CheckpointError):
@@ -62,9 +66,17 @@ class Rebuild:
     def __init__(self, config: JobConfig, partitions: int) -> None:
         self.config = config
         self._partitions = partitions
-        self.path = Path(config.job.checkpoint_location).absolute()
+        self.path = checkpoint_place(config, os.environ).absolute()
+        if isinstance(self.path, StoredPath) and not urlsplit(str(self.path)).path.strip("/"):
+            raise CheckpointError(
+                f"job.checkpoint_location: {self.path} is a whole bucket, so there is no place "
+                "beside it for what is in it now. Copy its objects to a folder of the bucket, and "
+                "name that"
+            )
         options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
         self.place = Place(config.job.tables_location, options)
+        self._logs = Path(config.job.log_dir).absolute()
+        self._lock = Checkpoint(self.path, lease_ms(config)).lock
 
     @contextmanager
     def locked(self, *, replace: bool) -> Iterator[None]:
@@ -76,9 +88,8 @@ class Rebuild:
         Raises:
             CheckpointError: a job runs, or the checkpoint is complete.
         """
-        new_folders = NewFolders([self.path])
-        lock = CheckpointLock(self.path)
-        lock.acquire()
+        new_folders = NewFolders([self.path] if isinstance(self.path, Path) else [])
+        self._lock.acquire()
         try:
             if not replace and is_complete(self.path):
                 raise IntactCheckpointError(
@@ -88,10 +99,8 @@ class Rebuild:
                 )
             yield
         finally:
-            lock.release()
-            if not is_complete(self.path) and not any(
-                each.name != LOCK_FILE for each in self.path.iterdir()
-            ):
+            self._lock.release()
+            if is_empty(self.path):
                 new_folders.remove()
 
     def plan(self) -> RebuildPlan:
@@ -99,13 +108,36 @@ class Rebuild:
         with closing(Tables(self.place.url, self.place.options)) as tables:
             return plan_rebuild(self.config, tables, self.place, self._partitions)
 
-    def write(self, plan: RebuildPlan, spark: SparkSession) -> Path | None:
+    def session_config(self, environ: Mapping[str, str]) -> SessionConfig:
+        """The session that writes the new checkpoint.
+
+        Raises:
+            InvalidConfigError: a secret cannot be read.
+        """
+        session = dataclasses.replace(
+            session_config(self.config, environ), shuffle_partitions=self._partitions
+        )
+        if isinstance(self.path, Path):
+            return session
+        return dataclasses.replace(
+            session,
+            master="local[*]",  # no other machine reaches the folder of the new checkpoint
+            local_checkpoints=True,
+            s3_checkpoints=False,
+            storage=(),
+        )
+
+    def write(self, plan: RebuildPlan, spark: SparkSession) -> AnyPath | None:
         """Write the new checkpoint.
 
         Returns:
-            The folder that has what was there before; None if there was nothing.
+            The place that has what was there before; None if there was nothing.
+
+        Raises:
+            LeaseLostError: another job has taken the checkpoint meanwhile.
         """
-        work = self.path.with_name(f"{self.path.name}.rebuilding")
+        beside = self.path if isinstance(self.path, Path) else self._logs / self.path.name
+        work = beside.with_name(f"{beside.name}.rebuilding")
         shutil.rmtree(work, ignore_errors=True)
         source, seed = work / "entries", work / "checkpoint"
         entries = (
@@ -126,9 +158,9 @@ class Rebuild:
         write_json_file(seed / table_match.FILE, self._last_batches(plan.query_id))
         write_json_file(seed / FLOW_FILE, {"seq": plan.now_ms // 1000, "active": plan.gate_open})
         write_manifest(seed, plan.manifest)
-        kept = self._put_aside()
-        for entry in sorted(seed.iterdir(), key=lambda each: _MOVED_LAST.count(each.name)):
-            entry.rename(self.path / entry.name)
+        self._lock.check()
+        kept = put_aside(self.path)
+        put_in_place(seed, self.path)
         shutil.rmtree(work)
         return kept
 
@@ -140,22 +172,9 @@ class Rebuild:
                 found[name] = batch_id
         return found
 
-    def _put_aside(self) -> Path | None:
-        """Move everything but the lock to a folder of its own; the manifest first."""
-        entries = [each for each in self.path.iterdir() if each.name != LOCK_FILE]
-        if not entries:
-            return None
-        number = 1
-        while (kept := self.path.with_name(f"{self.path.name}.before-rebuild-{number}")).exists():
-            number += 1
-        kept.mkdir()
-        for entry in sorted(entries, key=lambda each: -_MOVED_LAST.count(each.name)):
-            entry.rename(kept / entry.name)
-        return kept
 
-
-def is_complete(path: Path) -> bool:
-    """Whether a folder has all that a job needs to continue.
+def is_complete(path: AnyPath) -> bool:
+    """Whether a checkpoint has all that a job needs to continue.
 
     A file of it that cannot be read counts as missing.
     """

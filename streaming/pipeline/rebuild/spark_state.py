@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from streaming.pipeline.fold import KEY_SCHEMA, VALUE_SCHEMA
+from streaming.pipeline.fold import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
+from streaming.spark.session import spark_url
 from streaming.spark.settings import STATE
+from streaming.stored_path import AnyPath
 
-STATE_NAME: Final = "shard"
 _ROWS_PER_FILE: Final = 4096
 _SCHEMA: Final = pa.schema([("shard", pa.int32()), ("key", pa.string()), ("value", pa.binary())])
 _SEED_VERSION: Final = 1
@@ -102,7 +103,7 @@ def store_entries(
 
 def renumber(
     seed: Path,
-    final: Path,
+    final: AnyPath,
     query_id: str,
     batch_id: int,
     now_ms: int,
@@ -111,7 +112,7 @@ def renumber(
     """Turn the seed into the checkpoint of a query after a batch.
 
     Args:
-        final: where the folder will be.
+        final: where the checkpoint will be.
         sources: the name of each source -> topic -> partition -> the next offset.
     """
     shutil.rmtree(seed / "sources", ignore_errors=True)
@@ -135,9 +136,18 @@ def renumber(
     for snapshot in operator.glob(f"*/{_SEED_VERSION}.zip"):
         _rename(snapshot, f"{batch_id + 1}.zip")
     for described in (operator / "_metadata" / "v2").iterdir():
-        text = described.read_text().replace(seed.as_uri(), final.as_uri())
-        text = text.replace(f"file:{seed}", f"file:{final}")
+        text = described.read_text()
+        for found, now in zip(_uris(seed), _uris(final), strict=True):
+            text = text.replace(found, now)
         described.write_text(text)
+
+
+def _uris(path: AnyPath) -> tuple[str, str]:
+    """How Spark writes a place: Java has two forms for a local one."""
+    if isinstance(path, Path):
+        return path.as_uri(), f"file:{path}"
+    url = spark_url(str(path))
+    return url, url
 
 
 def _rename(path: Path, name: str) -> None:

@@ -67,7 +67,7 @@ def event_table(
     reasons, reason_codes = _reasons(events, rows)
     is_enqueued, is_requeued = kinds == Kind.ENQUEUED, kinds == Kind.REQUEUED
     numbers = np.array(events.numbers, np.int64)
-    returns = copies.at_the_end("requeue_count", np.flatnonzero(is_requeued))
+    returns = _returns(copies, kinds, numbers)
     counted = np.where(is_requeued, returns, np.where(is_enqueued, NONE, numbers))
     deadlines = copies.of_copies("deadline_ms")
     deadlines = np.where(is_enqueued & (deadlines != NEVER), deadlines, NONE)
@@ -101,6 +101,23 @@ def event_table(
     if events.details:
         columns["detail"] = _details(events, rows)
     return build_table(EVENTS, columns, rows)
+
+
+def _returns(copies: CopyColumns, kinds: Any, numbers: Any) -> Any:
+    """Return, for rows of requeued copies, how often they had been requeued then.
+
+    The copy itself knows only its last return in the batch. The delivery after an earlier one has
+    its number.
+    """
+    is_requeued = kinds == Kind.REQUEUED
+    found = copies.at_the_end("requeue_count", np.flatnonzero(is_requeued))
+    if is_requeued.any():
+        rows = np.flatnonzero(is_requeued | (kinds == Kind.DELIVERED))
+        rows = rows[np.argsort(copies.copy_id[rows], kind="stable")]
+        first, following = rows[:-1], rows[1:]
+        again = is_requeued[first] & (copies.copy_id[first] == copies.copy_id[following])
+        found[first[again]] = numbers[following[again]]
+    return found
 
 
 def times_of(events: Events, rows: int) -> Any:

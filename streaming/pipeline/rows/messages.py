@@ -1,6 +1,7 @@
 """Rows of `messages`: every publish as it arrived, with its body; and where each is (D6)."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ NAMES_BYTES = 64
 """Estimated bytes of a row's names and properties."""
 
 _PARTITION_BITS, _INDEX_BITS = 16, 12
+FILE_BITS = (_PARTITION_BITS, _INDEX_BITS)
 
 
 class Publish(NamedTuple):
@@ -129,19 +131,21 @@ def body_places(
         ids: topic numbers, partitions and offsets of the messages, if they are known as columns.
     """
     topic_numbers, partitions, offsets = ids or (
-        np.array([getattr(message, name) for message in messages], np.int64)
-        for name in ("topic_number", "partition", "offset")
+        _column(messages, name) for name in ("topic_number", "partition", "offset")
     )
-    files: dict[int, int] = {}
-    codes = [files.setdefault(message.body_file, len(files)) for message in messages]
+    files, codes = np.unique(_column(messages, "body_file"), return_inverse=True)
     return Places(
-        files=[file_name(number, query_id) for number in files],
-        file_codes=np.array(codes, np.int64),
-        rows=np.array([message.body_row for message in messages], np.int64),
+        files=[file_name(number, query_id) for number in files.tolist()],
+        file_codes=codes,
+        rows=_column(messages, "body_row"),
         topic_numbers=topic_numbers,
         partitions=partitions,
         offsets=offsets,
     )
+
+
+def _column(messages: Sequence[Message], name: str) -> Any:
+    return np.fromiter(map(attrgetter(name), messages), np.int64, len(messages))
 
 
 def file_name(number: int, query_id: str) -> str:

@@ -7,13 +7,14 @@ and the footers of files stay known.
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from streaming.broker.message import Message, PublishedHeaders
+from streaming.broker.redrives.letters import NO_FILE
 from streaming.ledger.errors import BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
@@ -25,6 +26,7 @@ STORED: Final = ("body", "properties", "headers", "kafka_headers", "origin")
 """The columns of `messages` that dead letters, deliveries and returns need."""
 
 _HEADERS: Final = ("headers", "kafka_headers")
+_LETTER: Final = (*_HEADERS, "body", "body_bytes")
 _PORT_BYTES: Final = 32 * 1024 * 1024
 
 _readers: dict[tuple[Any, ...], BodyReader] = {}  # of this worker process
@@ -64,12 +66,17 @@ class PublishedRows:
     Row groups stay in memory up to a limit, so that a headers exchange does not read a file for
     each message.
 
+    A letter that is published again was in no queue, so it may have been erased. It is looked up in
+    the current files: an erasure may be later than what `reader` knows.
+
     Args:
         reader: of the columns `headers` and `kafka_headers`.
+        letters: of `_LETTER`, with nothing read yet.
     """
 
-    def __init__(self, reader: BodyReader, query_id: str) -> None:
+    def __init__(self, reader: BodyReader, letters: BodyReader, query_id: str) -> None:
         self._reader = reader
+        self._letters = letters
         self._query_id = query_id
         self._starts: dict[int, list[int]] = {}
         self._groups: OrderedDict[tuple[int, int], _Group] = OrderedDict()
@@ -79,17 +86,26 @@ class PublishedRows:
         """Return the published headers of a message.
 
         Raises:
-            LookupError: `messages` does not have it.
+            LookupError: `messages` does not have it, or no longer has its data.
         """
+        if message.body_file == NO_FILE:
+            row = self._search(self._letters, message)
+            if row["body"] is None and row["body_bytes"]:
+                raise LookupError(f"the data of {message} was erased")
+            return _published(row["headers"], row["kafka_headers"])
         group, index = self._row(message)
         if group is not None:
             return _published(group.headers[index].as_py(), group.kafka_headers[index].as_py())
-        places = body_places([message], self._query_id)  # it was compacted, or is not there
+        row = self._search(self._reader, message)  # it was compacted, or is not there
+        return _published(row["headers"], row["kafka_headers"])
+
+    def _search(self, reader: BodyReader, message: Message) -> dict[str, Any]:
         try:
-            [row] = self._reader.read(places).to_pylist()
+            [row] = reader.read(body_places([message], self._query_id)).to_pylist()
         except BodyMissingError as error:
             raise LookupError(str(error)) from error
-        return _published(row["headers"], row["kafka_headers"])
+        found: dict[str, Any] = row
+        return found
 
     def _row(self, message: Message) -> tuple[_Group | None, int]:
         """Return the row group of a message, and its row there; None if it is elsewhere."""
@@ -132,8 +148,8 @@ class PublishedRows:
 @contextmanager
 def published_rows(root: Place, query_id: str) -> Iterator[PublishedRows]:
     """Lend a port for the headers of messages."""
-    with stored_rows(root, _HEADERS) as reader:
-        yield PublishedRows(reader, query_id)
+    with stored_rows(root, _HEADERS) as reader, closing(BodyReader(root, _LETTER)) as letters:
+        yield PublishedRows(reader, letters, query_id)
 
 
 def published_table(text: str | bytes | None) -> dict[str, Any] | None:

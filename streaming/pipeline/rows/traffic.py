@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.broker.events import Events, Kind
+from streaming.broker.lanes import HOME
 from streaming.broker.message import CONFIRM
 from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut
 from streaming.broker.shard import Batch
@@ -83,15 +84,19 @@ def _is_valid(table: pa.Table, column: str) -> Any:
 
 
 def traffic_of(
-    batch: Batch, records: Records, events: EventCounter, state_bytes: tuple[int, int]
+    batch: Batch,
+    records: Records,
+    events: EventCounter,
+    state_bytes: tuple[int, int],
+    lane: int = HOME,
 ) -> Traffic:
-    """Return what a batch did.
+    """Return what a batch did on a lane.
 
     Args:
         events: has counted the events of the batch.
         state_bytes: bytes read from the state, and written to it.
     """
-    is_publish = records.columns["publication"] >= 0
+    is_publish = records.publishes()
     sizes = records.columns["size"][is_publish]
     bounds = np.searchsorted(SIZE_BOUNDS, sizes)
     counts = Counter(
@@ -103,7 +108,7 @@ def traffic_of(
             "received_confirm": int(((records.columns["flags"] & CONFIRM) != 0)[is_publish].sum()),
         }
     )
-    counts.update(_outbound_counts(batch))
+    counts.update(_outbound_counts(batch, lane))
     deleted = set()
     for detail in batch.events.details.values():
         what = detail.get("what")
@@ -123,18 +128,19 @@ def traffic_of(
     )
 
 
-def _outbound_counts(batch: Batch) -> Counter[str]:
+def _outbound_counts(batch: Batch, lane: int) -> Counter[str]:
+    """Count outbound records; what all lanes answer together counts on the home lane."""
     counts: Counter[str] = Counter()
     for one in batch.outbound:
         match one:
             case DeliveryOut():
                 way = "get" if one.got else "consume"
                 counts[f"{way}_{'manual' if one.consumer_id else 'auto'}"] += 1
-            case ConfirmOut():
+            case ConfirmOut() if lane == HOME or not one.part:
                 counts["confirmed" if one.ack else "nacked"] += 1
-            case AnswerOut(op="get", refusal=None):
+            case AnswerOut(op="get", refusal=None) if one.result.get("lane", lane) == lane:
                 counts["get_empty"] += not one.result["delivered"]
-            case AnswerOut(op="declare_queue", refusal=None):
+            case AnswerOut(op="declare_queue", refusal=None) if lane == HOME:
                 counts["queues_declared"] += 1
             case _:
                 pass

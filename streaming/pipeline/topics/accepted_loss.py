@@ -5,14 +5,19 @@
 
 Replay: a crash anywhere leaves lost.json, and the next start does the rest. Moving offsets twice is
 harmless, and the rows belong to a batch like all rows.
+
+An unfinished batch that needs the lost records is dropped. Clients may have its outbound records:
+the numbers of later ones begin above them, and all channels are closed.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streaming.json_file import read_json_file, write_json_file
+from streaming.broker.outbound import next_start
+from streaming.json_file import read_json_file, remove_file, write_json_file
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
+from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
@@ -102,14 +107,17 @@ class AcceptedLoss:
     def committed(self) -> None:
         """Forget the gaps: the batch with their rows is committed."""
         if self.gaps:
-            self._path.unlink(missing_ok=True)
+            remove_file(self._path)
             self.gaps = []
 
     def _recreated(self) -> set[str]:
         return {gap.topic for gap in self.gaps if gap.end is None}
 
     def _drop_unfinished_batch(self, ledger: Ledger) -> None:
-        """Drop an unfinished batch that is in no table: it will consist of other records."""
+        """Drop an unfinished batch that is in no table: it will consist of other records.
+
+        It may have sent records to clients, so its numbers are not used again.
+        """
         logs = self._checkpoint.logs
         last, committed = logs.last_planned(), logs.last_committed()
         if last is None or last == committed:
@@ -133,7 +141,18 @@ class AcceptedLoss:
                 name = DataFileName.parse(file.name)
                 if name is not None and (name.query_id, name.batch_id) == (query_id, last):
                     writer.storage.delete(file.name)
+        self._skip_outbound_numbers(ledger.last_batch(query_id))
         logs.forget_planned(last)
+
+    def _skip_outbound_numbers(self, before: BatchRow | None) -> None:
+        """Let each shard number its outbound records above those that a batch may have sent."""
+        manifest = self._checkpoint.manifest
+        clocks = manifest.last_detail(before).get("clocks", {})
+        for key in manifest.shards.values():
+            _now_ms, number = clocks.get(str(key), (0, 1))
+            known = max(number, manifest.outbound_from.get(key, 1))
+            manifest.outbound_from[key] = next_start(known)
+        self._checkpoint.save()
 
 
 def check_gaps(

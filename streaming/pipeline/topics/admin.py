@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
@@ -22,6 +22,13 @@ from topology.errors import DlxError
 REQUEST_TIMEOUT_S = 30
 
 ALIVE_SEGMENT_MS = 600_000
+_T = TypeVar("_T")
+_NO_LEADER_YET = (
+    *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"),
+    *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+)
+"""What brokers answer about partitions for a while after their topic was created, or they began."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +37,10 @@ class KafkaUnreachableError(DlxError):
     """No broker answers, or a topic cannot be used."""
 
     help_code = "kafka-unreachable"
+
+
+class MissingTopicError(KafkaUnreachableError):
+    """Kafka answers, but has no such topic."""
 
 
 class KafkaTopics:
@@ -56,6 +67,7 @@ class KafkaTopics:
         self.identities: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
         self.record_bytes = 0
+        self._cluster: str | None = None
         self._brokers: list[int] = []
 
     def prepare(self) -> None:
@@ -215,22 +227,40 @@ class KafkaTopics:
             for topic in topics
             for number in range(self.partitions[topic])
         ]
-        found: dict[str, dict[tuple[str, int], int]] = {}
         try:
-            specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call] # have no types
-            for name, spec in specs.items():
-                asked = self._admin.list_offsets(
-                    dict.fromkeys(places, spec), request_timeout=REQUEST_TIMEOUT_S
-                )
-                found[name] = {
-                    (place.topic, place.partition): future.result().offset
-                    for place, future in asked.items()
-                }
+            return once_led(lambda: self._bounds(places), self._timeout_s)
         except KafkaException as error:
             raise KafkaUnreachableError(
                 f"Kafka did not return the offsets of the inputs: {error.args[0].str()}"
             ) from error
+
+    def _bounds(self, places: list[TopicPartition]) -> dict[tuple[str, int], tuple[int, int]]:
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call] # have no types
+        for name, spec in specs.items():
+            asked = self._admin.list_offsets(
+                dict.fromkeys(places, spec), request_timeout=REQUEST_TIMEOUT_S
+            )
+            found[name] = {
+                (place.topic, place.partition): future.result().offset
+                for place, future in asked.items()
+            }
         return {place: (first, found["next"][place]) for place, first in found["first"].items()}
+
+    def waiting(self, topics: Iterable[str], positions: Mapping[str, Mapping[str, int]]) -> int:
+        """Return how many offsets of these topics lie between the next to read and the log's end.
+
+        Args:
+            positions: topic -> partition -> next offset; a partition without one is read from its
+                first record on.
+
+        Raises:
+            KafkaUnreachableError: no answer.
+        """
+        return sum(
+            max(0, end - positions.get(topic, {}).get(str(partition), first))
+            for (topic, partition), (first, end) in self.bounds(topics).items()
+        )
 
     def refresh(self) -> None:
         """Describe the topics again: they may have been recreated, or have new partitions.
@@ -258,7 +288,8 @@ class KafkaTopics:
                     topic = future.result()
                 except KafkaException as error:
                     if time.monotonic() > deadline_s or not _is_unknown(error):
-                        raise KafkaUnreachableError(
+                        kind = MissingTopicError if _is_unknown(error) else KafkaUnreachableError
+                        raise kind(
                             f"the topic {name!r} cannot be used: {error.args[0].str()}"
                         ) from error
                     continue
@@ -269,12 +300,34 @@ class KafkaTopics:
                 time.sleep(0.05)
 
     def _cluster_id(self) -> str:
+        """The id of the cluster, asked once: topics of another cluster would have other ids.
+
+        `describe_cluster` is not for this. librdkafka 2.16.1 aborts the process if a broker answers
+        it before it knows of any broker, as one does that was away from its controller.
+        """
+        if self._cluster is None:
+            try:
+                known = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+            except KafkaException as error:
+                raise self._no_answer(error, REQUEST_TIMEOUT_S) from error
+            self._cluster, self._brokers = str(known.cluster_id), list(known.brokers)
+        return self._cluster
+
+
+def once_led(ask: Callable[[], _T], timeout_s: float) -> _T:
+    """Ask about partitions, again as long as brokers have not agreed on their leaders.
+
+    Raises:
+        KafkaException: another error, or the time is over.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
         try:
-            cluster = self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result()
+            return ask()
         except KafkaException as error:
-            raise self._no_answer(error, REQUEST_TIMEOUT_S) from error
-        self._brokers = [node.id for node in cluster.nodes]
-        return str(cluster.cluster_id)
+            if time.monotonic() > deadline_s or error.args[0].name() not in _NO_LEADER_YET:
+                raise
+        time.sleep(0.05)
 
 
 def _is_unknown(error: KafkaException) -> bool:

@@ -21,10 +21,18 @@ from streaming.config import JobConfig
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.manifest import Manifest
 from streaming.pipeline.checkpoint.spark_logs import Positions
-from streaming.pipeline.topics.admin import KafkaTopics, KafkaUnreachableError
+from streaming.pipeline.topics.admin import (
+    KafkaTopics,
+    KafkaUnreachableError,
+    MissingTopicError,
+)
 from topology.errors import DlxError
 
 CHECK_S = 5.0
+
+RETRY_S = 0.5
+LONGEST_RETRY_S = 30.0
+"""The first and the longest pause between two questions to a Kafka that does not answer."""
 
 logger = logging.getLogger(__name__)
 
@@ -128,23 +136,51 @@ class GapWatch:
         self.failure: DlxError | None = None
         self._one_at_a_time = threading.Lock()
         self._stopping = threading.Event()
+        self._giving_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gap-watch", daemon=True)
         self._thread.start()
 
     def check_mapped_topics(self) -> None:
         """Check, before a batch is committed, that mapped topics are still the same topics.
 
+        While Kafka does not answer, the batch waits: an outage does not end the job.
+
         Raises:
             RuntimeError: a topic was recreated; `find` says which.
+            KafkaUnreachableError: a topic is missing, or the job stops.
         """
         if not self._mapped:
             return
+        self._refresh_patiently()
         with self._one_at_a_time:
-            self._topics.refresh()
             known = self._checkpoint.manifest.topics
             new = [name for name in self._mapped if self._topics.identities[name] not in known]
         if new:
             raise RuntimeError(f"topics were recreated while a batch read them: {sorted(new)}")
+
+    def _refresh_patiently(self) -> None:
+        pause_s, has_waited = RETRY_S, False
+        while True:
+            try:
+                with self._one_at_a_time:
+                    self._topics.refresh()
+            except MissingTopicError:
+                raise
+            except KafkaUnreachableError as error:
+                if not has_waited:
+                    logger.warning("the batch waits until Kafka answers: %s", error)
+                has_waited = True
+                if self._giving_up.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, LONGEST_RETRY_S)
+                continue
+            if has_waited:
+                logger.warning("Kafka answers again; the batch continues")
+            return
+
+    def give_up(self) -> None:
+        """Do not wait for Kafka any more: the job stops."""
+        self._giving_up.set()
 
     def find(self, *, planned: bool) -> DlxError | None:
         """Return the fault of the logs; None if there is none, or Kafka does not answer.

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
 )
 
 from streaming.config import JobConfig
-from streaming.protocol.addressing import ALIVE_SUFFIX, JobAddress, JobMark
+from streaming.protocol.addressing import ALIVE_SUFFIX, JobAddress, JobMark, alive_topic
 from topology.errors import DlxError
 
 WATCH_S: Final = 5.0
@@ -47,11 +47,33 @@ class OtherJobError(DlxError):
     help_code = "other-job"
 
 
+class BatchMark(msgspec.Struct, frozen=True):
+    """What a heartbeat says of the batches; see `pipeline.flow.heartbeat`."""
+
+    id: int | None = None
+    age_ms: int | None = None
+    running_ms: int | None = None
+
+
 class _Heartbeat(msgspec.Struct):
     """The part of a heartbeat that says whose it is; jobs of older versions have no mark."""
 
     address: JobAddress | None = None
     job: JobMark = JobMark()
+    batch: BatchMark = BatchMark()
+
+
+def last_batch_mark(config: JobConfig, properties: Mapping[str, str]) -> BatchMark | None:
+    """Return what the last heartbeat of a configured job says of its batches; None without one.
+
+    Raises:
+        KafkaException: Kafka does not answer.
+    """
+    outbound = next(iter(config.outbound_topics().values()))
+    admin = AdminClient({**properties, "log_level": 0})
+    ends = _ends(admin, [alive_topic(outbound)])
+    found = _last_heartbeats(properties, ends).values()
+    return next((each.batch for each in found), None)
 
 
 def refuse_other_job(

@@ -26,6 +26,12 @@ KAFKA_HEADERS: Final = (
 MAX_CHARACTERS: Final = 200
 """A cause is cut here."""
 
+_MUST_BE_CUT: Final = (
+    f"strlen(one) > {MAX_CHARACTERS} OR contains(one, chr(10)) "
+    "OR starts_with(one, ' ') OR ends_with(one, ' ')"
+)
+"""Most texts are short lines, and this is cheaper than cutting each of them."""
+
 _PATTERNS: Final = (
     r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",  # a UUID
     r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # a mail address
@@ -59,8 +65,10 @@ class CauseSource(msgspec.Struct, frozen=True):
 
 def stripped(expression: str) -> str:
     """The SQL expression of a text's first line without numbers, ids and addresses."""
-    line = f"left(trim(split_part({expression}, chr(10), 1)), {MAX_CHARACTERS})"
-    return f"regexp_replace({line}, {text('|'.join(_PATTERNS))}, '#', 'g')"
+    line = f"left(trim(split_part(one, chr(10), 1)), {MAX_CHARACTERS})"
+    cut = f"CASE WHEN {_MUST_BE_CUT} THEN {line} ELSE one END"
+    first = f"list_transform([{expression}], lambda one: {cut})[1]"  # computes `one` once
+    return f"regexp_replace({first}, {text('|'.join(_PATTERNS))}, '#', 'g')"
 
 
 def _found(amqp: tuple[str, ...], kafka: tuple[str, ...]) -> str:

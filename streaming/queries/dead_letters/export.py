@@ -6,6 +6,7 @@ A file appears under its name only when it is complete.
 import csv
 import io
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,10 +16,9 @@ from urllib.parse import urlsplit
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from streaming.ledger.location import local_path
-from streaming.ledger.storage import file_system_of
+from streaming.object_store import Objects
 from streaming.queries.duckdb_tables import QueryError, Row, one_line
 from streaming.queries.result import QueryResult
 
@@ -84,20 +84,17 @@ def _opened(
     path = local_path(target)
     exists = "exists; give another name, or --force to replace it"
     if path is None:
+        folder, _, name = target.rpartition("/")
         try:
-            system, place = file_system_of(target, options)
-            is_there = system.get_file_info(place).type != fs.FileType.NotFound
-        except (OSError, pa.ArrowInvalid) as error:
+            objects = Objects(folder, options)
+            if not replace and objects.size(name) is not None:
+                raise QueryError(f"{target}: {exists}")
+            with tempfile.TemporaryFile() as local:  # an object appears when it is complete
+                yield local
+                local.seek(0)
+                objects.upload(name, local)
+        except OSError as error:
             raise QueryError(f"{target}: cannot be written: {one_line(error)}") from None
-        if is_there and not replace:
-            raise QueryError(f"{target}: {exists}")
-        try:
-            with system.open_output_stream(place) as remote:
-                yield remote
-        except BaseException:  # closing has published what was written so far
-            if system.get_file_info(place).type == fs.FileType.File:
-                system.delete_file(place)
-            raise
         return
     hidden = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -14,6 +14,7 @@ import msgspec
 
 from streaming.queries.dead_letters.causes import CauseSource, json_pointer, stripped
 from streaming.queries.duckdb_tables import QueryError, Tables, one_line, text
+from streaming.queries.fence import require_no_detour
 from streaming.queries.message_attributes import MessageId
 
 NAME: Final = "dead_letters"
@@ -93,14 +94,25 @@ class Selection:
         """
         return f"SELECT {columns} FROM {self.source} WHERE {self.condition} {more}"
 
+    def create(self, table: str, columns: str) -> None:
+        """Create a temporary table of such a query.
+
+        Raises:
+            QueryError: a value does not fit the user's SQL.
+        """
+        self._values(f"CREATE OR REPLACE TEMP TABLE {table} AS {self.query(columns)}")
+
     def values(self, columns: str, more: str = "") -> list[tuple[object, ...]]:
         """The rows of such a query, as `Tables.values` returns them.
 
         Raises:
             QueryError: a value does not fit the user's SQL.
         """
+        return self._values(self.query(columns, more))
+
+    def _values(self, sql: str) -> list[tuple[object, ...]]:
         try:
-            return self._tables.values(self.query(columns, more))
+            return self._tables.values(sql)
         except (duckdb.DataError, duckdb.ProgrammingError) as error:
             raise self.explained(error) from None
 
@@ -120,6 +132,9 @@ class Selection:
         if not sql.strip():
             raise QueryError(f"{option} is empty: give {_EXAMPLES[option]}")
         connection = self._tables.connection
+        require_no_detour(
+            self._tables, NAME, **{"condition" if option == "--where" else "columns": sql}
+        )
         try:
             for part in (sql, f"(\n{sql}\n)"):
                 query = f"SELECT 1 FROM {self.source} WHERE\n{part}\n"

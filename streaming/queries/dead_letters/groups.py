@@ -74,10 +74,42 @@ def dead_letter_groups(
     attributes = [group_by(name, wanted.cause_source) for name in dict.fromkeys(by)]
     selection = Selection(tables, wanted)
     [(first, last)] = selection.values('epoch_us(min("at")), epoch_us(max("at"))')
-    start, part_us = _parts(first, last, wanted)
-    names = ", ".join(quoted(one.name) for one in attributes)
-    chosen = ", ".join(f"{one.expression} AS {quoted(one.name)}" for one in attributes)
-    part = f"least((epoch_us(seen_at) - {start}) // {part_us}, {TREND_PARTS - 1})"
+    period = Period.of(first, last, wanted)
+    sql = groups_query(selection, [attributes], period, new_since)
+    return QueryResult(tables, sql, explain=selection.explained)
+
+
+class Period(NamedTuple):
+    """What the trend divides: its beginning and the length of its parts, in epoch microseconds."""
+
+    start_us: int
+    part_us: int
+
+    @classmethod
+    def of(cls, first_us: Any, last_us: Any, wanted: DeadLetterFilter) -> "Period":
+        """The period of a filter, or from the first death to the last one; None: there is none."""
+        begin = first_us if wanted.since is None else _micros(wanted.since)
+        end = last_us if wanted.until is None else _micros(wanted.until)
+        if begin is None or end is None:
+            return cls(0, 1)
+        return cls(begin, max((end - begin + TREND_PARTS) // TREND_PARTS, 1))
+
+
+def groups_query(
+    selection: Selection,
+    sets: Sequence[Sequence[GroupBy]],
+    period: Period,
+    new_since: datetime | None = None,
+) -> str:
+    """The query of the groups by each set of attributes; the letters are read once for all sets.
+
+    A row has the attributes of all sets, and null for those that its own set does not have. With
+    several sets, `is_in_NUMBER` says whether the row belongs to the set of that number.
+    """
+    attributes = {one.name: one.expression for chosen in sets for one in chosen}
+    names = ", ".join(map(quoted, attributes))
+    columns = [f"{expression} AS {quoted(name)}" for name, expression in attributes.items()]
+    part = f'least((epoch_us("at") - {period.start_us}) // {period.part_us}, {TREND_PARTS - 1})'
     counts = ", ".join(f"count(*) FILTER (part = {number})" for number in range(TREND_PARTS))
     newest = ""
     if new_since is not None:
@@ -85,26 +117,22 @@ def dead_letter_groups(
         newest = (
             f"min(seen_at) >= {moment} AS is_new, count(*) FILTER (seen_at >= {moment}) AS new, "
         )
-    letters = selection.query(
-        f'{chosen}, "at" AS seen_at, {_REDRIVEN} AS is_redriven, len(targets) = 0 AS is_lost'
-    )
-    sql = f"""
-        SELECT {names}, count(*) AS deaths, min(seen_at) AS first_seen, max(seen_at) AS last_seen,
-               {newest}count(*) FILTER (is_redriven) AS redriven,
+    columns += ['"at" AS seen_at', f"{_REDRIVEN} AS is_redriven", "len(targets) = 0 AS is_lost"]
+    letters = selection.query(", ".join([*columns, f"{part} AS part"]))
+    grouped = [", ".join(quoted(one.name) for one in chosen) for chosen in sets]
+    flags = ""
+    if len(sets) > 1:
+        flags = ", ".join(
+            f"grouping({chosen}) = 0 AS is_in_{number}" for number, chosen in enumerate(grouped)
+        )
+        flags = f"{flags}, "
+    return f"""
+        SELECT {flags}{names}, count(*) AS deaths, min(seen_at) AS first_seen,
+               max(seen_at) AS last_seen, {newest}count(*) FILTER (is_redriven) AS redriven,
                count(*) FILTER (is_lost) AS lost, [{counts}] AS trend
-        FROM (SELECT *, {part} AS part FROM ({letters})) GROUP BY {names}
+        FROM ({letters}) GROUP BY GROUPING SETS ({", ".join(f"({chosen})" for chosen in grouped)})
         ORDER BY deaths DESC, {names}
     """
-    return QueryResult(tables, sql, explain=selection.explained)
-
-
-def _parts(first: Any, last: Any, wanted: DeadLetterFilter) -> tuple[int, int]:
-    """The beginning of the period and the length of its parts, in epoch microseconds."""
-    begin = first if wanted.since is None else _micros(wanted.since)
-    end = last if wanted.until is None else _micros(wanted.until)
-    if begin is None or end is None:
-        return 0, 1
-    return begin, max((end - begin + TREND_PARTS) // TREND_PARTS, 1)
 
 
 def _micros(instant: datetime) -> int:

@@ -1,21 +1,29 @@
 """A first look at the dead letters: how many, since when, which, and where they are now."""
 
-from datetime import timedelta
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
-from streaming.queries.dead_letters.groups import dead_letter_groups
+from streaming.queries.dead_letters.groups import (
+    CAUSE,
+    DEFAULT_BY,
+    Period,
+    group_by,
+    groups_query,
+)
 from streaming.queries.duckdb_tables import Row, Tables
-from streaming.queries.result import plain
+from streaming.queries.result import QueryResult, plain
 
 TOP: Final = 5
 """How many of the largest groups a summary has."""
 
 RECENT: Final = timedelta(hours=1)
 """How long before the last death a group counts as new."""
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class DeadLetterSummary(msgspec.Struct, frozen=True):
@@ -53,28 +61,51 @@ def summary_of(tables: Tables, wanted: DeadLetterFilter) -> DeadLetterSummary:
     """
     selection = Selection(tables, wanted)
     [(deaths, first, last, size, lost, queues)] = selection.values(
-        'count(*), min("at"), max("at"), coalesce(sum(body_bytes), 0)::BIGINT, '
-        "count(*) FILTER (len(targets) = 0), count(DISTINCT (vhost, queue))"
+        'count(*), epoch_us(min("at")), epoch_us(max("at")), '
+        "coalesce(sum(body_bytes), 0)::BIGINT, count(*) FILTER (len(targets) = 0), "
+        "count(DISTINCT (vhost, queue))"
     )
     groups: list[Row] = []
     causes: list[Row] = []
     if deaths:
-        assert last is not None
-        since: Any = last
-        groups = dead_letter_groups(tables, wanted, new_since=since - RECENT).rows()
-        causes = dead_letter_groups(tables, wanted, ("cause",)).rows()
+        groups, causes = _groups(tables, selection, wanted, _count(first), _count(last))
     return DeadLetterSummary(
         deaths=_count(deaths),
-        first_seen=plain(first),
-        last_seen=plain(last),
+        first_seen=_instant(first),
+        last_seen=_instant(last),
         bytes=_count(size),
         lost=_count(lost),
         in_queues=_in_queues(tables, wanted),
         queues=_count(queues),
         groups=[_without_news(one) for one in groups[:TOP]],
-        causes=[one for one in causes if one["cause"] is not None][:TOP],
+        causes=[_without_news(one) for one in causes[:TOP]],
         new=[_without_news(one) for one in groups if one["is_new"]][:TOP],
     )
+
+
+def _groups(
+    tables: Tables, selection: Selection, wanted: DeadLetterFilter, first_us: int, last_us: int
+) -> tuple[list[Row], list[Row]]:
+    """The groups by queue and reason, and those by cause, the largest first."""
+    sets = [
+        [group_by(name, wanted.cause_source) for name in names] for names in (DEFAULT_BY, (CAUSE,))
+    ]
+    since = _EPOCH + timedelta(microseconds=last_us) - RECENT
+    sql = groups_query(selection, sets, Period.of(first_us, last_us, wanted), since)
+    found: tuple[list[Row], list[Row]] = ([], [])
+    for row in QueryResult(tables, sql, explain=selection.explained):
+        is_group, is_cause = row.pop("is_in_0"), row.pop("is_in_1")
+        for name in (CAUSE,) if is_group else DEFAULT_BY:
+            del row[name]
+        if not is_cause or row[CAUSE] is not None:
+            found[is_cause].append(row)
+    return found
+
+
+def _instant(micros: object) -> str | None:
+    if micros is None:
+        return None
+    return str(plain(_EPOCH + timedelta(microseconds=_count(micros))))
 
 
 def _count(value: object) -> int:

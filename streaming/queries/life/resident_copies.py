@@ -1,8 +1,11 @@
 """The copies that are in queues at an instant, with what the broker knows of each.
 
-queue contents  +  the message as published  +  the death that made the copy  -->  its envelope
+resident copies  +  the message as published, or the envelope that a death stored  -->  its envelope
+
+Tables that older versions wrote store no envelope: the dead letter then tells it.
 """
 
+import base64
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -18,8 +21,9 @@ from streaming.broker.message import (
     Publication,
     publication_of,
 )
-from streaming.queries.current_contents import prepare_contents
+from streaming.broker.state.pages import decode_envelope
 from streaming.queries.duckdb_tables import Row, Tables
+from streaming.queries.resident import resident_copies
 from topology.values import table_from_json
 
 Headers = dict[str, Any] | None
@@ -52,6 +56,7 @@ _QUERY: Final = """
            copy.message_id.topic_number, copy.message_id."partition", copy.message_id."offset",
            message.exchange AS first_exchange, message.routing_key AS first_key, message.headers,
            message.properties.expiration, message.properties.priority,
+           base64(copy.envelope) AS envelope,
            death.headers AS death_headers, death.x_death, death.first_death, death.last_death
     FROM ({contents}) AS copy
     LEFT JOIN resident_messages AS message ON message.topic_number = copy.message_id.topic_number
@@ -59,14 +64,14 @@ _QUERY: Final = """
         AND message."offset" = copy.message_id."offset"
     LEFT JOIN resident_deaths AS death ON death.vhost = copy.vhost AND death.lane = copy.lane
         AND death.copy_id = copy.parent_copy_id
-    WHERE copy.vhost = ? AND copy.lane = ?
+    WHERE copy.vhost = ? AND copy.lane = ? AND copy.state IN ('ready', 'unacked')
     ORDER BY copy.queue, copy."position", copy.copy_id
 """
 
 
-def resident_copies(tables: Tables, vhost: str, lane: int) -> Iterator[Resident]:
+def residents_of_lane(tables: Tables, vhost: str, lane: int) -> Iterator[Resident]:
     """Yield the copies of a lane at the cut of the tables, by queue, the head first."""
-    contents = prepare_contents(tables)
+    contents = resident_copies(tables)
     columns = ["topic_number", "partition", "offset", "exchange", "routing_key"]
     columns += ["headers", "properties"]
     tables.view("messages", columns=columns, view="resident_messages")
@@ -75,7 +80,9 @@ def resident_copies(tables: Tables, vhost: str, lane: int) -> Iterator[Resident]
     for row in tables.rows(_QUERY.format(contents=contents), [vhost, lane]):
         headers = _headers(row["headers"])
         publication = envelope = None
-        if row["parent_copy_id"] is None or row["x_death"] is None:
+        if row["envelope"] is not None:
+            envelope = decode_envelope(base64.b64decode(row["envelope"]))
+        elif row["parent_copy_id"] is None or row["x_death"] is None:
             publication = publication_of(
                 row["first_exchange"] or "",
                 row["first_key"] or "",

@@ -35,7 +35,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
-from streaming.queries.life.resident_copies import Resident, resident_copies
+from streaming.queries.life.resident_copies import Resident, residents_of_lane
 from topology.declarations import Definitions
 from topology.definitions.load import load_definitions
 from topology.values import Compat, table_from_json
@@ -253,7 +253,7 @@ class _Replay:
 
     def _residents(self) -> list[Resident]:
         self._tables.cut = self._job.cut
-        found = list(resident_copies(self._tables, self._job.vhost, self._job.lane))
+        found = list(residents_of_lane(self._tables, self._job.vhost, self._job.lane))
         self._tables.cut = None
         return found
 

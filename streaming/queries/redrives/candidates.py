@@ -12,6 +12,7 @@ A letter that was redriven, or is back in the queue where it first died, is none
 message again, until it dies again.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -139,10 +140,16 @@ _LETTER_BIRTHS: Final = """
 _SENT: Final = """
     CREATE OR REPLACE TEMP TABLE sent_deaths AS
     SELECT DISTINCT vhost, lane, birth.parent_copy_id AS death_copy
-    FROM redrive_events AS birth JOIN redrive_events AS move USING (vhost, lane, copy_id)
+    FROM redrive_events AS birth JOIN moved AS move USING (vhost, lane, copy_id)
     WHERE birth.kind = 'enqueued' AND birth.parent_copy_id IS NOT NULL AND move.kind = 'redriven'
 """
 """Deaths of which one copy was redriven: other copies of it are of the same message."""
+
+_NONE: Final = """
+    CREATE OR REPLACE TEMP TABLE {} AS
+    SELECT vhost, lane, copy_id, copy_id AS death_copy FROM moved WHERE false
+"""
+"""Without such a move, its table is made without reading the events."""
 
 
 def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[Row]:
@@ -155,8 +162,8 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
     Raises:
         QueryError: there is no such table, or `where` is not a valid condition.
     """
-    prepare(tables)
     selection = Selection(tables, wanted)
+    _prepare(tables, which, selection)
     once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
     stored = "" if which == "resting" else _stored(tables)
     sql = f"""
@@ -231,26 +238,41 @@ def _stored(tables: Tables) -> str:
     """
 
 
-def prepare(tables: Tables) -> None:
-    """Create the tables of contents, events and copies that were published again."""
+def _prepare(tables: Tables, which: Which, selection: Selection) -> None:
+    """Create the tables of events and of earlier moves, and what these letters need besides."""
     run = tables.connection.execute
-    run(f"CREATE OR REPLACE TEMP TABLE redrive_contents AS {prepare_contents(tables)}")
     _prepare_events(tables)
     run(
         """
-        CREATE OR REPLACE TEMP TABLE republished AS
-        SELECT vhost, lane, copy_id, seq, detail ->> '$.action' AS action
-        FROM redrive_events WHERE kind = 'republished'
+        CREATE OR REPLACE TEMP TABLE moved AS
+        SELECT vhost, lane, copy_id, seq, kind, detail ->> '$.action' AS action
+        FROM redrive_events WHERE kind IN ('redriven', 'republished')
         """
     )
-    run(_RESTORED)
+    run(
+        "CREATE OR REPLACE TEMP TABLE republished AS "
+        "SELECT * EXCLUDE kind FROM moved WHERE kind = 'republished'"
+    )
+    was_moved = dict(tables.values("SELECT kind, count(*) FROM moved GROUP BY kind"))
+    run(_RESTORED if was_moved.get("republished") else _NONE.format("restored"))
+    run(_SENT if was_moved.get("redriven") else _NONE.format("sent_deaths"))
     run(_LETTER_BIRTHS)
-    run(_SENT)
-    columns = ["vhost", "lane", "copy_id", "parent_copy_id", "queue", "exchange", "routing_key"]
-    columns += ["targets"]
-    none: list[str] | None = None if opening_batch(tables, EVENTS) >= 0 else []
-    tables.view(NAME, columns=columns, files=none, view="redrive_deaths")
-    run(_FORGOTTEN)
+    if which != "discarded":
+        chosen = ""
+        if which == "resting" and not was_moved.get("republished"):
+            selection.create("chosen_deaths", "vhost, lane, copy_id AS parent_copy_id")
+            chosen = "SEMI JOIN chosen_deaths USING (vhost, lane, parent_copy_id)"
+        run(
+            "CREATE OR REPLACE TEMP TABLE redrive_contents AS SELECT vhost, lane, copy_id, "
+            "parent_copy_id, queue, state, exchange, routing_key "
+            f"FROM ({prepare_contents(tables, among=chosen)}) WHERE parent_copy_id IS NOT NULL"
+        )
+    if which == "gone":
+        columns = ["vhost", "lane", "copy_id", "parent_copy_id", "queue", "exchange"]
+        columns += ["routing_key", "targets"]
+        none: list[str] | None = None if opening_batch(tables, EVENTS) >= 0 else []
+        tables.view(NAME, columns=columns, files=none, view="redrive_deaths")
+        run(_FORGOTTEN)
 
 
 def _prepare_events(tables: Tables) -> None:
@@ -265,20 +287,24 @@ def _prepare_events(tables: Tables) -> None:
     run(_OPENING)
 
 
-def overtaken(tables: Tables, key: str) -> dict[tuple[str, int, str, str | None], int]:
-    """The last copy acknowledged: by vhost, lane, queue and key.
+def overtaken(
+    tables: Tables, key: str, rows: Sequence[Row]
+) -> dict[tuple[str, int, str, str | None], int]:
+    """The last copy acknowledged after these letters died: by vhost, lane, queue and key.
 
     Args:
         key: `routing_key`, or `header:NAME`.
+        rows: the letters, as `candidates` returns them.
     """
     expression, join = "routing_key", ""
-    parameters: list[Any] = []
+    first = min((row["death_copy"] for row in rows), default=0)  # events have later numbers
+    header: list[str] = []
     tables.view("events", columns=[*_COLUMNS, "message_id"], view="acked_events")
     if key.startswith("header:"):
         tables.view("messages", columns=["topic_number", "partition", "offset", "headers"])
         name = key.removeprefix("header:").replace('"', '\\"')
         expression = "headers ->> ?"
-        parameters.append(f'$."{name}"')
+        header = [f'$."{name}"']
         join = """
             JOIN messages ON topic_number = message_id.topic_number
             AND messages."partition" = message_id."partition"
@@ -287,8 +313,9 @@ def overtaken(tables: Tables, key: str) -> dict[tuple[str, int, str, str | None]
     found = tables.values(
         f"""
         SELECT acked_events.vhost, acked_events.lane, queue, {expression} AS key, max(copy_id)
-        FROM acked_events {join} WHERE kind IN ('acked', 'consumed') GROUP BY ALL
+        FROM acked_events {join}
+        WHERE kind IN ('acked', 'consumed') AND queue IN ? AND seq > ? GROUP BY ALL
         """,
-        parameters,
+        [*header, sorted({row["died_in"] for row in rows}), first],
     )
     return {(vhost, lane, queue, value): last for vhost, lane, queue, value, last in found}

@@ -15,6 +15,7 @@ from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.letter_content import LetterContent, is_own_header
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, one_line, text
+from streaming.queries.fence import require_no_detour
 from streaming.queries.message_attributes import MessageId, decoded, present
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -164,6 +165,7 @@ def _expression(tables: Tables, option: str, sql: str | None) -> str:
     is_body = option == "--edit-body"
     if sql is None:
         return "NULL::BLOB" if is_body else "NULL"
+    require_no_detour(tables, NAME, sql)
     try:
         bare, closed = (f"SELECT\n{part}\nAS value FROM {NAME}" for part in (sql, f"(\n{sql}\n)"))
         counts = {len(tables.connection.extract_statements(query)) for query in (bare, closed)}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.message_attributes import MessageId, present
-from streaming.queries.queues import list_queues
+from streaming.queries.queues import ready_counts
 from streaming.queries.redrives.candidates import (
     LetterPublication,
     Which,
@@ -27,6 +28,7 @@ from streaming.queries.redrives.candidates import (
 from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, diff_of
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.declared import declared
+from streaming.queries.vhosts.permissions import reading_as
 from topology.declarations import too_long
 from topology.refusals import access_refused
 from topology.values import table_from_json
@@ -125,6 +127,11 @@ def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         QueryError: the filter, the destination or the edit is wrong, the letters are in several
             vhosts, or the user may not read their queues or edit them.
     """
+    with reading_as(tables, wish.user, wish.administrators):
+        return _planned(tables, wish)
+
+
+def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
     for given in (wish.name, wish.routing_key or ""):
         if too_long(given):
             raise QueryError(f"destination {given[:20]!r}...: {too_long(given)}")
@@ -153,7 +160,7 @@ def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         letters=tuple(letters),
         edited=edited,
     ).sealed()
-    groups = _Forecast(tables, name, vhost, wish).groups(ready, letters, copies)
+    groups = _Forecast(tables, name, vhost, wish, ready).groups(ready, letters, copies)
     return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits))
 
 
@@ -164,7 +171,8 @@ def content_of_letter(tables: Tables, wish: RedriveWish) -> LetterContent:
         QueryError: as `plan_redrive`, or there is not one letter.
     """
     found = plan_redrive(tables, msgspec.structs.replace(wish, edit=None))
-    rows = _rows(tables, wish)
+    with reading_as(tables, wish.user, wish.administrators):
+        rows = _rows(tables, wish)
     ready = [row for row in rows if row["state"] != "unacked"]
     letters = found.sealed.letters
     if len(letters) != 1:
@@ -378,14 +386,21 @@ def _note(note: dict[str, str] | None) -> tuple[str, str, str] | None:
 class _Forecast:
     """Says what would become of letters by the current topology."""
 
-    def __init__(self, tables: Tables, name: str, vhost: Vhost, wish: RedriveWish) -> None:
+    def __init__(
+        self, tables: Tables, name: str, vhost: Vhost, wish: RedriveWish, rows: list[Row]
+    ) -> None:
         self._vhost = vhost
         self._wish = wish
-        self._depths = {row.queue: row.ready for row in list_queues(tables, name)}
+        self._tables, self._name = tables, name
         counts = consumer_counts(tables)
         self._consumers = {queue: n for (where, queue), n in counts.items() if where == name}
-        self._acked = overtaken(tables, wish.key)
+        self._acked = overtaken(tables, wish.key, rows)
         self._now_ms = int(datetime.now(UTC).timestamp() * 1000)
+
+    @cached_property
+    def _depths(self) -> dict[str, int]:
+        """How many copies are ready by queue; only limits need it."""
+        return ready_counts(self._tables, self._name)
 
     def groups(
         self, rows: list[Row], letters: list[Letter], copies: list[Row]
@@ -453,9 +468,10 @@ class _Forecast:
         expected = []
         if settings.message_ttl_ms == 0 or self._expires(row, letter):
             expected.append(EXPIRES)
-        depth = self._depths.get(queue, 0) + coming[queue]
-        if settings.max_length is not None and depth >= settings.max_length:
-            expected.append(DROPS if settings.overflow == "drop-head" else FULL)
+        if settings.max_length is not None:
+            depth = self._depths.get(queue, 0) + coming[queue]
+            if depth >= settings.max_length:
+                expected.append(DROPS if settings.overflow == "drop-head" else FULL)
         if options.x_death == "keep" and settings.dead_letter_exchange is not None:
             deaths = tuple(Death(*death) for death in _deaths(row))
             exchange = settings.dead_letter_exchange

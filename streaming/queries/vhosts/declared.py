@@ -6,12 +6,13 @@ Each event that declares something holds the whole declaration. Tables that were
 events did say only the name and type of a queue or exchange; the rest then has its defaults.
 """
 
+import hashlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.queries.closings import closing_before, topology_of
+from streaming.queries.closings import closing_before, topology_texts_of
 from streaming.queries.duckdb_tables import Tables
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
@@ -59,6 +60,8 @@ class Declared:
         self.permissions: dict[str, Any] = {}
         self.deleted_queues: dict[str, None] = {}
         self.details: dict[object, dict[str, Any]] = {}
+        self._definitions: Definitions | None = None
+        self._model: Vhost | None = None
         self._objects: dict[str, dict[str, Any]] = {
             "exchange": self.exchanges,
             "queue": self.queues,
@@ -69,6 +72,7 @@ class Declared:
 
     def apply(self, detail: dict[str, Any]) -> None:
         """Apply the detail of the next event."""
+        self._definitions = self._model = None
         what = detail["what"]
         if what in {"bound", "unbound"}:
             document = {**detail, "destination": detail["name"]}
@@ -114,22 +118,55 @@ class Declared:
 
     def definitions(self) -> Definitions:
         """What is declared now."""
-        return Definitions(
-            exchanges=tuple(one for _, one in sorted(self.exchanges.items())),
-            queues=tuple(one for _, one in sorted(self.queues.items())),
-            bindings=tuple(one for _, one in sorted(self.bindings.items(), key=repr)),
-            policies=tuple(one for _, one in sorted(self.policies.items())),
-            operator_policies=tuple(one for _, one in sorted(self.operator_policies.items())),
-            permissions=tuple(one for _, one in sorted(self.permissions.items())),
-        )
+        if self._definitions is None:
+            self._definitions = Definitions(
+                exchanges=tuple(one for _, one in sorted(self.exchanges.items())),
+                queues=tuple(one for _, one in sorted(self.queues.items())),
+                bindings=tuple(one for _, one in sorted(self.bindings.items(), key=repr)),
+                policies=tuple(one for _, one in sorted(self.policies.items())),
+                operator_policies=tuple(one for _, one in sorted(self.operator_policies.items())),
+                permissions=tuple(one for _, one in sorted(self.permissions.items())),
+            )
+        return self._definitions
 
     def vhost(self) -> Vhost:
         """The vhost that results: effective policies and settings, bindings by their key."""
-        return Vhost.from_definitions(self.definitions())
+        if self._model is None:
+            self._model = Vhost.from_definitions(self.definitions())
+        return self._model
 
 
 def _fields(document: dict[str, Any]) -> Fields:
     return Fields(document, "", Report())
+
+
+class TopologyLog(NamedTuple):
+    """What the tables tell about the topology, to be replayed in this order.
+
+    Attributes:
+        vhosts: every vhost of which the tables know.
+        closed: the vhosts of a closing, each with a list of details in JSON.
+        events: the vhosts and details, in JSON, of the events after it.
+    """
+
+    vhosts: tuple[str, ...]
+    closed: tuple[tuple[str, str], ...]
+    events: tuple[tuple[str, str], ...]
+
+    @property
+    def digest(self) -> bytes:
+        """Equal logs have equal digests."""
+        return hashlib.sha256(msgspec.json.encode(self)).digest()
+
+    def replayed(self) -> dict[str, Declared]:
+        """What is declared at the end, by vhost."""
+        found = {vhost: Declared() for vhost in self.vhosts}
+        for vhost, details in self.closed:
+            for detail in msgspec.json.decode(details):
+                found[vhost].apply(detail)
+        for vhost, detail in self.events:
+            found[vhost].apply(msgspec.json.decode(detail))
+        return found
 
 
 def declared(tables: Tables) -> dict[str, Declared]:
@@ -138,19 +175,26 @@ def declared(tables: Tables) -> dict[str, Declared]:
     Raises:
         QueryError: there is no table `events`.
     """
+    return topology_log(tables).replayed()
+
+
+def topology_log(tables: Tables) -> TopologyLog:
+    """Read the log of the topology, from the last closing on.
+
+    Raises:
+        QueryError: there is no table `events`.
+    """
     closing = closing_before(tables)
     since = -1 if closing is None else closing.batch_id
     columns = ["vhost", "lane", "seq", "at", "kind", "detail", "batch_id"]
     tables.view("events", files=tables.files("events", {"batch_id": since}), columns=columns)
-    found: dict[str, Declared] = {}
-    for (vhost,) in tables.values("SELECT DISTINCT vhost FROM events WHERE vhost IS NOT NULL"):
-        found[vhost] = Declared()
+    query = "SELECT DISTINCT vhost FROM events WHERE vhost IS NOT NULL"
+    vhosts = {vhost for (vhost,) in tables.values(query)}
+    events = tables.values(_EVENTS, [since])
+    closed: list[tuple[str, str]] = []
     if closing is not None:
-        found.update((vhost, Declared()) for vhost, *_ in closing.last_seq)
-        for vhost, details in topology_of(tables, closing).items():
-            found[vhost] = Declared()
-            for detail in details:
-                found[vhost].apply(detail)
-    for vhost, detail in tables.values(_EVENTS, [since]):
-        found[vhost].apply(msgspec.json.decode(detail))
-    return dict(sorted(found.items()))
+        closed = topology_texts_of(tables, closing)
+        vhosts |= {vhost for vhost, *_ in (*closing.last_seq, *closed)}
+    if tables.vhosts is not None:  # a closing names all of them
+        vhosts &= tables.vhosts
+    return TopologyLog(tuple(sorted(vhosts)), tuple(closed), tuple(events))

@@ -61,6 +61,19 @@ def _queue_row(depth: QueueDepth, vhost: Vhost, consumers: Mapping[tuple[str, st
     }
 
 
+def settings_rows(vhosts: Mapping[str, Declared]) -> list[Row]:
+    """List the queues that have a policy or a setting, by vhost and name."""
+    found = []
+    for name, each in vhosts.items():
+        for queue, settings in sorted(each.vhost().all_settings().items()):
+            effective = _effective(settings)
+            if settings.policy or settings.operator_policy or effective:
+                row = {"vhost": name, "name": queue, "policy": settings.policy}
+                row |= {"operator_policy": settings.operator_policy}
+                found.append({**row, "effective_settings": effective})
+    return found
+
+
 def _effective(settings: QueueSettings) -> dict[str, Any]:
     """What arguments and policies result in, without what has its own column or is not set."""
     members = msgspec.structs.asdict(settings)

@@ -9,9 +9,14 @@ outbound records without repeats.
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,12 +25,30 @@ from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
+from streaming.config.secrets import Property, Secret, is_secret_name
+from streaming.config.tables import TablesSettings
+from streaming.config.vhosts import VhostSettings
+from streaming.demo.show import on_cluster
+from streaming.ledger.storage import Place
+from streaming.pipeline.checkpoint.folders import checkpoint_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
 from tests.bench.chaos.compare import COMPARED, compare_outbound, compare_tables, rows_of
 from tests.bench.chaos.log import EMPTY_LOG, LOG, produce_log
+from tests.bench.output import say
 from tests.bench.processes import Process
 
 WAIT_S: Final = 1_800
+LEASE_MS: Final = 40_000
+"""Longer than the object store is ever away."""
+
+LOOK_S: Final = 0.05
+LOOK_AT_STORE_S: Final = 0.5
+
+
+Strike = Callable[["ChaosJob", int, random.Random], str]
+"""Kills a part of a job and replaces it, given the number of earlier kills; returns its name."""
 
 
 class ChaosResult(NamedTuple):
@@ -61,39 +84,96 @@ class ChaosResult(NamedTuple):
 class ChaosJob:
     """A job with its own configuration, as a process."""
 
-    def __init__(self, root: Path, servers: str, name: str, batch_rows: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        servers: str,
+        name: str,
+        batch_rows: int,
+        master: str | None = None,
+        lanes: int = 1,
+        store: Place | None = None,
+    ) -> None:
         self.root = root / name
         self.root.mkdir(parents=True)
-        self.tables = self.root / "tables"
-        self.config = JobConfig(
-            job=JobSettings(
-                checkpoint_location=str(self.root / "checkpoints"),
-                tables_location=str(self.tables),
-                log_dir=str(self.root / "logs"),
-                shuffle_partitions=2,
-                clock="event",
-                max_batch_rows=batch_rows,
-                driver_memory="1g",
-            ),
-            kafka=KafkaSettings(bootstrap_servers=(servers,)),
+        shared = Place(str(self.root)) if store is None else store.below(name)
+        self.tables = shared.below("tables")
+        job = JobSettings(
+            checkpoint_location=shared.below("checkpoints").url,
+            tables_location=self.tables.url,
+            storage=() if store is None else ("s3",),
+            lease_ms=LEASE_MS,
+            log_dir=str(self.root / "logs"),
+            shuffle_partitions=2,
+            clock="event",
+            max_batch_rows=batch_rows,
+            driver_memory="1g",
+        )
+        config = JobConfig(
+            job=job,
+            kafka=KafkaSettings(bootstrap_servers=tuple(servers.split(","))),
+            tables=TablesSettings(storage_options=self._options(shared)),
+            vhosts={"/": VhostSettings(lanes=lanes, lane_by="routing_key")},
             inputs=(
                 InputSettings(topic=EMPTY_LOG, source="publishes"),
-                InputSettings(topic=LOG, source="commands"),
+                InputSettings(topic=LOG, source="commands", partitions=lanes),
             ),
             outbound=OutboundSettings(topic=f"{LOG}-{name}.{{vhost}}.{{user}}"),
         )
+        if master is not None:
+            config = on_cluster(config, master, self.root if store is None else None)
+        self.config = config
+        self._logs = SparkLogs(checkpoint_place(config, os.environ))
+        self._look_s = LOOK_S if store is None else LOOK_AT_STORE_S
         file = self.root / "dlx.toml"
         file.write_text(show_config(self.config))
         self.process = Process(self.root, "run", "streaming.cli", "run", "--config", str(file))
+
+    def _options(self, place: Place) -> dict[str, Property]:
+        """The storage options of a place, with its secrets in files."""
+        options: dict[str, Property] = {}
+        for name, value in place.options.items():
+            options[name] = value
+            if is_secret_name(name):
+                file = self.root / name
+                file.write_text(value)
+                options[name] = Secret("file", str(file))
+        return options
 
     @property
     def outbound_topic(self) -> str:
         """The topic to which the job writes confirms and answers."""
         return self.config.outbound_topics()[("/", "guest")]
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start the job; at the end of the block nothing of it runs, whatever happened."""
+        self.process.start()
+        try:
+            yield
+        finally:
+            self.process.kill()
+
+    def rebuild(self) -> None:
+        """Remove the checkpoint, and make a new one from the tables.
+
+        Raises:
+            RuntimeError: that failed.
+        """
+        shutil.rmtree(self.root / "checkpoints")
+        command = ["checkpoint", "rebuild", "--config", str(self.root / "dlx.toml")]
+        done = subprocess.run(
+            [sys.executable, "-m", "streaming.cli", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"the checkpoint was not rebuilt:\n{done.stdout}{done.stderr}")
+
     def position(self) -> int:
         """Return the offset up to which the last finished batch has read the log."""
-        ends = SparkLogs(self.root / "checkpoints").next_positions()
+        ends = self._logs.next_positions()
         return ends.get(LOG, {}).get("0", 0)
 
     def wait(self, end: int, until: Callable[[], bool] = lambda: False) -> bool:
@@ -109,7 +189,7 @@ class ChaosJob:
                 raise RuntimeError(f"the log was not read within {WAIT_S} s")
             if until():
                 return False
-            time.sleep(0.05)
+            time.sleep(self._look_s)
         return True
 
 
@@ -120,52 +200,113 @@ def run_chaos(
     kills: int,
     *,
     seed: int = 1,
-    report: Callable[[str], None] = print,
+    rebuild: bool = False,
+    report: Callable[[str], None] = say,
+    master: str | None = None,
+    strike: Strike | None = None,
+    lanes: int = 1,
+    store: Place | None = None,
 ) -> ChaosResult:
     """Run both jobs and compare what they leave.
+
+    With `rebuild`, each kill also removes the checkpoint, and a new one is made from the tables.
+    The log leaves no delivery unacked and no redrive open then: a rebuild requeues the ones and
+    cancels the others, which is another outcome. `compare` says what else may differ.
 
     Args:
         root: an empty folder.
         servers: a Kafka without topics of these names.
         kills: how often to kill the second job.
         report: called with lines about the progress.
+        master: the Spark cluster of the second job; by default both run in one process.
+        strike: kills something of the second job and replaces it; by default the whole job.
+        lanes: of the vhost; all records are in one partition, so the lanes go by routing key.
+        store: where the second job has its checkpoint and tables; by default below `root`.
     """
-    end = produce_log(servers, messages)
+    end = produce_log(servers, messages, holds=not rebuild, lanes=lanes)
     batch_rows = max(200, end // (2 * kills + 4))
     report(f"{end} records; batches of {batch_rows}")
-    calm = ChaosJob(root, servers, "calm", batch_rows * 3)
-    calm.process.start()
-    calm.wait(end)
-    calm.process.stop()
+    calm = ChaosJob(root, servers, "calm", batch_rows * 3, lanes=lanes)
+    with calm.running():
+        calm.wait(end)
+        calm.process.stop()
     report("undisturbed run done")
-    killed = ChaosJob(root, servers, "killed", batch_rows)
-    killed.process.start()
-    done = _kill_often(killed, end, kills, random.Random(seed), report)
-    killed.wait(end)
-    killed.process.stop()
-    differences = compare_tables(calm.tables, killed.tables)
-    differences += compare_outbound(servers, calm.outbound_topic, killed.outbound_topic)
+    killed = ChaosJob(root, servers, "killed", batch_rows, master, lanes, store)
+    strike = strike or (rebuild_job if rebuild else kill_job)
+    with killed.running():
+        done = _kill_often(
+            killed, end, kills, random.Random(seed), report, strike, always_progress=rebuild
+        )
+        killed.wait(end)
+        killed.process.stop()
+    differences = compare_tables(calm.tables, killed.tables, rebuilt=rebuild)
+    differences += compare_outbound(
+        servers, calm.outbound_topic, killed.outbound_topic, rebuilt=rebuild
+    )
+    differences += _unbalanced(killed.tables)
     rows = {table: len(rows_of(calm.tables, table)) for table in COMPARED}
     redriven = sum("'kind': 'redriven'" in row for row in rows_of(calm.tables, "events"))
     return ChaosResult(messages, done, kills, rows, differences, redriven)
 
 
+def _unbalanced(tables: Place) -> list[str]:
+    """What a balance of the tables cannot explain, in words."""
+    with closing(Tables(tables.url, tables.options)) as opened:
+        return [f"balance: {one}" for one in balance(opened, whole=True).findings]
+
+
+def kill_job(job: ChaosJob, _number: int, _chances: random.Random) -> str:
+    """Kill all processes of the job, and start it again."""
+    job.process.kill()
+    job.process.start()
+    return "job"
+
+
+def rebuild_job(job: ChaosJob, _number: int, _chances: random.Random) -> str:
+    """Kill the job, make a new checkpoint from its tables, and start it again."""
+    job.process.kill()
+    job.rebuild()
+    job.process.start()
+    return "job"
+
+
 def _kill_often(
-    job: ChaosJob, end: int, kills: int, chances: random.Random, report: Callable[[str], None]
+    job: ChaosJob,
+    end: int,
+    kills: int,
+    chances: random.Random,
+    report: Callable[[str], None],
+    strike: Strike,
+    *,
+    always_progress: bool = False,
 ) -> int:
-    """Kill and restart a job until it has read the log; return how often."""
+    """Kill and restart a job until it has read the log; return how often.
+
+    Args:
+        always_progress: strike only once a batch was finished.
+    """
     for kill in range(kills):
         start_s = time.monotonic()
-        needs_progress = kill % 3 != 0  # every third kill may come before a batch is finished
+        # every third kill may come before a batch is finished
+        needs_progress = always_progress or kill % 3 != 0
         goal = job.position() + 1 if needs_progress else 0
         delay_s = chances.uniform(0.0, 2.5) + (0 if needs_progress else 8)
 
-        def due(goal: int = goal, start_s: float = start_s, delay_s: float = delay_s) -> bool:
-            return job.position() >= goal and time.monotonic() - start_s > delay_s
+        latest = end * (kill + 1) // (kills + 1)  # a fast job must not escape the kill
+
+        def due(
+            goal: int = goal,
+            latest: int = latest,
+            start_s: float = start_s,
+            delay_s: float = delay_s,
+        ) -> bool:
+            position = job.position()
+            is_time = time.monotonic() - start_s > delay_s or position >= latest
+            return position >= goal and is_time
 
         if job.wait(end, due):
             return kill
-        job.process.kill()
-        report(f"kill {kill + 1} of {kills} at offset {job.position()} of {end}")
-        job.process.start()
+        at = job.position()
+        struck = strike(job, kill, chances)
+        report(f"kill {kill + 1} of {kills}: the {struck} at offset {at} of {end}")
     return kills

@@ -17,20 +17,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from deltalake import DeltaTable
+
 from streaming.client import ClientError, Connection
 from streaming.config import JobConfig, show_config
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
-from tests.bench.load.drift import Change, Drift
+from tests.bench.load.drift import SAMPLE_S, Change, Drift
 from tests.bench.load.verify import LoadReport, copies_in_queue, verify
 from tests.bench.processes import Process
 
 PUBLISHERS, CONSUMERS = 2, 4
+LEAST_SAMPLES = 30
+"""A short run is sampled more often; a process that was killed is missing in some samples."""
+
 _MAX_START_S = 180.0
 _MAX_DRAIN_S = 900.0
 _DOWN_S = (0.0, 6.0)
+_NO_KAFKA = "kafka-unreachable"
 
 
 class Load(NamedTuple):
@@ -66,7 +72,7 @@ def run_load(
     """
     with EmbeddedKafka(root / "kafka") as kafka:
         config = root / "dlx.toml"
-        config.write_text(show_config(_config(root, kafka.bootstrap_servers)))
+        config.write_text(show_config(job_config(root, kafka.bootstrap_servers)))
         job = Process(root, "job", "streaming.cli", "run", "--config", str(config))
         actors = _actors(root, config, load)
         processes = [job, *actors]
@@ -77,8 +83,8 @@ def run_load(
             report("the job answers")
             for actor in actors:
                 actor.start()
-            with drift.sampling():
-                _disturb(processes, kafka, load, report)
+            with drift.sampling(min(SAMPLE_S, load.seconds / LEAST_SAMPLES)):
+                _disturb(root, processes, kafka, load, report)
             for actor in actors:
                 if actor.name.startswith("publisher"):
                     actor.stop()
@@ -93,7 +99,8 @@ def run_load(
     return verify(root / "tables", sorted(root.glob("*.events"))), drift.changes()
 
 
-def _config(root: Path, servers: str) -> JobConfig:
+def job_config(root: Path, servers: str) -> JobConfig:
+    """Return the configuration of a job whose files are all in one folder."""
     return JobConfig(
         job=JobSettings(
             checkpoint_location=str(root / "checkpoints"),
@@ -106,16 +113,18 @@ def _config(root: Path, servers: str) -> JobConfig:
 
 
 def _actors(root: Path, config: Path, load: Load) -> list[Process]:
-    def actor(role: str, number: int, *more: str) -> Process:
-        name = f"{role}-{number}"
-        files = ("--config", str(config), "--events", str(root / f"{name}.events"))
-        return Process(root, name, "tests.bench.load.actors", role, *files, *more)
-
     rate = str(load.rate / PUBLISHERS)
     return [
-        *(actor("consumer", number) for number in range(CONSUMERS)),
-        *(actor("publisher", number, "--rate", rate) for number in range(PUBLISHERS)),
+        *(actor(root, config, "consumer", number) for number in range(CONSUMERS)),
+        *(actor(root, config, "publisher", number, "--rate", rate) for number in range(PUBLISHERS)),
     ]
+
+
+def actor(root: Path, config: Path, role: str, number: int, *more: str) -> Process:
+    """Return the process of a publisher or consumer; it writes its events into the folder."""
+    name = f"{role}-{number}"
+    files = ("--config", str(config), "--events", str(root / f"{name}.events"))
+    return Process(root, name, "tests.bench.load.actors", role, *files, *more)
 
 
 def _declare(config: Path) -> None:
@@ -137,17 +146,42 @@ def _declare(config: Path) -> None:
             return
 
 
+def keep_running(job: Process) -> None:
+    """Start the job again if it ended because Kafka was down when it started.
+
+    Raises:
+        RuntimeError: it ended for another reason.
+    """
+    try:
+        job.check()
+    except RuntimeError as error:
+        if _NO_KAFKA not in str(error):
+            raise
+        job.start()
+
+
+def commits(tables: Path) -> int:
+    """Return how often the job has committed events."""
+    return DeltaTable(str(tables / "events")).version()
+
+
 def _disturb(
-    processes: list[Process], kafka: EmbeddedKafka, load: Load, report: Callable[[str], None]
+    root: Path,
+    processes: list[Process],
+    kafka: EmbeddedKafka,
+    load: Load,
+    report: Callable[[str], None],
 ) -> None:
-    """Let the load run, and kill something at random instants."""
+    """Let the load run, and kill something at random instants while the job works."""
     chances = random.Random(load.seed)
     start_s = time.monotonic()
     job, *actors = processes
     kinds = ["consumer", "job", "publisher", "kafka"]
+    since = -1
     for kill in range(load.kills):
         at_s = load.seconds * (kill + chances.uniform(0.2, 0.9)) / load.kills
         time.sleep(max(0.0, start_s + at_s - time.monotonic()))
+        _wait_for_commit(root, job, since)
         kind = kinds[kill % len(kinds)]
         report(f"kill {kill + 1} of {load.kills}: {kind}")
         victim: EmbeddedKafka | Process = kafka
@@ -157,10 +191,22 @@ def _disturb(
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
+        since = commits(root / "tables")
     while time.monotonic() < start_s + load.seconds:
         time.sleep(1)
-        for process in processes:
-            process.check()
+        keep_running(job)
+        for actor in actors:
+            actor.check()
+
+
+def _wait_for_commit(root: Path, job: Process, since: int) -> None:
+    """Wait until the job has committed more often than `since`."""
+    deadline_s = time.monotonic() + _MAX_DRAIN_S
+    while commits(root / "tables") <= since:
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"the job did not commit within {_MAX_DRAIN_S:g} s")
+        keep_running(job)
+        time.sleep(0.2)
 
 
 def _drain(root: Path, processes: list[Process]) -> None:
@@ -169,6 +215,7 @@ def _drain(root: Path, processes: list[Process]) -> None:
     while copies_in_queue(root / "tables"):
         if time.monotonic() > deadline_s:
             raise RuntimeError(f"queue {WORK} was not drained within {_MAX_DRAIN_S:g} s")
-        for process in processes:
+        keep_running(processes[0])
+        for process in processes[1:]:
             process.check()
-        time.sleep(2)
+        time.sleep(1)

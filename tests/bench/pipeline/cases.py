@@ -5,6 +5,7 @@
     shapes      the job with one lane, by what the messages carry: nothing, unique ids, headers of
                 AMQP, headers of a trace
     consume     publish, deliver, acknowledge: one and ten queues, with and without prefetch limit
+    lanes       the same with one lane and with one per core: the ratio of their rates
     settle      the same with single acks, and with every tenth message rejected
     versus      dead-lettering and consuming beside a RabbitMQ that PerfTest drives
     latency     from a consumer's reject to the row in `dead_letters`, at a steady rate
@@ -94,7 +95,7 @@ def throughput(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]
     yield {"case": "core", "messages_per_s": round(core), "core_us": round(1e6 / core, 1)}
     deaths = total - shape.queues * shape.max_length
     for name, lanes in lanes_by_case.items():
-        rate, figures = _job_rate(environment, sizes, name, topic, lanes, (total, deaths))
+        rate, figures = job_rate(environment, sizes, name, topic, lanes, (total, deaths))
         yield {
             "case": name,
             "messages_per_s": round(rate),
@@ -115,7 +116,7 @@ def shapes(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
         environment.declare(name, declarations(shape))
         environment.traffic.publish(name, shape, total, environment.cores)
         deaths = total - shape.queues * shape.max_length
-        rate, figures = _job_rate(environment, sizes, name, name, 1, (total, deaths))
+        rate, figures = job_rate(environment, sizes, name, name, 1, (total, deaths))
         plain = plain or rate
         yield {
             "case": name,
@@ -125,7 +126,7 @@ def shapes(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
         }
 
 
-def _job_rate(
+def job_rate(
     environment: BenchEnvironment,
     sizes: Sizes,
     name: str,
@@ -194,6 +195,16 @@ def consume(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
             kind = Consuming(queues=queues, prefetch=prefetch, messages=sizes.consumed)
             name = f"consume_{queues}_{prefetch or 'unlimited'}"
             yield _consuming(environment, name, kind)
+
+
+def lanes(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Compare messages per second from the publish to the ack by lanes."""
+    one = 0.0
+    for count in sorted({1, environment.cores}):
+        kind = Consuming(queues=10, prefetch=0, messages=sizes.consumed, lanes=count)
+        figures = _consuming(environment, f"consume_lanes_{count}", kind)
+        one = one or figures["messages_per_s"]
+        yield {**figures, "of_one_lane": round(figures["messages_per_s"] / one, 2)}
 
 
 def settle(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
@@ -281,10 +292,12 @@ def _batch_times(
 
     As many batches are ignored first: they are small, and the JVM compiles for a minute.
     """
+    commands = declarations(shape)
     environment.traffic.create_topic(name, 1)
-    environment.declare(name, declarations(shape))
-    environment.traffic.publish(name, shape, fill, 1)
+    environment.declare(name, commands)
     with environment.job(environment.config(name, name, batch_rows=sizes.batch)) as job:
+        job.wait_until(lambda: job.commands_read(f"{name}.commands") >= len(commands))
+        environment.traffic.publish(name, shape, fill, 1)
         job.wait_until(lambda: job.published >= fill)
     more = 2 * sizes.batches * sizes.small_batch
     environment.traffic.publish(name, shape, more, 1, first=fill)
@@ -350,6 +363,7 @@ CASES: Final[dict[str, Callable[[BenchEnvironment, Sizes], Iterator[Figures]]]] 
     "throughput": throughput,
     "shapes": shapes,
     "consume": consume,
+    "lanes": lanes,
     "settle": settle,
     "versus": versus,
     "latency": latency,

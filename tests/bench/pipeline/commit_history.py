@@ -64,7 +64,7 @@ def measure(folder: Path, few: int, many: int, count: int) -> dict[int, list[flo
         for number in range(-WARM_UP, count):
             for batches, ledger in ledgers.items():
                 batch_id = batches + WARM_UP + number
-                files = _files(ledger.root, batch_id)
+                files = batch_files(ledger.root, batch_id)
                 row = BatchRow(QUERY, batch_id, START_MS + batch_id, {})
                 started = time.perf_counter()
                 ledger.commit(files, row)
@@ -150,11 +150,11 @@ def _removal(path: str, age_ms: int) -> dict[str, object]:
     }
 
 
-def _files(root: Place, batch_id: int) -> list[DataFile]:
-    """Write the files of a batch, as two tasks do."""
+def batch_files(root: Place, batch_id: int, tasks: int = 2) -> list[DataFile]:
+    """Write the files of a batch, as some tasks do."""
     found = []
     for name in _WRITTEN:
-        for task in range(2):
+        for task in range(tasks):
             file = write_data_file(
                 root.below(name).storage(),
                 TABLES[name],

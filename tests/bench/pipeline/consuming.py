@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
-from streaming.protocol.record_headers import CHANNEL, EXCHANGE, KIND, OP, REF, ROUTING_KEY
+from streaming.protocol.record_headers import CHANNEL, EXCHANGE, KIND, LANE, OP, REF, ROUTING_KEY
 from tests.bench.kafka_log import Headers, whole_topic
 from tests.bench.pipeline.traffic import attribute_headers, bodies
 
@@ -40,6 +40,7 @@ class Consuming:
         prefetch: the limit of each consumer; 0 is none.
         single: each message has its own settlement; otherwise acks are `multiple`.
         reject_every: one of so many messages is rejected; 0 means none.
+        lanes: of the vhost; publishes are spread over as many partitions.
     """
 
     queues: int = 1
@@ -47,6 +48,7 @@ class Consuming:
     messages: int = 200_000
     single: bool = False
     reject_every: int = 0
+    lanes: int = 1
 
 
 class Consumed(NamedTuple):
@@ -82,9 +84,9 @@ def _topology(kind: Consuming) -> list[dict[str, Any]]:
 
 def consume_rate(environment: BenchEnvironment, name: str, kind: Consuming) -> Consumed:
     """Publish, deliver and settle all messages."""
-    environment.traffic.create_topic(name, 1)
-    environment.declare(name, _topology(kind))
-    config = environment.config(name, name)
+    environment.traffic.create_topic(name, kind.lanes)
+    environment.declare(name, _topology(kind), kind.lanes)
+    config = environment.config(name, name, lanes=kind.lanes)
     topics = (name, f"{name}.commands", config.outbound_topics()[("/", "guest")])
     context = multiprocessing.get_context("spawn")
     with environment.job(config) as job:
@@ -143,7 +145,8 @@ def run_client(
                 (ROUTING_KEY, b"q%d" % (number % kind.queues)),
                 *attribute_headers("ids", number),
             ]
-            producer.produce(publishes, next(body), headers=headers)
+            partition = number % kind.lanes
+            producer.produce(publishes, next(body), headers=headers, partition=partition)
             number += 1
         producer.flush(TIMEOUT_S)
         _settle(producer, consumer, commands, kind, count)
@@ -158,18 +161,18 @@ def _settle(
     settled = 0
     deadline_s = time.monotonic() + TIMEOUT_S
     while settled < count and time.monotonic() < deadline_s:
-        latest: dict[bytes, bytes] = {}
+        latest: dict[tuple[bytes, bytes], bytes] = {}
         for message in consumer.consume(_CONSUME_AT_ONCE, 0.01):
             received: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type] # always a list
             if message.error() is not None or received.get(KIND) != b"delivery":
                 continue
             settled += 1
             if not kind.single:
-                latest[received[CHANNEL]] = received[REF]
+                latest[received[CHANNEL], received[LANE]] = received[REF]
                 continue
             is_rejected = kind.reject_every and not settled % kind.reject_every
             _send(producer, commands, "reject" if is_rejected else "ack", received)
-        for channel, ref in latest.items():
+        for (channel, _lane), ref in latest.items():
             _send(producer, commands, "ack", {CHANNEL: channel, REF: ref}, multiple=True)
         producer.poll(0)
     producer.flush(TIMEOUT_S)

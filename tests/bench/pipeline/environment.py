@@ -18,6 +18,7 @@ from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
+from streaming.demo.show import CLUSTER_PROPERTIES
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
@@ -55,16 +56,27 @@ class BenchEnvironment:
 
     Args:
         amqp: the URL of a RabbitMQ to compare with; by default the installed server is started.
+        master: that of a Spark cluster; by default all runs on one machine's cores.
+        partitions: tasks of the stateful stage; by default one per core.
 
     Attributes:
         known_processes: which part of the system a process id belongs to.
     """
 
-    def __init__(self, root: Path, amqp: str | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        amqp: str | None = None,
+        *,
+        master: str | None = None,
+        partitions: int | None = None,
+    ) -> None:
         self.root = root
         self.amqp = amqp
         self.known_processes: dict[int, str] = {}
         self.cores = available_cores()
+        self._master = master
+        self._partitions = partitions or self.cores
         self._kafka = EmbeddedKafka(root / "kafka")
         self._spark: SparkSession | None = None
 
@@ -76,8 +88,9 @@ class BenchEnvironment:
             SessionConfig(
                 work_dir=self.root / "work",
                 log_dir=self.root / "logs",
-                master=f"local[{self.cores}]",
-                shuffle_partitions=self.cores,
+                master=self._master or f"local[{self.cores}]",
+                shuffle_partitions=self._partitions,
+                properties={} if self._master is None else CLUSTER_PROPERTIES,
             )
         )
         self.traffic = Traffic(self.servers)
@@ -116,7 +129,7 @@ class BenchEnvironment:
                 checkpoint_location=str(self.root / name / "checkpoints"),
                 tables_location=str(self.root / name / "tables"),
                 log_dir=str(self.root / name / "logs"),
-                shuffle_partitions=self.cores,
+                shuffle_partitions=self._partitions,
                 max_batch_rows=batch_rows,
                 trigger_ms=trigger_ms,
             ),
@@ -172,6 +185,10 @@ class RunningJob:
     def published(self) -> int:
         """Publishes read so far."""
         return sum(batch.publishes for batch in self.batches)
+
+    def commands_read(self, topic: str) -> int:
+        """Return how many commands of a topic's first partition were read so far."""
+        return self.batches[-1].batch.offsets[topic]["0"] if self.batches else 0
 
     @property
     def died(self) -> int:

@@ -36,7 +36,6 @@ MAIN: Final = "com.rabbitmq.perf.PerfTest"
 UNCONFIRMED: Final = 500
 """How many publishes a producer may have unconfirmed."""
 
-PREFETCH: Final = 2_000
 MULTI_ACK: Final = 100
 """A consumer acknowledges this many messages at once."""
 
@@ -72,6 +71,7 @@ class Load:
         queues: how the names of the queues start, such as `w`, and how many there are.
         producers: each publishes the same share of the messages.
         consumers: each consumes from one queue.
+        prefetch: the limit of each consumer; 0 is none.
     """
 
     queues: tuple[str, int]
@@ -79,6 +79,7 @@ class Load:
     attributes: Attributes
     producers: int
     consumers: int = 0
+    prefetch: int = 0
 
     @property
     def total(self) -> int:
@@ -98,7 +99,7 @@ class Load:
 
     def consuming(self) -> list[str]:
         """Return the options of the PerfTest that consumes."""
-        settling = ("--qos", str(PREFETCH), "--multi-ack-every", str(MULTI_ACK))
+        settling = ("--qos", str(self.prefetch), "--multi-ack-every", str(MULTI_ACK))
         return [*self._options(0, self.consumers), *settling]
 
     def _options(self, producers: int, consumers: int) -> list[str]:

@@ -10,13 +10,15 @@ acknowledged. So both figures contain the work of the publisher, on the cores of
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import multiprocessing
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.bench.pipeline.consuming import CONSUMERS, Consuming, consume_rate
 from tests.bench.pipeline.figures import WARM_UP, Figures, Sizes, after_warm_up, us_per_message
-from tests.bench.pipeline.perf_test import PREFETCH, Load, PerfTestResult, run_perf_test
+from tests.bench.pipeline.perf_test import Load, PerfTestResult, run_perf_test
 from tests.bench.pipeline.rabbitmq import RabbitMQ
 from tests.bench.pipeline.traffic import (
     DEAD_LETTER_QUEUE,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from tests.bench.pipeline.environment import BenchEnvironment, RunningJob
 
 QUEUES: Final = 10
+WARMED_UP_FROM: Final = 100_000
+"""Messages; runs with fewer are no measurements."""
+
 DEATHS: Final[tuple[Death, ...]] = ("ttl", "length")
 COMPARED: Final[tuple[Attributes, ...]] = ("plain", "ids")
 
@@ -41,21 +46,28 @@ def versus(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     with RabbitMQ(environment.root / "rabbitmq", environment.amqp) as rabbitmq:
         if rabbitmq.pid is not None:
             environment.known_processes[rabbitmq.pid] = "rabbitmq"
+        if sizes.messages >= WARMED_UP_FROM:
+            _warm_up(environment, sizes)
         for death in DEATHS:
             for attributes in COMPARED:
                 shape = Shape(QUEUES, 1_000, _max_length(sizes), death, attributes)
                 name = f"versus_{death}_{attributes}"
                 theirs = _dead_lettering(rabbitmq, environment, name, shape, sizes.messages)
                 yield _line(name, rabbitmq, theirs, _job_rates(environment, name, shape, sizes))
-        for queues in (1, QUEUES):
-            name = f"versus_consume_{queues}"
-            theirs = _consuming(rabbitmq, environment, name, queues, sizes.consumed)
-            found = consume_rate(
-                environment, name, Consuming(queues, PREFETCH, messages=sizes.consumed)
-            )
+        for queues, prefetch in itertools.product((1, QUEUES), (0, 2_000)):
+            name = f"versus_consume_{queues}_{prefetch or 'unlimited'}"
+            kind = Consuming(queues, prefetch, sizes.consumed)
+            theirs = _consuming(rabbitmq, environment, name, kind)
+            found = consume_rate(environment, name, kind)
             ours = {"ours_per_s": found.rate, **us_per_message(found.cores, found.rate)}
             yield _line(name, rabbitmq, theirs, ours)
     environment.known_processes.pop(rabbitmq.pid or 0, None)
+
+
+def _warm_up(environment: BenchEnvironment, sizes: Sizes) -> None:
+    """Let a job dead-letter first: Spark's JVM compiles most in its first minute."""
+    few = dataclasses.replace(sizes, messages=sizes.messages // 2)
+    _job_rates(environment, "versus_warm_up", Shape(QUEUES, 1_000, _max_length(few)), few)
 
 
 def _max_length(sizes: Sizes) -> int:
@@ -102,10 +114,10 @@ def _dead_lettering(
 
 
 def _consuming(
-    rabbitmq: RabbitMQ, environment: BenchEnvironment, name: str, queues: int, messages: int
+    rabbitmq: RabbitMQ, environment: BenchEnvironment, name: str, kind: Consuming
 ) -> PerfTestResult:
     """Publish with confirms to RabbitMQ and acknowledge everything."""
-    names = [f"q{number}" for number in range(queues)]
+    names = [f"q{number}" for number in range(kind.queues)]
     commands: list[dict[str, Any]] = [
         {"op": "declare_exchange", "exchange": {"name": "orders", "type": "direct"}},
         *({"op": "declare_queue", "queue": {"name": name}} for name in names),
@@ -114,8 +126,8 @@ def _consuming(
             for q in names
         ),
     ]
-    clients = max(queues, CONSUMERS)
-    load = Load(("q", queues), messages, "ids", clients, clients)
+    clients = max(kind.queues, CONSUMERS)
+    load = Load(("q", kind.queues), kind.messages, "ids", clients, clients, kind.prefetch)
     root = environment.root / name / "perf_test"
     with rabbitmq.declared(commands):
         return run_perf_test(rabbitmq, root, load)

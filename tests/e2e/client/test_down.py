@@ -32,6 +32,12 @@ def taken(consumer: Consumer, count: int) -> list[Delivery]:
     return [delivery for delivery in deliveries if delivery is not None]
 
 
+def wait_for_answers(connection: Connection, seconds: float) -> None:
+    """Change how long a connection waits; what it has connected to in peace may then be silent."""
+    link = connection._link  # noqa: SLF001 (a user chooses it once)
+    link.timeout_s = link.commands._timeout_s = seconds  # noqa: SLF001
+
+
 @pytest.fixture
 def nobody(embedded_kafka, new_topic):
     """A connection to topics that no job reads."""
@@ -42,7 +48,8 @@ def nobody(embedded_kafka, new_topic):
         transactions=new_topic(),
         outbound=new_topic(),
     )
-    with Connection(address, timeout_s=TIMEOUT_S) as connection:
+    with Connection(address, timeout_s=WAIT_S) as connection:
+        wait_for_answers(connection, TIMEOUT_S)
         yield connection
 
 
@@ -105,7 +112,8 @@ def test_a_transaction_without_kafka_fails_and_the_next_uses_a_new_producer(tmp_
         topics = [NewTopic(topic, 1) for topic in sorted(address.topics())]
         for made in admin.create_topics(topics).values():
             made.result(WAIT_S)
-        with Connection(address, timeout_s=TIMEOUT_S) as connection:
+        with Connection(address, timeout_s=WAIT_S) as connection:
+            wait_for_answers(connection, TIMEOUT_S)
             connection._link.timeout_s = WAIT_S  # noqa: SLF001 (a new broker is slow)
             started = []
 
@@ -134,6 +142,7 @@ def test_a_client_resumes_after_an_outage_of_kafka(tmp_path, spark):
             with running.connect() as patient:
                 patient.channel()  # the first batch of a job takes its time
             with running.connect(timeout_s=5, on_outage=troubles.append) as connection:
+                wait_for_answers(connection, WAIT_S)  # all but the producer
                 channel = connection.channel()
                 channel.declare_queue("work")
                 consumer = channel.consume("work")
@@ -141,6 +150,7 @@ def test_a_client_resumes_after_an_outage_of_kafka(tmp_path, spark):
                 publisher.publish("", "work", b"before").result(WAIT_S)
                 [before] = taken(consumer, 1)
 
+                wait_for_answers(connection, 5)
                 kafka.stop()
                 with pytest.raises(KafkaUnreachableError, match="is it running"):
                     publisher.publish("", "work", b"lost").result(WAIT_S)
@@ -148,6 +158,7 @@ def test_a_client_resumes_after_an_outage_of_kafka(tmp_path, spark):
                     channel.queue_depth("work")
                 before.ack()
                 time.sleep(5)  # longer than any answer is waited for
+                wait_for_answers(connection, WAIT_S)
                 kafka.start()
                 assert channel.sync(WAIT_S) == []
                 publisher.publish("", "work", b"after").result(WAIT_S)

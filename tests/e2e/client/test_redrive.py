@@ -125,6 +125,59 @@ def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
         assert balance(queries.tables).unexplained == 0
 
 
+def test_edited_letters_are_new_versions_and_the_originals_stay(
+    dlx, channel, publisher, name, running_job, tmp_path, monkeypatch
+):
+    work, dead = name("work"), name("dead")
+    dead_letters(channel, publisher, work, dead, 3)
+    committed(running_job.root, work, 3)
+    script = "import pathlib, sys; file = pathlib.Path(sys.argv[1]); text = file.read_text(); "
+    script += (
+        "file.write_text(text.replace('\"n\": 0', '\"n\": 100').replace('---\\n0', '---\\nzero'))"
+    )
+    (tmp_path / "editor.py").write_text(script)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
+    redrive = ("dead-letters", "redrive", "--queue", work, "--json")
+
+    by_hand = json.loads(dlx(*redrive, "--header", "n=0", "--edit"))
+    by_sql = json.loads(
+        dlx(
+            *(*redrive, "--where", "headers ->> 'n' <> '0'", "--set-header", "fixed=true"),
+            *("--set-property", "content_type=text/plain", "--edit-body", "decode(body) || '!'"),
+        )
+    )
+    for plan in (by_hand, by_sql):
+        dlx("redrives", "approve", plan["id"], "--reason", "fixed", "--yes", "--timeout", "60")
+
+    changes = ["-header n: 0", "-body: 0", "+header n: 100", "+body: zero"]
+    assert by_hand["edits"][0]["diff"] == changes
+    marks = ("x-redrive-id", "x-redrive-count", "x-death")
+    found = {}
+    for delivery in channel.get_many(work, 9):
+        headers = {
+            key: value
+            for key, value in delivery.headers.items()
+            if key not in marks and not key.startswith(("x-first-death", "x-last-death"))
+        }
+        found[bytes(delivery.body)] = (headers, delivery.properties.get("content_type"))
+        delivery.ack()
+    assert found == {
+        b"zero": ({"n": 100}, None),
+        b"1!": ({"n": 1, "fixed": True}, "text/plain"),
+        b"2!": ({"n": 2, "fixed": True}, "text/plain"),
+    }
+    [edit] = by_hand["edits"]
+    original = json.loads(dlx("dead-letters", "show", edit["message_id"], "--json"))
+    assert original["message"]["body"] == "0"
+    [moved] = [event for event in original["events"] if event["kind"] == "redriven"]
+    assert moved["detail"]["edit"]["original"] == edit["original"]
+    version = "/".join(map(str, moved["detail"]["edit"]["message"]))
+    assert (
+        json.loads(dlx("dead-letters", "show", version, "--json"))["version_of"]
+        == edit["message_id"]
+    )
+
+
 def test_a_plan_made_in_python_needs_the_rights_of_its_user(channel, publisher, name, running_job):
     work, dead = name("work"), name("dead")
     dead_letters(channel, publisher, work, dead, 1)

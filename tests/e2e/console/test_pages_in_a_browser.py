@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from streaming.console import server
 from streaming.console.app import PAGES
 from streaming.contents.updater import ContentsUpdater
 from tests.fixtures.browser import PHONE, Visitor, console_of
@@ -64,7 +65,7 @@ def visit(browser, site, cookies):
         visitor = Visitor(browser, site[0], **options)
         visitors.append(visitor)
         visitor.page.context.add_cookies(cookies)
-        visitor.page.goto(address)
+        visitor.open(address)
         return visitor
 
     yield enter
@@ -131,6 +132,40 @@ def test_a_new_batch_is_shown_on_an_open_page(visit, shop):
 
     expect(page.locator("#live")).to_have_text(f"live · batch {batch}")
     expect(page.locator("main")).to_contain_text("No message is ready.")
+
+
+def test_a_page_that_takes_longer_says_so_and_then_shows_its_content(browser, shop, monkeypatch):
+    monkeypatch.setattr(server, "PATIENCE_S", 0.0)
+    with console_of(shop.root) as (url, link):
+        visitor = Visitor(browser, url)
+        answer = visitor.page.goto(link)
+        expect(visitor.page.locator("#verdict")).to_be_visible()
+        queue = visitor.page.goto("/queue?queue=billing&stretch=all")
+        expect(visitor.page.locator("canvas")).to_be_visible()
+        visitor.close()
+
+    assert [one and one.status for one in (answer, queue)] == [202, 202]
+    assert visitor.problems == []
+
+
+def test_forms_are_accepted_from_the_page_and_their_answers_stay(visit, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    page = visit("/search?queue=mail").page
+    page.get_by_text("Saved views").click()
+    page.get_by_label("Name", exact=True).fill("mail that died")
+    page.get_by_role("button", name="Save this view").click()
+    expect(page.get_by_role("link", name="mail that died")).to_be_visible()
+
+    page.get_by_role("link", name="Redrive…").click()
+    page.get_by_text("Edit the letter first").click()
+    page.get_by_label("Headers, as typed JSON").fill('{"tenant": "b"}')
+    page.get_by_role("button", name="Seal the plan with this edit").click()
+
+    expect(page.locator("main")).to_contain_text("nothing has moved")
+    expect(page.locator(".diff")).to_contain_text('+header tenant: "b"')
+    plan = visit("/definitions").page
+    plan.get_by_role("button", name="Plan").click()
+    expect(plan.locator("h1")).to_contain_text("Plan of an import")
 
 
 def test_a_stranger_sees_nothing(browser, site):

@@ -6,17 +6,21 @@ Without a registry, stand-in images take the places of those that docker-compose
     kafka       the project's own broker jars, configured by the variables of the official image
     prometheus  Debian's Prometheus
     grafana     a program that reads the provisioning as Grafana's user
+    store       moto, which keeps objects in memory, behind the commands of MinIO's image
 """
 
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, Self
 
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.user_folders import user_cache_folder
@@ -27,6 +31,11 @@ BASE = "dlx-test/base"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 NEEDED = ("dockerd", "docker", "docker-compose", "debootstrap", "prometheus", "promtool")
 START_TIMEOUT_S = 60.0
+STORE_PROGRAMS = {
+    "minio": '/opt/dlx/.venv/bin/python /opt/stand_in_store.py "$@"',
+    "mc": "3<>/dev/tcp/localhost/9000",
+}
+"""The programs of MinIO's image that docker-compose.yml calls: the server and its health check."""
 
 
 def missing() -> list[str]:
@@ -140,6 +149,10 @@ def build_images(engine: Engine, checkout: Path) -> None:
             shutil.copy(file, context)
         if name == "kafka":
             _copy_jars(context / "jars")
+        if name == "store":
+            _copy_packages(context / "packages", ("moto", "flask"))
+            for program, line in STORE_PROGRAMS.items():
+                (context / program).write_text(f"#!/bin/bash\nexec {line}\n")
         if name == "prometheus":
             for program in ("prometheus", "promtool"):
                 shutil.copy(str(shutil.which(program)), context)
@@ -161,6 +174,15 @@ def _stand_ins(own: str) -> dict[str, list[str]]:
             "ENV PYTHONPATH=/opt/dlx",
             f'ENTRYPOINT [{python}, "/opt/stand_in_kafka.py"]',
             "CMD []",
+        ],
+        "store": [
+            f"FROM {own}",
+            "USER root",
+            "COPY packages/ /opt/packages/",
+            "COPY stand_in_store.py /opt/",
+            "ENV PYTHONPATH=/opt/dlx:/opt/packages",
+            "COPY minio mc /usr/local/bin/",
+            "RUN chmod 755 /usr/local/bin/minio /usr/local/bin/mc",
         ],
         "prometheus": [
             f"FROM {BASE}",
@@ -192,13 +214,37 @@ def _import_base(engine: Engine) -> None:
     archive.unlink()
 
 
+def _copy_packages(target: Path, names: Sequence[str]) -> None:
+    """Copy the files of packages, and of what they need, from this environment."""
+    wanted, copied = list(names), set()
+    while wanted:
+        name = canonicalize_name(wanted.pop())
+        if name in copied:
+            continue
+        copied.add(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue  # of an extra, or of another system
+        wanted += [Requirement(one).name for one in found.requires or ()]
+        for file in found.files or ():
+            source, copy = Path(str(file.locate())), target / file
+            if ".." in file.parts or not source.is_file() or source.suffix == ".pyc":
+                continue
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+    _open_for_all(target)
+
+
 def _copy_jars(target: Path) -> None:
     folder = user_cache_folder() / "jars"
     for jar in resolve_jars("kafka"):
         copy = target / jar.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(jar, copy)
-        copy.chmod(0o644)
+    _open_for_all(target)
+
+
+def _open_for_all(target: Path) -> None:
     for path in [target, *target.rglob("*")]:
-        if path.is_dir():
-            path.chmod(0o755)
+        path.chmod(0o755 if path.is_dir() else 0o644)

@@ -15,7 +15,8 @@ from streaming.embedded.kafka.ports import free_port
 from tests.e2e.containers.engine import Engine, build_images, checkout_with_umask_077, missing
 from tests.fixtures.waiting import wait_until
 
-PORTS = ("KAFKA", "METRICS", "CONSOLE", "PROMETHEUS", "GRAFANA")
+PORTS = ("KAFKA", "METRICS", "CLUSTER_METRICS", "CONSOLE", "PROMETHEUS", "GRAFANA")
+ALL = ("observe", "tools", "cluster")
 HEALTHY_S = 600.0
 
 pytestmark = [
@@ -44,7 +45,7 @@ class Compose:
 
     def state(self, service):
         """The state of a service's container."""
-        container = self("ps", "--all", "--quiet", service, profiles=["observe"]).split()
+        container = self("ps", "--all", "--quiet", service, profiles=ALL).split()
         return json.loads(self.engine.run("docker", "inspect", *container))[0]["State"]
 
     def is_healthy(self, *services):
@@ -65,14 +66,14 @@ def compose(tmp_path_factory):
         build_images(engine, checkout)
         running = Compose(engine, checkout)
         yield running
-        running("down", "--volumes", "--timeout", "60", profiles=["observe", "tools"])
+        running("down", "--volumes", "--timeout", "60", profiles=ALL)
 
 
 def test_the_demo_comes_up_healthy_and_messages_flow(compose):
     compose("up", "--detach", "--no-build")
 
-    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S)
-    wait_until(lambda: "dlx_deaths" in compose.get("METRICS", "/metrics") or True)
+    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S, pause_s=2)
+    wait_until(lambda: "dlx_dead_letters_total{" in compose.get("METRICS", "/metrics"))
 
     assert compose.get("METRICS", "/readyz") == "ok\n"
     wait_until(lambda: 'queue="invoices"' in compose.get("METRICS", "/metrics/per-object"))
@@ -91,7 +92,7 @@ def test_console_prometheus_and_grafana_come_up_and_know_the_job(compose):
     compose("up", "--detach", "--no-build", profiles=["observe"])
 
     names = ("console", "prometheus", "grafana")
-    wait_until(lambda: compose.is_healthy(*names), timeout_s=HEALTHY_S)
+    wait_until(lambda: compose.is_healthy(*names), timeout_s=HEALTHY_S, pause_s=2)
 
     assert compose.state("monitoring")["ExitCode"] == 0
     files = json.loads(compose.get("GRAFANA", "/api/health"))["files"]
@@ -112,16 +113,47 @@ def test_a_job_that_starts_again_and_again_is_not_healthy(compose):
     compose("stop", "job", "kafka")
     compose("up", "--detach", "--no-build", "--no-deps", "job")
 
-    wait_until(lambda: compose.state("job")["Health"]["Log"] != [], timeout_s=HEALTHY_S)
+    wait_until(lambda: compose.state("job")["Health"]["Log"] != [], timeout_s=HEALTHY_S, pause_s=2)
 
     assert not compose.is_healthy("job")
 
 
 def test_containers_stop_in_order_and_resume(compose):
     compose("up", "--detach", "--no-build")
-    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S)
+    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S, pause_s=2)
 
     compose("stop", "job")
 
     assert compose.state("job")["ExitCode"] == 0
     assert "stopped; run the same command to resume" in compose("logs", "--no-color", "job")
+
+
+def test_the_cluster_comes_up_healthy_and_messages_flow(compose):
+    compose("down", "--timeout", "60", profiles=ALL)
+    compose("up", "--detach", "--no-build", "cluster-demo", profiles=["cluster"])
+
+    names = ("kafka-1", "kafka-2", "kafka-3", "store", "cluster-job", "cluster-demo")
+    wait_until(lambda: compose.is_healthy(*names), timeout_s=HEALTHY_S, pause_s=2)
+
+    def figures():
+        return compose.get("CLUSTER_METRICS", "/metrics/per-object")
+
+    wait_until(lambda: 'queue="invoices"' in figures(), figures, timeout_s=HEALTHY_S, pause_s=2)
+    assert compose.get("CLUSTER_METRICS", "/readyz") == "ok\n"
+
+
+def test_the_job_of_the_cluster_survives_the_loss_of_a_worker_and_of_a_kafka(compose):
+    def published():
+        [count] = re.findall(
+            r"^rabbitmq_global_messages_received_total\S* ([0-9.]+)",
+            compose.get("CLUSTER_METRICS", "/metrics"),
+            re.MULTILINE,
+        )[:1]
+        return float(count)
+
+    compose("stop", "--timeout", "30", "spark-worker-2", "kafka-3", profiles=["cluster"])
+    before = published()
+
+    wait_until(lambda: published() > before, timeout_s=HEALTHY_S, pause_s=2)
+
+    assert compose.state("cluster-job")["Running"]

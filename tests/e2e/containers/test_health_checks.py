@@ -1,6 +1,7 @@
 """The scripts of the image, as Docker runs them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,15 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 NOWHERE = f"{LOOPBACK}:1"
 
 
-def run_script(name, *arguments):
-    """Run a script of the image; return its exit status and the lines of stdout."""
+def run_script(name, *arguments, environment=None):
+    """Run a script of the image; return its exit status and the lines of stdout.
+
+    Args:
+        environment: its environment variables, besides PYTHONPATH and HOME.
+    """
     finished = subprocess.run(
         [sys.executable, str(CHECKOUT / "docker" / name), *map(str, arguments)],
-        env={"PYTHONPATH": str(CHECKOUT), "HOME": str(Path.home())},
+        env={**(environment or {}), "PYTHONPATH": str(CHECKOUT), "HOME": str(Path.home())},
         capture_output=True,
         text=True,
         check=False,
@@ -96,7 +101,7 @@ def test_without_kafka_a_container_is_unhealthy_with_the_reason(tmp_path):
 
 
 def test_the_image_contains_everything_it_needs_at_run_time():
-    status, _fetched = run_script("fill_cache.py")
+    status, _fetched = run_script("fill_cache.py", environment=os.environ)  # proxy, certificates
 
     assert status == 0
     assert run_script("fill_cache.py") == (0, [])

@@ -178,7 +178,7 @@ def deliveries(settings_, context, taken):
         dead = dead_letter_tables(batch.events, QUERY, context.batch_id, "/", 0, bodies, 16_384)
         rows = sum(table.num_rows for _first, table in dead)
         delivered = {
-            out.copy.message.offset: (record.value, record.headers)
+            out.copy.message.offset: record[:2]
             for out, record in OutboundRecords(settings_, config, context).of(batch, bodies)
             if isinstance(out, DeliveryOut)
         }

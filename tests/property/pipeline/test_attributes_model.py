@@ -174,7 +174,7 @@ def test_dead_letters_and_deliveries_have_them_without_what_the_broker_removed(
         assert of_columns(row["properties"]) == left
     deliveries = [(out, record) for out, record in records if isinstance(out, DeliveryOut)]
     for out, record in deliveries:
-        original, named = said[out.copy.message.offset], dict(record.headers)
+        original, named = said[out.copy.message.offset], dict(record[1])
         table = delivered_headers(out, original.headers, compat)
         assert named.get("dlx-headers") == (None if table is None else table_bytes(table))
         wanted = {**original.properties, "expiration": out.copy.envelope.expiration}

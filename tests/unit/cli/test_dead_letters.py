@@ -248,3 +248,21 @@ def test_the_future_is_refused(dlx, shop_root):
 
     assert (status, out) == (2, "")
     assert "is in the future" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["list", "--json"], ["show", "0/0/2"], ["export", "-", "--format", "jsonl"]],
+    ids=str,
+)
+def test_a_user_without_permissions_sees_no_content(dlx, shop_root, command):
+    options = ["--as-user", "eve", "--tables", shop_root]
+    _, everything, _ = dlx("dead-letters", *command, "--tables", shop_root)
+
+    status, out, err = dlx("dead-letters", *command, *options)
+
+    assert "order 2" in everything
+    assert status == 0
+    assert "0/0/2" in out
+    assert "order 2" not in out
+    assert "'eve' may not read queue 'dead'" in err

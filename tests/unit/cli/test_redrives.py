@@ -50,6 +50,9 @@ def test_a_plan_can_be_a_file_and_a_changed_one_is_refused(dlx, shop_root, tmp_p
         (("redrive", "--gone"), 1),
         (("redrive", "--queue", "billing"), 0),
         (("redrive", "--id", "0/0/2"), 1),
+        (("redrive", "--id", "dlx.publishes/0/2"), 1),
+        (("redrive", "--id", "first"), 0),
+        (("redrive", "--id", "first", "--gone"), 1),
         (("redrive", "--reason", "expired", "--to-origin", "--expiration", "restart"), 1),
         (("discard",), 1),
         (("restore",), 0),
@@ -70,6 +73,7 @@ def test_letters_are_chosen_by_filters(dlx, shop_root, arguments, letters):
         ("dead-letters", "redrive", "--key", "colour"),
         ("dead-letters", "redrive", "--key", "header:"),
         ("dead-letters", "redrive", "--id", "seven"),
+        ("dead-letters", "redrive", "--id", "same"),
         ("dead-letters", "redrive", "--queue", "biling"),
         ("redrives", "show", "r-none"),
     ],
@@ -111,9 +115,10 @@ def test_the_end_of_the_input_approves_nothing(dlx, shop_root, tmp_path, monkeyp
     dlx("dead-letters", "redrive", "--out", file, "--tables", shop_root)
     monkeypatch.setattr(sys, "stdin", Terminal())
 
-    status, _, err = dlx("redrives", "approve", file, "--reason", "x")
+    status, out, err = dlx("redrives", "approve", file, "--reason", "x")
 
     assert (status, err) == (2, "nothing was approved\n")
+    assert "1 letter?" in out
 
 
 def test_a_progress_bar_outlives_its_terminal(monkeypatch):

@@ -22,8 +22,9 @@ def pipeline(monkeypatch):
     played: list[tuple[list[str], str]] = []
 
     def install(change=lambda outcome: outcome):
-        def instead(scenarios, compat, _progress):
+        def instead(scenarios, compat, _progress, lanes):
             played.append(([scenario.id for scenario in scenarios], compat))
+            assert lanes == 1
             return [change(play(scenario, compat)) for scenario in scenarios]
 
         monkeypatch.setattr(run, "play_through_pipeline", instead)

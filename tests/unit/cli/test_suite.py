@@ -91,7 +91,7 @@ def test_all_runs_everything_with_the_coverage_gate_and_the_examples_of_ci(
     output = capfd.readouterr().out
     assert status == 0, output
     assert what_ran(project) == sorted(
-        f"{kind}{folder} 200" for folder in FOLDERS for kind in ("", "long ")
+        f"{kind}{folder} 100" for folder in FOLDERS for kind in ("", "long ")
     )
     assert "Total coverage: 100.00%" in output
     assert "slowest 3 durations" in output

@@ -18,6 +18,7 @@ class Broker:
         names = itertools.count()
         self.commands = self
         self.timeout_s = 5.0
+        self.address = SimpleNamespace(lanes=1)
         self.sent: list[tuple[str, Any]] = []
         self.silent_ops: set[str] = set()
         self.number = 1
@@ -144,3 +145,51 @@ def test_a_reopened_channel_restarts_its_consumers_and_drops_what_nobody_has_see
     assert channel.reopen_count == 1
     assert [op for op, _ in broker.sent[-3:]] == ["close_channel", "open_channel", "consume"]
     assert consumer.next(0) is None
+
+
+def test_a_get_asks_the_other_lanes_for_what_is_missing(broker, channel):
+    asked = []
+
+    def answer(document: dict[str, Any], _channel: str, **_more: Any) -> dict[str, Any]:
+        asked.append((document["count"], document.get("lane")))
+        lane = document.get("lane", 2)
+        if lane in {2, 0}:
+            name = f"{document['as']}/0"
+            ids = {"dlx-ref": f"{name}@{lane}", "dlx-delivery-id": f"1.0.0@{lane}"}
+            broker.says("delivery", "body", **ids)
+        return {"delivered": 1, "lane": lane, "lanes": 4}
+
+    broker.request = answer
+
+    deliveries = channel.get_many("q", 2)
+
+    assert [one.delivery_id for one in deliveries] == ["1.0.0@2", "1.0.0@0"]
+    assert asked == [(2, None), (1, 3), (1, 0)]
+
+
+def test_multiple_names_the_last_earlier_delivery_of_each_lane(broker, channel):
+    consumer = channel.consume("q")
+    for name in ("1.1.0", "1.1.0@1", "1.1.1", "1.1.0@2", "1.1.1@1", "1.1.2"):
+        ids = {"dlx-ref": f"{consumer.tag}/0", "dlx-delivery-id": name}
+        broker.says("delivery", "body", **ids)
+
+    channel.ack("1.1.1")
+    channel.ack("1.1.0@2", multiple=True)
+    channel.ack("1.1.2", multiple=True)
+    channel.ack("1.1.2", multiple=True)
+
+    sent = [refs for op, refs in broker.sent if op == "ack"]
+    assert sent == [["1.1.1"], ["1.1.0@2", "1.1.0", "1.1.0@1"], ["1.1.2", "1.1.1@1"], ["1.1.2"]]
+
+
+def test_after_recover_nothing_earlier_is_named(broker, channel):
+    consumer = channel.consume("q")
+    for name in ("1.1.0@1", "1.1.0@2"):
+        ids = {"dlx-ref": f"{consumer.tag}/0", "dlx-delivery-id": name}
+        broker.says("delivery", "body", **ids)
+    broker.request = lambda *_command, **_more: {"requeued": 2}
+
+    assert channel.recover() == 2
+    channel.ack("1.1.0@2", multiple=True)
+
+    assert broker.sent[-1] == ("ack", ["1.1.0@2"])

@@ -162,3 +162,13 @@ def test_after_the_transaction_its_publishes_can_be_waited_for():
     confirms.stored(pending, (0, 0))
     confirms.confirmed((0, 0), None)
     assert pending.exception(0) is None
+
+
+def test_lanes_confirm_in_any_order():
+    confirms = Confirms(10, in_order=False)
+    futures = placed(confirms, 3)
+
+    for offset in (2, 0, 1):
+        confirms.confirmed((0, offset), None)
+
+    assert [each.result(0) for each in futures] == [None, None, None]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trustme
 
 from streaming.config import (
     InvalidConfigError,
@@ -148,11 +149,12 @@ def test_the_jaas_line_is_masked_in_a_repr():
 
 
 def test_certificates_in_pem_files_serve_the_jvm_too(tmp_path: Path):
+    (tmp_path / "ca.pem").write_text("CA\n")
     (tmp_path / "chain.pem").write_text("CHAIN\n")
     (tmp_path / "key.pem").write_text("KEY\n")
     settings = kafka(
         security_protocol="SSL",
-        ssl_ca_location="/etc/ca.pem",
+        ssl_ca_location=str(tmp_path / "ca.pem"),
         ssl_certificate_location=str(tmp_path / "chain.pem"),
         ssl_key_location=str(tmp_path / "key.pem"),
         ssl_key_password=Secret("env", "KAFKA_PASSWORD"),
@@ -166,7 +168,7 @@ def test_certificates_in_pem_files_serve_the_jvm_too(tmp_path: Path):
         "client.id": "dlx",
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/etc/ca.pem",
+        "ssl.truststore.certificates": "CA\n",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.certificate.chain": "CHAIN\n",
         "ssl.keystore.key": "KEY\n",
@@ -174,6 +176,44 @@ def test_certificates_in_pem_files_serve_the_jvm_too(tmp_path: Path):
         "ssl.endpoint.identification.algorithm": "",
     }
     assert repr(properties["ssl.keystore.key"]) == "'******'"
+
+
+def test_clients_on_other_machines_get_the_contents_of_pem_files(tmp_path: Path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    other = trustme.CA().cert_pem.bytes()
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes() + other)
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "chain.pem")
+    paths = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "key", "chain")}
+    settings = kafka(
+        security_protocol="SSL",
+        ssl_ca_location=paths["ca"],
+        ssl_certificate_location=paths["chain"],
+        ssl_key_location=paths["key"],
+    )
+
+    here = librdkafka_properties(settings, {})
+    elsewhere = librdkafka_properties(settings, {}, by_content=True)
+
+    assert here["ssl.key.location"] == paths["key"]
+    assert {name for name in elsewhere if name.startswith("ssl.")} == {
+        "ssl.ca.pem",
+        "ssl.certificate.pem",
+        "ssl.key.pem",
+    }
+    assert elsewhere["ssl.ca.pem"] == Path(paths["ca"]).read_text()
+    assert repr(elsewhere["ssl.key.pem"]) == "'******'"
+
+
+@pytest.mark.parametrize("location", ["probe", "/etc"])
+def test_an_authority_that_is_no_file_stays_a_place(location):
+    settings = kafka(security_protocol="SSL", ssl_ca_location=location)
+
+    found = librdkafka_properties(settings, {}, by_content=True)
+
+    assert found["ssl.ca.location"] == location
 
 
 def test_certificates_given_as_text_serve_the_jvm_too():
@@ -207,11 +247,11 @@ def test_security_settings_without_a_jvm_equivalent_are_refused(tmp_path: Path):
         jvm_properties(settings, {})
 
     assert [str(problem) for problem in caught.value.problems] == [
-        'kafka.security."sasl.mechanism": must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 if '
-        "a user name or password is given",
         f'kafka.security."ssl.certificate.location": cannot read {tmp_path}/missing: '
         "No such file or directory",
         f'kafka.security."ssl.key.location": cannot read {tmp_path}/der: it is not PEM text',
+        'kafka.security."sasl.mechanism": must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 if '
+        "a user name or password is given",
     ]
 
 

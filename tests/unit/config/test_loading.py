@@ -114,27 +114,28 @@ def test_a_file_url_of_this_machine_is_the_path_it_names(tmp_path: Path, url):
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "remedy"),
     [
-        "s3://bucket/checkpoints",
-        "hdfs://namenode/checkpoints",
-        "dbfs:/checkpoints",
-        "file://elsewhere/checkpoints",
-        "file:checkpoints",
-        "file:////elsewhere/checkpoints",
-        "file:///checkpoints?version=2",
-        "file:///",
+        ("gs://bucket/checkpoints", "a checkpoint in gs: is not supported"),
+        ("hdfs://namenode/checkpoints", "job.shared_mount"),
+        ("dbfs:/checkpoints", "a checkpoint in dbfs: is not supported"),
+        ("s3a://bucket/checkpoints", 'set job.storage = ["s3"]'),
+        ("file://elsewhere/checkpoints", "the form file:///PATH"),
+        ("file:checkpoints", "the form file:///PATH"),
+        ("file:////elsewhere/checkpoints", "the form file:///PATH"),
+        ("file:///checkpoints?version=2", "the form file:///PATH"),
+        ("file:///", "the form file:///PATH"),
     ],
 )
-def test_the_checkpoint_is_on_a_local_disk(tmp_path: Path, url):
+def test_a_checkpoint_where_none_can_be_is_refused_with_the_remedy(tmp_path: Path, url, remedy):
     (tmp_path / "dlx.toml").write_text(f'job.checkpoint_location = "{url}"')
 
     with pytest.raises(InvalidConfigError) as caught:
         load_config(tmp_path / "dlx.toml")
 
     [problem] = caught.value.problems
-    assert "job.checkpoint_location: must be a folder on this machine" in str(problem)
-    assert "local disk" in str(problem)
+    assert str(problem).startswith("job.checkpoint_location: ")
+    assert remedy in str(problem)
 
 
 @pytest.mark.parametrize("path", ["C:/checkpoints", "a:b", "checkpoints", "/var/a b%20c"])

@@ -17,6 +17,7 @@ CHANGE_THE_OUTCOME = {
     "job.clock",
     "job.compat",
     "vhosts.shop.lanes",
+    "vhosts.shop.lane_by",
     "vhosts.shop.default_delivery_limit",
     "vhosts.shop.consumer_timeout_ms",
     "users.alice.administrator",
@@ -113,7 +114,7 @@ def test_the_hash_does_not_depend_on_the_order_of_tables_or_inputs():
 
 def test_the_hash_is_the_same_in_every_run():
     assert hash_of(JobConfig()) == (
-        "8abc0b0911cdff93df4ef74b67863c4739a77a2bb876e060c39955c1d60a22fc"
+        "72d6de03e74b796c4657b11102d5743cd1a9fdde85937d477b40bf41e79c56ed"
     )
 
 
@@ -134,6 +135,7 @@ def test_the_default_settings_that_are_hashed_are_known():
         "users.guest.edit_letters": False,
         'vhosts."/".consumer_timeout_ms': 1_800_000,
         'vhosts."/".default_delivery_limit': None,
+        'vhosts."/".lane_by': "partition",
         'vhosts."/".lanes': 1,
     }
 

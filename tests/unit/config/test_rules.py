@@ -183,3 +183,71 @@ def test_each_source_has_its_topics():
 
     assert config.topics_of("publishes") == ("dlx.publishes", "orders")
     assert config.topics_of("commands") == ("dlx.commands",)
+
+
+CLUSTER = """
+[job]
+master = "spark://h:7077"
+checkpoint_location = "{checkpoint}"
+tables_location = "{tables}"
+shuffle_partitions = 4
+{more}
+[flow]
+vm_memory_high_watermark = "8GB"
+"""
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "tables", "named"),
+    [
+        ("checkpoints", "/data/tables", ["job.checkpoint_location", "job.tables_location"]),
+        ("file:///data/c", "gs://bucket/tables", ["job.checkpoint_location"]),
+        ("/data/checkpoints", "s3://bucket/tables", ["job.checkpoint_location"]),
+    ],
+)
+def test_a_cluster_needs_places_that_every_machine_reaches(checkpoint, tables, named):
+    problems = problems_of(CLUSTER.format(checkpoint=checkpoint, tables=tables, more=""))
+
+    assert [problem.partition(":")[0] for problem in problems] == named
+
+
+@pytest.mark.parametrize("tables", ["/mnt/dlx/t", "s3://bucket/t"])
+def test_a_cluster_uses_a_declared_mount_and_shared_storage(tables):
+    mount = 'shared_mount = "/mnt/dlx"'
+
+    config = parse_config(CLUSTER.format(checkpoint="/mnt/dlx/c", tables=tables, more=mount))
+
+    assert config.job.master == "spark://h:7077"
+
+
+def test_a_folder_beside_the_declared_mount_is_refused():
+    mount = 'shared_mount = "/mnt/dlx"'
+    text = CLUSTER.format(checkpoint="/mnt/dlx-old/c", tables="/mnt/dlx/t", more=mount)
+
+    [problem] = problems_of(text)
+
+    assert problem.startswith("job.checkpoint_location: ")
+
+
+SHARED = """
+[job]
+master = "yarn"
+shared_mount = "/mnt/dlx"
+checkpoint_location = "/mnt/dlx/c"
+tables_location = "s3://bucket/t"
+"""
+
+
+def test_a_cluster_takes_nothing_from_the_drivers_machine():
+    assert [problem.partition(":")[0] for problem in problems_of(SHARED)] == [
+        "job.shuffle_partitions",
+        "flow.vm_memory_high_watermark",
+    ]
+
+
+@pytest.mark.parametrize("mark", ["0", '"8GB"', '{ absolute = "8GB" }'])
+def test_a_cluster_with_partitions_and_a_size_is_accepted(mark):
+    text = f"{SHARED}shuffle_partitions = 8\n"
+    marks = f"[flow]\nvm_memory_high_watermark = {mark}\n"
+
+    assert parse_config(text + marks).job.shuffle_partitions == 8

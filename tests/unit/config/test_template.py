@@ -194,6 +194,8 @@ def test_the_default_template_has_every_default():
     assert document["job"] == {
         "checkpoint_location": "checkpoints",
         "tables_location": "tables",
+        "lease_ms": 30_000,
+        "storage": [],
         "log_dir": "logs",
         "clock": "wall",
         "compat": "4.0",
@@ -201,6 +203,7 @@ def test_the_default_template_has_every_default():
         "max_batch_rows": 200_000,
         "max_batch_bytes": 1_073_741_824,
         "master": "local[*]",
+        "executor_packages": "installed",
         "driver_memory": "2g",
         "spark_properties": {},
     }

@@ -3,7 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.console.access import Guard, Logins
+from streaming.console.access import Credentials, Guard, Logins, hash_password
 from streaming.console.app import PAGES, make_app
 from streaming.console.page import Console
 from streaming.console.reader import Reader
@@ -22,6 +22,21 @@ def make_client():
         client = TestClient(make_app(console, guard), base_url=f"http://{HOST}")
         if tokens:
             assert client.get(f"/health?token={tokens[-1]}").status_code == 200
+        return client
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_client_of_anna(make_client, tmp_path_factory):
+    """Makes a client that logs in as anna with a password; she is a viewer unless told."""
+
+    def make(root, role="viewer"):
+        file = tmp_path_factory.mktemp("users") / "users.toml"
+        password = hash_password("secret")
+        file.write_text(f'[users.anna]\npassword = "{password}"\nrole = "{role}"\n')
+        client = make_client(root, Guard(frozenset({HOST}), credentials=Credentials(file)))
+        client.auth = ("anna", "secret")
         return client
 
     return make

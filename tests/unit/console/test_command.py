@@ -2,6 +2,7 @@
 
 import http.cookiejar
 import logging
+import os
 import queue
 import signal
 import socket
@@ -10,13 +11,14 @@ import sys
 import threading
 import urllib.request
 from logging.handlers import QueueHandler
+from pathlib import Path
 
 import pytest
 
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.config import load_config
 from streaming.console import beside_job
-from streaming.console.beside_job import ConsoleProcess
+from streaming.console.beside_job import NICE, ConsoleProcess
 from streaming.console.listening import ListenError
 from streaming.console.reader import BudgetError, Reader
 from tests.fixtures.waiting import WAIT_S
@@ -51,6 +53,8 @@ def test_the_printed_link_logs_in_and_ctrl_c_ends_the_console(start, shop_root):
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
 
     page = browser.open(link).read().decode()
+    events = browser.open(link.partition("?")[0] + "events")
+    assert events.readline() == b"retry: 1000\n"
     process.send_signal(signal.SIGINT)
 
     assert "<h1>Now</h1>" in page
@@ -72,6 +76,9 @@ def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
     console = ConsoleProcess(load_config(file).console, file)
     try:
         link = messages.get(timeout=WAIT_S).getMessage()
+        priority = os.getpriority(os.PRIO_PROCESS, console.pid)
+        session = Path(f"/proc/{console.pid}/autogroup")
+        of_session = session.read_text() if session.exists() else ""
         with pytest.raises(ListenError):
             ConsoleProcess(load_config(file).console, file)
     finally:
@@ -79,6 +86,8 @@ def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
         logger.removeHandler(handler)
 
     assert address in link
+    assert priority == NICE
+    assert of_session.split()[-2:] in ([], ["nice", str(NICE)])  # none where sessions do not count
     with socket.create_server(("127.0.0.1", int(address.split(":")[1]))):
         pass
 

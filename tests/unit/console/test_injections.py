@@ -1,12 +1,15 @@
 """Nothing that was in a message, a name or an address becomes markup, a query or another's data."""
 
 import re
+import tempfile
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from streaming.console.access import Credentials, Guard, hash_password
+from streaming.console.app import PAGES
+from tests.unit.console.addresses import ask, places, sealed_plan
 from tests.unit.console.conftest import HOST
 from tests.unit.console.injections import INJECTIONS, MARK, attacked_tables
 
@@ -14,25 +17,9 @@ SECRET = "sealed-4711-secret"  # noqa: S105 - what must not be shown
 LEAST = 500
 TAGS = {"iframe", "object", "embed", "base", "img", "video", "style", "template", "math", "body"}
 OWN = re.compile(r"(/(?!/)|#|\?|$)")
-PLACES = (
-    "/queues?name={}",
-    "/queue?queue={}",
-    "/search?queue={}",
-    "/search?header={}",
-    "/search?cause={}",
-    "/search?where={}",
-    "/causes?by_header={}",
-    "/message?id={}",
-    "/redrive?id={}",
-    "/redrive/plan?routing_key={}",
-    "/sql?sql={}",
-    "/audit?user={}",
-    "/audit?action=purges&message={}",
-    "/?as_of={}",
-    "/health?vhost={}",
-    "/static/{}",
-    "/{}",
-)
+PATHS = ("/static/{}", "/{}", "/message/{}")
+LEAST_PLACES = 100
+"""A few of each page, at least; those that are found are more."""
 
 
 class Checked(HTMLParser):
@@ -72,13 +59,9 @@ def attacked(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def stranger(make_client, attacked, tmp_path_factory):
+def stranger(make_client_of_anna, attacked):
     """Asks as a viewer who has no permission anywhere."""
-    file = tmp_path_factory.mktemp("users") / "users.toml"
-    file.write_text(f'[users.anna]\npassword = "{hash_password("secret")}"\n')
-    client = make_client(attacked, Guard(frozenset({HOST}), credentials=Credentials(file)))
-    client.auth = ("anna", "secret")
-    return client
+    return make_client_of_anna(attacked)
 
 
 def test_there_are_enough_attacks():
@@ -112,20 +95,68 @@ def test_the_pages_do_show_the_attacks(make_client, attacked):
     )
 
 
-def test_an_attack_in_an_address_is_answered_as_text_and_shows_a_stranger_nothing(stranger):
+def needed(plan):
+    """What a page needs so that it reads everything that it can read."""
+    return {
+        "/queue": {"queue": "dead"},
+        "/changes": {"queue": "dead", "from": "0", "to": "0"},
+        "/message": {"id": "m0"},
+        "/message/body": {"id": "m0"},
+        "/message/scenario": {"id": "m0"},
+        "/redrive": {"id": plan},
+        "/redrive/plan": {"to": "exchange", "name": "x", "queue": "none"},
+        "/redrive/seal": {"queue": "none", "to": "exchange", "name": "x"},
+        "/redrive/approve": {"id": plan},
+        "/redrive/control": {"id": plan},
+        "/sql/export": {"sql": "SELECT 1 AS one"},
+        "/search/export": {"queue": "none"},
+    }
+
+
+def wrong_with(answer, attack, *, is_stranger):
+    """What an answer must not have."""
+    found = faults_of(answer.text) if "html" in answer.headers.get("content-type", "") else []
+    if answer.status_code >= 500:
+        found.append(str(answer.status_code))
+    leaks = {"root:", *({SECRET} if is_stranger else ())}
+    return found + [one for one in leaks if one in answer.text and one not in attack]
+
+
+def test_an_attack_in_any_parameter_or_field_of_any_page_is_only_a_text(
+    make_client, attacked, stranger, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    everything = make_client(attacked)
+    needs = needed(sealed_plan(everything, "work"))
+    found = places(monkeypatch, everything, needs)
+    before = everything.get("/sql?sql=SELECT+kind,count(*)+FROM+events+GROUP+BY+ALL+ORDER+BY+ALL")
     faults = {}
-    for number, one in enumerate(INJECTIONS):
-        path, _, query = PLACES[number % len(PLACES)].partition("?")
-        name = query.rpartition("=")[0].rpartition("&")[2]
-        if not query:
-            answer = stranger.get(path.format(quote(one[:200])))
-        else:
-            answer = stranger.get(
-                path, params={"action": "purges", name: one} if "&" in query else {name: one}
-            )
-        wrong = faults_of(answer.text) if "html" in answer.headers.get("content-type", "") else []
-        if answer.status_code >= 500 or SECRET in answer.text or "root:" in answer.text or wrong:
-            faults[path, one] = (answer.status_code, wrong)
+    for number, place in enumerate(found):
+        for turn, attack in enumerate(INJECTIONS[number :: len(found)]):
+            client = stranger if turn % 2 else everything
+            answer = ask(client, place, attack, needs.get(place[0], {}))
+            wrong = wrong_with(answer, attack, is_stranger=client is stranger)
+            if wrong:
+                faults[*place, attack] = wrong
+    after = everything.get("/sql?sql=SELECT+kind,count(*)+FROM+events+GROUP+BY+ALL+ORDER+BY+ALL")
+
+    assert faults == {}
+    assert len(found) >= LEAST_PLACES
+    assert {path for path, *_ in found} == {page.path for page in PAGES}
+    assert re.findall("<td.*?</td>", after.text) == re.findall("<td.*?</td>", before.text)
+    assert not list(Path(tempfile.gettempdir()).glob("dlx-stolen*"))
+
+
+def test_an_attack_in_a_path_finds_nothing(stranger, make_client, attacked):
+    everything = make_client(attacked)
+    faults = {}
+    for number, attack in enumerate(INJECTIONS):
+        address = PATHS[number % len(PATHS)].format(quote(attack[:200]))
+        client = stranger if number % 2 else everything
+        answer = client.get(address)
+        wrong = wrong_with(answer, attack, is_stranger=client is stranger)
+        if wrong or answer.status_code not in {401, 404}:
+            faults[address] = (answer.status_code, wrong)
 
     assert faults == {}
 

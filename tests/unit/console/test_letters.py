@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+from streaming.broker import commands
 from streaming.console.access import Credentials, Guard, hash_password
+from streaming.console.pages import redrives
 from streaming.scenario.document import parse_scenario
+from tests.builders import Broker
 from tests.unit.console.conftest import HOST
+from tests.unit.queries.recording import Recording
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +153,41 @@ def test_a_plan_is_sealed_shown_and_approved_only_with_a_reason(ask_as, monkeypa
     assert alone.status_code == 409
     assert ask_as("anna", f"/redrive?id={redrive_id}").status_code == 404
     assert ask_as("op", "/redrive?id=../../etc/passwd").status_code == 400
+
+
+def test_who_may_read_the_queue_of_a_death_alone_sees_no_content_of_its_letter(
+    make_client_of_anna, tmp_path
+):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.publish("", "work", "a secret", headers={"x-exception": "a secret"})
+    broker.get("work", "g")
+    broker.reject("g/0")
+    rights = {"configure": "", "write": "", "read": "^work$"}
+    broker.do(commands.SetPermissions(user="anna", **rights))
+    recording.commit()
+    recording.close()
+    ask = make_client_of_anna(recording.root).get
+
+    exported = ask("/search/export?format=jsonl").text
+    pages = [ask(f"/{page}").text for page in ("search", "causes?by=cause", "message?id=0/0/0")]
+
+    assert json.loads(exported)["message_id"] == "0/0/0"
+    assert "You may not read dead" in pages[-1]
+    assert not any("a secret" in page for page in (*pages, exported))
+    assert ask("/message/body?id=0/0/0").status_code == 404
+    assert ask("/message/scenario?id=0/0/0").status_code == 403
+
+
+def test_a_plan_of_more_letters_than_one_may_have_is_refused_before_it_is_made(
+    shop_console, monkeypatch
+):
+    monkeypatch.setattr(redrives, "MAX_LETTERS", 0)
+    monkeypatch.setattr(redrives, "plan_redrive", None)
+
+    answer = shop_console.get("/redrive/plan")
+
+    assert answer.status_code == 413
+    assert "narrow" in answer.text

@@ -1,9 +1,16 @@
 """Every page of the console answers about the shop's tables, live and as of an instant."""
 
+import re
+
 import pytest
 
+from streaming.console import standing
 from streaming.console.app import PAGES
+from streaming.console.pages import queues as pages_of_queues
+from streaming.contents.updater import ContentsUpdater
+from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
+from tests.unit.queries.recording import Recording
 
 PARAMETERS = {
     "/queue": "queue=billing",
@@ -67,3 +74,41 @@ def test_an_instant_that_cannot_be_read_says_what_can(shop_console):
 
     assert answer.status_code == 400
     assert "10:05" in answer.text
+
+
+def test_a_balance_that_takes_longer_is_drawn_in_the_background(
+    make_client, shop_root, monkeypatch
+):
+    client = make_client(shop_root)
+    monkeypatch.setattr(standing, "PATIENCE_S", 0.0)
+
+    def page():
+        return client.get("/balance?as_of=0").text
+
+    first = page()
+    wait_until(lambda: "Nothing is unexplained" in page(), page)
+
+    assert 'id="drawing"' in first
+    assert "billing" not in first
+    assert 'id="drawing"' not in page()
+    assert "billing" in page()
+
+
+def test_the_contents_of_a_queue_are_paged(make_client, tmp_path, monkeypatch):
+    monkeypatch.setattr(pages_of_queues, "PREVIEWED", 2)
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("long", max_priority=3)
+    for number in range(5):
+        broker.publish("", "long", f"order {number}", priority=number % 2)
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    shown = [
+        re.findall(r"order [0-9]", client.get(f"/queue?queue=long&page={page}").text)
+        for page in (1, 2, 3, 4)
+    ]
+
+    assert shown == [["order 1", "order 3"], ["order 0", "order 2"], ["order 4"], []]

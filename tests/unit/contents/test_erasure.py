@@ -4,16 +4,19 @@ from datetime import UTC, datetime
 
 import pytest
 
+from streaming.broker.message import Message
+from streaming.broker.redrives.letters import NO_FILE
 from streaming.contents import erasure, retention
 from streaming.contents.closer import Closer
 from streaming.contents.erasure import Erased, erase
 from streaming.contents.retention import Periods, retain
+from streaming.pipeline.rows.stored import published_rows
 from streaming.queries.audit.balance import balance
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.redrives.plan import RedriveWish, plan_redrive
 from tests.builders import Broker
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.recording import QUERY_ID, Recording
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 OF_ANNA = "headers ->> 'customer' = 'anna'"
@@ -125,3 +128,16 @@ def test_a_dry_run_counts(recording):
 def test_a_condition_that_is_none_is_refused(recording, where):
     with pytest.raises(QueryError, match="--where"):
         erase(recording.place, where, "why", NOW)
+
+
+def test_a_letter_that_was_erased_after_its_plan_is_not_published_again(recording):
+    letter = Message(0, 0, 0, NO_FILE, 0, 0)
+    with published_rows(recording.place, QUERY_ID) as published:
+        assert published(letter).headers == {"customer": "anna"}
+
+    erase(recording.place, OF_ANNA, "request 4711", NOW)
+
+    with published_rows(recording.place, QUERY_ID) as published:
+        with pytest.raises(LookupError, match="erased"):
+            published(letter)
+        assert published(Message(0, 0, 3, NO_FILE, 0, 0)).headers == {"customer": "ben"}

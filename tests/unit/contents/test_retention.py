@@ -1,5 +1,6 @@
 """Retention removes what lies before a closing, and nothing that an answer needs."""
 
+import copy
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from streaming.queries.message_history import history_of
 from streaming.queries.redrives.outcomes import list_redrives
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import START_MS, Broker
+from tests.unit.pipeline.rebuild.test_known_shards import rebuilt_store
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import QUERY_ID, Recording
 from tests.unit.queries.redrives.test_plan import Shop
@@ -99,38 +101,62 @@ def compact_all(recording):
             assert compact(place, spec, group) is not None
 
 
-def test_fifty_instants_stay_exact_across_closings_compactions_and_a_retention_run(tmp_path):
+def rebuild(recording, broker):
+    """Replace the state of a broker by the one that the tables give, as a lost checkpoint is."""
+    broker.store = rebuilt_store(recording, broker)
+    broker.shard = broker.reopened()
+
+
+def test_fifty_instants_stay_exact_across_closings_compactions_retention_and_rebuilds(tmp_path):
+    """Every second instant is within a batch; rebuilds read whole tables, then trimmed ones."""
     play = RandomPlay(7)
     recording = Recording(tmp_path, play.broker)
     updater, closer = ContentsUpdater(recording.place), Closer(recording.place)
     live = []
-    for number in range(50):
+    trimmed = []
+
+    def look(batch_id, *, is_end):
+        seen = copy.deepcopy(play.broker)
+        seen.finish()
+        live.append(((batch_id, is_end), play.time_ms, contents_of(seen)))
+        play.time_ms += play.chance.randrange(1, 2_000)
+        play.broker.at(play.time_ms)
+
+    for number in range(25):
+        play.steps(play.chance.randrange(4, 12))
+        look(number, is_end=False)
         play.steps(play.chance.randrange(4, 12))
         recording.commit()
-        live.append((START + timedelta(milliseconds=play.time_ms), contents_of(play.broker)))
-        if number in {5, 15, 32}:
-            closer.close()
-        if number in {9, 40}:
-            updater.update()
-        if number == 10:  # a file that spans the closing of the retention run would stay
-            compact_all(recording)
-        play.time_ms += 1_000
-        play.broker.at(play.time_ms)
-    middle = live[25][0]
-    [done] = retain(recording.place, Periods(events_ms=1_000), middle)
+        look(number, is_end=True)
+        match number:
+            case 2 | 8 | 16:
+                closer.close()
+            case 4 | 20:
+                updater.update()
+            case 5:  # a file that spans the closing of the retention run would stay
+                compact_all(recording)
+            case 18:
+                until = START + timedelta(milliseconds=live[25][1])
+                trimmed = retain(recording.place, Periods(events_ms=1_000), until)
+            case 12 | 22:
+                rebuild(recording, play.broker)
     compact_all(recording)
+    [done] = trimmed
 
+    assert len(live) == 50
     refused = 0
-    for batch_id, (at, seen) in enumerate(live):
+    for (batch_id, is_end), time_ms, seen in live:
+        is_batch = is_end and batch_id % 2 == 0
+        at = str(batch_id) if is_batch else str(START + timedelta(milliseconds=time_ms))
         try:
-            cut = resolve(Tables(str(tmp_path)), at.isoformat(), datetime.fromisoformat)
+            cut = resolve(Tables(str(tmp_path)), at, datetime.fromisoformat)
         except QueryError:
+            assert (batch_id, is_end) < (done.batch_id, True)
             refused += 1
-            assert batch_id < done.batch_id
             continue
-        assert contents_at(tmp_path, cut if batch_id % 2 else Cut(batch_id)) == seen
-
-    assert 0 < refused == done.batch_id
+        assert contents_at(tmp_path, cut) == seen, (at, batch_id, is_end)
+    assert done.batch_id == 8
+    assert refused >= done.batch_id
 
 
 def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
@@ -164,6 +190,29 @@ def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
     assert found.findings == []
     [work] = found.queues
     assert (work.published, work.ready + work.unacked, work.endings) == (261, 1, {"acked": 260})
+
+
+def test_an_instant_within_the_last_removed_batch_is_refused(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work", message_ttl=5)
+    for second in (0, 1):
+        broker.at(second * 1_000)
+        broker.publish("", "work", "order")
+    recording.commit()
+    Closer(recording.place).close()
+    broker.at(2_000)
+    recording.commit()
+    retain(recording.place, Periods(events_ms=1), START + timedelta(days=9))
+
+    for at_ms, is_known in ((500, False), (1_000, True)):
+        wanted = str(START + timedelta(milliseconds=at_ms))
+        if is_known:
+            cut = resolve(Tables(str(tmp_path)), wanted, datetime.fromisoformat)
+            assert len(contents_at(tmp_path, cut)) == 1
+            continue
+        with pytest.raises(QueryError, match="the tables begin at"):
+            resolve(Tables(str(tmp_path)), wanted, datetime.fromisoformat)
 
 
 def test_nothing_is_removed_before_the_books_close(tmp_path):

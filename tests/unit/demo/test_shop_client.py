@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
 from streaming.demo.order_process import TOPOLOGY
@@ -127,3 +127,20 @@ def test_the_shop_publishes_orders_and_settles_its_deliveries(
     assert (counted["acked"], counted["rejected"], counted["confirmed"]) == (1, 1, 1)
     assert counted["published"] == len(written(addresses, "publishes"))
     assert ops(addresses) >= Counter(ack=1, reject=1, close_channel=7)
+
+
+def test_an_end_is_asked_again_while_a_partition_has_no_leader(monkeypatch):
+    answers = [KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)), (0, 7)]
+
+    class Asked:
+        def get_watermark_offsets(self, _place, **_options):
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    client = object.__new__(ShopClient)
+    monkeypatch.setattr(client, "_consumer", Asked(), raising=False)
+
+    assert client._end("dlx.outbound", 0) == 7
+    assert answers == []

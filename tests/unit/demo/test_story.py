@@ -15,7 +15,8 @@ from streaming.config import show_config
 from streaming.demo import story as story_module
 from streaming.demo.order_process import INVOICES, order
 from streaming.demo.show import job_config
-from streaming.demo.story import Step, Story
+from streaming.demo.steps import Step
+from streaming.demo.story import Story
 from tests.builders import START_MS
 from tests.unit.demo.staging import send, staged
 from tests.unit.queries.recording import Recording

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streaming.embedded.kafka import supervisor
+from streaming.embedded import supervisor
 from tests.fixtures.waiting import wait_until
 
 PATIENCE_S = 20

@@ -17,6 +17,7 @@ from streaming.ledger.write.data_file import (
     ColumnRange,
     DataFile,
     DataFileName,
+    coded_columns,
     fingerprint,
     write_data_file,
 )
@@ -38,7 +39,7 @@ def test_the_description_of_a_data_file_has_what_the_driver_needs(tmp_path):
         path=path,
         size=(tmp_path / path).stat().st_size,
         rows=4,
-        fingerprint=fingerprint(table),
+        fingerprint=fingerprint(table, coded_columns(table)),
         ranges={
             "batch_id": ColumnRange(7, 7, 0),
             "vhost": ColumnRange("/", "/", 0),
@@ -150,6 +151,24 @@ def test_a_file_with_other_contents_is_refused_and_kept(tmp_path, tamper, named)
 
     assert f"messages/{NAME}" in str(refusal.value)
     assert file.read_bytes() == tampered
+
+
+def test_a_file_of_an_earlier_version_is_kept(tmp_path, monkeypatch):
+    storage = LocalStorage(tmp_path)
+    with monkeypatch.context() as before:
+        before.setattr("streaming.ledger.write.data_file.coded_columns", lambda _table: [])
+        written = write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+
+    again = write_data_file(storage, MESSAGES, NAME, messages(range(5)))
+
+    assert written is not None
+    assert again is not None
+    assert (again.rows, again.ranges) == (written.rows, written.ranges)
+    assert file.read_bytes() == content
+    with pytest.raises(DataFileConflictError, match="fingerprint"):
+        write_data_file(storage, MESSAGES, NAME, messages(range(5), body=lambda _: b"other"))
 
 
 def test_a_replay_with_other_rows_is_refused(tmp_path):

@@ -67,6 +67,28 @@ def test_layout_does_not_matter(some_rows, cut, before):
     assert {fingerprint(chunked), fingerprint(sliced), fingerprint(coded)} == {fingerprint(table)}
 
 
+@given(rows, rows, st.integers(0, 6), st.lists(st.sampled_from(["a", "b", ""]), max_size=3))
+def test_coded_columns_have_one_fingerprint_exactly_when_they_have_the_same_values(
+    one, other, cut, unused
+):
+    def coded(some_rows):
+        return a_table(some_rows).select(["text"])
+
+    def in_chunks(table):
+        texts = table["text"].to_pylist()
+        dictionary = pa.array([*unused, *(text or "" for text in texts)], pa.string())
+        codes = [None if one is None else len(unused) + n for n, one in enumerate(texts)]
+        codes = pa.array(codes, pa.int32())
+        chunk = pa.DictionaryArray.from_arrays(codes, dictionary)
+        parts = [chunk.slice(0, cut), chunk.slice(cut)]
+        return pa.table({"text": pa.chunked_array(parts, type=chunk.type)})
+
+    plain, same = fingerprint(coded(one), ["text"]), coded(one).equals(coded(other))
+
+    assert fingerprint(in_chunks(coded(one)), ["text"]) == plain
+    assert (fingerprint(in_chunks(coded(other)), ["text"]) == plain) == same
+
+
 def test_the_value_below_a_null_does_not_matter():
     validity = pa.py_buffer(b"\x01")
     values = [pa.array(numbers, pa.int64()).buffers()[1] for numbers in ([1, 2], [1, 3])]

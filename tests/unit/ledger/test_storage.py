@@ -3,20 +3,35 @@
 import pickle
 
 import pytest
-from pyarrow import fs
 
-from streaming.ledger.storage import LocalStorage, Place, RemoteStorage
+from streaming.ledger.storage import LocalStorage, Place
+from streaming.object_store import StoreError
+from tests.fixtures.object_store import object_store, shared_place
+
+__all__ = ["object_store", "shared_place"]
 
 
 @pytest.fixture(params=["local", "remote"])
 def storage(request, tmp_path):
     if request.param == "local":
         return LocalStorage(tmp_path / "table")
-    return RemoteStorage(fs.LocalFileSystem(), str(tmp_path / "table"))
+    return request.getfixturevalue("shared_place").below("table").storage()
 
 
 def writing(content):
     return lambda file: file.write(content)
+
+
+def results_of_two_writers(storage):
+    """What each of two is told who create a file at once, the one who ends first before."""
+    results = []
+
+    def overtaken(file):
+        results.append(storage.create("a.parquet", writing(b"second")))
+        file.write(b"first")
+
+    results.append(storage.create("a.parquet", overtaken))
+    return results
 
 
 def test_a_read_file_equals_the_written_one(storage):
@@ -74,13 +89,7 @@ def test_a_failed_writer_leaves_no_file(storage):
 
 def test_the_second_of_two_concurrent_writers_finds_the_file(tmp_path):
     storage = LocalStorage(tmp_path, durable=False)
-    results = []
-
-    def overtaken(file):
-        results.append(storage.create("a.parquet", writing(b"second")))
-        file.write(b"first")
-
-    results.append(storage.create("a.parquet", overtaken))
+    results = results_of_two_writers(storage)
 
     with storage.open("a.parquet") as file:
         assert (results, file.read()) == ([True, False], b"second")
@@ -109,20 +118,54 @@ def test_paths_and_file_urls_are_folders(url, path):
     assert str(Place(url).local_path()) == path
 
 
-def test_a_place_below_an_s3_url_is_an_s3_prefix_with_deltalakes_options():
-    options = {
-        "AWS_ACCESS_KEY_ID": "user",
-        "AWS_SECRET_ACCESS_KEY": "password",
-        "AWS_REGION": "eu-central-1",
-        "AWS_ENDPOINT_URL": "127.0.0.1:9000",
-        "AWS_ALLOW_HTTP": "true",
-    }
+def test_the_second_of_two_concurrent_writers_of_an_object_finds_it(shared_place):
+    storage = shared_place.storage()
+    results = results_of_two_writers(storage)
 
-    storage = Place("s3://bucket/tables/", options).below("events").storage()
+    with storage.open("a.parquet") as file:
+        assert (results, file.read()) == ([True, False], b"second")
 
-    assert isinstance(storage, RemoteStorage)
-    assert (storage.root, storage.file_system.type_name) == ("bucket/tables/events", "s3")
-    assert storage.file_system.region == "eu-central-1"
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 3_000_000])
+def test_any_part_of_an_object_can_be_read(shared_place, size):
+    content = bytes(range(251)) * (size // 251 + 1)
+    content = content[:size]
+    storage = shared_place.storage()
+    storage.create("a", writing(content))
+
+    with storage.open("a") as file:
+        assert file.size() == size
+        for start, count in [(0, 10), (size // 2, 2_000_000), (max(0, size - 70_000), 100_000)]:
+            file.seek(start)
+            assert file.read(count) == content[start : start + count]
+
+
+def test_a_small_object_takes_one_request(shared_place, object_store):
+    storage = shared_place.storage()
+    storage.create("a", writing(b"12345"))
+    before = object_store.counts()
+
+    with storage.open("a") as file:
+        assert file.read() == b"12345"
+
+    after = object_store.counts()
+    assert after["GET"] - before["GET"] == 1
+    assert {name for name in after if after[name] != before[name]} == {"GET", "bytes_out"}
+
+
+def test_options_that_only_deltalake_knows_are_left_out(object_store):
+    options = {**object_store.options, "AWS_S3_ALLOW_UNSAFE_RENAME": "true", "timeout": "30s"}
+
+    assert Place("s3a://dlx-tests/new", options).storage().size("a") is None
+
+
+def test_a_missing_bucket_is_named_without_credentials(object_store):
+    storage = Place("s3://missing/tables", object_store.options).storage()
+
+    with pytest.raises(StoreError, match=r"^s3://missing/tables/a: .*NoSuchBucket") as caught:
+        storage.create("a", writing(b""))
+
+    assert object_store.options["AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
 
 
 def test_the_repr_of_a_location_has_no_secrets():

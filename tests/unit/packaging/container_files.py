@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text("utf-8"))
 IMAGE_HOME = PurePosixPath("/opt/dlx")
 PINNED = re.compile(r"(?P<name>[\w/]+):(?P<tag>[\w.-]+)@sha256:[0-9a-f]{64}")
-PORT = re.compile(r"([\d.]+):\$\{(DLX_[A-Z]+_PORT):-(\d+)\}:(?:(\d+)|\$\{\2:-(\3)\})")
+PORT = re.compile(r"([\d.]+):\$\{(DLX_[A-Z_]+_PORT):-(\d+)\}:(?:(\d+)|\$\{\2:-(\3)\})")
 SIZE_BYTES = {"m": 2**20, "g": 2**30}
 
 

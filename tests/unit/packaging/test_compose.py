@@ -40,18 +40,25 @@ OURS = {name: each for name, each in SERVICES.items() if each["image"].startswit
 PROFILES = {
     **dict.fromkeys(("sql", "tools"), "tools"),
     **dict.fromkeys(("console", "monitoring", "prometheus", "grafana"), "observe"),
+    **dict.fromkeys(
+        (name for name in SERVICES if re.match("kafka-|spark-|cluster-", name)), "cluster"
+    ),
+    "store": "cluster",
 }
 ONCE = {"monitoring"}
 """The services that end by themselves."""
 CONFIG = CHECKOUT / "docker" / "dlx.toml"
+CLUSTER_CONFIG = CHECKOUT / "docker" / "cluster.toml"
 IN_THE_IMAGE = "/etc/dlx/dlx.toml"
+CLUSTER_IN_THE_IMAGE = "/etc/dlx/cluster.toml"
+CLUSTER = {name for name, profile in PROFILES.items() if profile == "cluster"}
 
 
-def kafka_properties():
+def kafka_properties(service=KAFKA):
     """The broker's properties, as the official image reads them from its environment."""
     names = {
         name.removeprefix("KAFKA_").lower().replace("_", "."): value
-        for name, value in KAFKA["environment"].items()
+        for name, value in service["environment"].items()
         if name.startswith("KAFKA_")
     }
     del names["heap.opts"]  # of the JVM
@@ -110,7 +117,8 @@ def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
     config = tmp_path / "dlx.toml"
     config.touch()
     command, *arguments = [
-        str(config) if each == IN_THE_IMAGE else each for each in OURS[name]["command"]
+        str(config) if each in {IN_THE_IMAGE, CLUSTER_IN_THE_IMAGE} else each
+        for each in OURS[name]["command"]
     ]
     if name == "tools":
         assert (command, arguments) == ("--help", [])  # whatever the user gives replaces it
@@ -121,7 +129,7 @@ def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
     assert found is not None, command
     parsed = found.make_context(command, arguments).params
     assert parsed["config"] == config
-    if name == "demo":
+    if name.endswith("demo"):
         assert parsed["traffic_only"] is True
 
 
@@ -130,7 +138,9 @@ def test_the_configuration_is_valid_and_uses_the_mounted_folders():
 
     load_vhost_definitions(config)
     assert in_checkout(IN_THE_IMAGE) == CONFIG
-    assert {service["environment"]["DLX_CONFIG"] for service in OURS.values()} == {IN_THE_IMAGE}
+    for name, service in OURS.items():
+        wanted = CLUSTER_IN_THE_IMAGE if name.startswith("cluster-") else IN_THE_IMAGE
+        assert service["environment"]["DLX_CONFIG"] == wanted, name
     job, sql = mounts(OURS["job"]), mounts(OURS["sql"])
     folders = {config.job.checkpoint_location, config.job.tables_location, config.job.log_dir}
     assert job.keys() == folders
@@ -164,7 +174,7 @@ def test_every_container_has_limits_and_a_health_check():
             ends = other in ONCE
             condition = "service_completed_successfully" if ends else "service_healthy"
             assert wish == {"condition": condition}
-            assert other in {*started, *ONCE}
+            assert other in {*started, *ONCE, *CLUSTER}
     heap = size_bytes(load_config(CONFIG).job.driver_memory)
     assert size_bytes(SERVICES["job"]["mem_limit"]) >= 2 * heap
     kafka_heap = size_bytes(KAFKA["environment"]["KAFKA_HEAP_OPTS"].removeprefix("-Xmx"))
@@ -178,7 +188,7 @@ def test_programs_of_health_checks_are_in_the_images():
 
     assert KAFKA["healthcheck"]["test"][-1].endswith("/dev/tcp/" + address.replace(":", "/"))
     asked = set()
-    for service in OURS.values():
+    for name, service in OURS.items():
         if "health.py" not in str(service.get("healthcheck")):
             continue
         python, script, what, config = service["healthcheck"]["test"][1:]
@@ -186,7 +196,7 @@ def test_programs_of_health_checks_are_in_the_images():
             "as streaming/cli/develop/bootstrap_venv.py makes it"
         )
         assert in_checkout(script) == health
-        assert config == IN_THE_IMAGE
+        assert config == (CLUSTER_IN_THE_IMAGE if name in CLUSTER else IN_THE_IMAGE)
         asked.add(what)
     assert asked == checks
 
@@ -199,12 +209,68 @@ def test_one_service_builds_the_image_of_all():
 def test_ports_are_open_to_this_machine_alone_and_chosen_by_variables():
     found = {name: published(each) for name, each in SERVICES.items() if "ports" in each}
 
-    assert found.keys() == {"kafka", "job", "console", "prometheus", "grafana"}
+    assert found.keys() == {"kafka", "job", "console", "prometheus", "grafana", "cluster-job"}
     assert {host for ports in found.values() for host, *_ in ports} == {"127.0.0.1"}
     assert len({variable for ports in found.values() for _, variable, *_ in ports}) == len(found)
     listen = load_config(CONFIG).metrics.listen
     assert listen is not None
     assert found["job"][0][3] == listen.rpartition(":")[2]
+
+
+def test_the_clusters_kafkas_differ_only_in_their_names_and_lose_one_of_three():
+    brokers = {name: each for name, each in SERVICES.items() if name.startswith("kafka-")}
+    settings = {name: kafka_properties(each) for name, each in brokers.items()}
+    alike = [
+        {
+            key: value
+            for key, value in each.items()
+            if key not in {"node.id", "advertised.listeners"}
+        }
+        for each in settings.values()
+    ]
+    config = load_config(CLUSTER_CONFIG)
+
+    assert len(brokers) == 3
+    assert alike == alike[:1] * 3
+    assert {each["node.id"] for each in settings.values()} == {"1", "2", "3"}
+    for name, each in settings.items():
+        assert each["advertised.listeners"] == f"INSIDE://{name}:29092"
+        assert f"{each['node.id']}@{name}:29093" in each["controller.quorum.voters"].split(",")
+        assert brokers[name]["image"] == KAFKA["image"]
+        assert brokers[name]["healthcheck"]["test"][-1].endswith(f"/dev/tcp/{name}/29092")
+    assert (alike[0]["default.replication.factor"], alike[0]["min.insync.replicas"]) == ("3", "2")
+    assert [*config.kafka.bootstrap_servers] == [f"{name}:29092" for name in brokers]
+    assert config.kafka.replication_factor == 3
+    single = kafka_properties()
+    kept = {key: single[key] for key in alike[0].keys() & single.keys() if "factor" not in key}
+    varied = {key for key, value in kept.items() if alike[0][key] != value}
+    assert varied == {
+        "controller.quorum.voters",
+        "listeners",
+        "listener.security.protocol.map",
+        "min.insync.replicas",
+        "transaction.state.log.min.isr",
+        "share.coordinator.state.topic.min.isr",
+        "cluster.id",
+    } - {"cluster.id"}
+
+
+def test_the_clusters_job_finds_its_master_its_store_and_itself():
+    config = load_config(CLUSTER_CONFIG)
+    worker = SERVICES["spark-worker-1"]
+    properties = config.job.spark_properties
+    script = runpy.run_path(str(in_checkout("/opt/dlx/docker/spark.py")))
+    host, _, port = config.job.master.removeprefix("spark://").partition(":")
+
+    assert in_checkout(CLUSTER_IN_THE_IMAGE) == CLUSTER_CONFIG
+    assert host == SERVICES["spark-master"]["hostname"]
+    assert port == script["PORT"]
+    assert worker["entrypoint"][-1] == config.job.master
+    assert properties["spark.driver.host"] == SERVICES["cluster-job"]["hostname"]
+    assert config.tables.storage_options["AWS_ENDPOINT_URL"] == "http://store:9000"
+    assert config.job.log_dir in mounts(SERVICES["cluster-job"])
+    bucket = config.job.tables_location.split("/")[2]
+    assert f"mkdir -p /data/{bucket} " in SERVICES["store"]["entrypoint"][-1]
 
 
 def test_prometheus_and_grafana_have_the_job_and_the_shipped_files():
@@ -248,7 +314,7 @@ def test_compose_reads_the_file_as_these_tests_do(tool):
 
     finished = subprocess.run(
         [*tool, "--file", str(CHECKOUT / "docker-compose.yml"), "config"],
-        env=os.environ | {"COMPOSE_PROFILES": "tools,observe"},
+        env=os.environ | {"COMPOSE_PROFILES": "tools,observe,cluster"},
         capture_output=True,
         text=True,
         check=False,

@@ -18,11 +18,14 @@ DEV_LOCK = (CHECKOUT / "requirements-dev.lock").read_text("utf-8")
 
 OURS = {"streaming", "topology", "docker", "tests", "tools"}
 
-ALSO_AT_RUN_TIME = {"psutil"}
-"""Development tools that a runtime package installs anyway: jgo needs psutil."""
+ALSO_AT_RUN_TIME = {"cryptography", "psutil", "pyyaml"}
+"""Development tools that a runtime package installs anyway: jgo needs psutil, moto the others."""
 
 DECLARED_WITHOUT_AN_IMPORT = {
     "delta-spark": "users' Spark sessions and SQL need its Python side",
+    "flask": "moto's server needs it, without the rest of moto's extra",
+    "flask-cors": "the same",
+    "pandas": "pyspark's transformWithState needs it and does not declare it",
     "protobuf": "pyspark's transformWithState needs it and does not declare it",
     "pytz": "DuckDB needs it to return timestamps with a time zone; a test below",
 }
@@ -43,7 +46,8 @@ CLIENT = declared(PYPROJECT["project"]["dependencies"])
 JOB = declared(PYPROJECT["project"]["optional-dependencies"]["job"])
 OTEL = declared(PYPROJECT["project"]["optional-dependencies"]["otel"])
 CONSOLE = declared(PYPROJECT["project"]["optional-dependencies"]["console"])
-RUNTIME = CLIENT | JOB | OTEL | CONSOLE
+S3_SERVER = declared(PYPROJECT["project"]["optional-dependencies"]["s3-server"])
+RUNTIME = CLIENT | JOB | OTEL | CONSOLE | S3_SERVER
 DEV = declared(PYPROJECT["dependency-groups"]["dev"])
 
 

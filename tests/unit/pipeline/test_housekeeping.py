@@ -13,9 +13,8 @@ from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.queries.current_contents import progress
 from streaming.queries.duckdb_tables import Tables
-from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
-from tests.unit.queries.recording import QUERY_ID, Recording
+from tests.unit.queries.recording import QUERY_ID, recording_of_one_order
 
 WAIT_S = 60
 HALF_AN_HOUR_MS = 1_800_000
@@ -64,15 +63,6 @@ def running(recording, lag_ms, **tables):
         housekeeping.stop()
 
 
-def a_recording(root):
-    broker = Broker()
-    broker.queue("work")
-    broker.publish("", "work", "order")
-    recording = Recording(root, broker)
-    recording.commit()
-    return recording
-
-
 def applied(root):
     """The last batch in queue_contents."""
     tables = Tables(str(root))
@@ -84,7 +74,7 @@ def applied(root):
 
 
 def test_the_contents_catch_up_after_a_kill_without_a_new_batch(tmp_path, monkeypatch):
-    recording = a_recording(tmp_path)
+    recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
 
     with running(recording, HALF_AN_HOUR_MS):
@@ -94,7 +84,7 @@ def test_the_contents_catch_up_after_a_kill_without_a_new_batch(tmp_path, monkey
 
 
 def test_contents_are_updated_per_interval_and_complete_at_the_end(tmp_path, monkeypatch):
-    recording = a_recording(tmp_path)
+    recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
 
     with running(recording, HALF_AN_HOUR_MS) as housekeeping:
@@ -109,7 +99,7 @@ def test_contents_are_updated_per_interval_and_complete_at_the_end(tmp_path, mon
 
 
 def test_a_failed_update_is_retried_without_input(tmp_path, monkeypatch, caplog):
-    recording = a_recording(tmp_path)
+    recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch, failures=1)
 
     with caplog.at_level(logging.ERROR), running(recording, 100):
@@ -120,7 +110,7 @@ def test_a_failed_update_is_retried_without_input(tmp_path, monkeypatch, caplog)
 
 
 def test_contents_wait_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
-    recording = a_recording(tmp_path)
+    recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
     monkeypatch.setattr(housekeeping_module, "BACKLOG_LAG_FACTOR", 1_000_000)
 
@@ -137,7 +127,7 @@ def test_contents_wait_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
 
 
 def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
-    recording = a_recording(tmp_path)
+    recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
 
     with running(recording, 100, closing_interval_rows=1_000) as housekeeping:
@@ -153,7 +143,7 @@ def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monk
 def test_the_largest_queues_are_logged_once_each_time_publishes_are_throttled(
     tmp_path, monkeypatch, caplog
 ):
-    recording = a_recording(tmp_path)
+    recording = recording_of_one_order(tmp_path)
     recording.brokers[0].queue("small")
     recording.brokers[0].publish("", "small", "x")
     recording.commit()

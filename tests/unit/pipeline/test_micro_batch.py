@@ -24,6 +24,7 @@ from streaming.pipeline.clock.trigger import Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.intake import stage
+from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.reports import BatchDone, ShardStats
@@ -119,10 +120,11 @@ class Job:
         monkeypatch.setattr("streaming.pipeline.micro_batch.set_batch_time", lambda *_: None)
         self.stages = Stages(root / "tables", monkeypatch)
         self.checkpoint = Checkpoint(root / "checkpoint")
-        self.checkpoint.path.mkdir()
+        self.folder = root / "checkpoint"
+        self.folder.mkdir()
         self.checkpoint.open(1, "hash", {}, TableBatches())
-        (self.checkpoint.path / "metadata").write_text(json.dumps({"id": QUERY}))
-        (self.checkpoint.path / "offsets").mkdir()
+        (self.folder / "metadata").write_text(json.dumps({"id": QUERY}))
+        (self.folder / "offsets").mkdir()
         self.ledger = Ledger(Place(str(root / "tables")))
         self.done: list[BatchDone] = []
         stats = ShardStats({})
@@ -144,6 +146,7 @@ class Job:
             traffic=TrafficTotals({}, None),
             flow=FlowControl(JobConfig(), MARKS, {}, stats),
             ticks=nothing,
+            lane_answers=LaneAnswers(OutboundTask({})),
             housekeeping=nothing,
             warnings=BrokerWarnings(),
             faults=FaultWarnings(),
@@ -154,7 +157,7 @@ class Job:
         """Run a batch, once Spark has logged its plan."""
         metadata = json.dumps({"batchTimestampMs": self.stages.now_ms})
         ends = json.dumps({"log": {"0": 10 * batch_id + len(records)}})
-        plan = self.checkpoint.path / "offsets" / str(batch_id)
+        plan = self.folder / "offsets" / str(batch_id)
         plan.write_text(f"v2\n{metadata}\npublishes:{ends}")
         self.batch.run(self.stages.run(batch_id, *records), batch_id)
 

@@ -1,6 +1,6 @@
 """The tables of a `tests.builders.Broker`, written like the job writes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -40,9 +40,15 @@ class Recording:
         with_totals: whether batch rows say how many rows a batch has.
     """
 
-    def __init__(self, root: Any, *brokers: Broker, with_totals: bool = True) -> None:
+    def __init__(
+        self,
+        root: Any,
+        *brokers: Broker,
+        with_totals: bool = True,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self.root = str(root)
-        self.place = Place(self.root)
+        self.place = Place(self.root, options or {})
         self.brokers = brokers
         self.batch_id = -1
         self.nets: list[ShardNet] = []  # of the last batch, as tasks report them
@@ -168,3 +174,13 @@ def _arrivals(events: Events) -> Iterator[tuple[int, tuple[Message, Envelope, st
         if message.offset not in known and not envelope.deaths:
             known.add(message.offset)
             yield message.offset, (message, envelope, event.channel, event.at_ms)
+
+
+def recording_of_one_order(root: Any) -> Recording:
+    """Tables with one batch: the queue `work` has one message."""
+    broker = Broker()
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    recording = Recording(root, broker)
+    recording.commit()
+    return recording

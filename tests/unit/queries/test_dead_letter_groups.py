@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
+import duckdb
 import pytest
 
 from streaming.queries import CauseSource, DeadLetterFilter, QueryError, open_tables
+from streaming.queries.dead_letters.causes import stripped
 from streaming.queries.message_attributes import MessageId
 from tests.unit.queries.failures import failures
 
@@ -148,3 +150,21 @@ def test_a_summary_of_nothing_is_empty(queries):
     found = queries.dead_letter_summary(DeadLetterFilter(queue="dead"))
 
     assert (found.deaths, found.first_seen, found.groups, found.causes) == (0, None, [], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        (" timeout after 12 ms \n at line 3", "timeout after # ms"),
+        ("timeout ", "timeout"),
+        ("x" * 300, "x" * 200),
+        ("é" * 150, "é" * 150),
+        ("é" * 300, "é" * 200),
+        (None, None),
+    ],
+    ids=["lines", "space", "long", "many bytes", "long and many bytes", "null"],
+)
+def test_a_cause_is_the_first_line_up_to_its_most_characters(given, cause):
+    found = duckdb.connect().execute(f"SELECT {stripped('CAST(? AS VARCHAR)')}", [given])
+
+    assert found.fetchall() == [(cause,)]

@@ -93,7 +93,7 @@ def test_deltalake_reads_tables_that_duckdb_cannot(shop_root, tmp_path):
         )
     tables = Tables(str(root))
 
-    assert tables.folder("events") is None
+    assert tables.paths("events", []) is None
     assert balance(tables).findings == []
     assert len(list_dead_letters(tables, DeadLetterFilter(queue="mail"))) == 1
 

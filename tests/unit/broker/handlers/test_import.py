@@ -169,17 +169,6 @@ def test_objects_of_other_vhosts_are_not_imported():
     assert broker.shard.vhost.queues == {}
 
 
-def test_a_vhost_with_lanes_refuses_a_document_with_features_that_need_one_lane():
-    broker = Broker(lanes=4)
-
-    refusal = broker.refusal(an_import())
-
-    assert refusal is not None
-    assert refusal.code == 540
-    assert broker.shard.vhost.queues == {}
-    assert broker.shard.vhost.policies.policies() == []
-
-
 def test_the_policies_of_a_document_apply_together():
     """A policy's length limit drops nothing if a later policy of the document replaces it."""
     broker = Broker()

@@ -108,7 +108,14 @@ def test_a_page_of_copies_is_decoded_unchanged_and_has_a_shared_envelope_once():
 
     assert plain(back) == plain(copies)
     assert back[0].envelope is back[2].envelope
-    assert len(data) < len(COPIES.encode([a_copy(n, an_envelope()) for n in range(3)]))
+
+
+def test_equal_copies_are_the_same_bytes_whether_or_not_they_share_an_envelope():
+    shared = an_envelope()
+
+    apart = COPIES.encode([a_copy(number, an_envelope()) for number in range(3)])
+
+    assert apart == COPIES.encode([a_copy(number, shared) for number in range(3)])
 
 
 def test_deliveries_and_held_copies_are_decoded_unchanged():

@@ -7,6 +7,7 @@ import pytest
 
 from streaming.json_file import DamagedFileError
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint.errors import UnfinishedBatchError
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.flow.memory import MemoryMarks
@@ -59,9 +60,9 @@ def test_a_checkpoint_without_the_file_is_a_new_one(tmp_path, name):
 def has_planned_a_batch(folder):
     (folder / "metadata").write_text('{"id":"query"}')
     (folder / "offsets").mkdir()
-    (folder / "offsets" / "7").write_text('v2\n{"batchTimestampMs":1}\n')
+    (folder / "offsets" / "7").write_text('v2\n{"batchTimestampMs":1}\n-\n-')
     (folder / "commits").mkdir()
-    (folder / "commits" / "7").touch()
+    (folder / "commits" / "7").write_text("v1\n{}")
     (folder / "state").mkdir()
 
 
@@ -100,3 +101,21 @@ def test_files_keep_their_names_and_formats(tmp_path):
     assert JobClock(checkpoint, 0, is_wall=True).of_batch(7, 0) == 1_700_000_000_000
     assert json.loads(notices.record("flow")[0])["active"] is False
     assert [msgspec.to_builtins(each) for each in AcceptedLoss(checkpoint).gaps] == [gap]
+
+
+def test_an_unfinished_batch_that_would_be_cut_otherwise_is_refused(tmp_path):
+    tables = TableBatches(frozenset({"query"}), {"events": 7})
+
+    def start(**constants):
+        checkpoint = Checkpoint(tmp_path)
+        checkpoint.open(0, "hash", {}, tables, constants)
+        return checkpoint
+
+    Checkpoint(tmp_path).save()
+    has_planned_a_batch(tmp_path)
+    start(rows="1", bytes="2").save()
+    (tmp_path / "offsets" / "8").write_text('v2\n{"batchTimestampMs":1}\n-\n-')
+
+    with pytest.raises(UnfinishedBatchError, match="bytes: was 2, now 3"):
+        start(rows="1", bytes="3")
+    start(rows="1", bytes="2")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from streaming.json_file import replace_file
+from streaming.json_file import DamagedFileError, replace_file
 from streaming.pipeline.checkpoint.spark_logs import BatchOffsets, SparkLogs
 
 NOW_MS = 1_700_000_000_000
@@ -87,3 +87,59 @@ def test_a_replaced_file_is_on_disk_before_it_is_renamed(tmp_path, monkeypatch):
 
     assert synced == [[".dlx.json.unfinished"], ["dlx.json"]]
     assert (tmp_path / "dlx.json").read_bytes() == b"{}"
+
+
+@pytest.fixture
+def running(tmp_path):
+    """Batches 8 and 9 have ended, 10 is planned; every file is complete."""
+    for folder, numbers, text in (
+        ("offsets", (8, 9, 10), "v2\n{}\npublishes:{}\ncommands:-"),
+        ("commits", (8, 9), "v1\n{}"),
+    ):
+        (tmp_path / folder).mkdir()
+        for number in numbers:
+            (tmp_path / folder / str(number)).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "left", "planned", "committed"),
+    [
+        ("offsets/10", "", 9, 9),
+        ("offsets/10", "v2\n{}\npublishes:{}", 9, 9),
+        ("offsets/10", 'v2\n{}\npublishes:{"a":\n-', 9, 9),
+        ("commits/9", "", 10, 8),
+        ("commits/9", "v1\n{", 10, 8),
+    ],
+)
+def test_what_a_power_failure_cut_off_is_removed(running, name, left, planned, committed):
+    (running / name).write_text(left)
+    logs = SparkLogs(running)
+
+    assert logs.mend() == [name]
+
+    assert (logs.last_planned(), logs.last_committed()) == (planned, committed)
+    assert logs.mend() == []
+
+
+@pytest.mark.parametrize("name", ["offsets/9", "commits/8"])
+def test_an_earlier_incomplete_file_is_refused_with_its_path(running, name):
+    (running / name).write_text("")
+
+    with pytest.raises(DamagedFileError, match=f"{name} is incomplete"):
+        SparkLogs(running).mend()
+
+
+def test_the_plan_of_a_finished_batch_is_not_removed(running):
+    (running / "offsets" / "10").unlink()
+    (running / "offsets" / "9").write_text("")
+
+    with pytest.raises(DamagedFileError, match="offsets/9 is incomplete"):
+        SparkLogs(running).mend()
+
+
+def test_a_damaged_query_id_is_named(running):
+    (running / "metadata").write_text("")
+
+    with pytest.raises(DamagedFileError, match="metadata is damaged"):
+        SparkLogs(running).query_id()

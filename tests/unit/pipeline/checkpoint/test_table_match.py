@@ -28,7 +28,7 @@ def has_run(path: Path, batch: int) -> None:
     (path / "metadata").write_text(json.dumps({"id": OWN}))
     for folder in ("offsets", "commits"):
         (path / folder).mkdir()
-        (path / folder / str(batch)).write_text("v1\n{}")
+        (path / folder / str(batch)).write_text("v1\n{}\n-\n-")
     (path / "state").mkdir()
 
 

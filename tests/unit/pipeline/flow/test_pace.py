@@ -121,6 +121,28 @@ def test_a_backlog_of_commands_is_read_in_growing_batches_that_fit_into_memory()
     assert read == [LEAST_ROWS, 4 * LEAST_ROWS, 16 * LEAST_ROWS, MOST, 20_000, 5, 20]
 
 
+def test_publishes_wait_while_a_backlog_of_commands_is_read():
+    flow = FlowControl(JobConfig(), NO_MARKS, {}, ShardStats({}))
+    spark = MagicMock(version="4.2.0")
+    assert flow.first_rows(spark, importing=False, commands=LEAST_ROWS) == MOST
+    assert flow.first_rows(spark, importing=False, commands=LEAST_ROWS + 1) == 0
+
+    limits = []
+    for commands in (LEAST_ROWS, 4 * LEAST_ROWS, 100):
+        flow.batch_done(0, 0.5, (commands, 100 * commands))
+        limits.append(flow.next_rows)
+
+    assert limits == [0, 0, MOST]
+
+
+def test_publishes_never_wait_for_commands_if_only_records_advance_the_time():
+    flow = FlowControl(JobConfig(job=JobSettings(clock="event")), NO_MARKS, {}, ShardStats({}))
+
+    assert flow.first_rows(MagicMock(version="4.2.0"), importing=False, commands=MOST) == MOST
+    flow.batch_done(0, 0.5, (MOST, MOST))
+    assert flow.next_rows == MOST
+
+
 def test_a_batch_without_commands_says_nothing_about_them():
     pace = CommandPace(50, 1_000)
 

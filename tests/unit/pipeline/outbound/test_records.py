@@ -2,7 +2,7 @@
 
 import json
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -11,7 +11,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Death, DeathNote, Envelope, Message
 from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound
-from streaming.pipeline.outbound.records import OutboundRecord, OutboundRecords
+from streaming.pipeline.outbound.records import OutboundRecords
 from streaming.pipeline.rows.amqp_columns import headers_json, properties_array, table_bytes
 from streaming.protocol.amqp_properties import PROPERTIES
 from streaming.protocol.record_headers import delivered_headers
@@ -60,9 +60,13 @@ class Stored:
         return self._table.take(pa.array(places.offsets))
 
 
-def records_of(
-    outs: list[Outbound], stored: Stored, room: int, **config: Any
-) -> list[OutboundRecord]:
+class Record(NamedTuple):
+    value: bytes
+    headers: list[tuple[str, bytes | None]]
+    truncated: Any
+
+
+def records_of(outs: list[Outbound], stored: Stored, room: int, **config: Any) -> list[Record]:
     settings: Any = SimpleNamespace(outbound=SimpleNamespace(record_bytes=room), max_header_bytes=0)
     batch: Any = SimpleNamespace(
         outbound=outs, events=SimpleNamespace(first_seq=0), first_outbound=7
@@ -70,7 +74,7 @@ def records_of(
     bodies: Any = stored
     context: Any = SimpleNamespace(query_id="q")
     records = OutboundRecords(settings, ShardConfig(**config), context)
-    return [record for _out, record in records.of(batch, bodies)]
+    return [Record(*record) for _out, record in records.of(batch, bodies)]
 
 
 def a_delivery(offset: int, envelope: Envelope, **changed: Any) -> DeliveryOut:
@@ -146,8 +150,8 @@ def test_the_headers_of_a_delivery_describe_it():
         "dlx-exchange": b"orders",
         "dlx-routing-key": b"key",
         "dlx-queue": b"work",
-        "dlx-ref": b"worker/4",
-        "dlx-delivery-id": b"1.2.4",
+        "dlx-ref": b"worker/4@3",
+        "dlx-delivery-id": b"1.2.4@3",
         "dlx-redelivered": b"true",
         "dlx-copy-id": b"44",
         "dlx-delivery-count": b"2",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from streaming.broker.outbound import OUTBOUND_STEP
 from streaming.config import JobConfig
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
@@ -12,7 +13,7 @@ from streaming.pipeline.checkpoint.errors import (
     NewerVersionError,
 )
 from streaming.pipeline.checkpoint.manifest import Manifest, write_manifest
-from streaming.pipeline.rebuild.known_shards import OUTBOUND_STEP, LostStateError
+from streaming.pipeline.rebuild.known_shards import LostStateError
 from streaming.pipeline.rebuild.rebuild import (
     IntactCheckpointError,
     Rebuild,

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.cimpl import NewTopic
 
 from streaming.config import parse_config
 from streaming.pipeline.topics.admin import KafkaTopics, KafkaUnreachableError
 from streaming.pipeline.topics.record_limits import TopicLimitError
 
-CONFIG = parse_config("""
+TEXT = """
     [kafka]
     bootstrap_servers = ["127.0.0.1:1"]
     connect_timeout_ms = 100
@@ -26,7 +26,8 @@ CONFIG = parse_config("""
     [[inputs]]
     topic = "shop.orders"
     mapping = { exchange = "", routing_key = "orders" }
-""")
+"""
+CONFIG = parse_config(TEXT)
 PATCHED = "streaming.pipeline.topics.admin.{}"
 
 
@@ -35,9 +36,10 @@ class FakeAdmin:
 
     def __init__(self, *topics: str) -> None:
         self.topics = dict.fromkeys(topics, 3)
+        self.refusals: list[int] = []
 
     def list_topics(self, **_options: Any) -> Any:
-        return SimpleNamespace(topics=dict(self.topics))
+        return SimpleNamespace(topics=dict(self.topics), cluster_id="c", brokers={})
 
     def create_topics(self, topics: list[NewTopic], **_options: Any) -> dict[str, Future[Any]]:
         self.topics |= {each.topic: each.num_partitions for each in topics}
@@ -48,14 +50,20 @@ class FakeAdmin:
             del self.topics[name]
         return {name: done() for name in topics}
 
-    def describe_cluster(self, **_options: Any) -> Future[Any]:
-        return done(SimpleNamespace(cluster_id="c", nodes=[]))
-
     def describe_topics(self, asked: TopicCollection, **_options: Any) -> dict[str, Future[Any]]:
         return {
             name: done(SimpleNamespace(topic_id=name, partitions=[0] * self.topics[name]))
             for name in asked.topic_names
         }
+
+    def list_offsets(self, asked: dict[Any, Any], **_options: Any) -> dict[Any, Future[Any]]:
+        answer: dict[Any, Future[Any]] = {}
+        for place in asked:
+            answer[place] = done(SimpleNamespace(offset=7))
+            if self.refusals:
+                answer[place] = Future()
+                answer[place].set_exception(KafkaException(KafkaError(self.refusals.pop())))
+        return answer
 
 
 def done(value: Any = None) -> Future[Any]:
@@ -124,3 +132,21 @@ def test_a_start_that_is_refused_deletes_the_mapped_topic_again(kafka, monkeypat
         KafkaTopics(CONFIG, {}, creates_mapped=True).prepare()
 
     assert admin.topics == {}
+
+
+def test_the_offsets_of_a_new_topic_are_asked_for_until_it_has_a_leader(kafka):
+    admin = kafka("dlx.publishes", "dlx.commands", "shop.orders")
+    topics = KafkaTopics(parse_config(TEXT.replace("100", "60_000")), {})
+    topics.prepare()
+    admin.refusals = [
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+    ]
+
+    found = topics.bounds(["dlx.commands"])
+
+    assert found == {("dlx.commands", number): (7, 7) for number in range(3)}
+    admin.refusals = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(KafkaUnreachableError, match="offsets of the inputs"):
+        topics.bounds(["dlx.commands"])

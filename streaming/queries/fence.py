@@ -67,6 +67,23 @@ def require_harmless(
         _check(node, allowed, queries=queries)
 
 
+def require_no_detour(tables: Tables, name: str, columns: str = "1", condition: str = "") -> None:
+    """Refuse SQL of a user from whom the tables hide something, if it could read the files.
+
+    Args:
+        name: of the only view.
+        columns, condition: the user's, either of them.
+
+    Raises:
+        QueryError: it has a mistake, or asks for more than the columns of the view.
+    """
+    if tables.permitted is None or not tables.permitted.hidden:
+        return
+    where = f"WHERE\n{condition}\n" if condition else ""
+    query = f"SELECT\n{columns}\nFROM {name} {where}"
+    require_harmless(tables, query, {name}, queries=False)
+
+
 def _check(node: dict[str, Any], allowed: Collection[str], *, queries: bool) -> None:
     kind = node.get("type")
     if kind == "BASE_TABLE":
@@ -78,7 +95,7 @@ def _check(node: dict[str, Any], allowed: Collection[str], *, queries: bool) -> 
         if name.lower() not in _TABLE_FUNCTIONS:
             raise QueryError(f"the function {name!r} is refused here: a query reads the views only")
     elif kind == "SUBQUERY" and not queries:
-        raise QueryError("a query inside the condition is refused: use the page SQL")
+        raise QueryError("a query inside the condition is refused: it could read what is hidden")
     if node.get("class") == "FUNCTION" and str(node.get("function_name")).lower() in _SCALARS:
         name = str(node.get("function_name"))
         raise QueryError(f"the function {name!r} is refused here: it does more than compute")

@@ -3,8 +3,8 @@
 import duckdb
 import pytest
 
-from streaming.console.forms.fence import fence, require_harmless
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.fence import fence, require_harmless
 from streaming.queries.sql import VIEWS, create_all_views
 
 REFUSED = (

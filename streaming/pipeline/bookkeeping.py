@@ -1,0 +1,108 @@
+"""Closes the books and applies retention when that is due, in a thread of its own (D13).
+
+A closing reads the events since the last one and writes every copy in the queues. So closings that
+the number of events makes due take a limited part of a processor, however many copies there are.
+While batches need all processors, a closing gets what they leave.
+"""
+
+import logging
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from streaming.config import TablesSettings
+from streaming.contents.closer import Closer
+from streaming.contents.retention import periods_of, retain
+from streaming.ledger.schema.table_setup import Retention
+from streaming.ledger.storage import Place
+from streaming.ledger.upkeep.maintenance import lower_priority
+
+BACKLOG_FACTOR: Final = 10
+"""After how many times as many events the books are closed while a backlog is worked off."""
+
+CPU_SHARE: Final = 20
+"""Closings that events make due take at most one part in 20 of a processor's time."""
+
+EVENT_COST_S: Final = 10e-6
+"""Processor time of a closing for each of its events, before the first one was measured."""
+
+logger = logging.getLogger(__name__)
+
+
+class Bookkeeping:
+    """Closes the books of a job's tables.
+
+    Args:
+        retention: how long the tables keep old log entries and removed files.
+        is_wall: whether periods of retention end by the wall clock, not by the time of events.
+    """
+
+    def __init__(
+        self, tables: Place, settings: TablesSettings, retention: Retention, *, is_wall: bool
+    ) -> None:
+        self._tables = tables
+        self._closer = Closer(tables, retention=retention)
+        self._interval_s = settings.closing_interval_ms / 1000
+        self._interval_events = settings.closing_interval_rows
+        self._periods = periods_of(settings.retention)
+        self._is_wall = is_wall
+        self._lock = threading.Lock()
+        self._unclosed = 0
+        self._closed_s = time.monotonic()
+        first_cost_s = EVENT_COST_S * settings.closing_interval_rows
+        self._rested_s = self._closed_s + (CPU_SHARE - 1) * first_cost_s
+        self._thread: threading.Thread | None = None
+
+    def add(self, events: int) -> None:
+        """Count the events of a batch."""
+        with self._lock:
+            self._unclosed += events
+
+    def start_if_due(self, *, is_busy: bool) -> None:
+        """Start to close the books if that is due and anything has happened since the last time.
+
+        Args:
+            is_busy: whether the job works off a backlog.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            return
+        now_s = time.monotonic()
+        with self._lock:
+            most = self._interval_events * (BACKLOG_FACTOR if is_busy else 1)
+            has_many = self._unclosed >= most and now_s >= self._rested_s
+            if not self._unclosed or not (has_many or now_s - self._closed_s >= self._interval_s):
+                return
+            self._unclosed = 0
+        self._closed_s = now_s
+        self._thread = threading.Thread(target=self._run, name="bookkeeping", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the end of a closing that has begun."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        lower_priority()
+        began_s = time.thread_time()
+        try:
+            self._close()
+        except Exception:  # batches continue; the next closing covers this one's events
+            logger.exception("the books could not be closed")
+        self._rested_s = time.monotonic() + (CPU_SHARE - 1) * (time.thread_time() - began_s)
+
+    def _close(self) -> None:
+        done = self._closer.close()
+        if done is None:
+            return
+        logger.info(
+            "closed the books after batch %d: %d copies in queues, %.1f s",
+            *(done.batch_id, done.copies, done.seconds),
+        )
+        now = datetime.now(UTC) if self._is_wall else None
+        for one in retain(self._tables, self._periods, now):
+            logger.info(
+                "retention removed %d rows of %s up to batch %d and kept %d that are still needed",
+                *(one.rows, one.table, one.batch_id, one.kept),
+            )

@@ -1,0 +1,62 @@
+"""Puts a new checkpoint in the place of the old one, in a folder or in shared storage.
+
+    CHECKPOINT/                     -->  CHECKPOINT.before-rebuild-N/   manifest first
+    the new one, in a local folder  -->  CHECKPOINT/                    manifest last
+
+A job refuses a checkpoint without its manifest. So after an interruption anywhere, a job sees the
+old checkpoint, the new one, or one that it refuses. Locks and leases stay where they are.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
+from streaming.pipeline.checkpoint.lease import FILE as LEASE_FILE
+from streaming.pipeline.checkpoint.manifest import FILE
+from streaming.stored_path import AnyPath, StoredPath
+
+_LOCKS: Final = frozenset({LOCK_FILE, LEASE_FILE, f".{LEASE_FILE}.lock"})
+_MOVED_LAST: Final = (FILE, "metadata")
+
+
+def is_empty(path: AnyPath) -> bool:
+    """Whether there is nothing but locks."""
+    return not _entries(path)
+
+
+def put_aside(path: AnyPath) -> AnyPath | None:
+    """Move everything but locks to a place of its own, and return it; None: there was nothing."""
+    entries = sorted(_entries(path), key=lambda each: -_MOVED_LAST.count(each))
+    if not entries:
+        return None
+    number = 1
+    while (kept := path.parent / f"{path.name}.before-rebuild-{number}").is_dir():
+        number += 1
+    kept.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        if isinstance(path, StoredPath) and isinstance(kept, StoredPath):
+            path.objects.move(entry, kept.objects)
+        elif isinstance(path, Path):
+            (path / entry).rename(str(kept / entry))
+    return kept
+
+
+def put_in_place(new: Path, path: AnyPath) -> None:
+    """Move a new checkpoint from a local folder to its place, where only locks are."""
+    if isinstance(path, Path):
+        for entry in sorted(new.iterdir(), key=lambda each: _MOVED_LAST.count(each.name)):
+            entry.rename(path / entry.name)
+        return
+    files = [each for each in new.rglob("*") if each.is_file()]
+    for file in sorted(files, key=lambda each: _MOVED_LAST.count(each.name)):
+        with file.open("rb") as content:
+            path.objects.upload(str(file.relative_to(new)), content)
+
+
+def _entries(path: AnyPath) -> list[str]:
+    """The names in a folder, or those of all objects below a place, without locks."""
+    if isinstance(path, Path):
+        names = [each.name for each in path.iterdir()]
+    else:
+        names = path.objects.all_names()
+    return [name for name in names if name not in _LOCKS]

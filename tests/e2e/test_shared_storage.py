@@ -1,0 +1,127 @@
+"""Checkpoint and tables in an object store; a driver that lost its lease commits nothing."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from streaming.cli.exit_codes import EXIT_INVALID
+from streaming.config.secrets import Secret
+from streaming.embedded.object_store_server import SECRET_KEY
+from streaming.pipeline.checkpoint.lease import read_lease
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
+from streaming.stored_path import StoredPath
+from tests.bench.processes import family
+from tests.fixtures.dlx_run import DlxRun
+from tests.fixtures.object_store import object_store, shared_place
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
+
+__all__ = ["object_store", "shared_place"]
+
+LEASE_MS = 10_000
+MESSAGES = 200
+SECRETS = {"S3_SECRET": SECRET_KEY}
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, embedded_kafka: Any, shared_place: Any) -> Pipeline:
+    found = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, job={"lease_ms": LEASE_MS})
+    config = found.config
+    job = attrs.evolve(
+        config.job,
+        checkpoint_location=f"{shared_place.url}/checkpoints",
+        tables_location=f"{shared_place.url}/tables",
+        storage=("s3",),
+    )
+    options = {**shared_place.options, "AWS_SECRET_ACCESS_KEY": Secret("env", "S3_SECRET")}
+    tables = attrs.evolve(config.tables, storage_options=options)
+    found.config = attrs.evolve(config, job=job, tables=tables)
+    return found
+
+
+@pytest.fixture
+def run_in(tmp_path: Path, pipeline: Pipeline) -> Iterator[Any]:
+    """Makes a run of the job from a folder of its own, as on another machine."""
+    runs = []
+
+    def make(name: str) -> DlxRun:
+        folder = tmp_path / name
+        folder.mkdir()
+        job = attrs.evolve(pipeline.config.job, log_dir=str(folder / "logs"))
+        runs.append(DlxRun(folder, attrs.evolve(pipeline.config, job=job)))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.kill()
+
+
+def command_lines(processes: list[psutil.Process]) -> str:
+    lines = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            lines += process.cmdline()
+    return " ".join(lines)
+
+
+def publish(pipeline: Pipeline) -> None:
+    for number in range(MESSAGES):
+        pipeline.publish(b"%d" % number, routing_key=b"work")
+    assert pipeline.producer.flush(WAIT_S) == 0
+
+
+def published(run: DlxRun) -> int:
+    return sum(batch["publishes"] for batch in run.batches())
+
+
+@pytest.mark.long
+def test_a_driver_stopped_past_its_lease_is_succeeded_and_commits_nothing(
+    pipeline, run_in, shared_place
+):
+    checkpoint = StoredPath(pipeline.config.job.checkpoint_location, shared_place.options)
+    first, second = run_in("first"), run_in("second")
+    first.start(SECRETS)
+    pipeline.command(op="declare_queue", queue={"name": "work"})
+    assert pipeline.producer.flush(WAIT_S) == 0
+    first.until(lambda: any(batch["events"] for batch in first.batches()))
+    publish(pipeline)
+    first.until(lambda: published(first) == MESSAGES)
+    held = read_lease(checkpoint)
+
+    processes = family(first.process.pid)
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    publish(pipeline)
+    second.start(SECRETS)
+    second.until(lambda: published(second) == MESSAGES)
+    before = len(first.batches())
+    assert SECRET_KEY not in command_lines([*processes, *family(second.process.pid)])
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+    assert first.process.wait() == EXIT_INVALID, first.log.read_text()
+    assert "lost the lease" in first.log.read_text()
+    assert len(first.batches()) == before
+    now = read_lease(checkpoint)
+    assert held is not None
+    assert now is not None
+    assert now.epoch > held.epoch
+    second.stop(signal.SIGTERM)
+
+    with closing(Tables(pipeline.config.job.tables_location, shared_place.options)) as tables:
+        result = balance(tables)
+        assert result.findings == []
+        tables.view("queue_contents")
+        assert tables.values("SELECT count(*) FROM queue_contents") == [(2 * MESSAGES,)]
+    secrets = [run.file.parent / "logs" for run in (first, second)]
+    for log in (path for folder in secrets for path in folder.rglob("*") if path.is_file()):
+        assert SECRET_KEY.encode() not in log.read_bytes(), log

@@ -1,0 +1,36 @@
+"""The first page says how many records wait in Kafka, as far as Kafka has told."""
+
+import pytest
+
+from streaming.console import lag
+from streaming.console.lag import Lag, LagWatch
+from tests.fixtures.waiting import wait_until
+
+OFFSETS = {"publishes": {"0": 5, "1": 7}, "commands": {"0": 3}}
+
+
+@pytest.fixture
+def config(tmp_path):
+    """The configuration of a job whose Kafka does not answer."""
+    file = tmp_path / "dlx.toml"
+    file.write_text('[kafka]\nbootstrap_servers = ["127.0.0.1:1"]\n')
+    return file
+
+
+def test_the_lag_is_what_the_last_batch_has_not_read(config, monkeypatch):
+    ends = {("publishes", 0): 9, ("publishes", 1): 7, ("commands", 0): 2}
+    monkeypatch.setattr(
+        lag, "ends_of", lambda _admin, places, _timeout_s: {p: ends[p] for p in places}
+    )
+    watch = LagWatch()
+
+    wait_until(lambda: watch.of(config, OFFSETS) is not None)
+
+    assert watch.of(config, OFFSETS) == Lag(4, [("publishes", 0, 4)])
+
+
+def test_without_an_answer_nothing_is_known(config, monkeypatch):
+    monkeypatch.setattr(lag, "TIMEOUT_S", 0.1)
+
+    assert LagWatch().of(config, OFFSETS) is None
+    assert LagWatch().of(config, {}) is None

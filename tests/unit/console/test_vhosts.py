@@ -1,0 +1,117 @@
+"""A user sees what belongs to the vhosts where the user has permissions, and nothing else.
+
+What belongs to the other vhost is named `vault-...`, and its messages hold TREASURE.
+"""
+
+import pytest
+
+from streaming.broker import commands
+from streaming.console.app import PAGES
+from streaming.contents.closer import Closer
+from streaming.contents.updater import ContentsUpdater
+from tests.builders import Broker
+from tests.unit.console.conftest import HOST
+from tests.unit.queries.recording import Recording, apart
+
+TREASURE = "treasure-4711"
+ORIGIN = {"origin": f"http://{HOST}"}
+PROBES = (
+    "vhost=vault-v",
+    "queue=vault-q&header=vault-h&by_header=vault-h&user=vault-u&around=vault&format=csv",
+    "queue=closed&vhost=/&from=0&to=0",
+    "id=0/0/500&message=0/0/500",
+    "id=0/0/1&message=0/0/1",
+    "id=vault-m",
+    f"cause={TREASURE}&by=queue,cause",
+    "where=1%3D1)+OR+(vhost%3D'vault-v'",
+    "sql=FROM+messages",
+    "as_of=0/0/500",
+    "as_of=0",
+    "as_of=1&vhost=vault-v",
+    "as_of=0&queue=vault-q",
+    "as_of=0&id=vault-m",
+)
+"""Parameters that name what the user may not see, or ask for everything."""
+
+
+@pytest.fixture(scope="module")
+def two_vhosts(tmp_path_factory):
+    """Tables of the vhost `/` with an open and a closed queue, and of another vhost."""
+    mine, other = Broker(), apart(Broker(vhost="vault-v"), 500)
+    recording = Recording(tmp_path_factory.mktemp("vhosts") / "tables", mine, other)
+    for broker, names in ((mine, ("open", "closed")), (other, ("vault-q",))):
+        broker.exchange(f"{names[-1]}-x", "fanout")
+        for name in names:
+            broker.queue(name, dead_letter_exchange="", dead_letter_routing_key=f"{name}-dead")
+            broker.queue(f"{name}-dead")
+    mine.do(commands.SetPermissions(user="anna", configure="^$", write="", read="^open"))
+    other.do(commands.SetPermissions(user="vault-u", configure=".*", write=".*", read=".*"))
+    other.policy("vault-p", "^vault", {"max-length": 10})
+    mine.publish("", "open", "order 0", message_id="mine")
+    mine.publish("", "closed", TREASURE, message_id="closed-m")
+    other.publish("", "vault-q", TREASURE, headers={"vault-h": TREASURE}, message_id="vault-m")
+    for broker, name in ((mine, "open"), (mine, "closed"), (other, "vault-q")):
+        broker.get(name, name, 1, channel=f"{name}-c", user="vault-u")
+        broker.do(commands.Reject(refs=(f"{name}/0",), channel=f"{name}-c"), user="vault-u")
+    other.do(commands.SetPermissions(user="anna", configure=".*", write=".*", read=".*"))
+    recording.commit()
+    other.do(commands.ClearPermissions(user="anna"))
+    recording.commit()
+    Closer(recording.place).close()
+    mine.publish("", "open", "order 1")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return recording.root
+
+
+@pytest.fixture(scope="module")
+def ask(make_client_of_anna, two_vhosts):
+    """Asks as anna, who operates, and may read the queues of `/` that begin with `open`."""
+    return make_client_of_anna(two_vhosts, "editor")
+
+
+@pytest.fixture(autouse=True)
+def kept_apart(monkeypatch, tmp_path):
+    """Plans and views of this test alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_no_page_shows_another_vhost_or_a_message_of_a_closed_queue(ask, page):
+    shown = {}
+    for probe in ("", *PROBES):
+        address = f"{page.path}?{probe}"
+        method = "POST" if page.is_action else "GET"
+        text = ask.request(method, address, headers=ORIGIN, data={"reason": "why"}).text
+        named = "vault" in text and "vault" not in probe  # a page may repeat its address
+        if (TREASURE in text and TREASURE not in probe) or named:
+            shown[probe] = text[text.find("vault") - 80 :][:200]
+
+    assert shown == {}
+
+
+def test_the_tables_do_have_what_is_not_shown(make_client, two_vhosts):
+    everything = make_client(two_vhosts)
+
+    assert TREASURE in everything.get("/search").text
+    assert "vault-q" in everything.get("/queues").text
+    assert "vault-p" in everything.get("/definitions").text
+    assert TREASURE in everything.get("/message?id=vault-m").text
+
+
+def test_what_the_user_may_read_is_shown(ask):
+    assert "order 0" in ask.get("/search").text
+    assert "order 0" in ask.get("/queue?queue=open-dead&vhost=/").text
+    assert "order 0" in ask.get("/message?id=mine").text
+    assert "<strong>1</strong> dead letter\n" in ask.get("/search").text
+
+
+def test_a_form_of_another_site_does_nothing(ask, tmp_path):
+    for page in PAGES:
+        if page.is_action:
+            for headers in ({}, {"origin": "null"}, {"origin": "http://evil.example"}):
+                answer = ask.post(page.path, headers=headers, data={"name": "x", "reason": "x"})
+                assert answer.status_code == 403
+
+    assert list(tmp_path.rglob("*.json")) == []

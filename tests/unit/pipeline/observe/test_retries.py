@@ -1,0 +1,79 @@
+"""Which failures of a batch are tried again, and when."""
+
+import pytest
+
+from streaming.pipeline.observe.retries import MOST_PAUSE_S, Retries, passing_cause
+
+TASK = """[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure: Task 0
+in stage 5.0 failed 4 times, most recent failure: Lost task 0.3 in stage 5.0:
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            TASK + "OutboundError: outbound records of vhost '/': 401 records were not confirmed",
+            "K",
+        ),
+        ("KafkaUnreachableError: kafka.bootstrap_servers: no answer from a:1 within 5 s", "K"),
+        ("org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node", "K"),
+        (TASK + "OSError: When reading: AWS Error NETWORK_CONNECTION during GetObject", "s"),
+        ("deltalake.exceptions.DeltaError: Generic S3 error: error sending request", "s"),
+        ("java.net.ConnectException: Connection refused", "s"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple", "e"),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "e"),
+        (TASK + "A shuffle map stage with indeterminate output was failed and retried.", "e"),
+    ],
+)
+def test_what_passes_by_itself_is_tried_again(text, cause):
+    found = passing_cause(text)
+
+    assert found is not None
+    assert {"Kafka": "K", "the storage": "s"}.get(found, "e") == cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TASK + "KeyError: 'a bug of ours'",
+        TASK + "OutboundError: outbound records of vhost '/': Broker: Topic authorization failed",
+        TASK + "OutboundError: outbound records of vhost '/': Broker: Message size too large",
+        "KafkaUnreachableError: no answer (SASL authentication error: Authentication failed)",
+        "LostRecordsError: Kafka lost records of topic t",
+        "DeltaError: Generic S3 error: status: 403 Forbidden, AccessDenied",
+        "DataFileConflictError: other content",
+    ],
+)
+def test_what_lasts_ends_the_job(text):
+    assert passing_cause(text) is None
+    assert not Retries().failed(text)
+
+
+def test_pauses_double_up_to_a_minute_and_a_batch_resets_them():
+    now_s = 100.0
+    retries = Retries(lambda: now_s)
+    pauses = []
+
+    for _ in range(8):
+        assert retries.failed("SendError: timed out")
+        pauses.append(retries.left_s())
+    retries.begun()
+    retries.succeeded()
+    retries.failed("SendError: timed out")
+
+    assert pauses == [1, 2, 4, 8, 16, 32, MOST_PAUSE_S, MOST_PAUSE_S]
+    assert retries.left_s() == 1
+
+
+def test_an_attempt_is_due_after_its_pause():
+    clock_s = [100.0]
+    retries = Retries(lambda: clock_s[0])
+    retries.failed("SendError: timed out")
+
+    clock_s[0] = 102.0
+
+    assert retries.left_s() == 0
+    retries.begun()
+    assert retries.due_s is None
