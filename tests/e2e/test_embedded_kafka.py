@@ -119,7 +119,7 @@ def test_a_misspelt_topic_is_an_error_and_is_not_created(embedded_kafka):
     )
     producer.produce("no-such-topic", b"", on_delivery=lambda error, _: errors.append(str(error)))
     producer.flush(PATIENCE_S)
-    admin = AdminClient({"bootstrap.servers": embedded_kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": embedded_kafka.bootstrap_servers, "log_level": 0})
 
     assert len(errors) == 1
     assert "UNKNOWN_TOPIC_OR_PART" in errors[0]

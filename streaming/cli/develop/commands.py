@@ -3,6 +3,7 @@
 `dlx test` runs the checks that fail soonest first.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,10 +18,15 @@ LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_
 
 
 class Check(NamedTuple):
-    """A tool that runs from the root of the checkout with the environment's interpreter."""
+    """A tool that runs from the root of the checkout with the environment's interpreter.
+
+    Attributes:
+        alone: what runs the tests that failed once more, alone, if there are few of them.
+    """
 
     name: str
     arguments: tuple[str, ...]
+    alone: tuple[str, ...] = ()
 
 
 STATIC_CHECKS = (
@@ -34,10 +40,15 @@ PURE_TESTS = (
     *("--numprocesses=auto", "--dist=worksteal"),
 )
 COVERAGE = ("--cov", "--cov-report=term-missing")
+CACHE = Path(".pytest_cache", "services")
+PYTEST_WITH_CACHE = ("-m", "pytest", "-o", f"cache_dir={CACHE}", "--cache-clear")
 SERVICE_TESTS = (
-    *("-m", "pytest", "tests/spark", "tests/e2e", "tests/bench"),
+    *PYTEST_WITH_CACHE,
+    *("tests/spark", "tests/e2e", "tests/bench"),
     *("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"),
 )
+MOST_ALONE = 5
+"""More failures than this have a cause of their own, and are not tried again."""
 
 
 def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Check, ...]:
@@ -45,7 +56,8 @@ def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Ch
 
     Tests without services share the cores and have the coverage gate of the pure core. Tests with
     Kafka or Spark run in two processes with one of each; the files with long tests come first
-    (tests/conftest.py). The benchmarks are among them: what they measure there means nothing.
+    (tests/conftest.py). The benchmarks are among them: what they measure there means nothing. Those
+    that fail run once more, alone: on a busy machine a Kafka or a Spark may be too slow for a test.
 
     Args:
         fast: leave out the tests with services, and try fewer examples of each property.
@@ -56,19 +68,42 @@ def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Ch
     if fast:
         selection = ("--hypothesis-profile=fast", "-m", "not long", *report)
         return (Check("fast tests", (*PURE_TESTS, *selection)),)
-    selection = (*(("--hypothesis-profile=ci",) if every else ("-m", "not long")), *report)
+    profile = ("--hypothesis-profile=ci",) if every else ()
+    selection = (*(profile or ("-m", "not long")), *report)
     return (
         Check("unit and property tests", (*PURE_TESTS, *COVERAGE, *selection)),
-        Check("Spark and end-to-end tests", (*SERVICE_TESTS, *selection)),
+        Check(
+            "Spark and end-to-end tests",
+            (*SERVICE_TESTS, *selection),
+            (*PYTEST_WITH_CACHE, *profile),
+        ),
     )
 
 
 def passes(check: Check, folder: Path) -> bool:
-    """Run one check with its output on stdout and stderr."""
+    """Run one check with its output on stdout and stderr, and few failed tests once more."""
     print(f"--- {check.name}", flush=True)
-    return (
-        subprocess.run((sys.executable, *check.arguments), cwd=folder, check=False).returncode == 0
-    )
+    if _succeeds(check.arguments, folder):
+        return True
+    failed = _failed_tests(folder) if check.alone else []
+    if not 0 < len(failed) <= MOST_ALONE:
+        return False
+    print(f"--- {check.name}: alone, what has failed", flush=True)
+    passed = _succeeds((*check.alone, *failed), folder)
+    for test in failed if passed else _failed_tests(folder):
+        outcome = "failed, and passed alone" if passed else "failed twice"
+        print(f"dlx test: {outcome}: {test}", file=sys.stderr)
+    return passed
+
+
+def _succeeds(arguments: tuple[str, ...], folder: Path) -> bool:
+    return subprocess.run((sys.executable, *arguments), cwd=folder, check=False).returncode == 0
+
+
+def _failed_tests(folder: Path) -> list[str]:
+    """The tests that failed in pytest's last run with the cache of services."""
+    path = folder / CACHE / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(path.read_text("utf-8"))) if path.exists() else []
 
 
 def run_checks(checks: tuple[Check, ...], folder: Path) -> int:

@@ -98,6 +98,53 @@ def test_all_runs_everything_with_the_coverage_gate_and_the_examples_of_ci(
     assert "  tests/unit\n" in output
 
 
+FAILS_TWICE = "def test_broken():\n    assert False, 'broken'\n"
+FAILS_ONCE = (
+    "from pathlib import Path\n"
+    "def test_slow():\n"
+    "    before, now = Path('before'), Path('before').exists()\n"
+    "    before.touch()\n"
+    "    assert now, 'too slow'\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "status"),
+    [
+        (FAILS_ONCE, "failed, and passed alone: tests/e2e/test_new.py::test_slow", 0),
+        (FAILS_TWICE, "failed twice: tests/e2e/test_new.py::test_broken", 1),
+        (FAILS_ONCE + FAILS_TWICE, "failed twice: tests/e2e/test_new.py::test_broken", 1),
+    ],
+)
+def test_a_test_with_services_that_fails_runs_once_more_alone(project, capfd, text, said, status):
+    (project / "tests" / "e2e" / "test_new.py").write_text(text)
+    check = pytest_checks(fast=False, every=False, durations=None)[-1]
+
+    assert run_checks((check,), project) == status
+
+    output, errors = capfd.readouterr()
+    assert "AssertionError: too slow" in output or text == FAILS_TWICE
+    assert "3 passed" in output
+    assert errors.splitlines() == [
+        f"dlx test: {said}",
+        *(["dlx test: failed: Spark and end-to-end tests"] if status else []),
+    ]
+
+
+def test_many_failures_are_not_tried_again(project, capfd):
+    broken = (
+        "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test(n):\n    assert False\n"
+    )
+    (project / "tests" / "e2e" / "test_new.py").write_text(broken)
+    check = pytest_checks(fast=False, every=False, durations=None)[-1]
+
+    assert run_checks((check,), project) == 1
+
+    output, errors = capfd.readouterr()
+    assert output.count("6 failed") == 1
+    assert errors == "dlx test: failed: Spark and end-to-end tests\n"
+
+
 def test_the_ordinary_run_leaves_out_the_long_tests_and_nothing_else():
     ordinary = pytest_checks(fast=False, every=False, durations=None)
     everything = pytest_checks(fast=False, every=True, durations=None)
