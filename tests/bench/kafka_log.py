@@ -20,7 +20,7 @@ class KafkaLog:
     """The topics that a benchmark writes."""
 
     def __init__(self, servers: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
@@ -69,7 +69,9 @@ class KafkaLog:
 
 def whole_topic(servers: str, topic: str) -> Consumer:
     """Return a consumer of all records of a topic, without a group: nobody shares the work."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "none", "fetch.wait.max.ms": 10})
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "log_level": 0, "group.id": "none", "fetch.wait.max.ms": 10}
+    )
     partitions = consumer.list_topics(topic, timeout=FLUSH_S).topics[topic].partitions
     consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
     return consumer

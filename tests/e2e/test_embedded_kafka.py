@@ -33,7 +33,7 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
 
 
 def make_topic(kafka: EmbeddedKafka, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(name, num_partitions=1)])[name].result()
 
 

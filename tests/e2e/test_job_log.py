@@ -47,7 +47,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 def test_every_line_is_json_and_faults_of_a_mapped_topic_are_warned_about(job):
     pipeline, run = job
     topic = pipeline.config.inputs[2].topic
-    producer = Producer({"bootstrap.servers": pipeline.servers})
+    producer = Producer({"bootstrap.servers": pipeline.servers, "log_level": 0})
 
     run.start(options=("--log-format", "json"))
 

@@ -36,7 +36,7 @@ def test_topics_stay_between_two_starts_and_a_signal_ends_it_cleanly(start, tmp_
     port = free_port()
     process, address = start("--port", str(port))
     assert address == f"127.0.0.1:{port}"
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     admin.create_topics([NewTopic("letters", 1)])["letters"].result(60)
     del admin
     producer = Producer({"bootstrap.servers": address, "log_level": 0})
@@ -50,7 +50,7 @@ def test_topics_stay_between_two_starts_and_a_signal_ends_it_cleanly(start, tmp_
     process, again = start()
 
     assert again == address
-    consumer = Consumer({"bootstrap.servers": again, "group.id": "test"})
+    consumer = Consumer({"bootstrap.servers": again, "log_level": 0, "group.id": "test"})
     consumer.assign([TopicPartition("letters", 0, 0)])
     record = consumer.poll(60)
     assert record is not None

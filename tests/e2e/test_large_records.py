@@ -39,7 +39,7 @@ def pipeline(tmp_path: Path, embedded_kafka: Any) -> Iterator[Pipeline]:
         flow=FlowSettings(max_body_bytes=BODY_BYTES),
     )
     topics = {outbound(pipeline): SMALL_TOPIC_BYTES, pipeline.commands: COMMAND_BYTES}
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     made = admin.create_topics(
         [
             NewTopic(name, 1, 1, config={"max.message.bytes": str(most)})
@@ -58,7 +58,7 @@ def outbound(pipeline: Pipeline) -> str:
 
 def limit(pipeline: Pipeline, change: int | None = None) -> int:
     """The outbound topic's max.message.bytes, after an optional change."""
-    admin = AdminClient({"bootstrap.servers": pipeline.servers})
+    admin = AdminClient({"bootstrap.servers": pipeline.servers, "log_level": 0})
     entries = []
     if change is not None:
         entry = ConfigEntry(
@@ -148,7 +148,9 @@ def test_an_answer_too_large_for_its_topic_is_truncated(pipeline, spark):
     pipeline.start(spark)
     refs = [f"nowhere/{number}" for number in range(150_000)]
     command = json.dumps({"op": "ack", "refs": refs, "reply_id": "many"}).encode()
-    large = Producer({"bootstrap.servers": pipeline.servers, "message.max.bytes": COMMAND_BYTES})
+    large = Producer(
+        {"bootstrap.servers": pipeline.servers, "log_level": 0, "message.max.bytes": COMMAND_BYTES}
+    )
 
     large.produce(pipeline.commands, command, headers=[("dlx-op", b"ack")])
     assert large.flush(30) == 0

@@ -26,7 +26,7 @@ class Foreign:
         inputs = [InputSettings(topic=topic, mapping=mapping)]
         self.topic = topic
         self.pipeline = Pipeline(root, servers, inputs=inputs, **settings)
-        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def start(self, spark: Any) -> None:
         self.pipeline.start(spark)

@@ -206,7 +206,9 @@ def test_inputs_are_trimmed_up_to_the_oldest_message_in_a_queue(tmp_path, embedd
     kafka = KafkaSettings(bootstrap_servers=(servers,), trim_interval_ms=500)
     tables = TablesSettings(contents_lag_ms=500)
     pipeline = Pipeline(tmp_path, servers, kafka=kafka, tables=tables)
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": pipeline.publishes})
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "log_level": 0, "group.id": pipeline.publishes}
+    )
     place = TopicPartition(pipeline.publishes, 0)
     try:
         pipeline.start(spark)

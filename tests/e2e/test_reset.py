@@ -21,7 +21,7 @@ def test_the_topics_of_a_job_are_deleted_and_others_stay(
     file = tmp_path / "dlx.toml"
     file.write_text(show_config(pipeline.config))
     own = {pipeline.publishes, pipeline.commands, *pipeline.config.outbound_topics().values()}
-    admin = AdminClient({"bootstrap.servers": pipeline.servers})
+    admin = AdminClient({"bootstrap.servers": pipeline.servers, "log_level": 0})
     assert own <= admin.list_topics().topics.keys()
 
     monkeypatch.setattr(sys, "argv", ["dlx", "reset", "--only", "topics", "--yes", "-c", str(file)])

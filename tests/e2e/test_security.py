@@ -97,7 +97,7 @@ class SecureKafka:
         """Allow the tenant an operation on a topic."""
         what = ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{TENANT}", "*"
         rules = [AclBinding(*what, each, AclPermissionType.ALLOW) for each in operations]
-        admin = AdminClient({"bootstrap.servers": self.plain})
+        admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
         for made in admin.create_acls(rules).values():
             made.result()
 

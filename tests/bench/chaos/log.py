@@ -56,7 +56,7 @@ def produce_log(servers: str, messages: int, *, holds: bool = True, lanes: int =
         if holds and number % REDRIVE_EVERY == REDRIVE_EVERY - 1:
             _redrive(log, at_ms, number)
     log.flush()
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "chaos-end"})
+    consumer = Consumer({"bootstrap.servers": servers, "log_level": 0, "group.id": "chaos-end"})
     _low, high = consumer.get_watermark_offsets(TopicPartition(LOG, 0), timeout=_ANSWER_S)
     consumer.close()
     return int(high)

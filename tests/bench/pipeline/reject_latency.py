@@ -103,7 +103,7 @@ def run_client(
 ) -> None:
     """Publish at a rate, reject every delivery, and send when each copy was rejected."""
     publishes, commands, outbound = topics
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 2})
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 2})
     consumer = whole_topic(servers, outbound)
     body = bodies()
     headers: Headers = [(EXCHANGE, b""), (ROUTING_KEY, _QUEUE.encode())]

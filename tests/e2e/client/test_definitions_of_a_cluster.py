@@ -83,7 +83,7 @@ def cluster_job(tmp_path: Path, embedded_kafka: Any, new_topic: Any) -> Iterator
 
 
 def test_an_export_of_a_whole_cluster_is_imported_unchanged(cluster_job, spark, tmp_path):
-    waiting = Producer({"bootstrap.servers": cluster_job.servers})
+    waiting = Producer({"bootstrap.servers": cluster_job.servers, "log_level": 0})
     waiting.produce(cluster_job.config.inputs[-1].topic, b"older than the job")
     assert waiting.flush(WAIT_S) == 0
     told: list[str] = []

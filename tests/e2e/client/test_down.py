@@ -108,7 +108,7 @@ def test_without_confirms_the_delivery_report_is_enough(nobody):
 def test_a_transaction_without_kafka_fails_and_the_next_uses_a_new_producer(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         address = Address(bootstrap=kafka.bootstrap_servers, transactions="dlx.transactions")
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         topics = [NewTopic(topic, 1) for topic in sorted(address.topics())]
         for made in admin.create_topics(topics).values():
             made.result(WAIT_S)

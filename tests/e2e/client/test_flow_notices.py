@@ -21,7 +21,7 @@ class Gate:
 
     def __init__(self, address: Address) -> None:
         self._outbound = address.outbound
-        self._producer = Producer({"bootstrap.servers": address.bootstrap})
+        self._producer = Producer({"bootstrap.servers": address.bootstrap, "log_level": 0})
 
     def say(self, seq: int, *, active: bool) -> None:
         headers: list[tuple[str, str | bytes | None]] = [

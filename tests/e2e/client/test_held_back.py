@@ -39,7 +39,9 @@ class Closed(NamedTuple):
 
     def sent(self) -> int:
         """How many publishes are in Kafka."""
-        consumer = Consumer({"bootstrap.servers": self.address.bootstrap, "group.id": "ends"})
+        consumer = Consumer(
+            {"bootstrap.servers": self.address.bootstrap, "log_level": 0, "group.id": "ends"}
+        )
         place = TopicPartition(self.address.publishes, 0)
         bounds = consumer.get_watermark_offsets(place, timeout=WAIT_S)
         consumer.close()
@@ -48,7 +50,9 @@ class Closed(NamedTuple):
 
     def wait_for_beat(self) -> None:
         """Wait until the heartbeat says that the gate is closed."""
-        consumer = Consumer({"bootstrap.servers": self.address.bootstrap, "group.id": "beats"})
+        consumer = Consumer(
+            {"bootstrap.servers": self.address.bootstrap, "log_level": 0, "group.id": "beats"}
+        )
         consumer.assign([TopicPartition(self.address.alive, 0, 0)])
         said: list[bytes] = []
 

@@ -77,7 +77,7 @@ def test_traffic_is_healthy_while_it_publishes(embedded_kafka, new_topic, tmp_pa
     address = embedded_kafka.bootstrap_servers
     publishes = new_topic(partitions=2)
     config = config_for(tmp_path, address, publishes, new_topic())
-    producer = Producer({"bootstrap.servers": address})
+    producer = Producer({"bootstrap.servers": address, "log_level": 0})
 
     assert run_script("health.py", "traffic", config) == (1, ["nothing was published yet"])
 
