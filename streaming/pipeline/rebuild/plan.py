@@ -231,18 +231,18 @@ def _add_lanes(
     topologies = declared(tables)
     for vhost, settings in config.vhosts.items():
         before = sum(_place(name)[0] == vhost for name in manifest.shards)
-        if not before or before == settings.lanes:
-            continue
-        for lane in range(settings.lanes, before):
-            shard = found.pop((vhost, lane), None)
-            if shard is not None and shard.resident():
+        # tables also know lanes that an earlier rebuild has removed
+        for lane in sorted(n for name, n in found if name == vhost and n >= settings.lanes):
+            shard = found.pop((vhost, lane))
+            if shard.resident():
                 raise LostStateError(
                     f"vhosts.{vhost}.lanes: lane {lane} has {shard.resident()} messages, and this "
-                    f"configuration has {settings.lanes} lanes. Let consumers or a redrive empty "
-                    f"the lanes from {settings.lanes} on, or keep {before} lanes"
+                    f"configuration has {settings.lanes} lanes. A copy cannot change its lane: "
+                    f"start the job with {before} lanes, stop the publishers until consumers have "
+                    f"emptied the vhost's queues, and rebuild then; or keep {before} lanes"
                 )
         first = found.get((vhost, 0))
-        if first is None:
+        if first is None or before in {0, settings.lanes}:
             continue
         for lane in range(before, settings.lanes):
             known = found.get((vhost, lane))

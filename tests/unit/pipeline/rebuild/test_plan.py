@@ -21,7 +21,7 @@ from streaming.pipeline.rebuild.rebuild import (
 )
 from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.builders import Broker
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.recording import Recording, apart
 
 OFFSETS = {"dlx.publishes": {"0": 4}, "dlx.commands": {"0": 9}}
 
@@ -118,15 +118,42 @@ def test_a_vhost_gets_more_lanes_and_its_messages_stay(recording, tmp_path):
     assert any("3 lanes instead of 1" in note for note in plan.notes)
 
 
-def test_a_lane_with_messages_cannot_go(recording, tmp_path):
-    shards = {"1 /": 2, "0 /": 1}
-    recording.detail = detail(Manifest(shuffle_partitions=2, shards=shards), resident={"1": [3, 6]})
-    recording.brokers[0].publish("", "nowhere", "lost")
+@pytest.fixture
+def two_lanes(tmp_path):
+    """A message in a queue of lane 1; lane 0 is empty."""
+    brokers = Broker(lanes=2), apart(Broker(lanes=2, lane=1), 100)
+    recording = Recording(tmp_path / "tables", *brokers)
+    recording.detail = detail(Manifest(shuffle_partitions=2, shards={"0 /": 1, "1 /": 2}))
+    for broker in brokers:
+        broker.queue("work")
+    brokers[1].publish("", "work", "m")
     recording.commit()
-    fewer = work_on(recording, tmp_path).plan()
-    assert set(fewer.manifest.shards) == {"0 /"}
+    yield recording
+    recording.close()
 
-    recording.brokers[0].config = recording.brokers[0].config
+
+def test_a_lane_with_messages_cannot_go(two_lanes, tmp_path):
+    with pytest.raises(LostStateError, match=r"lane 1 has 1 messages.* until consumers"):
+        work_on(two_lanes, tmp_path).plan()
+
+
+def test_an_empty_lane_goes_and_continues_its_numbers_when_it_comes_back(two_lanes, tmp_path):
+    lane = two_lanes.brokers[1]
+    lane.drain("work")
+    two_lanes.commit()
+    fewer = work_on(two_lanes, tmp_path).plan()
+    two_lanes.detail = detail(fewer.manifest)
+    two_lanes.brokers[0].publish("", "nowhere", "later")
+    two_lanes.commit()
+    same = work_on(two_lanes, tmp_path).plan()
+    more = work_on(two_lanes, tmp_path, **{"/": VhostSettings(lanes=2)}).plan()
+
+    assert set(fewer.manifest.shards) == set(same.manifest.shards) == {"0 /"}
+    assert [(each.lane, each.ready) for each in same.shards] == [(0, 0)]
+    assert more.known[more.manifest.shards["1 /"]].next_seq == max(row.seq for row in lane.rows) + 1
+
+
+def test_a_vhost_with_messages_cannot_go(recording, tmp_path):
     with pytest.raises(MissingVhostError):
         work_on(recording, tmp_path, other=VhostSettings()).plan()
 
