@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streaming.config.console import ConsoleSettings
+from streaming.ledger.storage import Place
 
 if TYPE_CHECKING:
     from streaming.console.server import Server
@@ -21,11 +22,11 @@ _EXTRA: Final = {"starlette", "uvicorn", "jinja2"}
 
 
 @contextmanager
-def console(tables: str, config: Path, announce: Callable[[str], None]) -> Iterator[bool]:
+def console(tables: Place, config: Path, announce: Callable[[str], None]) -> Iterator[bool]:
     """Serve the console until the end of the block.
 
     Args:
-        tables: the folder of the tables; they need not exist yet.
+        tables: the folder of the tables, which need not exist yet.
         announce: is told the link that logs in once.
 
     Yields:
@@ -44,7 +45,7 @@ def console(tables: str, config: Path, announce: Callable[[str], None]) -> Itera
         thread.join(STOP_TIMEOUT_S)
 
 
-def _start(tables: str, config: Path, announce: Callable[[str], None]) -> "Server | None":
+def _start(tables: Place, config: Path, announce: Callable[[str], None]) -> "Server | None":
     try:
         from streaming.console.listening import ListenError  # noqa: PLC0415
         from streaming.console.reader import Reader  # noqa: PLC0415 - an extra
@@ -55,7 +56,9 @@ def _start(tables: str, config: Path, announce: Callable[[str], None]) -> "Serve
         raise
     for port in PORTS:
         try:
-            return Server(HOST, port, ConsoleSettings(), Reader(tables), config, announce)
+            return Server(
+                HOST, port, ConsoleSettings(), Reader(tables.url, tables.options), config, announce
+            )
         except ListenError:
             continue
     return None

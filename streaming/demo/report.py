@@ -142,28 +142,30 @@ def balance_lines(drawn: Balance) -> Iterator[str]:
         yield "The balance is closed: every message and every copy is accounted for."
 
 
-def place_lines(directory: Path) -> Iterator[str]:
+def place_lines(directory: Path, tables: Path) -> Iterator[str]:
     """The demo's files and folders."""
-    for name, what in (
-        ("tables", "the Delta tables: messages, events, dead_letters, queue_contents, quarantine"),
-        ("checkpoints", "Spark's checkpoint: the broker's state"),
-        ("kafka", "the broker's log: topics and their records"),
-        ("logs", "dlx.log, spark.log, kafka.log"),
-        ("dlx.toml", "the job's configuration"),
-    ):
-        yield f"{directory / name!s:<{len(str(directory)) + 13}} {what}"
+    places = {
+        tables: "the Delta tables: messages, events, dead_letters, queue_contents, quarantine",
+        tables.with_name("checkpoints"): "Spark's checkpoint: the broker's state",
+        directory / "kafka": "the broker's log: topics and their records",
+        directory / "logs": "dlx.log, spark.log, kafka.log",
+        directory / "dlx.toml": "the job's configuration",
+    }
+    width = max(len(str(place)) for place in places)
+    for place, what in places.items():
+        yield f"{place!s:<{width}}  {what}"
 
 
-def spark_sql(directory: Path) -> Sequence[str]:
+def spark_sql(tables: Path) -> Sequence[str]:
     """Statements for any Spark session with Delta; they name the table by its path."""
-    table = str(directory / "tables" / DEAD_LETTERS).replace("`", "``")
+    table = str(tables / DEAD_LETTERS).replace("`", "``")
     view = f"CREATE OR REPLACE TEMPORARY VIEW dead_letters AS SELECT * FROM delta.`{table}`"  # noqa: S608 (quoted)
     return [view, SUMMARY_SQL, SPARK_HISTORY_SQL]
 
 
-def duckdb_program(directory: Path) -> str:
+def duckdb_program(tables: Path) -> str:
     """The same as a Python program for DuckDB: deltalake finds the files, DuckDB queries them."""
-    table = str(directory / "tables" / DEAD_LETTERS)
+    table = str(tables / DEAD_LETTERS)
     return (
         "import duckdb, deltalake\n"
         f"dead_letters = deltalake.DeltaTable({table!r}).to_pyarrow_table()\n"
@@ -172,27 +174,29 @@ def duckdb_program(directory: Path) -> str:
     )
 
 
-def commands(directory: Path, checkout: Path, rows: Sequence[Row]) -> Sequence[str]:
+def commands(tables: Path, checkout: Path, rows: Sequence[Row]) -> Sequence[str]:
     """Example commands with this checkout's `dlx`, one of them about the first row."""
     dlx = shlex.quote(str(checkout / "dlx"))
-    tables = f"--tables {shlex.quote(str(directory / 'tables'))}"
+    option = f"--tables {shlex.quote(str(tables))}"
     shown = [f"{dlx} dead-letters show {MessageId.of(row['message_id'])}" for row in rows[:1]]
     return [
-        f"{dlx} dead-letters list --reason delivery_limit {tables}",
-        *(f"{show} {tables}" for show in shown),
-        f"{dlx} queues peek parking-lot {tables}",
-        f"{dlx} balance {tables}",
+        f"{dlx} dead-letters list --reason delivery_limit {option}",
+        *(f"{show} {option}" for show in shown),
+        f"{dlx} queues peek parking-lot {option}",
+        f"{dlx} balance {option}",
     ]
 
 
-def query_lines(directory: Path, checkout: Path, rows: Sequence[Row]) -> Iterator[str]:
+def query_lines(
+    directory: Path, tables: Path, checkout: Path, rows: Sequence[Row]
+) -> Iterator[str]:
     """How to query the dead letters; `checkout` holds this program's `dlx` and `.venv`."""
     yield "Without SQL and without Spark:"
-    yield from (f"    {each}" for each in commands(directory, checkout, rows))
+    yield from (f"    {each}" for each in commands(tables, checkout, rows))
     shell = shlex.join([str(checkout / "dlx"), "sql", "--config", str(directory / "dlx.toml")])
     yield f"Spark (start its shell with: {shell}; or use any session with Delta):"
-    for sql in spark_sql(directory):
+    for sql in spark_sql(tables):
         yield from indent(f"{sql};", "    ").splitlines()
     yield f"DuckDB (from Python, such as {checkout / '.venv' / 'bin' / 'python'}):"
-    yield from indent(duckdb_program(directory), "    ").splitlines()
+    yield from indent(duckdb_program(tables), "    ").splitlines()
     yield "The documentation has more queries, in both dialects."

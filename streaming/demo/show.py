@@ -1,6 +1,7 @@
 """The demo from start to end: a real Kafka, the job, its traffic, and the report.
 
-    DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml, DIR/spark of a cluster
+    DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml
+    of a cluster: DIR/spark, and DIR/store/dlx with copies of checkpoints and tables
 
     start Kafka and Spark --> first batch --> traffic for N seconds, with a bad deploy
         --> no more publishes --> its dead letters are found, sent back and acknowledged
@@ -22,7 +23,6 @@ import attrs
 from rich.console import Console
 
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
-from streaming.config.flow import Absolute, FlowSettings
 from streaming.demo import report
 from streaming.demo.browser import console
 from streaming.demo.client_setup import DemoError, addresses_of
@@ -38,10 +38,10 @@ from streaming.demo.story import (
     enter_was_pressed,
 )
 from streaming.demo.traffic import Traffic
+from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.embedded.kafka.ports import LOOPBACK
-from streaming.embedded.spark_cluster import SparkCluster
+from streaming.ledger.storage import Place
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
@@ -61,18 +61,8 @@ FINISH_TIMEOUT_S: Final = 30.0
 SETTLE_TIMEOUT_S: Final = 120.0
 
 
-CLUSTER_MEMORY: Final = Absolute(512_000_000)
-"""The high mark of resident messages in a cluster: the driver's memory says nothing about it."""
-
-CLUSTER_PROPERTIES: Final[dict[str, str]] = {
-    "spark.executor.memory": "768m",
-    "spark.driver.host": LOOPBACK,
-    "spark.driver.bindAddress": LOOPBACK,
-}
-
-
-def job_config(directory: Path, bootstrap_servers: str, master: str | None = None) -> JobConfig:
-    """The configuration of the demo's job; `master` is that of a cluster."""
+def job_config(directory: Path, bootstrap_servers: str) -> JobConfig:
+    """The configuration of the demo's job."""
     job = JobSettings(
         checkpoint_location=str(directory / "checkpoints"),
         tables_location=str(directory / "tables"),
@@ -80,28 +70,11 @@ def job_config(directory: Path, bootstrap_servers: str, master: str | None = Non
         shuffle_partitions=SHUFFLE_PARTITIONS,
         driver_memory="1g",
     )
-    config = JobConfig(
+    return JobConfig(
         job=job,
         kafka=KafkaSettings(bootstrap_servers=(bootstrap_servers,)),
         tables=TablesSettings(contents_lag_ms=1_000),
     )
-    return config if master is None else on_cluster(config, master, directory)
-
-
-def on_cluster(config: JobConfig, master: str, shared: Path | None) -> JobConfig:
-    """The configuration of a job on a `SparkCluster`.
-
-    Args:
-        shared: a folder that the workers reach; None: checkpoint and tables are in an object store.
-    """
-    job = attrs.evolve(
-        config.job,
-        master=master,
-        shared_mount=None if shared is None else str(shared),
-        spark_properties={**CLUSTER_PROPERTIES},
-    )
-    flow = FlowSettings(vm_memory_high_watermark=CLUSTER_MEMORY)
-    return attrs.evolve(config, job=job, flow=flow)
 
 
 class Running(NamedTuple):
@@ -143,6 +116,8 @@ class Show:
         with_console: bool = False,
     ) -> None:
         self._directory = directory
+        self._folder = directory / "tables"
+        self._tables = Place(str(self._folder))
         self._seconds = seconds
         self._keep = keep
         self._console = console
@@ -162,8 +137,9 @@ class Show:
         """
         with ExitStack() as stack, ExitStack() as stream:
             kafka = self._start_kafka(stack)
-            master = self._start_cluster(stack) if self._with_cluster else None
-            config = job_config(self._directory, kafka.bootstrap_servers, master)
+            config = job_config(self._directory, kafka.bootstrap_servers)
+            if self._with_cluster:
+                config = self._start_cluster(stack, config)
             file = self._directory / CONFIG_NAME
             file.write_text(show_config(config), "utf-8")
             with suppress(OSError):  # commands then need --config
@@ -171,15 +147,14 @@ class Show:
             addresses = addresses_of(config, os.environ)
             observer = JobObserver(addresses)
             stack.callback(observer.close)
-            with closing(Tables(config.job.tables_location)) as tables:
+            with closing(self._open()) as tables:
                 observer.load_queues(tables)
             job = Job(config, observer.batch_done)
             stream.callback(job.stop)
             say(self._console, "starting Spark ...", "dim")
             job.start()
             if self._with_console:
-                tables_folder = config.job.tables_location
-                stack.enter_context(console(tables_folder, file, self._show_link))
+                stack.enter_context(console(self._tables, file, self._show_link))
             traffic = Traffic(addresses)
             stream.callback(traffic.stop)
             view = View(self._console)
@@ -189,6 +164,8 @@ class Show:
             view.close()
             if not self._keep:
                 stream.close()
+                if self._with_cluster:  # the store ends too; its copy is for queries
+                    file.write_text(show_config(self._on_copy(config)), "utf-8")
             closed = self._report()
             if self._keep:
                 self._stay(kafka, job)
@@ -213,16 +190,26 @@ class Show:
         say(self._console, f"Kafka listens on {kafka.bootstrap_servers}")
         return kafka
 
-    def _start_cluster(self, stack: ExitStack) -> str:
-        """Start a Spark cluster, which `stack` stops; return its master."""
-        say(self._console, "starting a Spark master and two workers ...", "dim")
-        cluster = SparkCluster(self._directory / "spark", log_dir=self._directory / "logs")
-        stack.callback(cluster.stop)
-        cluster.start()
-        say(self._console, f"Spark's master is {cluster.master}")
-        words = "tables and checkpoint are in a folder that both workers and the driver share"
+    def _start_cluster(self, stack: ExitStack, config: JobConfig) -> JobConfig:
+        """Start a cluster, which `stack` stops; return the configuration of the job on it."""
+        say(self._console, "starting an object store, a Spark master and two workers ...", "dim")
+        cluster = LocalCluster(self._directory, log_dir=self._directory / "logs", keeps=True)
+        stack.enter_context(cluster)
+        config = cluster.config(config)
+        self._folder = cluster.tables
+        self._tables = Place(config.job.tables_location, cluster.store.options)
+        say(self._console, f"Spark's master is {cluster.spark.master}")
+        words = f"tables and checkpoint are in an S3-compatible store at {cluster.store.endpoint}"
         say(self._console, words)
-        return cluster.master
+        return config
+
+    def _on_copy(self, config: JobConfig) -> JobConfig:
+        """The configuration of a job on the copy of the store."""
+        local = job_config(self._folder.parent, config.kafka.bootstrap_servers[0])
+        return attrs.evolve(local, job=attrs.evolve(local.job, log_dir=config.job.log_dir))
+
+    def _open(self) -> Tables:
+        return Tables(self._tables.url, self._tables.options)
 
     def _log_to_file(self) -> None:
         """Write the log of the job and its libraries to a file, and keep it off the terminal.
@@ -301,7 +288,7 @@ class Show:
 
     def _tell(self, running: Running) -> None:
         """Ask what died and what was there before, send it back, and follow it to the end."""
-        story, tables = self._story, str(self._directory / "tables")
+        story, tables = self._story, self._tables
         self._pause(Step.cause, running)
         running.view.close()
         if story.cause():
@@ -364,14 +351,15 @@ class Show:
         )
 
     def _report(self) -> bool:
-        with closing(Tables(str(self._directory / "tables"))) as tables:
+        with closing(self._open()) as tables:
             rows = report.histories(tables)
             self._section("Dead letters, by queue and reason", report.summary_lines(tables))
             self._section("Some of them, with their history (x-death)", report.history_lines(rows))
             drawn = balance(tables)
             self._section("Balance of all messages in the tables", report.balance_lines(drawn))
-        self._section("Where everything is", report.place_lines(self._directory))
-        self._section("Query the dead letters", report.query_lines(self._directory, CHECKOUT, rows))
+        self._section("Where everything is", report.place_lines(self._directory, self._folder))
+        queries = report.query_lines(self._directory, self._folder, CHECKOUT, rows)
+        self._section("Query the dead letters", queries)
         self._section("Try next", self._story.next_lines(running=self._keep))
         return drawn.unexplained == 0
 

@@ -31,6 +31,7 @@ from streaming.demo.order_process import (
 )
 from streaming.demo.screen import say
 from streaming.demo.steps import Step
+from streaming.ledger.storage import Place
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.redrives.outcomes import outcome_of
 
@@ -155,18 +156,18 @@ class Story:
         self._run(*approve, "--count", count)
         return str(sealed["id"])
 
-    def is_settled(self, tables: str, redrive_id: str) -> bool:
+    def is_settled(self, tables: Place, redrive_id: str) -> bool:
         """Whether the tables know that each letter of a redrive was acknowledged, or died."""
         try:
-            with closing(Tables(tables)) as opened:
+            with closing(Tables(tables.url, tables.options)) as opened:
                 row = outcome_of(opened, redrive_id).redrive
         except QueryError:  # its first batch is not committed yet
             return False
         return bool(row["status"] != "running" and not row["waiting"])
 
-    def outcome(self, tables: str, redrive_id: str) -> None:
+    def outcome(self, tables: Place, redrive_id: str) -> None:
         """Say what became of the letters."""
-        with closing(Tables(tables)) as opened:
+        with closing(Tables(tables.url, tables.options)) as opened:
             row = outcome_of(opened, redrive_id).redrive
         self._command("redrives", "show", redrive_id)
         text = f"{row['acked']} of {row['moved']} letters were acknowledged"

@@ -5,6 +5,9 @@
     run.run_job()       until everything is committed, or for some batches and then again
     run.outcomes()
 
+In a cluster, the job's tasks run on two workers that share no disk with the driver, and checkpoint
+and tables are in an S3-compatible store.
+
 All scenarios run in one job with `clock = event`. Its input is a topic with a few partitions. The
 publishes and commands of a scenario are in one partition, which keeps them in order.
 """
@@ -13,30 +16,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from itertools import chain, zip_longest
 from math import lcm
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import duckdb
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 
 from streaming import config
 from streaming.broker.events import ENDINGS, Kind
+from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.protocol.record_headers import VHOST
+from streaming.queries.duckdb_tables import Tables
 from streaming.record_sender import RecordSender, SendError
 from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.simulation.log_brokers import LogReader, LogWriter, Outbox
 from streaming.simulation.step_records import LogRecord, by_name
-from streaming.spark.session import SessionConfig, make_session, stop_session
 from topology.errors import DlxError
 from topology.values import Compat
 
@@ -56,11 +59,18 @@ class SimulationError(DlxError):
 
 
 class RunPlace(NamedTuple):
-    """Where a run happens; `name` is the prefix of its topics and vhosts."""
+    """Where a run happens.
+
+    Attributes:
+        directory: has checkpoint and tables, unless there is a cluster.
+        name: the prefix of its topics and vhosts.
+        cluster: runs the job's tasks; None: this process does.
+    """
 
     directory: Path
     bootstrap_servers: str
     name: str = "simulate"
+    cluster: LocalCluster | None = None
 
 
 def play_through_pipeline(
@@ -68,35 +78,33 @@ def play_through_pipeline(
     compat: Compat,
     progress: Console | None = None,
     lanes: int = 1,
+    *,
+    in_cluster: bool = False,
 ) -> list[Outcome]:
     """Play scenarios with a Kafka and a Spark of their own, which are removed afterwards.
 
     Args:
         progress: shows progress bars while jars are downloaded.
         lanes: of each vhost; if there are several, all queues must be on a single one.
+        in_cluster: run the job's tasks in a cluster of their own; needs root.
 
     Raises:
         DlxError: Kafka, Spark or the job failed.
     """
     if not scenarios:
         return []
-    with TemporaryDirectory(prefix="dlx-simulate-") as folder:
+    with TemporaryDirectory(prefix="dlx-simulate-") as folder, ExitStack() as running:
         directory = Path(folder)
-        with EmbeddedKafka(directory / "kafka", progress=progress) as kafka:
-            place = RunPlace(directory, kafka.bootstrap_servers)
-            run = PipelineRun(scenarios, compat, place, lanes)
-            run.write_log()
-            session = SessionConfig(
-                work_dir=directory / "work",
-                log_dir=directory / "logs",
-                shuffle_partitions=SHUFFLE_PARTITIONS,
-            )
-            spark = make_session(session, progress)
-            try:
-                run.run_job(spark)
-            finally:
-                stop_session(spark)
-            return run.outcomes()
+        kafka = running.enter_context(EmbeddedKafka(directory / "kafka", progress=progress))
+        cluster = None
+        if in_cluster:
+            hidden = [directory / "kafka", directory / "logs"]
+            cluster = running.enter_context(LocalCluster(directory / "cluster", hidden=hidden))
+        place = RunPlace(directory, kafka.bootstrap_servers, cluster=cluster)
+        run = PipelineRun(scenarios, compat, place, lanes)
+        run.write_log()
+        run.run_job(progress=progress)
+        return run.outcomes()
 
 
 class PipelineRun:
@@ -168,13 +176,18 @@ class PipelineRun:
         *,
         max_batch_rows: int = 20_000,
         batches: int | None = None,
+        progress: Console | None = None,
     ) -> bool:
         """Run the job until everything is committed, or for about `batches`; whether it is.
+
+        Args:
+            spark: the session to use; None: one of its own.
+            progress: shows progress bars while jars are downloaded.
 
         Raises:
             DlxError: the job cannot run, or failed.
         """
-        job = Job(self._config(max_batch_rows), lambda done: self._committed(job, done))
+        job = Job(self._config(max_batch_rows), lambda done: self._committed(job, done), progress)
         self._batches = 0
         try:
             job.start(spark)
@@ -199,7 +212,7 @@ class PipelineRun:
     def _config(self, max_batch_rows: int = 20_000) -> config.JobConfig:
         place = self._place
         vhost_settings = config.VhostSettings(lanes=self._lanes, lane_by="routing_key")
-        return config.JobConfig(
+        settings = config.JobConfig(
             job=config.JobSettings(
                 checkpoint_location=str(place.directory / "checkpoints"),
                 tables_location=str(place.directory / "tables"),
@@ -221,6 +234,7 @@ class PipelineRun:
             ),
             outbound=config.OutboundSettings(topic=f"{place.name}.out.{{vhost}}.{{user}}"),
         )
+        return settings if place.cluster is None else place.cluster.config(settings, place.name)
 
     # -- out
 
@@ -230,20 +244,16 @@ class PipelineRun:
         Raises:
             SimulationError: a record was quarantined, or replies are missing.
         """
-        tables = self._place.directory / "tables"
-        bad = _query(
-            tables / "quarantine",
-            "select cause, detail from read_parquet($files, union_by_name = true) order by all",
-        )
-        if bad:
-            words = "\n".join(f"{cause}: {detail}" for cause, detail in bad[:_MAX_QUARANTINED])
-            raise SimulationError(f"the pipeline quarantined {len(bad)} records:\n{words}")
-        outboxes = self._read_outboxes()
-        event_seqs = {
-            vhost: outboxes[vhost].event_seq_of(writer.looked_at)
-            for vhost, writer in zip(self._vhosts, self._writers, strict=True)
-        }
-        unacked = _unacked_copies(tables, event_seqs)
+        cluster = self._place.cluster
+        options = {} if cluster is None else cluster.store.options
+        with closing(Tables(self._config().job.tables_location, options)) as tables:
+            _refuse_quarantined(tables)
+            outboxes = self._read_outboxes()
+            event_seqs = {
+                vhost: outboxes[vhost].event_seq_of(writer.looked_at)
+                for vhost, writer in zip(self._vhosts, self._writers, strict=True)
+            }
+            unacked = _unacked_copies(tables, event_seqs)
         return [
             _outcome(scenario, outboxes[vhost], writer, unacked[vhost])
             for scenario, vhost, writer in zip(
@@ -307,33 +317,33 @@ def _everything_in(
         consumer.close()
 
 
-def _unacked_copies(tables: Path, event_seqs: Mapping[str, int]) -> dict[str, set[int]]:
+def _refuse_quarantined(tables: Tables) -> None:
+    tables.view("quarantine", columns=["cause", "detail"])
+    bad = tables.values("SELECT cause, detail FROM quarantine ORDER BY ALL")
+    if bad:
+        words = "\n".join(f"{cause}: {detail}" for cause, detail in bad[:_MAX_QUARANTINED])
+        raise SimulationError(f"the pipeline quarantined {len(bad)} records:\n{words}")
+
+
+def _unacked_copies(tables: Tables, event_seqs: Mapping[str, int]) -> dict[str, set[int]]:
     """Vhost -> the copies that were delivered and not settled before an event of the vhost."""
     found: dict[str, set[int]] = {vhost: set() for vhost in event_seqs}
-    rows = _query(
-        tables / "events",
+    tables.view("events", columns=["vhost", "seq", "kind", "copy_id"])
+    rows = tables.values(
         """
-        select vhost, copy_id
-        from read_parquet($files, union_by_name = true)
-        join (select unnest($vhosts) as vhost, unnest($seqs) as event_seq) using (vhost)
-        where seq < event_seq and copy_id is not null and list_contains($moves, kind)
-        group by vhost, copy_id
-        having arg_max(kind, seq) = 'delivered'
+        SELECT vhost, copy_id
+        FROM events
+        JOIN (SELECT unnest($1) AS vhost, unnest($2) AS event_seq) USING (vhost)
+        WHERE seq < event_seq AND copy_id IS NOT NULL AND list_contains($3, kind)
+        GROUP BY vhost, copy_id
+        HAVING arg_max(kind, seq) = 'delivered'
         """,
-        vhosts=list(event_seqs),
-        seqs=list(event_seqs.values()),
-        moves=[kind.name.lower() for kind in {*ENDINGS, Kind.DELIVERED, Kind.REQUEUED, Kind.HELD}],
+        (
+            list(event_seqs),
+            list(event_seqs.values()),
+            [kind.name.lower() for kind in {*ENDINGS, Kind.DELIVERED, Kind.REQUEUED, Kind.HELD}],
+        ),
     )
     for vhost, copy_id in rows:
         found[vhost].add(copy_id)
     return found
-
-
-def _query(table: Path, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    if not DeltaTable.is_deltatable(str(table)):
-        return []
-    files = DeltaTable(str(table)).file_uris()
-    if not files:
-        return []
-    with duckdb.connect() as connection:
-        return connection.execute(sql, {"files": files, **parameters}).fetchall()

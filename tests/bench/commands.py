@@ -249,6 +249,15 @@ def load(
     kills: Annotated[int, typer.Option(help="How often to kill a process.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 1,
     folder: Folder = None,
+    *,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="Run tasks on two Spark workers that share no disk, with tables and checkpoint in "
+            "an S3-compatible store; needs root.",
+        ),
+    ] = False,
 ) -> int:
     """Run two publishers and four consumers, and verify the result with the tables.
 
@@ -261,7 +270,7 @@ def load(
     from tests.bench.load.run import Load, run_load
 
     with _root(folder, "dlx-load-") as root:
-        report, changes = run_load(root, Load(seconds, rate, kills, seed))
+        report, changes = run_load(root, Load(seconds, rate, kills, seed), in_cluster=cluster)
     for name, value in report._asdict().items():
         if name != "problems":
             print(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from streaming.client import ClientError, Connection
 from streaming.config import show_config
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.ledger.storage import Place
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
@@ -226,7 +227,7 @@ def _disturb(
             for process in clients:
                 process.check()
             is_on = approver.has_approved or _moved(tables, plan) >= goal
-            return is_on and commits(tables) > since  # the job works again
+            return is_on and commits(Place(str(tables))) > since  # the job works again
 
         if kill:  # the first one hits the approval itself
             _wait(due, f"{goal} moved letters")
@@ -243,7 +244,7 @@ def _disturb(
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
-        since = commits(tables)
+        since = commits(Place(str(tables)))
     return dict(killed)
 
 

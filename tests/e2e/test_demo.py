@@ -95,7 +95,7 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
         assert any((demo.directory / folder).iterdir())
 
     spark = request.getfixturevalue("spark")
-    _, summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory))
+    _, summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory / "tables"))
     spark.catalog.dropTempView("dead_letters")
     assert sum(row["deaths"] for row in summary) == deaths
     assert min(len(row["x_death"]) for row in history) > 1

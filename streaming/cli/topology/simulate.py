@@ -44,11 +44,13 @@ def simulate(
     *,
     compat: CompatOption = "4.0",
     engine: Annotated[
-        Literal["core", "spark"],
+        Literal["core", "spark", "cluster"],
         typer.Option(
             "--engine",
             help="core: the broker alone, at once. spark: all scenarios in one job with a real "
-            "Kafka, Spark and Delta; takes a minute or more.",
+            "Kafka, Spark and Delta; takes a minute or more. cluster: the same on two Spark "
+            "workers that share no disk, with tables and checkpoint in an S3-compatible store; "
+            "needs root.",
         ),
     ] = "core",
     lanes: Annotated[
@@ -111,7 +113,7 @@ def simulate(
     play_one: Engine = partial(play, lanes=lanes)
     if engine != "core":
         reads = list(reads)
-        play_one = _played_through_pipeline(reads, compat, lanes)
+        play_one = _played_through_pipeline(reads, compat, lanes, in_cluster=engine == "cluster")
     run = _Run(play_one, is_core, compat, check, as_json, chosen.name if chosen else None)
     for read in reads:
         run.file(read)
@@ -146,7 +148,9 @@ def _own(skipped: tuple[Problem, ...]) -> tuple[Problem, ...]:
     return tuple(each for each in skipped if "definitions." not in each.where)
 
 
-def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat, lanes: int) -> Engine:
+def _played_through_pipeline(
+    reads: "Iterable[Read]", compat: Compat, lanes: int, *, in_cluster: bool
+) -> Engine:
     """Run all scenarios in one job, and return an engine that knows their outcomes."""
     from rich.console import Console
 
@@ -154,7 +158,9 @@ def _played_through_pipeline(reads: "Iterable[Read]", compat: Compat, lanes: int
 
     logging.getLogger("py4j").setLevel(logging.WARNING)
     scenarios = [scenario for read in reads for scenario in read.file.scenarios]
-    outcomes = play_through_pipeline(scenarios, compat, Console(stderr=True), lanes)
+    outcomes = play_through_pipeline(
+        scenarios, compat, Console(stderr=True), lanes, in_cluster=in_cluster
+    )
     played = {id(scenario): outcome for scenario, outcome in zip(scenarios, outcomes, strict=True)}
     return lambda scenario, _compat: played[id(scenario)]
 

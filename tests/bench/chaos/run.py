@@ -25,10 +25,8 @@ from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
-from streaming.config.secrets import Property, Secret, is_secret_name
-from streaming.config.tables import TablesSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.demo.show import on_cluster
+from streaming.embedded.cluster import LocalCluster
 from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.folders import checkpoint_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
@@ -90,18 +88,14 @@ class ChaosJob:
         servers: str,
         name: str,
         batch_rows: int,
-        master: str | None = None,
+        cluster: LocalCluster | None = None,
         lanes: int = 1,
-        store: Place | None = None,
     ) -> None:
         self.root = root / name
         self.root.mkdir(parents=True)
-        shared = Place(str(self.root)) if store is None else store.below(name)
-        self.tables = shared.below("tables")
         job = JobSettings(
-            checkpoint_location=shared.below("checkpoints").url,
-            tables_location=self.tables.url,
-            storage=() if store is None else ("s3",),
+            checkpoint_location=str(self.root / "checkpoints"),
+            tables_location=str(self.root / "tables"),
             lease_ms=LEASE_MS,
             log_dir=str(self.root / "logs"),
             shuffle_partitions=2,
@@ -112,7 +106,6 @@ class ChaosJob:
         config = JobConfig(
             job=job,
             kafka=KafkaSettings(bootstrap_servers=tuple(servers.split(","))),
-            tables=TablesSettings(storage_options=self._options(shared)),
             vhosts={"/": VhostSettings(lanes=lanes, lane_by="routing_key")},
             inputs=(
                 InputSettings(topic=EMPTY_LOG, source="publishes"),
@@ -120,25 +113,14 @@ class ChaosJob:
             ),
             outbound=OutboundSettings(topic=f"{LOG}-{name}.{{vhost}}.{{user}}"),
         )
-        if master is not None:
-            config = on_cluster(config, master, self.root if store is None else None)
-        self.config = config
-        self._logs = SparkLogs(checkpoint_place(config, os.environ))
-        self._look_s = LOOK_S if store is None else LOOK_AT_STORE_S
+        self.config = config if cluster is None else cluster.config(config, name)
+        options = {} if cluster is None else cluster.store.options
+        self.tables = Place(self.config.job.tables_location, options)
+        self._logs = SparkLogs(checkpoint_place(self.config, os.environ))
+        self._look_s = LOOK_S if cluster is None else LOOK_AT_STORE_S
         file = self.root / "dlx.toml"
         file.write_text(show_config(self.config))
         self.process = Process(self.root, "run", "streaming.cli", "run", "--config", str(file))
-
-    def _options(self, place: Place) -> dict[str, Property]:
-        """The storage options of a place, with its secrets in files."""
-        options: dict[str, Property] = {}
-        for name, value in place.options.items():
-            options[name] = value
-            if is_secret_name(name):
-                file = self.root / name
-                file.write_text(value)
-                options[name] = Secret("file", str(file))
-        return options
 
     @property
     def outbound_topic(self) -> str:
@@ -202,10 +184,9 @@ def run_chaos(
     seed: int = 1,
     rebuild: bool = False,
     report: Callable[[str], None] = say,
-    master: str | None = None,
+    cluster: LocalCluster | None = None,
     strike: Strike | None = None,
     lanes: int = 1,
-    store: Place | None = None,
 ) -> ChaosResult:
     """Run both jobs and compare what they leave.
 
@@ -218,10 +199,10 @@ def run_chaos(
         servers: a Kafka without topics of these names.
         kills: how often to kill the second job.
         report: called with lines about the progress.
-        master: the Spark cluster of the second job; by default both run in one process.
+        cluster: runs the second job's tasks, and has its checkpoint and tables; by default it is
+            like the first one.
         strike: kills something of the second job and replaces it; by default the whole job.
         lanes: of the vhost; all records are in one partition, so the lanes go by routing key.
-        store: where the second job has its checkpoint and tables; by default below `root`.
     """
     end = produce_log(servers, messages, holds=not rebuild, lanes=lanes)
     batch_rows = max(200, end // (2 * kills + 4))
@@ -231,7 +212,7 @@ def run_chaos(
         calm.wait(end)
         calm.process.stop()
     report("undisturbed run done")
-    killed = ChaosJob(root, servers, "killed", batch_rows, master, lanes, store)
+    killed = ChaosJob(root, servers, "killed", batch_rows, cluster, lanes)
     strike = strike or (rebuild_job if rebuild else kill_job)
     with killed.running():
         done = _kill_often(

@@ -18,6 +18,7 @@ import psutil
 from deltalake import DeltaTable
 
 from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.storage import Place
 from tests.bench.processes import family, part_of
 
 SAMPLE_S: Final = 5.0
@@ -36,15 +37,21 @@ class Drift:
     """Samples a job at intervals.
 
     Args:
-        root: the folder with `tables`, and with `job.log`, the output of the job.
+        root: the folder with `job.log`, the output of the job.
+        tables: the job's tables.
         job: returns the pid of `dlx run`, or None while it does not run.
         kafka: returns the pid of Kafka, or None while it does not run.
     """
 
     def __init__(
-        self, root: Path, job: Callable[[], int | None], kafka: Callable[[], int | None]
+        self,
+        root: Path,
+        tables: Place,
+        job: Callable[[], int | None],
+        kafka: Callable[[], int | None],
     ) -> None:
         self._root = root
+        self._tables = tables
         self._job = job
         self._kafka = kafka
         self._samples: list[dict[str, float]] = []
@@ -79,9 +86,10 @@ class Drift:
                 continue
             sample[name] = sample.get(name, 0.0) + resident
         for name in TABLES:
-            folder = str(self._root / "tables" / name)
-            if DeltaTable.is_deltatable(folder):
-                sample[f"{name}_files"] = len(DeltaTable(folder).file_uris())
+            table, options = self._tables.below(name).url, dict(self._tables.options)
+            if DeltaTable.is_deltatable(table, options):
+                files = DeltaTable(table, storage_options=options).file_uris()
+                sample[f"{name}_files"] = len(files)
         self._samples.append(sample)
 
     def changes(self) -> list[Change]:

@@ -3,6 +3,9 @@
     2 publishers --> work --> 4 consumers: reject 10 %, requeue 5 % once, ack the rest
                                  +--> graveyard
 
+In a cluster, the job's tasks run on two workers that share no disk, and its checkpoint and tables
+are in an S3-compatible store.
+
 With `kills`, consumers, publishers, Kafka and the job are killed at random instants and restarted.
 Afterwards everything must be accounted for (`verify.py`): every confirmed message arrived once,
 every copy in the work queue was settled exactly once, no delivery was lost, order was kept except
@@ -14,6 +17,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +27,9 @@ from streaming.client import ClientError, Connection
 from streaming.config import JobConfig, show_config
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
+from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.ledger.storage import Place
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
 from tests.bench.load.drift import SAMPLE_S, Change, Drift
 from tests.bench.load.verify import LoadReport, copies_in_queue, verify
@@ -56,13 +62,14 @@ class Load(NamedTuple):
 
 
 def run_load(
-    root: Path, load: Load, report: Callable[[str], None] = print
+    root: Path, load: Load, report: Callable[[str], None] = print, *, in_cluster: bool = False
 ) -> tuple[LoadReport, list[Change]]:
     """Run the load and verify it.
 
     Args:
         root: an empty folder; event logs, logs and tables stay in it.
         report: called with lines about the progress.
+        in_cluster: run the job's tasks in a cluster; needs root.
 
     Returns:
         The report, and how memory, files and batch time changed during the run.
@@ -70,13 +77,21 @@ def run_load(
     Raises:
         RuntimeError: a process ended by itself, or the queue was not drained in time.
     """
-    with EmbeddedKafka(root / "kafka") as kafka:
+    with ExitStack() as running:
+        kafka = running.enter_context(EmbeddedKafka(root / "kafka"))
+        settings = job_config(root, kafka.bootstrap_servers)
+        options = {}
+        if in_cluster:
+            hidden = [root / "kafka", root / "logs"]
+            cluster = running.enter_context(LocalCluster(root / "cluster", hidden=hidden))
+            settings, options = cluster.config(settings), cluster.store.options
+        tables = Place(settings.job.tables_location, options)
         config = root / "dlx.toml"
-        config.write_text(show_config(job_config(root, kafka.bootstrap_servers)))
+        config.write_text(show_config(settings))
         job = Process(root, "job", "streaming.cli", "run", "--config", str(config))
         actors = _actors(root, config, load)
         processes = [job, *actors]
-        drift = Drift(root, lambda: job.pid, lambda: kafka.pid)
+        drift = Drift(root, tables, lambda: job.pid, lambda: kafka.pid)
         try:
             job.start()
             _declare(config)
@@ -84,19 +99,19 @@ def run_load(
             for actor in actors:
                 actor.start()
             with drift.sampling(min(SAMPLE_S, load.seconds / LEAST_SAMPLES)):
-                _disturb(root, processes, kafka, load, report)
+                _disturb(tables, processes, kafka, load, report)
             for actor in actors:
                 if actor.name.startswith("publisher"):
                     actor.stop()
             report("publishers done; draining")
-            _drain(root, processes)
+            _drain(tables, processes)
             for process in reversed(processes):
                 process.stop()
         except BaseException:
             for process in reversed(processes):
                 process.kill()
             raise
-    return verify(root / "tables", sorted(root.glob("*.events"))), drift.changes()
+        return verify(tables, sorted(root.glob("*.events"))), drift.changes()
 
 
 def job_config(root: Path, servers: str) -> JobConfig:
@@ -160,13 +175,14 @@ def keep_running(job: Process) -> None:
         job.start()
 
 
-def commits(tables: Path) -> int:
+def commits(tables: Place) -> int:
     """Return how often the job has committed events."""
-    return DeltaTable(str(tables / "events")).version()
+    events = tables.below("events")
+    return DeltaTable(events.url, storage_options=dict(events.options)).version()
 
 
 def _disturb(
-    root: Path,
+    tables: Place,
     processes: list[Process],
     kafka: EmbeddedKafka,
     load: Load,
@@ -181,7 +197,7 @@ def _disturb(
     for kill in range(load.kills):
         at_s = load.seconds * (kill + chances.uniform(0.2, 0.9)) / load.kills
         time.sleep(max(0.0, start_s + at_s - time.monotonic()))
-        _wait_for_commit(root, job, since)
+        _wait_for_commit(tables, job, since)
         kind = kinds[kill % len(kinds)]
         report(f"kill {kill + 1} of {load.kills}: {kind}")
         victim: EmbeddedKafka | Process = kafka
@@ -191,7 +207,7 @@ def _disturb(
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
-        since = commits(root / "tables")
+        since = commits(tables)
     while time.monotonic() < start_s + load.seconds:
         time.sleep(1)
         keep_running(job)
@@ -199,20 +215,20 @@ def _disturb(
             actor.check()
 
 
-def _wait_for_commit(root: Path, job: Process, since: int) -> None:
+def _wait_for_commit(tables: Place, job: Process, since: int) -> None:
     """Wait until the job has committed more often than `since`."""
     deadline_s = time.monotonic() + _MAX_DRAIN_S
-    while commits(root / "tables") <= since:
+    while commits(tables) <= since:
         if time.monotonic() > deadline_s:
             raise RuntimeError(f"the job did not commit within {_MAX_DRAIN_S:g} s")
         keep_running(job)
         time.sleep(0.2)
 
 
-def _drain(root: Path, processes: list[Process]) -> None:
+def _drain(tables: Place, processes: list[Process]) -> None:
     """Wait until the work queue is empty."""
     deadline_s = time.monotonic() + _MAX_DRAIN_S
-    while copies_in_queue(root / "tables"):
+    while copies_in_queue(tables):
         if time.monotonic() > deadline_s:
             raise RuntimeError(f"queue {WORK} was not drained within {_MAX_DRAIN_S:g} s")
         keep_running(processes[0])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, NamedTuple, TypeAlias
 
-import pyarrow.parquet as pq
-from deltalake import DeltaTable
-
+from streaming.ledger.storage import Place
 from streaming.queries.audit.balance import Balance, balance
 from streaming.queries.duckdb_tables import Tables
 from tests.bench.load.actors import GRAVEYARD, WORK
@@ -49,19 +48,20 @@ class LoadReport(NamedTuple):
     problems: list[str]
 
 
-def copies_in_queue(tables: Path) -> int:
+def copies_in_queue(tables: Place) -> int:
     """Return the copies in the work queue; at least 1 before anything was published."""
-    for row in _balance(tables).queues:
-        if row.queue == WORK:
-            return row.ready + row.unacked + (not row.published)
-    return 1
+    with closing(Tables(tables.url, tables.options)) as opened:
+        rows = [row for row in balance(opened).queues if row.queue == WORK]
+    return sum(row.ready + row.unacked + (not row.published) for row in rows) if rows else 1
 
 
-def verify(tables: Path, event_logs: Iterable[Path]) -> LoadReport:
+def verify(tables: Place, event_logs: Iterable[Path]) -> LoadReport:
     """Compare the tables with the event logs."""
     problems: list[str] = []
-    arrived = Counter(_names(tables))
-    endings = _endings(tables)
+    with closing(Tables(tables.url, tables.options)) as opened:
+        arrived = Counter(_names(opened))
+        endings = _endings(opened)
+        balanced = balance(opened)
     events = [event for log in event_logs for event in _read(log)]
     delivered = [event for event in events if "s" in event]
     confirmed = {(each["p"], each["n"]) for each in events if "n" in each and "s" not in each}
@@ -83,7 +83,7 @@ def verify(tables: Path, event_logs: Iterable[Path]) -> LoadReport:
             problems.append(f"{len(found)} {problem}: {shown}")
     if len(endings) != arrived.total():
         problems.append(f"{arrived.total()} messages, but {len(endings)} copies in {WORK}")
-    problems += _balance_problems(_balance(tables), ends["died"])
+    problems += _balance_problems(balanced, ends["died"])
     first = [each["took_s"] for each in delivered if not each["again"]]
     cuts = quantiles(first, n=100) if len(first) > 1 else [0.0] * 99
     return LoadReport(
@@ -99,26 +99,24 @@ def verify(tables: Path, event_logs: Iterable[Path]) -> LoadReport:
     )
 
 
-def _names(tables: Path) -> list[Name]:
-    bodies = (json.loads(row["body"]) for row in _rows(tables, "messages", ["body"]))
+def _names(tables: Tables) -> list[Name]:
+    tables.view("messages", columns=["body"])
+    bodies = [json.loads(body) for (body,) in tables.values("SELECT body FROM messages")]
     return [(body["p"], body["n"]) for body in bodies]
 
 
-def _endings(tables: Path) -> dict[int, list[str]]:
+def _endings(tables: Tables) -> dict[int, list[str]]:
     """How each copy in the work queue ended."""
     endings: dict[int, list[str]] = {}
-    rows = _rows(tables, "events", ["kind", "queue", "copy_id", "seq"])
-    for row in sorted((row for row in rows if row["queue"] == WORK), key=lambda row: row["seq"]):
-        if row["kind"] == "enqueued":
-            endings[row["copy_id"]] = []
-        elif row["kind"] in _ENDINGS:
-            endings[row["copy_id"]].append(row["kind"])
+    tables.view("events", columns=["kind", "queue", "copy_id", "seq"], view="moves")
+    for copy_id, kind in tables.values(
+        "SELECT copy_id, kind FROM moves WHERE queue = ? ORDER BY seq", [WORK]
+    ):
+        if kind == "enqueued":
+            endings[copy_id] = []
+        elif kind in _ENDINGS:
+            endings[copy_id].append(kind)
     return endings
-
-
-def _rows(tables: Path, table: str, columns: list[str]) -> list[dict[str, Any]]:
-    files = DeltaTable(str(tables / table)).file_uris()
-    return [row for file in files for row in pq.read_table(file, columns=columns).to_pylist()]
 
 
 def _read(log: Path) -> list[dict[str, Any]]:
@@ -137,14 +135,6 @@ def out_of_order(delivered: list[dict[str, Any]]) -> list[str]:
                 found.append(f"{event['p']}:{event['n']} after {highest[pair]} to {event['s']}")
             highest[pair] = max(event["n"], highest[pair])
     return found
-
-
-def _balance(tables: Path) -> Balance:
-    opened = Tables(str(tables))
-    try:
-        return balance(opened)
-    finally:
-        opened.close()
 
 
 def _balance_problems(result: Balance, died: int) -> list[str]:

@@ -18,7 +18,7 @@ from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.demo.show import CLUSTER_PROPERTIES
+from streaming.embedded.cluster import PROPERTIES
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
@@ -90,7 +90,7 @@ class BenchEnvironment:
                 log_dir=self.root / "logs",
                 master=self._master or f"local[{self.cores}]",
                 shuffle_partitions=self._partitions,
-                properties={} if self._master is None else CLUSTER_PROPERTIES,
+                properties={} if self._master is None else PROPERTIES,
             )
         )
         self.traffic = Traffic(self.servers)

@@ -19,11 +19,11 @@ OTHER = {**SCENARIO, "id": "two", "steps": []}
 @pytest.fixture
 def pipeline(monkeypatch):
     """What it was asked to play; each outcome is the core's, changed by `change`."""
-    played: list[tuple[list[str], str]] = []
+    played: list[tuple[list[str], str, bool]] = []
 
     def install(change=lambda outcome: outcome):
-        def instead(scenarios, compat, _progress, lanes):
-            played.append(([scenario.id for scenario in scenarios], compat))
+        def instead(scenarios, compat, _progress, lanes, *, in_cluster):
+            played.append(([scenario.id for scenario in scenarios], compat, in_cluster))
             assert lanes == 1
             return [change(play(scenario, compat)) for scenario in scenarios]
 
@@ -33,13 +33,14 @@ def pipeline(monkeypatch):
     return install
 
 
-def test_all_scenarios_of_a_call_are_played_in_one_job(dlx, write, pipeline):
+@pytest.mark.parametrize("engine", ["spark", "cluster"])
+def test_all_scenarios_of_a_call_are_played_in_one_job(dlx, write, pipeline, engine):
     played = pipeline()
     files = [write([SCENARIO, OTHER], "a.json"), write({**OTHER, "id": "three"}, "b.json")]
 
-    status, printed, told = dlx("simulate", "--engine", "spark", "--compat", "3.10", *files)
+    status, printed, told = dlx("simulate", "--engine", engine, "--compat", "3.10", *files)
 
-    assert played == [(["one", "two", "three"], "3.10")]
+    assert played == [(["one", "two", "three"], "3.10", engine == "cluster")]
     assert (status, printed, told) == dlx("simulate", "--compat", "3.10", *files)
 
 
@@ -77,7 +78,7 @@ def test_unreadable_files_are_told_of_and_the_others_played(dlx, write, pipeline
 
     status, _printed, told = dlx("simulate", "--engine", "spark", "--json", "none.json", name)
 
-    assert played == [(["one"], "4.0")]
+    assert played == [(["one"], "4.0", False)]
     assert status == 2
     assert told == "none.json: document: no such file or directory\n"
 
@@ -86,7 +87,7 @@ def test_without_scenarios_nothing_starts():
     assert run.play_through_pipeline([], "4.0") == []
 
 
-def test_there_are_two_engines(dlx, write):
+def test_an_unknown_engine_is_refused(dlx, write):
     status, _printed, told = dlx("simulate", "--engine", "flink", write(SCENARIO, "s.json"))
 
     assert status == 2

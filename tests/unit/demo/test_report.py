@@ -100,7 +100,7 @@ def test_the_report_shows_whether_the_balance_is_closed_and_what_is_missing(dire
 
 
 def test_every_folder_is_listed(tmp_path):
-    places = [line.split()[0] for line in place_lines(tmp_path)]
+    places = [line.split()[0] for line in place_lines(tmp_path, tmp_path / "tables")]
 
     names = ("tables", "checkpoints", "kafka", "logs", "dlx.toml")
     assert places == [str(tmp_path / name) for name in names]
@@ -108,7 +108,7 @@ def test_every_folder_is_listed(tmp_path):
 
 def test_the_program_for_duckdb_runs(directory):
     ran = subprocess.run(
-        (sys.executable, "-c", duckdb_program(directory)),
+        (sys.executable, "-c", duckdb_program(directory / "tables")),
         capture_output=True,
         text=True,
         check=False,
@@ -119,7 +119,7 @@ def test_the_program_for_duckdb_runs(directory):
 
 
 def test_the_commands_run_as_they_are_printed(directory, tables):
-    asked = commands(directory, CHECKOUT, histories(tables))
+    asked = commands(directory / "tables", CHECKOUT, histories(tables))
 
     assert len(asked) == 4
     for command in asked:
@@ -135,10 +135,10 @@ def test_the_commands_run_as_they_are_printed(directory, tables):
 
 
 def test_the_queries_name_the_table_and_the_programs(directory, tables):
-    said = "\n".join(query_lines(directory, CHECKOUT, histories(tables)))
+    said = "\n".join(query_lines(directory, directory / "tables", CHECKOUT, histories(tables)))
 
     assert f"delta.`{directory}/tables/dead_letters`" in said
     assert f"DeltaTable('{directory}/tables/dead_letters')" in said
-    assert all(sql.splitlines()[0] in said for sql in spark_sql(directory))
+    assert all(sql.splitlines()[0] in said for sql in spark_sql(directory / "tables"))
     assert f"{CHECKOUT}/dlx sql --config {directory}/dlx.toml" in said
     assert "dead-letters show 0/0/0 --tables" in said
