@@ -29,13 +29,13 @@ COPY streaming/__init__.py streaming/user_folders.py streaming/
 COPY streaming/embedded/ streaming/embedded/
 RUN umask 022 && .venv/bin/python docker/fill_cache.py
 
-COPY dlx ./
+COPY dlx pyproject.toml ./
 COPY docker/health.py docker/console.py docker/spark.py docker/
 COPY docker/monitoring/ docker/monitoring/
 COPY docker/dlx.toml docker/cluster.toml /etc/dlx/
 COPY streaming/ streaming/
 RUN .venv/bin/python -m compileall -q topology streaming \
-    && chmod -R go+rX dlx docker streaming topology /etc/dlx \
+    && chmod -R go+rX dlx pyproject.toml docker streaming topology /etc/dlx \
     && ln -s /opt/dlx/dlx /usr/local/bin/dlx
 
 # The user owns the folders that volumes are mounted at (a new volume takes over their owner), and

@@ -98,7 +98,7 @@ def check_machine(checkout: Path) -> Iterator[Finding]:
     yield _java()
     yield _jars("kafka")
     yield _jars("spark")
-    yield from check_folder("cache", user_cache_folder(), "set XDG_CACHE_HOME to another folder")
+    yield from _cache()
     yield _loopback()
 
 
@@ -161,14 +161,28 @@ def _jars(which: JarSet) -> Finding:
     name = f"{which} jars"
     folder = user_cache_folder() / "jars"
     jars = read_lock(lock_file(which))
-    missing = [jar for jar in jars if not _has_size(jar, folder)]
+    missing = _missing(which)
     if missing:
         size = size_text(sum(jar.size_bytes for jar in missing))
         what = f"{len(missing)} of {len(jars)} are not in {folder}"
+        user = "start" if which == "spark" else "`dlx kafka` or `dlx demo`"
         return Finding(
-            "warn", name, what, f"the first start downloads them: {size}, with a network"
+            "warn", name, what, f"the first {user} downloads them: {size}, with a network"
         )
     return Finding("ok", name, f"{len(jars)} in {folder}")
+
+
+def _missing(which: JarSet) -> list[Jar]:
+    folder = user_cache_folder() / "jars"
+    return [jar for jar in read_lock(lock_file(which)) if not _has_size(jar, folder)]
+
+
+def _cache() -> Iterator[Finding]:
+    folder = user_cache_folder()
+    if not os.access(existing(folder), os.W_OK) and not _missing("spark"):
+        yield Finding("ok", "cache", f"{folder}, read-only, has all that a job needs")
+        return
+    yield from check_folder("cache", folder, "set XDG_CACHE_HOME to another folder")
 
 
 def _has_size(jar: Jar, folder: Path) -> bool:

@@ -1,5 +1,6 @@
 """What a running job says of itself: health, progress, gate, and the records that wait for it."""
 
+import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -15,8 +16,6 @@ STALE_S: Final = 60.0
 
 def is_running(config: Any) -> bool:
     """Whether a job holds the lock or the lease of the checkpoint."""
-    from filelock import FileLock, Timeout
-
     from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
     from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms
     from streaming.pipeline.checkpoint.lease import read_lease
@@ -25,11 +24,12 @@ def is_running(config: Any) -> bool:
         lease = read_lease(checkpoint_place(config, os.environ))
         return lease is not None and lease.held and lease.age_ms < lease.duration_ms
     lock = Path(config.job.checkpoint_location) / LOCK_FILE
-    if not lock.exists():
-        return False
     try:
-        FileLock(lock).acquire(timeout=0).lock.release()
-    except Timeout:
+        with lock.open("rb") as opened:  # it may be on a volume that can only be read
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
     return False
 
@@ -106,7 +106,8 @@ def _health(listen: str, timeout_s: float) -> Finding:
     status, said = ask(listen, "/healthz", timeout_s)
     if status is None:
         what = f"http://{listen} does not answer: {said}"
-        return Finding("warn", "health", what, "restart the job, or correct metrics.listen")
+        remedy = "check where the job runs (in its container, if it has one), or restart it"
+        return Finding("warn", "health", what, remedy)
     if status != 200:  # noqa: PLR2004 - OK
         return Finding("fail", "health", said, "see dlx.log and spark.log in job.log_dir")
     return Finding("ok", "health", f"http://{listen}/healthz: {said}")

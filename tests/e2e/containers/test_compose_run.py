@@ -4,20 +4,32 @@ It needs root, Debian's docker.io, docker-compose, debootstrap and prometheus, t
 disk and some twenty minutes, so it runs on request only: DLX_TEST_CONTAINERS=1.
 """
 
+import base64
 import json
 import os
 import re
-from urllib.request import urlopen
+import subprocess
+import sys
+from urllib.request import Request, urlopen
 
 import pytest
+import yaml
 
 from streaming.embedded.kafka.ports import free_port
-from tests.e2e.containers.engine import Engine, build_images, checkout_with_umask_077, missing
+from tests.e2e.containers.engine import (
+    CHECKOUT,
+    Engine,
+    build_images,
+    checkout_with_umask_077,
+    missing,
+)
 from tests.fixtures.waiting import wait_until
 
 PORTS = ("KAFKA", "METRICS", "CLUSTER_METRICS", "CONSOLE", "PROMETHEUS", "GRAFANA")
 ALL = ("observe", "tools", "cluster")
 HEALTHY_S = 600.0
+CRASH_AFTER_S = 25
+"""Longer than two checks of the job."""
 
 pytestmark = [
     pytest.mark.long,
@@ -43,16 +55,24 @@ class Compose:
             "docker-compose", "--ansi", "never", *chosen, *arguments, cwd=self.folder, more=more
         )
 
-    def state(self, service):
-        """The state of a service's container."""
+    def inspect(self, service):
+        """What the engine knows of a service's container."""
         container = self("ps", "--all", "--quiet", service, profiles=ALL).split()
-        return json.loads(self.engine.run("docker", "inspect", *container))[0]["State"]
+        return json.loads(self.engine.run("docker", "inspect", *container))[0]
+
+    def state(self, service):
+        return self.inspect(service)["State"]
 
     def is_healthy(self, *services):
         return all(self.state(name)["Health"]["Status"] == "healthy" for name in services)
 
-    def get(self, name, path):
-        with urlopen(f"http://localhost:{self.ports[name]}{path}", timeout=30) as answer:
+    def get(self, name, path, login=""):
+        """The answer at a published port; login is USER:PASSWORD."""
+        headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+        request = Request(
+            f"http://localhost:{self.ports[name]}{path}", headers=headers if login else {}
+        )
+        with urlopen(request, timeout=60) as answer:  # noqa: S310 - http
             return answer.read().decode()
 
 
@@ -83,9 +103,33 @@ def test_a_tool_and_the_sql_shell_see_the_tables(compose):
     listed = compose("run", "--rm", "-T", "tools", "queues", "list", "--json")
     asked = compose("run", "--rm", "-T", "sql", "sql", "-e", "SELECT count(*) AS n FROM messages")
 
+    version = compose("run", "--rm", "-T", "--entrypoint", "dlx", "tools", "--version")
+    found = compose("run", "--rm", "-T", "tools", "doctor", "-o", "json")
+
     queues = {json.loads(line)["queue"] for line in listed.splitlines() if line.startswith("{")}
     assert {"payments", "invoices", "parking-lot"} <= queues
-    assert re.search(r"[1-9][0-9]*", asked)
+    assert re.search(r"^[1-9][0-9]*$", asked, re.MULTILINE)
+    assert re.search(r"^dlx [0-9.]+, Python ", version, re.MULTILINE)
+    checks = [json.loads(line) for line in found.splitlines() if line.startswith("{")]
+    assert [each for each in checks if each["status"] == "fail"] == []
+    assert "the job runs" in str(checks)
+
+
+def test_a_command_on_the_host_reaches_the_job(compose):
+    given = (compose.folder / "docker" / "host.toml").read_text("utf-8")
+    config = compose.folder / "docker" / "host.test.toml"
+    config.write_text(given.replace("9092", str(compose.ports["KAFKA"])), "utf-8")
+    [example] = re.findall(r"^#   \./dlx (.*) --config docker/host\.toml$", given, re.MULTILINE)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", *example.split(), "--config", str(config)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "1 confirmed\n"), done.stderr
 
 
 def test_console_prometheus_and_grafana_come_up_and_know_the_job(compose):
@@ -101,7 +145,10 @@ def test_console_prometheus_and_grafana_come_up_and_know_the_job(compose):
     assert [rule["name"] for group in rules for rule in group["rules"]]
     wait_until(lambda: _is_up(compose), timeout_s=120)
     logs = compose("logs", "--no-color", "console", profiles=["observe"])
-    assert f"console: http://localhost:{compose.ports['CONSOLE']}/ user dlx password " in logs
+    address = f"console: http://localhost:{compose.ports['CONSOLE']}/"
+    [password] = re.findall(f"{address} user dlx password (\\S+)", logs)
+    page = compose.get("CONSOLE", "/search", login=f"dlx:{password}")
+    assert "dead letters" in page.lower()
 
 
 def _is_up(compose):
@@ -110,7 +157,28 @@ def _is_up(compose):
 
 
 def test_a_job_that_starts_again_and_again_is_not_healthy(compose):
-    compose("stop", "job", "kafka")
+    """Its tables and topics survive in volumes, and each start lasts long enough for a check."""
+    override = compose.folder / "crash.yml"
+    job = {"entrypoint": ["sh", "-c", f"sleep {CRASH_AFTER_S}; exit 1"], "command": []}
+    override.write_text(yaml.safe_dump({"services": {"job": job}}), "utf-8")
+    files = ("--file", "docker-compose.yml", "--file", str(override))
+    compose(*files, "up", "--detach", "--no-build", "--no-deps", "job")
+    checks, seen = set(), set()
+
+    def starts():
+        found = compose.inspect("job")
+        seen.add(found["State"]["Health"]["Status"])
+        checks.update(each["Start"] for each in found["State"]["Health"]["Log"])
+        return found["RestartCount"]
+
+    wait_until(lambda: starts() > 1, timeout_s=HEALTHY_S, pause_s=1)
+
+    assert len(checks) > 1
+    assert "healthy" not in seen
+
+
+def test_a_job_without_kafka_is_not_healthy(compose):
+    compose("stop", "kafka")
     compose("up", "--detach", "--no-build", "--no-deps", "job")
 
     wait_until(lambda: compose.state("job")["Health"]["Log"] != [], timeout_s=HEALTHY_S, pause_s=2)

@@ -1,12 +1,18 @@
 """`dlx doctor` without Kafka; tests/e2e/test_doctor.py has one."""
 
+import errno
 import json
 import os
 import socket
 
 import pytest
+from attrs import evolve
+from filelock import FileLock
 
 from streaming.cli.doctor.machine import FULL_DISK_BYTES, LOW_DISK_BYTES, check_folder, size_text
+from streaming.cli.doctor.running import is_running
+from streaming.config import JobConfig
+from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -127,6 +133,33 @@ def test_a_folder_without_write_access_fails(tmp_path):
     [finding] = check_folder("cache", tmp_path / "below", "choose another")
 
     assert finding.status == "fail"
+
+
+def test_a_cache_that_can_only_be_read_is_fine_if_it_has_what_a_job_needs(findings, monkeypatch):
+    monkeypatch.setattr("streaming.cli.doctor.machine.os.access", lambda *_: False)
+
+    _, without = findings()
+    monkeypatch.setattr("streaming.cli.doctor.machine._has_size", lambda *_: True)
+    _, complete = findings()
+
+    assert (without["cache"]["status"], complete["cache"]["status"]) == ("fail", "ok")
+
+
+def test_whether_a_job_runs_is_seen_on_a_volume_that_can_only_be_read(tmp_path, monkeypatch):
+    def open_read_only(path, flags, *arguments, **options):
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise OSError(errno.EROFS, "Read-only file system", path)
+        return os_open(path, flags, *arguments, **options)
+
+    config = JobConfig()
+    config = evolve(config, job=evolve(config.job, checkpoint_location=str(tmp_path)))
+    assert not is_running(config)
+    os_open = os.open
+
+    with FileLock(tmp_path / LOCK_FILE):
+        monkeypatch.setattr("os.open", open_read_only)
+        assert is_running(config)
+    assert not is_running(config)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def test_files_copied_into_the_image_exist_and_are_not_ignored():
 
     assert [source for source in sources if not (CHECKOUT / source).exists()] == []
     assert [source for source in sources if not is_sent_to_the_builder(source)] == []
+    assert in_checkout(IMAGE_HOME / "pyproject.toml") is not None, "`dlx --version` reads it"
     assert is_sent_to_the_builder("streaming/embedded/locks/spark.lock.toml")
     for path in (".git/HEAD", ".venv/bin/python", "checkpoints/metadata", "tests/conftest.py"):
         assert not is_sent_to_the_builder(path)
