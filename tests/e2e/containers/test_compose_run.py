@@ -13,7 +13,7 @@ import sys
 from urllib.request import Request, urlopen
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from streaming.embedded.kafka.ports import free_port
 from tests.e2e.containers.engine import (
@@ -163,7 +163,8 @@ def test_a_job_that_starts_again_and_again_is_not_healthy(compose):
     override.write_text(yaml.safe_dump({"services": {"job": job}}), "utf-8")
     files = ("--file", "docker-compose.yml", "--file", str(override))
     compose(*files, "up", "--detach", "--no-build", "--no-deps", "job")
-    checks, seen = set(), set()
+    checks: set[str] = set()
+    seen: set[str] = set()
 
     def starts():
         found = compose.inspect("job")
