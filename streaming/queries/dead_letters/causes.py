@@ -26,12 +26,6 @@ KAFKA_HEADERS: Final = (
 MAX_CHARACTERS: Final = 200
 """A cause is cut here."""
 
-_MUST_BE_CUT: Final = (
-    f"strlen(one) > {MAX_CHARACTERS} OR contains(one, chr(10)) "
-    "OR starts_with(one, ' ') OR ends_with(one, ' ')"
-)
-"""Most texts are short lines, and this is cheaper than cutting each of them."""
-
 _PATTERNS: Final = (
     r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",  # a UUID
     r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # a mail address
@@ -65,20 +59,38 @@ class CauseSource(msgspec.Struct, frozen=True):
 
 def stripped(expression: str) -> str:
     """The SQL expression of a text's first line without numbers, ids and addresses."""
-    line = f"left(trim(split_part(one, chr(10), 1)), {MAX_CHARACTERS})"
-    cut = f"CASE WHEN {_MUST_BE_CUT} THEN {line} ELSE one END"
-    first = f"list_transform([{expression}], lambda one: {cut})[1]"  # computes `one` once
-    return f"regexp_replace({first}, {text('|'.join(_PATTERNS))}, '#', 'g')"
+    return f"list_transform([{expression}], lambda one: {stripped_column('one')})[1]"
+
+
+def stripped_column(one: str) -> str:
+    """The same for a text that is in a column, which DuckDB computes once."""
+    line = f"left(trim(split_part({one}, chr(10), 1)), {MAX_CHARACTERS})"
+    must_be_cut = (  # most texts are short lines, and this is cheaper than cutting each of them
+        f"strlen({one}) > {MAX_CHARACTERS} OR contains({one}, chr(10)) "
+        f"OR starts_with({one}, ' ') OR ends_with({one}, ' ')"
+    )
+    cut = f"CASE WHEN {must_be_cut} THEN {line} ELSE {one} END"
+    return f"regexp_replace({cut}, {text('|'.join(_PATTERNS))}, '#', 'g')"
 
 
 def _found(amqp: tuple[str, ...], kafka: tuple[str, ...]) -> str:
-    """The first of these headers that a dead letter has; its JSON is read once for all."""
-    pointers = ", ".join(text(json_pointer(name)) for name in amqp)
-    values = f"json_extract_string(headers, [{pointers}])"
+    """The first of these headers that a dead letter has.
+
+    JSON is parsed only for a header whose name is in it, and only until one is found.
+    """
     known = ", ".join(map(text, kafka))
     found = f"list_filter(kafka_headers, lambda one: one.key IN ({known}))"
-    parts = [f"{values}[{place}]" for place in range(1, len(amqp) + 1)]
+    parts = [
+        f"CASE WHEN contains(headers, {text(_as_member(name))}) "
+        f"THEN json_extract_string(headers, {text(json_pointer(name))}) END"
+        for name in amqp
+    ]
     return f"coalesce({', '.join(parts)}, try(decode({found}[1].value)))"
+
+
+def _as_member(name: str) -> str:
+    """The name of a member as the headers' JSON has it."""
+    return f"{msgspec.json.encode(name).decode()}:"
 
 
 def json_pointer(name: str) -> str:

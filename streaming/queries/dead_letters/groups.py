@@ -1,11 +1,11 @@
 """Dead letters in groups: by queue, reason, exchange, key, header or cause."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from streaming.queries.dead_letters.causes import CauseSource, stripped
+from streaming.queries.dead_letters.causes import CauseSource, stripped_column
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted, text
 from streaming.queries.result import QueryResult
@@ -26,10 +26,20 @@ _REDRIVEN: Final = "contains(headers, '\"x-redrive-count\":')"
 
 
 class GroupBy(NamedTuple):
-    """One attribute that dead letters are grouped by, and its expression in SQL."""
+    """One attribute that dead letters are grouped by.
+
+    Attributes:
+        expression: its expression in SQL on the columns of `dead_letters`.
+        is_cause: whether the expression gives the text of a cause, which is stripped afterwards.
+    """
 
     name: str
     expression: str
+    is_cause: bool = False
+
+    def grouped(self) -> str:
+        """The expression on a column with its name that holds the text."""
+        return stripped_column(quoted(self.name)) if self.is_cause else quoted(self.name)
 
 
 def group_by(name: str, source: CauseSource) -> GroupBy:
@@ -39,7 +49,7 @@ def group_by(name: str, source: CauseSource) -> GroupBy:
         QueryError: there is no such attribute.
     """
     if name == CAUSE:
-        return GroupBy(name, stripped(source.expression()))
+        return GroupBy(name, source.expression(), is_cause=True)
     if name.startswith(HEADER) and name != HEADER:
         return GroupBy(name, CauseSource(header=name.removeprefix(HEADER)).expression())
     if name in COLUMNS:
@@ -106,19 +116,8 @@ def groups_query(
     A row has the attributes of all sets, and null for those that its own set does not have. With
     several sets, `is_in_NUMBER` says whether the row belongs to the set of that number.
     """
-    attributes = {one.name: one.expression for chosen in sets for one in chosen}
+    attributes = {one.name: one for chosen in sets for one in chosen}
     names = ", ".join(map(quoted, attributes))
-    columns = [f"{expression} AS {quoted(name)}" for name, expression in attributes.items()]
-    part = f'least((epoch_us("at") - {period.start_us}) // {period.part_us}, {TREND_PARTS - 1})'
-    counts = ", ".join(f"count(*) FILTER (part = {number})" for number in range(TREND_PARTS))
-    newest = ""
-    if new_since is not None:
-        moment = f"CAST({text(new_since.isoformat())} AS TIMESTAMPTZ)"
-        newest = (
-            f"min(seen_at) >= {moment} AS is_new, count(*) FILTER (seen_at >= {moment}) AS new, "
-        )
-    columns += ['"at" AS seen_at', f"{_REDRIVEN} AS is_redriven", "len(targets) = 0 AS is_lost"]
-    letters = selection.query(", ".join([*columns, f"{part} AS part"]))
     grouped = [", ".join(quoted(one.name) for one in chosen) for chosen in sets]
     flags = ""
     if len(sets) > 1:
@@ -126,13 +125,43 @@ def groups_query(
             f"grouping({chosen}) = 0 AS is_in_{number}" for number, chosen in enumerate(grouped)
         )
         flags = f"{flags}, "
+    moment = None if new_since is None else f"CAST({text(new_since.isoformat())} AS TIMESTAMPTZ)"
+    newest = "" if moment is None else f"min(first) >= {moment} AS is_new, {_sum('new')} AS new, "
+    trend = ", ".join(_sum("deaths", f"part = {number}") for number in range(TREND_PARTS))
     return f"""
-        SELECT {flags}{names}, count(*) AS deaths, min(seen_at) AS first_seen,
-               max(seen_at) AS last_seen, {newest}count(*) FILTER (is_redriven) AS redriven,
-               count(*) FILTER (is_lost) AS lost, [{counts}] AS trend
-        FROM ({letters}) GROUP BY GROUPING SETS ({", ".join(f"({chosen})" for chosen in grouped)})
+        SELECT {flags}{names}, {_sum("deaths")} AS deaths, min(first) AS first_seen,
+               max(last) AS last_seen, {newest}{_sum("redriven")} AS redriven,
+               {_sum("lost")} AS lost, [{trend}] AS trend
+        FROM ({_counts_by_part(selection, attributes.values(), period, moment)})
+        GROUP BY GROUPING SETS ({", ".join(f"({chosen})" for chosen in grouped)})
         ORDER BY deaths DESC, {names}
     """
+
+
+def _counts_by_part(
+    selection: Selection, attributes: Collection[GroupBy], period: Period, moment: str | None
+) -> str:
+    """The query of the deaths with the same attributes in the same part of the period.
+
+    These are few, so counting them for each set and each part of the trend costs nearly nothing.
+    """
+    part = f'least((epoch_us("at") - {period.start_us}) // {period.part_us}, {TREND_PARTS - 1})'
+    columns = [f"{one.expression} AS {quoted(one.name)}" for one in attributes]
+    columns += ['"at" AS seen_at', f"{_REDRIVEN} AS is_redriven", "len(targets) = 0 AS is_lost"]
+    letters = selection.query(", ".join([*columns, f"{part} AS part"]))
+    names = ", ".join(f"{one.grouped()} AS {quoted(one.name)}" for one in attributes)
+    new = "" if moment is None else f"count(*) FILTER (seen_at >= {moment}) AS new, "
+    return f"""
+        SELECT {names}, part, count(*) AS deaths, min(seen_at) AS first, max(seen_at) AS last,
+               {new}count(*) FILTER (is_redriven) AS redriven,
+               count(*) FILTER (is_lost) AS lost
+        FROM ({letters}) GROUP BY ALL
+    """
+
+
+def _sum(column: str, condition: str = "true") -> str:
+    """The sum of a count as a BIGINT; DuckDB sums to a HUGEINT, and no rows to null."""
+    return f"coalesce(sum({column}) FILTER ({condition}), 0)::BIGINT"
 
 
 def _micros(instant: datetime) -> int:
