@@ -147,11 +147,12 @@ class Vhost:
             return None
         return self.permissions.refuse(user, needs, vhost)
 
-    def refuse_administration(self, user: str | None, vhost: str) -> Refusal | None:
-        """403 if the user may not change policies and permissions."""
+    def refuse_administration(
+        self, user: str | None, vhost: str, act: str = "change policies or permissions"
+    ) -> Refusal | None:
+        """403 if the user is not an administrator, who alone may do this."""
         if not self.enforce_permissions or user is None or user in self.administrators:
             return None
         return access_refused(
-            f"user '{user}' is not an administrator and may not change policies or permissions in "
-            f"vhost '{vhost}'"
+            f"user '{user}' is not an administrator and may not {act} in vhost '{vhost}'"
         )

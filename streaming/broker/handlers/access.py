@@ -25,9 +25,11 @@ def refuse_access(shard: ShardState, actor: Actor, needs: list[Need]) -> Refusal
     return shard.context.vhost.refuse_access(actor.user, needs, vhost_name(shard))
 
 
-def refuse_administration(shard: ShardState, actor: Actor) -> Refusal | None:
-    """403 if the user may not change policies and permissions."""
-    return shard.context.vhost.refuse_administration(actor.user, vhost_name(shard))
+def refuse_administration(
+    shard: ShardState, actor: Actor, act: str = "change policies or permissions"
+) -> Refusal | None:
+    """403 if the user is not an administrator, who alone may do this."""
+    return shard.context.vhost.refuse_administration(actor.user, vhost_name(shard), act)
 
 
 def record_change(shard: ShardState, what: str, name: str, detail: dict[str, Any]) -> None:

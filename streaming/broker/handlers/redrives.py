@@ -66,7 +66,8 @@ def control(shard: ShardState, actor: Actor, command: ControlRedrive) -> Result:
     if isinstance(known, ClosedRecord) or command.action == "status":
         return _answer(known)
     if actor.user != known.user:
-        forbidden = refuse_administration(shard, actor)
+        act = f"{command.action} redrive '{command.id}', which user '{known.user}' approved,"
+        forbidden = refuse_administration(shard, actor, act)
         if forbidden is not None:
             return forbidden
     if command.action == "cancel":
@@ -103,7 +104,8 @@ def _refuse(shard: ShardState, actor: Actor, command: Redrive) -> Refusal | None
         if forbidden is not None:
             return forbidden
     if any(letter.stored is not None for letter in command.letters):
-        forbidden = refuse_administration(shard, actor)
+        act = "publish letters again that are in no queue"
+        forbidden = refuse_administration(shard, actor, act)
         if forbidden is not None:
             return forbidden
     vhost = shard.context.vhost

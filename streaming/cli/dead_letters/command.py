@@ -25,7 +25,7 @@ app = typer.Typer(
     "dlx dead-letters groups --by queue,cause --since yesterday\n\n"
     "dlx dead-letters list --queue work --reason rejected --since 2h\n\n"
     "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
-    "dlx dead-letters list --where \"decode(body) LIKE '%order 17%'\"\n\n"
+    "dlx dead-letters list --where \"decode(body) ->> 'order' = '17'\"\n\n"
     "dlx dead-letters export letters.parquet --header tenant=acme\n\n"
     "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42\n\n"
     "dlx dead-letters redrive --queue work --reason rejected\n\n"

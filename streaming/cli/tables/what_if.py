@@ -121,6 +121,12 @@ def replay(
         "unknown: what consumers would have done otherwise; a message that no consumer took waits",
         file=sys.stderr,
     )
+    if found.moved:
+        print(
+            f"not replayed: {found.moved:,} letters that were redriven, discarded, restored or "
+            "published again; they stay where they were",
+            file=sys.stderr,
+        )
     if found.unlisted:
         names = ", ".join(repr(vhost) for vhost in found.unlisted)
         print(f"not replayed, since {definitions} does not have it: vhost {names}", file=sys.stderr)

@@ -193,4 +193,8 @@ def _mistake(option: str, sql: str, error: Exception) -> QueryError:
     hint = ""
     if isinstance(error, duckdb.ParserException) and re.search(r'(?<![\w"])at(?![\w"])', sql):
         hint = '; at is a reserved word of DuckDB: write the column in double quotes, "at"'
+    elif isinstance(error, duckdb.BinderException) and "BLOB" in str(error):
+        hint = "; body is bytes: decode(body) is its text"
+    elif "STRUCT(topic_number" in str(error):
+        hint = '; an id has members: message_id.topic_number, ."partition" and ."offset"'
     return QueryError(f"{option} {sql!r}: {one_line(error)}{hint}")

@@ -46,6 +46,7 @@ _NAMED: Final = {
     "policy_cleared": ("clear_policy", "name"),
     "operator_policy_cleared": ("clear_operator_policy", "name"),
 }
+_MOVES: Final = frozenset({"redriven", "discarded", "republished"})
 
 Death = tuple[str, str, tuple[str, ...]]
 """Queue, reason and the queues that took the dead letter."""
@@ -123,6 +124,11 @@ class _Writer:
             for name in sorted({event["queue"] or "" for event in history.events})
             if _is_reserved(name)
         ]
+        if any(event["kind"] in _MOVES for event in history.events):
+            self.notes.append(
+                "a scenario has no step for a redrive, a discard or a restore: what the message "
+                "did afterwards is missing or differs"
+            )
 
     def document(self) -> dict[str, Any]:
         """The content of the file."""

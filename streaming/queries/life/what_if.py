@@ -51,6 +51,10 @@ _LEAVING: Final = frozenset({*(kind.name.lower() for kind in ENDINGS), "held"})
 _SETTLED: Final = frozenset({"acked", "requeued", "died", "rerouted"})
 
 
+MOVES: Final = frozenset({"redriven", "discarded", "republished"})
+"""The events with which redrives, discards and restores move letters."""
+
+
 class Fate(msgspec.Struct, frozen=True):
     """How many copies of a queue, or messages of a vhost, had one fate, then and now.
 
@@ -74,6 +78,8 @@ class WhatIf(msgspec.Struct, frozen=True):
         publishes: how many publishes were replayed.
         resident: how many copies were in queues at the beginning.
         unplayed: deliveries and settlements that found no message where one was recorded.
+        moved: letters that were redriven, discarded, restored or published again; the replay leaves
+            them where they were.
         unlisted: vhosts of the tables that the definitions do not have.
     """
 
@@ -81,6 +87,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     publishes: int
     resident: int
     unplayed: int
+    moved: int
     unlisted: list[str]
 
 
@@ -108,6 +115,7 @@ class _Found(msgspec.Struct):
     publishes: int
     resident: int
     unplayed: int
+    moved: int
 
 
 def what_if(
@@ -156,6 +164,7 @@ def what_if(
         sum(part.publishes for part in parts),
         sum(part.resident for part in parts),
         sum(part.unplayed for part in parts),
+        sum(part.moved for part in parts),
         [vhost for vhost, _most in found if vhost not in known],
     )
 
@@ -186,6 +195,7 @@ class _Replay:
         )
         self._shard = self._open()
         self._unplayed = 0
+        self._moved = 0
 
     def run(self) -> _Found:
         """Replay the lane."""
@@ -212,6 +222,8 @@ class _Replay:
                 self._deliver(*place, auto_ack=is_consumed)
             elif event["kind"] in _SETTLED:
                 self._settle(event)
+            elif event["kind"] in MOVES:
+                self._moved += 1
             if number % BATCH_EVENTS == 0:
                 self._cut_batch()
         if events:
@@ -219,7 +231,7 @@ class _Replay:
         self._cut_batch()
         recorded = self._recorded(started)
         replayed = dict(_with_waiting(self._replayed, self._entered))
-        return _Found(recorded, replayed, publishes, len(resident), self._unplayed)
+        return _Found(recorded, replayed, publishes, len(resident), self._unplayed, self._moved)
 
     def _fill_queues(self, resident: list[Resident]) -> None:
         """Put the copies at the beginning into their queues, and deliver those that were unacked.

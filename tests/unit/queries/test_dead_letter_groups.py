@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import duckdb
 import pytest
 
+from streaming.pipeline.rows.amqp_columns import headers_json
 from streaming.queries import CauseSource, DeadLetterFilter, QueryError, open_tables
 from streaming.queries.dead_letters.causes import stripped
 from streaming.queries.message_attributes import MessageId
@@ -168,3 +169,16 @@ def test_a_cause_is_the_first_line_up_to_its_most_characters(given, cause):
     found = duckdb.connect().execute(f"SELECT {stripped('CAST(? AS VARCHAR)')}", [given])
 
     assert found.fetchall() == [(cause,)]
+
+
+@pytest.mark.parametrize("name", ["x-exception", 'a "quoted" one', "a/b~c", "é\n", "\x7f"])
+def test_a_cause_header_may_have_any_name(name):
+    no_kafka_headers = "CAST([] AS STRUCT(key VARCHAR, value BLOB)[])"
+    letter = f"(SELECT ? AS headers, {no_kafka_headers} AS kafka_headers)"
+
+    found = duckdb.connect().execute(
+        f"SELECT {CauseSource(header=name).expression()} FROM {letter}",
+        [headers_json({"other": 1, name: "timeout"})],
+    )
+
+    assert found.fetchall() == [("timeout",)]

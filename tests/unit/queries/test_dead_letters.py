@@ -108,6 +108,8 @@ def test_filters(shop, wanted, found):
         ("count * 9223372036854775807 * 2 > 1", "Overflow in multiplication"),
         ("repeat(queue, 1000000000000) = ''", "Cannot create a string of size"),
         ("at > now()", '"at"'),
+        ("body LIKE '%order%'", "; body is bytes: decode(body) is its text"),
+        ("message_id = '1/0/42'", "; an id has members: message_id.topic_number"),
     ],
 )
 def test_a_condition_that_duckdb_does_not_understand_is_refused(shop, where, reason):

@@ -659,6 +659,7 @@ def test_another_users_redrive_is_controlled_by_administrators_only():
 
     assert isinstance(refusal, Refusal)
     assert refusal.code == 403
+    assert "may not pause redrive 'r', which user 'ann' approved, in vhost '/'" in refusal.text
     assert control(broker, "cancel", user=ADMIN)["status"] == "cancelled"
 
 

@@ -136,7 +136,9 @@ def test_only_administrators_may_publish_what_is_in_no_queue():
 
     assert again(broker, "r", user="bob")[1].code == 403
     broker.do(SetPermissions(user="bob", configure=".*", write=".*", read=".*"))
-    assert again(broker, "r", user="bob")[1].code == 403
+    refusal = again(broker, "r", user="bob")[1]
+    assert refusal.code == 403
+    assert "may not publish letters again that are in no queue" in refusal.text
     assert again(broker, "r", user="ann")[1]["moved"] == 1
 
 

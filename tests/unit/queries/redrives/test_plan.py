@@ -1,5 +1,6 @@
 """A plan names the letters that are dead now, and forecasts what becomes of them."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,9 +11,13 @@ from streaming.broker.commands import RedriveOptions
 from streaming.protocol.command_json import parse_command
 from streaming.protocol.sealed_plan import read_plan
 from streaming.queries.audit.balance import balance
+from streaming.queries.cut import Cut
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.life.scenario import scenario_of
+from streaming.queries.life.what_if import what_if
 from streaming.queries.message_attributes import MessageId
+from streaming.queries.message_history import history_of
 from streaming.queries.redrives.outcomes import (
     OUTCOMES,
     letters_by_outcome,
@@ -20,8 +25,10 @@ from streaming.queries.redrives.outcomes import (
     outcome_of,
 )
 from streaming.queries.redrives.plan import RedriveWish, plan_redrive
+from streaming.queries.vhosts.declared import declared
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
+from topology.definitions.dump import dump_definitions
 
 ALL = DeadLetterFilter()
 
@@ -81,6 +88,22 @@ def test_a_plan_holds_the_copies_in_the_order_of_their_publish(shop):
     assert group.forecast == {"no consumer": 4}
     assert shop.approve(plan)["moved"] == 4
     assert shop.broker.drain("work") == ["m0", "m1", "m2", "m3"]
+
+
+def test_a_replay_and_a_scenario_say_that_they_leave_redrives_out(shop):
+    shop.approve(shop.plan())
+    document = shop.ask(
+        lambda tables: dump_definitions(
+            {name: one.definitions() for name, one in declared(tables).items()}
+        )
+    )
+
+    found = shop.ask(what_if, Cut(-1), json.dumps(document).encode())
+    scenario = shop.ask(lambda tables: scenario_of(tables, history_of(tables, "0/0/0")))
+
+    assert found.moved == 4
+    assert [one.replayed for one in found.fates if one.fate == "redriven"] == [0]
+    assert "no step for a redrive" in scenario.notes[0]
 
 
 def test_a_plan_survives_its_file_and_shows_a_change(shop):
