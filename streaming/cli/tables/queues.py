@@ -56,22 +56,28 @@ QUEUES: Final = Listing(
     ),
     cells={"dead_letter_exchange": lambda name: "(default)" if name == "" else name},
 )
-_CONTENTS: Final = Listing(
-    (
-        Column("message_id", 0, "message"),
-        Column("enqueued_at", 3, "enqueued", "instant"),
-        Column("expires_at", 4, "expires", "age"),
-        Column("returns", 4),
-        Column("routing_key", 2, "key"),
-        Column("body_bytes", 5, "bytes"),
-        Column("body", 1, kind="free"),
-    ),
-    more=(
-        *("properties", "headers", "state", "vhost", "queue", "exchange", "user", "channel"),
-        *("query_id", "batch_id", "lane", "copy_id", "parent_copy_id", "position"),
-    ),
+_MESSAGE: Final = (
+    Column("enqueued_at", 3, "enqueued", "instant"),
+    Column("expires_at", 4, "expires", "age"),
+    Column("returns", 4),
+    Column("routing_key", 2, "key"),
+    Column("body_bytes", 5, "bytes"),
+    Column("body", 1, kind="free"),
+)
+_MORE: Final = (
+    *("properties", "headers", "state", "vhost", "queue", "exchange"),
+    *("query_id", "batch_id", "lane", "copy_id", "parent_copy_id", "position"),
+)
+_MESSAGE_ID: Final = Column("message_id", 0, "message")
+_READY: Final = Listing(
+    (_MESSAGE_ID, *_MESSAGE), more=("user", "channel", *_MORE), cells={"body": preview}
+)
+_UNACKED: Final = Listing(
+    (_MESSAGE_ID, Column("user", 2), Column("channel", 2), *_MESSAGE),
+    more=_MORE,
     cells={"body": preview},
 )
+"""Unacked messages with who holds them."""
 
 
 def _rows(tables: "Tables") -> list[Row]:
@@ -130,7 +136,7 @@ def peek(
         int, typer.Option("--count", "--limit", min=1, help="The most messages to show.")
     ] = 10,
     unacked: Annotated[
-        bool, typer.Option("--unacked", help="Show unacked messages instead of ready ones.")
+        bool, typer.Option("--unacked", help="Show unacked messages, and who holds them.")
     ] = False,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
@@ -148,7 +154,8 @@ def peek(
     from streaming.queries.queues import peek as peek_at
     from streaming.queries.vhosts.known_names import require_known
 
-    _CONTENTS.check(view)
+    contents = _UNACKED if unacked else _READY
+    contents.check(view)
     with open_as_of(tables, config, as_of, as_user) as opened:
         if vhost is not None:
             require_known(opened, "vhost", vhost)
@@ -157,7 +164,7 @@ def peek(
     state = "unacked" if unacked else "ready"
     total = sum(getattr(one, state) for one in depths if one.queue == queue)
     print_listing(
-        _CONTENTS,
+        contents,
         rows,
         view,
         nothing=f"no message is {state} in queue {queue!r}",

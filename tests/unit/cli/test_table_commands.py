@@ -91,6 +91,16 @@ def test_queues_have_rabbitmqs_columns_and_the_older_names(dlx, shop_root):
     )
 
 
+def test_peek_shows_who_holds_unacked_messages(dlx, shop_root):
+    arguments = ("queues", "peek", "billing", "--tables", shop_root)
+    _, held, _ = dlx(*arguments, "--unacked")
+    _, ready, _ = dlx(*arguments)
+
+    assert held.split()[:3] == ["message_id", "user", "channel"]
+    assert held.splitlines()[1].split()[:3] == ["0/0/5", "anna", "clerk"]
+    assert "anna" not in ready
+
+
 def test_peek_speaks_json(dlx, shop_root):
     _, out, _ = dlx("queues", "peek", "billing", "--unacked", "--json", "--tables", shop_root)
 
