@@ -56,7 +56,7 @@ from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.queries.duckdb_tables import Tables
-from streaming.spark.executor_check import check_executors, facts_of_driver
+from streaming.spark.executor_check import ExecutorChanges, check_executors, facts_of_driver
 from streaming.spark.session import (
     available_cores,
     make_session,
@@ -112,6 +112,7 @@ class Job:
         self.committed = threading.Event()
         self.last_batch: BatchRow | None = None
         self._own_spark: SparkSession | None = None
+        self._executors: ExecutorChanges | None = None
         self._query: StreamingQuery | None = None
         self._kept = ExitStack()  # what outlives a failed batch: the lock and the session
         self._closing = ExitStack()
@@ -220,6 +221,7 @@ class Job:
         if driver is not None:
             for executor in check_executors(spark, driver):
                 logger.info("%s", executor.words())
+            self._executors = ExecutorChanges(spark)
         settings = msgspec.structs.replace(settings, driver=driver)
         housekeeping = Housekeeping(config, ledger, checkpoint, dict(self._producer))
         housekeeping.start()
@@ -280,6 +282,8 @@ class Job:
             self._on_batch(done)
         self.committed.set()
         self._retries.succeeded()
+        if self._executors is not None:
+            self._executors.log()
 
     @property
     def gate_state(self) -> GateState:

@@ -3,6 +3,7 @@
 Executors that join later are checked by their own first task (`executor_facts.check_here`).
 """
 
+import logging
 import re
 import time
 from typing import Any, Final
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 from streaming.config.job import is_local
 from streaming.spark.executor_facts import Executor, Facts, facts_here, mismatch, probe
 from topology.errors import DlxError
+
+logger = logging.getLogger("dlx")
 
 JOIN_TIMEOUT_S: Final = 120.0
 """How long to wait for the first executor."""
@@ -66,6 +69,32 @@ def check_executors(spark: SparkSession, wanted: Facts) -> list[Executor]:
 def facts_of_driver(spark: SparkSession) -> Facts | None:
     """What tasks compare themselves with; None if they run in processes of this machine's job."""
     return None if is_local(str(spark.sparkContext.master)) else facts_here()
+
+
+class ExecutorChanges:
+    """Logs executors that join or are lost; one that is replaced does both."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext
+        self._known = self._present()
+
+    def log(self) -> None:
+        """Log what has changed since the last call."""
+        known = self._known
+        try:
+            self._known = self._present()
+        except Py4JError:  # Spark has ended, which others report
+            return
+        count = len(self._known) - 1  # without the driver
+        for one in sorted(self._known - known):
+            logger.info("an executor has joined: %s; there are %d", one, count)
+        for one in sorted(known - self._known):
+            logger.warning("an executor is lost: %s; %d remain", one, count)
+
+    def _present(self) -> frozenset[str]:
+        """The addresses of all executors, and that of the driver."""
+        status = self._context._jsc.sc().getExecutorMemoryStatus()  # noqa: SLF001 (no public way to ask)
+        return frozenset(str(status.keys().mkString(" ")).split())
 
 
 def _executors(context: Any) -> int:
