@@ -20,6 +20,7 @@ from typing import Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
+from starlette.datastructures import Headers
 
 from topology.errors import DlxError
 
@@ -146,6 +147,12 @@ class Credentials:
         return found
 
 
+def _only(headers: Mapping[str, str], name: str) -> str | None:
+    """The value of a header; None if it is there twice: one may be the browser's own."""
+    values = headers.getlist(name) if isinstance(headers, Headers) else [headers.get(name)]
+    return values[0] if len(values) == 1 else None
+
+
 def _read(path: Path) -> Mapping[str, _Entry]:
     try:
         document = tomllib.loads(path.read_text("utf-8"))
@@ -227,10 +234,10 @@ class Guard:
         if self.credentials is not None:
             return self.credentials.user(headers.get("authorization"))
         assert self._user_header is not None
-        name = headers.get(self._user_header)
+        name = _only(headers, self._user_header)
         if not name or client not in self._proxies:
             return None
-        role = headers.get(self._role_header) if self._role_header else None
+        role = _only(headers, self._role_header) if self._role_header else None
         known_role = next((one for one in ROLES if one == role), ROLES[0])
         return User(name, known_role)
 

@@ -201,7 +201,7 @@ class _Gate:
         if session is None:
             return self._site.log_in_page(request, is_used=True)
         rest = [(name, one) for name, one in request.query_params.multi_items() if name != TOKEN]
-        path = request.url.path + (f"?{urlencode(rest)}" if rest else "")
+        path = f"/{request.url.path.lstrip('/')}" + (f"?{urlencode(rest)}" if rest else "")
         response = self._site.logged_in(path)
         response.set_cookie(COOKIE, session, httponly=True, samesite="strict", path="/")
         return response

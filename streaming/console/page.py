@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -21,10 +21,11 @@ from streaming.console.reader import Reader, portable, read_instant
 from streaming.console.shown import FILTERS, finalize
 from streaming.console.standing import BalanceWatch
 from streaming.queries import Queries
+from streaming.queries.as_of import resolve
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
-from streaming.queries.vhosts.permissions import permitted_for
+from streaming.queries.vhosts.permissions import letter_places, permitted_in
 from topology.analysis.lint import lint
 from topology.errors import DlxError, Problem
 
@@ -90,7 +91,7 @@ class View:
     ) -> None:
         self.console = console
         self.user = user
-        self.path = path
+        self.path = f"/{path.lstrip('/')}"  # two slashes would begin the name of another site
         self.values = values
         self.names = dict(names or {})
         self.form = dict(form or {})
@@ -100,6 +101,7 @@ class View:
         self.is_live = True
         self._opened = ExitStack()
         self._now: Mapping[str, Declared] = {}
+        self._log: TopologyLog | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -131,16 +133,26 @@ class View:
 
         Permissions count as they are now, also for the past.
         """
-        opened = self._opened.enter_context(self.console.reader.open(self.as_of))
-        if not self.user.administrator:
-            with opened.uncut():
-                log = topology_log(opened)
-            self._now = self.console.answers.get(("declared", log.digest), log.replayed)
-            opened.vhosts = frozenset(
-                vhost for vhost, each in self._now.items() if self.user.name in each.permissions
-            )
-            opened.permitted = permitted_for(opened, self.user.name)
+        if self.user.administrator:
+            return self._opened.enter_context(self.console.reader.open(self.as_of))
+        opened = self._opened.enter_context(self.console.reader.open())
+        self._restrict(opened)
+        if self.as_of is not None:  # afterwards: a message of another vhost is no instant
+            opened.cut = resolve(opened, self.as_of, read_instant)
         return opened
+
+    def _restrict(self, opened: Tables) -> None:
+        """Show only what the permissions of now allow."""
+        answers, events = self.console.answers, opened.table("events")
+        letters = opened.table("dead_letters").version() if opened.has("dead_letters") else None
+        log = answers.get(self._key("topology", events.version()), partial(topology_log, opened))
+        places = answers.get(("places", letters), partial(letter_places, opened))
+        self._now = answers.get(("declared", log.digest), log.replayed)
+        opened.vhosts = frozenset(
+            vhost for vhost, each in self._now.items() if self.user.name in each.permissions
+        )
+        opened.permitted = permitted_in(self._now, places, self.user.name)
+        self._log = log.only(opened.vhosts)
 
     @cached_property
     def end(self) -> datetime:
@@ -164,11 +176,21 @@ class View:
             name: what is computed, with all that it depends on besides the tables.
         """
         tables = self.tables
-        version = tables.table("events").version()
         user = None if tables.permitted is None else self.user.name
         cut = tables.cut and (tables.cut.batch_id, self.as_of)
-        key = (name, version, cut, tables.vhosts, user)
+        key = self._key(name, tables.table("events").version(), cut, tables.vhosts, user)
         return self.console.answers.get(key, lambda: compute(tables))
+
+    @staticmethod
+    def _key(
+        name: str,
+        version: int,
+        cut: Hashable = None,
+        vhosts: frozenset[str] | None = None,
+        user: str | None = None,
+    ) -> Hashable:
+        """The key of an answer about a version; the defaults: of everything, live."""
+        return name, version, cut, vhosts, user
 
     @cached_property
     def queries(self) -> Queries:
@@ -212,6 +234,8 @@ class View:
 
     @cached_property
     def _topology(self) -> TopologyLog:
+        if self.tables.cut is None and self._log is not None:
+            return self._log
         return self.once("topology", topology_log)
 
     @cached_property

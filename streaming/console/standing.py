@@ -109,9 +109,9 @@ class BalanceWatch:
     def _draw(self, reader: Reader, asked: Asked, drawing: _Drawing) -> None:
         try:
             with self._turn, reader.background(LIMIT_S) as tables:
+                tables.vhosts = asked.vhosts
                 if asked.as_of is not None:
                     tables.cut = resolve(tables, asked.as_of, read_instant)
-                tables.vhosts = asked.vhosts
                 drawing.balance = draw_balance(tables)
             if asked.as_of is None:
                 self._live[asked.vhosts] = drawing.balance

@@ -145,15 +145,15 @@ class ContentsUpdater:
                 closed = closing_before(tables)
                 as_of = NEVER_APPLIED if closed is None else closed.batch_id
                 behind = [one._replace(as_of=as_of) for one in behind]
-                collect_moves(tables, behind)
+                least_changed = collect_moves(tables, behind)
                 stored = None if closed is None else closed_contents(tables, closed)
             elif all(one.as_of >= one.last for one in behind):
                 return None
             else:
-                collect_moves(tables, behind)
+                least_changed = collect_moves(tables, behind)
                 replaced = _changed_files(tables)
                 stored = tables.view(CONTENTS, files=replaced) if replaced else None
-            rows = _read(tables, current_contents(stored))
+            rows = _read(tables, current_contents(stored, least_changed))
         return self._replace(table, replaced, rows, behind, started)
 
     def _apply_nets(self, started: float) -> Updated | None:

@@ -10,7 +10,7 @@ are in no queue, so `held` counts as an ending, unless they are asked for too.
 |---|---|
 | `moves` | an event of a copy in the batches after n: its key, kind and number |
 | `gone` | a copy that left its queue |
-| `born` | a copy that entered a queue and is still in it |
+| `born` | a copy that entered a queue and is still in it; a view, which reads the columns in use |
 | `changed` | a copy that was delivered or requeued and is still in its queue |
 """
 
@@ -24,6 +24,9 @@ from streaming.queries.duckdb_tables import Tables, text
 
 CONTENTS: Final = "queue_contents"
 EVENTS: Final = "events"
+_MOVED: Final = "moved_events"
+"""The view that `born` reads; no other question replaces it."""
+
 NEVER_APPLIED: Final = -1
 """Value of `Progress.as_of` if no batch is applied; batches count from 0."""
 
@@ -111,43 +114,49 @@ def _last_batch(tables: Tables, query_id: str) -> int:
     return NEVER_APPLIED if last is None else int(last)
 
 
-def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = False) -> None:
+def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = False) -> int | None:
     """Create the temporary tables of the events that are not applied yet, unless they are there.
 
     Args:
         held: whether a held copy is still there.
+
+    Returns:
+        The least number of a copy in `changed`; None: it is empty.
     """
     wanted = (tuple(behind), held, tables.cut, tables.vhosts)
-    if tables.collected == wanted:
-        return
+    if tables.collected is not None and tables.collected[0] == wanted:
+        return tables.collected[1]
     tables.collected = None
     least = min((one.as_of for one in behind), default=NEVER_APPLIED)
     files = tables.files(EVENTS, {"batch_id": least})
-    tables.view(EVENTS, files=files, columns=_COLUMNS)
+    tables.view(EVENTS, files=files, columns=_COLUMNS, view=_MOVED)
     since = _since(behind)
     moves = ", ".join(text(kind) for kind in _MOVES)
     leaving = ", ".join(text(kind) for kind in (_ENDINGS if held else _LEAVING))
     moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if held else ()))))
     run = tables.connection.execute
     run(  # narrow, and read once
-        f"CREATE OR REPLACE TEMP TABLE moves AS SELECT {_KEY}, seq, kind FROM events "
+        f"CREATE OR REPLACE TEMP TABLE moves AS SELECT {_KEY}, seq, kind FROM {_MOVED} "
         f"WHERE {since} AND kind IN ({moves})"
     )
     run(
         f"CREATE OR REPLACE TEMP TABLE gone AS SELECT {_KEY} FROM moves "
         f"WHERE kind IN ({leaving}) AND copy_id <> seq"
     )
-    run(  # first find the copies by three columns, then read all columns of the few that are left
-        "CREATE OR REPLACE TEMP TABLE born_keys AS "
-        f"SELECT {_KEY} FROM moves ANTI JOIN gone USING ({_KEY}) WHERE kind = 'enqueued'"
-    )
-    [(first, last)] = tables.values(
-        "SELECT coalesce(min(copy_id), 0), coalesce(max(copy_id), -1) FROM born_keys"
+    least_changed: int | None
+    [(first_born, last_born, first, last, least_changed)] = tables.values(
+        f"""
+        SELECT coalesce(min(seq) FILTER (kind = 'enqueued'), 0),
+               coalesce(max(seq) FILTER (kind = 'enqueued'), -1),
+               coalesce(min(seq) FILTER (kind IN ({moving})), 0),
+               coalesce(max(seq) FILTER (kind IN ({moving})), -1),
+               min(copy_id) FILTER (kind IN ({moving}))
+        FROM moves ANTI JOIN gone USING ({_KEY})
+        """
     )
     run(  # a range of numbers lets Parquet skip row groups; a join would not
-        "CREATE OR REPLACE TEMP TABLE born AS FROM events "
-        f"SEMI JOIN born_keys USING ({_KEY}) "
-        f"WHERE kind = 'enqueued' AND seq BETWEEN {first} AND {last} AND {since}"
+        f"CREATE OR REPLACE TEMP VIEW born AS FROM {_MOVED} ANTI JOIN gone USING ({_KEY}) "
+        f"WHERE kind = 'enqueued' AND seq BETWEEN {first_born} AND {last_born} AND {since}"
     )
     run(
         f"""
@@ -157,12 +166,13 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = Fa
                arg_max("position", seq) FILTER (WHERE kind = 'requeued') AS "position",
                arg_max({{'kind': kind, 'batch_id': batch_id, 'user': "user",
                          'channel': channel, 'reason': reason, 'at': "at"}}, seq) AS latest
-        FROM events ANTI JOIN gone USING ({_KEY})
-        WHERE {since} AND kind IN ({moving})
+        FROM {_MOVED} ANTI JOIN gone USING ({_KEY})
+        WHERE {since} AND kind IN ({moving}) AND seq BETWEEN {first} AND {last}
         GROUP BY {_KEY}
         """
     )
-    tables.collected = wanted
+    tables.collected = (wanted, least_changed)
+    return least_changed
 
 
 def _since(behind: Sequence[Progress]) -> str:
@@ -179,11 +189,14 @@ def _since(behind: Sequence[Progress]) -> str:
             return f"({' OR '.join(parts) or 'false'})"
 
 
-def current_contents(stored: str | None, *, held: bool = False, among: str = "") -> str:
+def current_contents(
+    stored: str | None, least_changed: int | None, *, held: bool = False, among: str = ""
+) -> str:
     """A query for the current rows of `queue_contents`, after `collect_moves`.
 
     Args:
         stored: a view of all or some rows as of batch n; None: there are none.
+        least_changed: what `collect_moves` returned.
         held: whether the rows of held copies are wanted too; they have two more columns.
         among: a semi join that the rows must pass, which is cheaper here than around the query.
     """
@@ -206,7 +219,11 @@ def current_contents(stored: str | None, *, held: bool = False, among: str = "")
     known = (
         f"FROM {stored} {among} ANTI JOIN gone USING ({_KEY}) UNION ALL BY NAME" if stored else ""
     )
+    if least_changed is None:
+        return f"{known} {born}"
     return f"""
+        FROM ({known} {born}) WHERE copy_id < {least_changed}  -- most copies, without the join
+        UNION ALL BY NAME
         SELECT known.* REPLACE (
             coalesce(latest.batch_id, known.batch_id) AS batch_id,
             CASE latest.kind WHEN 'delivered' THEN 'unacked' WHEN 'requeued' THEN 'ready'
@@ -218,7 +235,8 @@ def current_contents(stored: str | None, *, held: bool = False, among: str = "")
             CASE WHEN latest.kind = 'delivered' THEN latest.channel
                 WHEN latest.kind IN ('requeued', 'held') THEN NULL
                 ELSE known.channel END AS channel{more})
-        FROM ({known} {born}) AS known LEFT JOIN changed USING ({_KEY})
+        FROM (FROM ({known} {born}) WHERE copy_id >= {least_changed}) AS known
+            LEFT JOIN changed USING ({_KEY})
     """
 
 
@@ -239,10 +257,11 @@ def prepare_contents(tables: Tables, *, held: bool = False, among: str = "") -> 
     behind = progress(tables)
     is_current = bool(behind) and all(one.as_of != NEVER_APPLIED for one in behind)
     if tables.cut is None and not held and is_current:
-        collect_moves(tables, behind)
-        return current_contents(tables.view(CONTENTS), among=among)
+        least_changed = collect_moves(tables, behind)
+        return current_contents(tables.view(CONTENTS), least_changed, among=among)
     closing = closing_before(tables)
     as_of = NEVER_APPLIED if closing is None else closing.batch_id
-    collect_moves(tables, [one._replace(as_of=as_of) for one in behind], held=held)
+    behind = [one._replace(as_of=as_of) for one in behind]
+    least_changed = collect_moves(tables, behind, held=held)
     stored = None if closing is None else closed_contents(tables, closing, held=held)
-    return current_contents(stored, held=held, among=among)
+    return current_contents(stored, least_changed, held=held, among=among)

@@ -75,23 +75,25 @@ def depth_curve(
         view=tables.new_name("events"),
     )
     leaving = ", ".join(map(text, _LEAVING))
+    of_queue = f"""FROM {view} WHERE vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)"""
+    place = [vhost, queue, begin.isoformat()]
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE held_here AS "
+        f"SELECT lane, copy_id {of_queue} AND kind = 'held'",
+        place,
+    )
+    once = "true"  # a held copy leaves once: when it is held
+    if tables.values("SELECT 1 FROM held_here LIMIT 1"):
+        once = "(kind IN ('enqueued', 'held') OR (lane, copy_id) NOT IN (FROM held_here))"
     found = tables.values(
         f"""
-        WITH moves AS (
-            SELECT lane, copy_id, seq, kind,
-                   least(greatest(floor((epoch("at") - ?) / ?), 0), ?)::INTEGER AS part
-            FROM {view}
-            WHERE vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)
-            AND (kind = 'enqueued' OR (kind IN ({leaving}) AND copy_id <> seq))),
-        exits AS (  -- a held copy leaves once: when it is held
-            SELECT min(part) AS part, arg_min(kind, seq) AS kind FROM moves
-            WHERE kind <> 'enqueued' GROUP BY lane, copy_id)
-        SELECT part, count(*) FILTER (kind = 'enqueued'), count(*) FILTER (kind <> 'enqueued'),
+        SELECT least(greatest(floor((epoch("at") - ?) / ?), 0), ?)::INTEGER AS part,
+               count(*) FILTER (kind = 'enqueued'), count(*) FILTER (kind <> 'enqueued'),
                count(*) FILTER (kind IN ('died', 'held')), count(*) FILTER (kind = 'purged')
-        FROM (SELECT part, kind FROM moves WHERE kind = 'enqueued' UNION ALL FROM exits)
+        {of_queue} AND (kind = 'enqueued' OR (kind IN ({leaving}) AND copy_id <> seq)) AND {once}
         GROUP BY part ORDER BY part
         """,
-        [begin.timestamp(), width_s, parts - 1, vhost, queue, begin.isoformat()],
+        [begin.timestamp(), width_s, parts - 1, *place],
     )
     columns = [[0] * parts for _ in range(4)]
     for part, *counts in found:

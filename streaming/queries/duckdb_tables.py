@@ -75,7 +75,8 @@ class Tables:
         cut: where the history ends that the views show; None: at the last batch.
         vhosts: the views show rows of these vhosts only, and rows of none; None: all rows.
         permitted: the views hide what this user may not read; None: nothing.
-        collected: which moves `current_contents` has collected into temporary tables.
+        collected: which moves `current_contents` has collected into temporary tables, and the
+            least number of a copy that they change.
     """
 
     memory_bytes: ClassVar[int | None] = None
@@ -89,7 +90,7 @@ class Tables:
         self.cut: Cut | None = None
         self.vhosts: frozenset[str] | None = None
         self.permitted: Permitted | None = None
-        self.collected: object = None
+        self.collected: tuple[object, int | None] | None = None
         self._views = 0
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")

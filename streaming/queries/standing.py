@@ -9,6 +9,7 @@ from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Row, Tables, iso
 
 MINUTE: Final = timedelta(minutes=1)
+_MINUTE_US: Final = MINUTE // timedelta(microseconds=1)
 
 
 class WaitingQueue(msgspec.Struct, frozen=True):
@@ -47,8 +48,8 @@ def deaths_by_minute(tables: Tables, end: datetime, minutes: int) -> list[Row]:
     )
     return tables.rows(
         f"""
-        SELECT floor(epoch("at" - CAST(? AS TIMESTAMPTZ)) / 60)::BIGINT AS minute, reason,
-               count(*) AS deaths, count(*) FILTER (len(targets) = 0) AS lost
+        SELECT (epoch_us("at") - epoch_us(CAST(? AS TIMESTAMPTZ))) // {_MINUTE_US} AS minute,
+               reason, count(*) AS deaths, count(*) FILTER (len(targets) = 0) AS lost
         FROM {view} WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
         GROUP BY ALL ORDER BY ALL
         """,

@@ -26,6 +26,7 @@ def health(view: View) -> Answer:
     """Show the last batches, the gate and the tables."""
     view.command = view.dlx("tables", "info", vhost=False, as_of=False)
     return {
+        "sees_all": view.user.administrator,  # how much there is of all vhosts together
         "batches": [_batch(one) for one in last_batches(view.tables, BATCHES)],
         "tables": describe(view.tables),
         "earliest_s": earliest_event_s(view.tables),

@@ -25,8 +25,10 @@ from streaming.console.forms.job import (
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
 from streaming.console.pages.now import all_waiting
+from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError
+from streaming.queries.redrives.edits import LetterEdit
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.redrives.plan import (
     FORECASTS,
@@ -139,7 +141,7 @@ def redrive(view: View) -> Answer:
         "sealed": sealed,
         "count": 0 if sealed is None else len(sealed.letters),
         "targets": targets.most_common(PAGE_ROWS),
-        "edits": kept_edits(redrive_id)[:SHOWN_EDITS] if sealed is not None else [],
+        "edits": _edits(view, sealed) if sealed is not None else [],
         "edited": 0 if sealed is None else sum(one.edit is not None for one in sealed.letters),
         "outcome": outcome,
         "fates": Counter((one["fate"], one["reason"] or "") for one in letters).most_common(),
@@ -150,6 +152,14 @@ def redrive(view: View) -> Answer:
         "may_act": view.may("operator"),
         "sent": view.one_of("sent", "", "yes"),
     }
+
+
+def _edits(view: View, sealed: SealedPlan) -> list[LetterEdit]:
+    """What the edits change, for someone who may read all letters that they are of."""
+    queues = {one.queue for one in sealed.letters if one.edit is not None}
+    if not all(view.may_read(sealed.vhost, one) for one in queues):
+        return []
+    return kept_edits(sealed.id)[:SHOWN_EDITS]
 
 
 def approve_redrive(view: View) -> Answer:

@@ -65,7 +65,8 @@ def search(tables: Tables, wanted: DeadLetterFilter, first: int, count: int) -> 
     found = selection.values(
         f"{numbers}, {', '.join(FACETS)}, count(*) AS letters",
         f"GROUP BY GROUPING SETS ({sets}, ()) "
-        f"QUALIFY row_number() OVER (PARTITION BY {numbers} ORDER BY count(*) DESC) <= {TOP}",
+        f"QUALIFY row_number() OVER (PARTITION BY {numbers} "
+        f"ORDER BY count(*) DESC, {', '.join(FACETS)}) <= {TOP}",
     )
     total = 0
     facets: dict[str, list[Facet]] = {name: [] for name in FACETS}

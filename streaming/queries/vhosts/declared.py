@@ -7,7 +7,7 @@ events did say only the name and type of a queue or exchange; the rest then has 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -157,6 +157,14 @@ class TopologyLog(NamedTuple):
     def digest(self) -> bytes:
         """Equal logs have equal digests."""
         return hashlib.sha256(msgspec.json.encode(self)).digest()
+
+    def only(self, vhosts: Container[str]) -> "TopologyLog":
+        """The log of these vhosts."""
+        return TopologyLog(
+            tuple(vhost for vhost in self.vhosts if vhost in vhosts),
+            tuple(one for one in self.closed if one[0] in vhosts),
+            tuple(one for one in self.events if one[0] in vhosts),
+        )
 
     def replayed(self) -> dict[str, Declared]:
         """What is declared at the end, by vhost."""

@@ -1,12 +1,13 @@
 """Questions for one user, who may not read everything: see `streaming.queries.permitted`."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.permitted import Permitted
-from streaming.queries.vhosts.declared import declared
+from streaming.queries.permitted import Permitted, Place
+from streaming.queries.vhosts.declared import Declared, declared
+from topology.vhost import Vhost
 
 
 def permitted_for(tables: Tables, user: str, administrators: Collection[str] = ()) -> Permitted:
@@ -19,18 +20,37 @@ def permitted_for(tables: Tables, user: str, administrators: Collection[str] = (
         QueryError: there is no table `events`.
     """
     with tables.uncut():
-        vhosts = {name: each.vhost() for name, each in declared(tables).items()}
-        view = "permitted_letters"
-        if not tables.has(NAME):
-            found = []
-        else:
-            tables.view(NAME, columns=["vhost", "queue", "targets"], view=view)
-            found = tables.values(f"SELECT DISTINCT vhost, queue, targets FROM {view}")
-    for vhost in vhosts.values():
-        vhost.enforce_permissions = True
+        return permitted_in(declared(tables), letter_places(tables), user, administrators)
+
+
+def permitted_in(
+    vhosts: Mapping[str, Declared],
+    places: Iterable[Place],
+    user: str,
+    administrators: Collection[str] = (),
+) -> Permitted:
+    """The same, if it is known what is declared and where dead letters are or were."""
+    checked = {}
+    for name, each in vhosts.items():
+        checked[name] = vhost = Vhost()
         vhost.administrators = tuple(administrators)
-    places = ((vhost, one) for vhost, queue, targets in found for one in targets or (queue,))
-    return Permitted(user, vhosts, places)
+        for permission in each.permissions.values():
+            vhost.permissions.set(permission)
+    return Permitted(user, checked, places)
+
+
+def letter_places(tables: Tables) -> frozenset[Place]:
+    """Every queue that took a dead letter, or where one died that no queue took."""
+    if not tables.has(NAME):
+        return frozenset()
+    view = tables.view(NAME, columns=["vhost", "queue", "targets"], view="permitted_letters")
+    found = tables.values(
+        f"""
+        SELECT DISTINCT vhost, unnest(targets) FROM {view}
+        UNION SELECT DISTINCT vhost, queue FROM {view} WHERE coalesce(len(targets), 0) = 0
+        """
+    )
+    return frozenset((vhost, queue) for vhost, queue in found)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from streaming.console.access import Credentials, Guard, Logins, hash_password
 from streaming.console.app import PAGES, make_app
 from streaming.console.page import Console
 from streaming.console.reader import Reader
+from tests.unit.console.two_vhosts import write_two_vhosts
 
 HOST = "127.0.0.1:9420"
 
@@ -40,6 +41,12 @@ def make_client_of_anna(make_client, tmp_path_factory):
         return client
 
     return make
+
+
+@pytest.fixture(scope="session")
+def two_vhosts(tmp_path_factory):
+    """Tables of the vhost `/` with an open and a closed queue, and of another vhost."""
+    return write_two_vhosts(tmp_path_factory.mktemp("vhosts") / "tables")
 
 
 @pytest.fixture(scope="session")

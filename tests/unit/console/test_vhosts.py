@@ -5,15 +5,10 @@ What belongs to the other vhost is named `vault-...`, and its messages hold TREA
 
 import pytest
 
-from streaming.broker import commands
 from streaming.console.app import PAGES
-from streaming.contents.closer import Closer
-from streaming.contents.updater import ContentsUpdater
-from tests.builders import Broker
 from tests.unit.console.conftest import HOST
-from tests.unit.queries.recording import Recording, apart
+from tests.unit.console.two_vhosts import TREASURE
 
-TREASURE = "treasure-4711"
 ORIGIN = {"origin": f"http://{HOST}"}
 PROBES = (
     "vhost=vault-v",
@@ -32,37 +27,6 @@ PROBES = (
     "as_of=0&id=vault-m",
 )
 """Parameters that name what the user may not see, or ask for everything."""
-
-
-@pytest.fixture(scope="module")
-def two_vhosts(tmp_path_factory):
-    """Tables of the vhost `/` with an open and a closed queue, and of another vhost."""
-    mine, other = Broker(), apart(Broker(vhost="vault-v"), 500)
-    recording = Recording(tmp_path_factory.mktemp("vhosts") / "tables", mine, other)
-    for broker, names in ((mine, ("open", "closed")), (other, ("vault-q",))):
-        broker.exchange(f"{names[-1]}-x", "fanout")
-        for name in names:
-            broker.queue(name, dead_letter_exchange="", dead_letter_routing_key=f"{name}-dead")
-            broker.queue(f"{name}-dead")
-    mine.do(commands.SetPermissions(user="anna", configure="^$", write="", read="^open"))
-    other.do(commands.SetPermissions(user="vault-u", configure=".*", write=".*", read=".*"))
-    other.policy("vault-p", "^vault", {"max-length": 10})
-    mine.publish("", "open", "order 0", message_id="mine")
-    mine.publish("", "closed", TREASURE, message_id="closed-m")
-    other.publish("", "vault-q", TREASURE, headers={"vault-h": TREASURE}, message_id="vault-m")
-    for broker, name in ((mine, "open"), (mine, "closed"), (other, "vault-q")):
-        broker.get(name, name, 1, channel=f"{name}-c", user="vault-u")
-        broker.do(commands.Reject(refs=(f"{name}/0",), channel=f"{name}-c"), user="vault-u")
-    other.do(commands.SetPermissions(user="anna", configure=".*", write=".*", read=".*"))
-    recording.commit()
-    other.do(commands.ClearPermissions(user="anna"))
-    recording.commit()
-    Closer(recording.place).close()
-    mine.publish("", "open", "order 1")
-    recording.commit()
-    ContentsUpdater(recording.place).update()
-    recording.close()
-    return recording.root
 
 
 @pytest.fixture(scope="module")
