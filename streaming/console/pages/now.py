@@ -89,7 +89,10 @@ def _concerns(
         )
     usual = sum(minutes[:-1]) / (len(minutes) - 1)
     if minutes[-1] > max(BURST * usual, BURST):
-        what = f"{number(minutes[-1])} messages died in the last minute, usually {usual:.1f} do"
+        what = (
+            f"{number(minutes[-1])} messages died in the last minute, and {usual:.1f} a minute in "
+            "the hour before"
+        )
         found.append(Concern("bad", what))
     if gate is not None and not gate.get("open", True):
         found.append(Concern("warn", f"publishes are paused by flow control: {gate.get('cause')}"))

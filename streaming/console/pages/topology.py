@@ -31,8 +31,9 @@ def topology(view: View) -> Answer:
     definitions = view.declared[vhost].definitions()
     end = view.end
     begin = view.before(STRETCHES[stretch])
-    moved = traffic_of(view.tables, vhost, begin, end)
     diagram = view.of_topology(f"diagram {vhost}", lambda: draw(_referred(definitions)))
+    sources = view.of_topology(f"sources {vhost}", lambda: _sources(diagram))
+    moved = _by_last_exchange(traffic_of(view.tables, vhost, begin, end), diagram, sources)
     total = len(diagram.nodes)
     if around or total > MAX_DRAWN:
         diagram = _around(diagram, around)
@@ -47,7 +48,7 @@ def topology(view: View) -> Answer:
         "drawn": len(diagram.nodes),
         "dot": dot(_with_traffic(diagram, moved)),
         "traffic": moved,
-        "ways": _ways(diagram, moved),
+        "ways": _ways(diagram, moved, sources),
         "loops": [one for one in findings if _LOOPS.search(one.code)],
         "dead_ends": [one for one in findings if not _LOOPS.search(one.code)],
     }
@@ -57,6 +58,43 @@ def _referred(definitions: Definitions) -> Definitions:
     """Leave out predeclared exchanges; `draw` draws those that something refers to."""
     own = tuple(one for one in definitions.exchanges if one.name not in PREDECLARED_NAMES)
     return msgspec.structs.replace(definitions, exchanges=own)
+
+
+def _sources(diagram: Diagram) -> dict[str, set[str]]:
+    """The exchanges from which messages reach each exchange: itself, and those before it."""
+    exchanges = {node.id: _name(node) for node in diagram.nodes if node.kind != "queue"}
+    before: dict[str, list[str]] = {name: [] for name in exchanges.values()}
+    for edge in diagram.edges:
+        if edge.kind != "dead letters" and edge.source in exchanges and edge.target in exchanges:
+            before[exchanges[edge.target]].append(exchanges[edge.source])
+    found = {}
+    for name in before:
+        reached, work = {name}, [name]
+        while work:
+            work = [one for last in work for one in before[last] if one not in reached]
+            reached.update(work)
+        found[name] = reached
+    return found
+
+
+def _by_last_exchange(moved: Traffic, diagram: Diagram, sources: Mapping[str, set[str]]) -> Traffic:
+    """Count copies by the exchange bound to the queue instead of the one they were published to.
+
+    Bindings between exchanges and alternate exchanges lead from one to the other. Copies stay where
+    they are if no way is declared, or several are.
+    """
+    nodes = {node.id: node for node in diagram.nodes}
+    bound: dict[str, list[str]] = {}
+    for edge in diagram.edges:
+        if edge.kind == "binding" and nodes[edge.target].kind == "queue":
+            bound.setdefault(nodes[edge.target].lines[0], []).append(_name(nodes[edge.source]))
+    entered: dict[tuple[str, str], int] = {}
+    for (exchange, queue), count in moved.entered.items():
+        lasts = bound.get(queue, [])
+        ways = [one for one in lasts if exchange in sources[one]]
+        last = ways[0] if exchange not in lasts and len(ways) == 1 else exchange
+        entered[last, queue] = entered.get((last, queue), 0) + count
+    return msgspec.structs.replace(moved, entered=entered)
 
 
 def _around(diagram: Diagram, name: str) -> Diagram:
@@ -109,7 +147,9 @@ def _count(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: Traffic) 
     return 0
 
 
-def _ways(diagram: Diagram, moved: Traffic) -> list[dict[str, object]]:
+def _ways(
+    diagram: Diagram, moved: Traffic, sources: Mapping[str, set[str]]
+) -> list[dict[str, object]]:
     """List the ways into queues: declared or not, and what took them; undeclared traffic first."""
     nodes = {node.id: node for node in diagram.nodes}
     declared = {
@@ -117,13 +157,17 @@ def _ways(diagram: Diagram, moved: Traffic) -> list[dict[str, object]]:
         for edge in diagram.edges
         if edge.kind == "binding" and nodes[edge.target].kind == "queue"
     }
+    lasts: dict[str, list[str]] = {}
+    for exchange, queue in declared:
+        lasts.setdefault(queue, []).append(exchange)
     drawn = {node.lines[0] for node in diagram.nodes if node.kind == "queue"}
     seen = {way for way in moved.entered if way[1] in drawn}
     rows: list[dict[str, object]] = [
         {
             "exchange": exchange,
             "queue": queue,
-            "is_declared": (exchange, queue) in declared or exchange == "",
+            "is_declared": exchange == ""
+            or any(exchange in sources[one] for one in lasts.get(queue, ())),
             "entered": moved.entered.get((exchange, queue), 0),
         }
         for exchange, queue in sorted(declared | seen)

@@ -14,6 +14,18 @@ async function load() {
 
 const plots = new WeakMap();
 
+// How the axis writes instants: the least step in seconds, each mark, and what is added to the first
+// mark, at a new day and at a new minute.
+const day = "\n{YYYY}-{MM}-{DD}";
+const times = [
+  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", day, null, day, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", day, null, day, null, null, null, 1],
+  [0.001, ":{ss}.{fff}", `${day} {HH}:{mm}`, null, `${day} {HH}:{mm}`, null, "\n{HH}:{mm}", null, 1],
+];
+
 export async function draw() {
   const Plot = await load();
   for (const place of document.querySelectorAll("[data-curve]")) {
@@ -29,10 +41,10 @@ export async function draw() {
         width: Math.max(place.clientWidth - 14, 280),
         height: 270,
         tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-        axes: [axis, { ...axis, size: 62 }],
+        axes: [{ ...axis, values: times }, { ...axis, size: 62 }],
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.08] } },
         series: [
-          {},
+          { label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
           ...found.series.map((one, number) => ({
             label: one.label,
             stroke: colours[number],
