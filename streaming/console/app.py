@@ -4,6 +4,7 @@ host --> who --> (an action: from an own page, role) --> a page's function on a 
 """
 
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -105,6 +106,9 @@ _HEADERS: Final = (
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 )
+
+_AS_OF: Final = re.compile("^--as-of ")
+"""How errors about an instant begin; a page has no options."""
 
 logger = logging.getLogger(__name__)
 
@@ -316,7 +320,9 @@ class _Site:
         status = error.status if isinstance(error, Refused) else 400
         view = View(self._console, user, request.url.path, request.query_params)
         view.is_live = request.method == "GET"
-        html = self._render("refused.html", view, None, {"what": str(error), "status": status})
+        html = self._render(
+            "refused.html", view, None, {"what": _AS_OF.sub("As of ", str(error)), "status": status}
+        )
         return HTMLResponse(html, status)
 
     async def not_found(self, request: Request, _error: Exception) -> Response:
