@@ -211,7 +211,7 @@ def test_no_link_leads_to_another_site(client, path):
 
 
 def test_a_link_that_logs_in_leads_to_the_console_alone(two_vhosts):
-    tokens = []
+    tokens: list[str] = []
     guard = Guard(frozenset({HOST}), logins=Logins(tokens.append))
     app = make_app(Console(Reader(two_vhosts), PAGES), guard)
     linked = TestClient(app, base_url=f"http://{HOST}", follow_redirects=False)
