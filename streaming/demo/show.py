@@ -360,7 +360,9 @@ class Show:
         self._section("Where everything is", report.place_lines(self._directory, self._folder))
         queries = report.query_lines(self._directory, self._folder, CHECKOUT, rows)
         self._section("Query the dead letters", queries)
-        self._section("Try next", self._story.next_lines(running=self._keep))
+        self._section(
+            "Try next", self._story.next_lines(running=self._keep, in_cluster=self._with_cluster)
+        )
         return drawn.unexplained == 0
 
     def _section(self, title: str, lines: Iterable[str]) -> None:

@@ -173,11 +173,12 @@ class Story:
         text = f"{row['acked']} of {row['moved']} letters were acknowledged"
         self._say(f"{text}; {row['died']} died again")
 
-    def next_lines(self, *, running: bool) -> Iterator[str]:
+    def next_lines(self, *, running: bool, in_cluster: bool = False) -> Iterator[str]:
         """What to try next, on the tables of this run.
 
         Args:
             running: whether the job keeps running.
+            in_cluster: whether it is the demo's in a cluster.
         """
         since = self._instants.get(Step.deploy, "10m")
         config = f"--config {shlex.quote(str(self._config))}"
@@ -189,9 +190,10 @@ class Story:
             yield f"dlx publish 'my first order' --routing-key {INVOICES} {config}"
         else:
             yield f"dlx console {config}"
-            folder = shlex.quote(str(self._config.parent))
-            yield f"dlx demo --dir {folder} --keep       (the same again, and the job stays)"
-            yield f"dlx demo --dir {folder} --pause-at redrive   (send the letters back yourself)"
+            place = f"--dir {shlex.quote(str(self._config.parent))}"
+            demo = f"dlx demo --cluster {place}" if in_cluster else f"dlx demo {place}"
+            yield f"{demo} --keep       (the same again, and the job stays)"
+            yield f"{demo} --pause-at redrive   (send the letters back yourself)"
 
     # -- commands
 

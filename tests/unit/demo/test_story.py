@@ -124,6 +124,16 @@ def test_the_redrive_approves_the_sealed_letters(told, approved):
     assert f"plan {plan}: 2 letters" in out.getvalue()
 
 
+def test_the_demo_of_a_cluster_continues_in_a_cluster(told):
+    story, _out = told
+
+    lines = list(story.next_lines(running=False, in_cluster=True))
+
+    assert [line.split()[:3] for line in lines if "dlx demo" in line] == [
+        ["dlx", "demo", "--cluster"]
+    ] * 2
+
+
 def test_the_story_pauses_where_it_is_told_to(told):
     story, _out = told
 
