@@ -10,7 +10,6 @@ import typer
 from streaming.cli.command_group import COMPLETION_VARIABLE, PROGRAM
 from streaming.cli.exit_codes import EXIT_OK
 
-DISTRIBUTION: Final = "dlx-stream"
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -49,18 +48,6 @@ def version_line(checkout: Path) -> str:
     Args:
         checkout: the folder of pyproject.toml, unless the package is installed.
     """
-    return f"{PROGRAM} {version_of(checkout)}, Python {sys.version.split()[0]}"
+    from streaming.program_version import program_version
 
-
-def version_of(checkout: Path) -> str:
-    """Return the version of this program: that of the checkout it runs from, or as installed."""
-    import tomllib
-    from importlib.metadata import PackageNotFoundError, version
-
-    file = checkout / "pyproject.toml"
-    if file.is_file():
-        return str(tomllib.loads(file.read_text("utf-8"))["project"]["version"])
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "unknown"
+    return f"{PROGRAM} {program_version(checkout)}, Python {sys.version.split()[0]}"

@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from streaming.metrics.families import (
 )
 from streaming.metrics.figures import JobFigures
 from streaming.pipeline.traffic import SIZE_BOUNDS
+from streaming.program_version import program_version
 
 PROTOCOL: Final = "kafka"
 """The label `protocol` of RabbitMQ's global counters: its clients come by AMQP, ours by Kafka."""
@@ -37,21 +37,13 @@ DEATH_REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def job_version() -> str:
-    """Return the version of dlx-stream."""
-    try:
-        return version("dlx-stream")
-    except PackageNotFoundError:  # a checkout
-        return "0.1.0"
-
-
 def _identity(view: View) -> Iterator[Sample]:
     name = view.figures.job_name
     yield (f"dlx@{socket.gethostname()}", name, name, view.endpoint), 1
 
 
 def _build(_view: View) -> Iterator[Sample]:
-    yield (job_version(), "dlx-stream", platform.python_version(), "none"), 1
+    yield (program_version(), "dlx-stream", platform.python_version(), "none"), 1
 
 
 def _global(*names: str) -> "_ByProtocol":

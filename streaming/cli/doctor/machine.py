@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from streaming.cli.completion import version_of
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.pinned_jars import Jar, JarSet, lock_file, read_lock
+from streaming.program_version import program_version
 from streaming.user_folders import user_cache_folder
 
 LEAST_PYTHON: Final = (3, 11)
@@ -91,7 +91,7 @@ def check_machine(checkout: Path) -> Iterator[Finding]:
     Args:
         checkout: the folder of pyproject.toml, unless the package is installed.
     """
-    yield Finding("ok", "dlx", f"version {version_of(checkout)}, in {checkout}")
+    yield Finding("ok", "dlx", f"version {program_version(checkout)}, in {checkout}")
     yield _python()
     yield from _packages()
     yield _librdkafka()
