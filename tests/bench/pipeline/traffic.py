@@ -53,6 +53,15 @@ class Shape:
     death: Death = "both"
     attributes: Attributes = "plain"
 
+    def is_limited(self, number: int) -> bool:
+        """Whether the queue of that number has the length limit."""
+        return self.death == "length" or (self.death == "both" and number % 2 == 1)
+
+    @property
+    def kept(self) -> int:
+        """How many messages the length limits let stay in full queues."""
+        return self.max_length * sum(map(self.is_limited, range(self.queues)))
+
 
 def declarations(shape: Shape) -> list[dict[str, Any]]:
     """Return the commands that declare exchanges, queues and bindings."""
@@ -64,7 +73,7 @@ def declarations(shape: Shape) -> list[dict[str, Any]]:
     ]
     for number in range(shape.queues):
         arguments: dict[str, Any] = {"x-dead-letter-exchange": "dlx"}
-        if shape.death == "length" or (shape.death == "both" and number % 2):
+        if shape.is_limited(number):
             arguments["x-max-length"] = shape.max_length
         else:
             arguments["x-message-ttl"] = shape.ttl_ms

@@ -193,5 +193,4 @@ def _wait(job: RunningJob, shape: Shape, published: int) -> None:
 
 def _deaths(shape: Shape, published: int) -> int:
     """Return how many messages die: all but those that the limits allow to stay."""
-    stay = shape.queues * shape.max_length if shape.death == "length" else 0
-    return published - stay
+    return published - shape.kept
