@@ -42,6 +42,7 @@ from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.storage import Place
+from streaming.pipeline.checkpoint.folders import tables_place
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
@@ -197,7 +198,7 @@ class Show:
         stack.enter_context(cluster)
         config = cluster.config(config)
         self._folder = cluster.tables
-        self._tables = Place(config.job.tables_location, cluster.store.options)
+        self._tables = tables_place(config, os.environ)
         say(self._console, f"Spark's master is {cluster.spark.master}")
         words = f"tables and checkpoint are in an S3-compatible store at {cluster.store.endpoint}"
         say(self._console, words)

@@ -24,13 +24,16 @@ from streaming.config import (
     librdkafka_properties,
     outcome_hash,
     outcome_settings,
-    reveal,
 )
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.fence import Fence
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
-from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms, open_ledger
+from streaming.pipeline.checkpoint.folders import (
+    checkpoint_place,
+    lease_ms,
+    open_ledger,
+    tables_place,
+)
 from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Ticks, Trigger
@@ -101,10 +104,7 @@ class Job:
         self._progress = progress
         self._producer = librdkafka_properties(config.kafka, os.environ, by_content=True)
         self._jvm = jvm_properties(config.kafka, os.environ)
-        self.tables = Place(
-            config.job.tables_location,
-            reveal(config.tables.storage_options, "tables.storage_options", os.environ),
-        )
+        self.tables = tables_place(config, os.environ)
         self.checkpoint = Checkpoint(checkpoint_place(config, os.environ), lease_ms(config))
         Tables.memory_bytes = config.tables.query_memory_bytes
         self.marks = memory_marks(config.flow, config.job.driver_memory, this_machine())

@@ -14,6 +14,7 @@ publishes and commands of a scenario are in one partition, which keeps them in o
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -30,6 +31,7 @@ from streaming import config
 from streaming.broker.events import ENDINGS, Kind
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.pipeline.checkpoint.folders import tables_place
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics
@@ -244,9 +246,8 @@ class PipelineRun:
         Raises:
             SimulationError: a record was quarantined, or replies are missing.
         """
-        cluster = self._place.cluster
-        options = {} if cluster is None else cluster.store.options
-        with closing(Tables(self._config().job.tables_location, options)) as tables:
+        place = tables_place(self._config(), os.environ)
+        with closing(Tables(place.url, place.options)) as tables:
             _refuse_quarantined(tables)
             outboxes = self._read_outboxes()
             event_seqs = {

@@ -38,6 +38,16 @@ def checkpoint_place(config: JobConfig, environ: Mapping[str, str]) -> AnyPath:
     return StoredPath(location, options)
 
 
+def tables_place(config: JobConfig, environ: Mapping[str, str]) -> Place:
+    """Return where the tables of a job are.
+
+    Raises:
+        InvalidConfigError: a secret cannot be read.
+    """
+    options = reveal(config.tables.storage_options, "tables.storage_options", environ)
+    return Place(config.job.tables_location, options)
+
+
 def lease_ms(config: JobConfig) -> int | None:
     """Return how long the lease of a checkpoint lasts; None on a disk that only we can reach."""
     job = config.job

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from streaming.broker.rebuilt_shard import rebuild_shard
-from streaming.config import JobConfig, reveal
+from streaming.config import JobConfig
 from streaming.contents.retention import replace_rows
 from streaming.json_file import write_json_file
 from streaming.ledger.read.table_files import ActiveFiles
@@ -36,7 +36,12 @@ from streaming.ledger.upkeep.compaction import conformed
 from streaming.pipeline.checkpoint import table_match
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.folders import NewFolders, checkpoint_place, lease_ms
+from streaming.pipeline.checkpoint.folders import (
+    NewFolders,
+    checkpoint_place,
+    lease_ms,
+    tables_place,
+)
 from streaming.pipeline.checkpoint.manifest import read_manifest, write_manifest
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.flow.notices import FILE as FLOW_FILE
@@ -73,8 +78,7 @@ class Rebuild:
                 "beside it for what is in it now. Copy its objects to a folder of the bucket, and "
                 "name that"
             )
-        options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
-        self.place = Place(config.job.tables_location, options)
+        self.place = tables_place(config, os.environ)
         self._logs = Path(config.job.log_dir).absolute()
         self._lock = Checkpoint(self.path, lease_ms(config)).lock
 

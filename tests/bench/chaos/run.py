@@ -28,7 +28,7 @@ from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.cluster import LocalCluster
 from streaming.ledger.storage import Place
-from streaming.pipeline.checkpoint.folders import checkpoint_place
+from streaming.pipeline.checkpoint.folders import checkpoint_place, tables_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
@@ -114,8 +114,7 @@ class ChaosJob:
             outbound=OutboundSettings(topic=f"{LOG}-{name}.{{vhost}}.{{user}}"),
         )
         self.config = config if cluster is None else cluster.config(config, name)
-        options = {} if cluster is None else cluster.store.options
-        self.tables = Place(self.config.job.tables_location, options)
+        self.tables = tables_place(self.config, os.environ)
         self._logs = SparkLogs(checkpoint_place(self.config, os.environ))
         self._look_s = LOOK_S if cluster is None else LOOK_AT_STORE_S
         file = self.root / "dlx.toml"

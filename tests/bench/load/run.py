@@ -14,6 +14,7 @@ for redeliveries, and the balance closes.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from streaming.config.kafka import KafkaSettings
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.storage import Place
+from streaming.pipeline.checkpoint.folders import tables_place
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
 from tests.bench.load.drift import SAMPLE_S, Change, Drift
 from tests.bench.load.verify import LoadReport, copies_in_queue, verify
@@ -80,12 +82,11 @@ def run_load(
     with ExitStack() as running:
         kafka = running.enter_context(EmbeddedKafka(root / "kafka"))
         settings = job_config(root, kafka.bootstrap_servers)
-        options = {}
         if in_cluster:
             hidden = [root / "kafka", root / "logs"]
             cluster = running.enter_context(LocalCluster(root / "cluster", hidden=hidden))
-            settings, options = cluster.config(settings), cluster.store.options
-        tables = Place(settings.job.tables_location, options)
+            settings = cluster.config(settings)
+        tables = tables_place(settings, os.environ)
         config = root / "dlx.toml"
         config.write_text(show_config(settings))
         job = Process(root, "job", "streaming.cli", "run", "--config", str(config))
