@@ -23,7 +23,7 @@ from obstore.exceptions import (
     PreconditionError,
     UnknownConfigurationKeyError,
 )
-from obstore.store import from_url
+from obstore.store import AzureStore, from_url
 
 TAIL_BYTES: Final = 64 * 1024
 """What opening an object reads at once: a small object whole, or the footer of a Parquet file."""
@@ -196,6 +196,7 @@ class Objects:
 class ObjectReader(io.RawIOBase):
     """An object as a file. Opening it takes one request, which small objects are read with.
 
+    Azure cannot send the end of an object of unknown size: a large one takes two requests there.
     Later reads take a request for each new block of 1 MiB, or for a longer range.
     """
 
@@ -203,8 +204,13 @@ class ObjectReader(io.RawIOBase):
         super().__init__()
         self._store, self._path = store, path
         try:
-            found = obstore.get(store, path, options={"range": {"suffix": TAIL_BYTES}})
+            knows_suffixes = not isinstance(store, AzureStore)
+            part: Any = {"suffix": TAIL_BYTES} if knows_suffixes else (0, TAIL_BYTES)
+            found = obstore.get(store, path, options={"range": part})
             self.size, self._tail = int(found.meta["size"]), bytes(found.bytes())
+            if self.size > TAIL_BYTES and not knows_suffixes:
+                tail_at = self.size - TAIL_BYTES
+                self._tail = bytes(obstore.get_range(store, path, start=tail_at, end=self.size))
         except BaseError:  # an empty object has no range
             if obstore.head(store, path)["size"]:
                 raise

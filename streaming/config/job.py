@@ -45,9 +45,9 @@ class JobSettings(types.Section):
     checkpoint_location: str = types.setting(
         "checkpoints",
         "Spark's checkpoint: the offsets that were read, and the broker's state. A folder on a "
-        "local disk or below shared_mount, or in S3 (experimental: see storage); a relative path "
-        "starts at the folder of this file, and file:///PATH works too. Use one checkpoint per "
-        "job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
+        "local disk or below shared_mount, or in S3 or Azure (experimental: see storage); a "
+        "relative path starts at the folder of this file, and file:///PATH works too. Use one "
+        "checkpoint per job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
         types.checkpoint(),
     )
     tables_location: str = types.setting(
@@ -66,7 +66,8 @@ class JobSettings(types.Section):
     )
     lease_ms: int = types.setting(
         30_000,
-        "How long the lease of a checkpoint below shared_mount or in S3 lasts without a renewal. "
+        "How long the lease of a checkpoint below shared_mount or in shared storage lasts without "
+        "a renewal. "
         "After a crash, the next start waits that long; a job that cannot renew it for so long "
         "ends.",
         types.milliseconds(2_000, types.HOUR_MS),
@@ -75,7 +76,7 @@ class JobSettings(types.Section):
         (),
         "Kinds of shared storage that Spark itself reads: the jars for them are downloaded and "
         "verified at the first start.",
-        types.several("s3"),
+        types.several("s3", "azure"),
     )
     log_dir: str = types.setting(
         "logs",

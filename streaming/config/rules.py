@@ -7,7 +7,7 @@ misspelt topic in `inputs[1]` must not also be reported as missing.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
@@ -17,6 +17,7 @@ from streaming.config.outbound import OutboundSettings, header_room_bytes
 from streaming.config.selectors import literal_text
 from streaming.config.types import (
     MAX_PARTITIONS,
+    checkpoint_storage,
     join_index,
     join_key,
     local_folder,
@@ -26,6 +27,8 @@ from streaming.config.types import (
 from streaming.config.vhosts import UserSettings, VhostSettings
 from streaming.protocol.addressing import alive_topic
 from topology.suggestions import did_you_mean
+
+_STORAGE: Final = {"s3": "S3", "azure": "Azure"}
 
 
 class Conflict(NamedTuple):
@@ -72,11 +75,13 @@ def conflicts(parts: Parts) -> Iterator[Conflict]:
 
 def _locations(job: JobSettings) -> Iterator[Conflict]:
     """Tasks on other machines must reach what the driver reads."""
-    if local_folder(job.checkpoint_location) is None and "s3" not in job.storage:
+    needed = checkpoint_storage(job.checkpoint_location)
+    if needed is not None and needed not in job.storage:
         yield Conflict(
             ("job.checkpoint_location", "job.storage"),
-            "is in S3, which is experimental and needs further jars: set job.storage = "
-            '["s3"], or name a folder on this machine or below job.shared_mount',
+            f"is in {_STORAGE[needed]}, which is experimental and needs further jars: set "
+            f'job.storage = ["{needed}"], or name a folder on this machine or below '
+            "job.shared_mount",
         )
     if is_local(job.master):
         return

@@ -35,8 +35,8 @@ MAX_TOPIC_CHARACTERS: Final = 249
 STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss")
 """URL schemes of shared storage that deltalake and obstore support."""
 
-CHECKPOINT_SCHEMES: Final = ("s3", "s3a")
-"""URL schemes that a checkpoint can have: Spark needs pinned jars for each."""
+CHECKPOINT_SCHEMES: Final = {"s3": "s3", "s3a": "s3", "abfs": "azure", "abfss": "azure"}
+"""URL schemes that a checkpoint can have -> the word in `job.storage` for the jars it needs."""
 
 _GROUPED_FROM: Final = 10_000
 """Numbers with more digits than a year are written in groups of three."""
@@ -411,6 +411,12 @@ def local_folder(location: str) -> PurePath | None:
     if url is not None:
         return PurePath(unquote(url["path"]))
     return None if is_url(location) else PurePath(location)
+
+
+def checkpoint_storage(location: str) -> str | None:
+    """The word in `job.storage` for the storage of a checkpoint; None for a folder."""
+    url = _URL.fullmatch(location)
+    return None if url is None else CHECKPOINT_SCHEMES.get(url["scheme"])
 
 
 def _storage_fault(location: str) -> str | None:

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from streaming.config import JobConfig, reveal
 from streaming.config.job import is_local
-from streaming.config.types import local_folder
+from streaming.config.types import checkpoint_storage
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, spark_java_home
@@ -49,10 +49,10 @@ from streaming.spark.settings import (
     driver_java_options,
     local_settings,
     quiet_settings,
-    s3a_settings,
     streaming_settings,
     with_retries,
 )
+from streaming.spark.storage_settings import storage_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,7 +126,7 @@ def session_config(
     """
     job = config.job
     log_dir = Path(job.log_dir)
-    on_disk = local_folder(job.checkpoint_location) is not None
+    below = checkpoint_storage(job.checkpoint_location)
     options = reveal(config.tables.storage_options, "tables.storage_options", environ)
     return SessionConfig(
         work_dir=log_dir / "work",
@@ -137,9 +137,9 @@ def session_config(
         executor_python=job.executor_python,
         ships_packages=job.executor_packages == "shipped",
         log_format=log_format,
-        local_checkpoints=on_disk and job.shared_mount is None,
-        s3_checkpoints=not on_disk,
-        storage=("s3",) if "s3" in job.storage or not on_disk else (),
+        local_checkpoints=below is None and job.shared_mount is None,
+        s3_checkpoints=below == "s3",
+        storage=tuple(job.storage),  # type: ignore[arg-type] # the configuration checks the words
         storage_options=options,
         properties=reveal(job.spark_properties, "job.spark_properties", environ),
     )
@@ -275,7 +275,7 @@ def _settings(config: SessionConfig, scratch: Scratch) -> dict[str, str]:
         **delta_settings(),
         **quiet_settings(scratch.path),
         **place,
-        **(s3a_settings(config.storage_options) if config.storage else {}),
+        **storage_settings(config.storage, config.storage_options),
         **_worker_environment(config),
         **config.properties,
     }

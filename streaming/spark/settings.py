@@ -1,7 +1,6 @@
 """Every Spark setting that dlx relies on, each with its reason, measured with pyspark 4.2.0."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -60,7 +59,12 @@ def streaming_settings(
             f"{SPARK_SQL_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"
         )
     if s3_checkpoints:
-        # S3 cannot rename; an upload that is aborted leaves nothing.
+        # S3 cannot rename; an upload that is aborted leaves nothing. Azure and HDFS have Spark's
+        # default, which writes a temporary file and renames it through FileContext. A file then
+        # appears whole and never replaces another one, unless Spark says so: Azure renames
+        # atomically in a hierarchical namespace, and copies, on a condition, in a flat one; its
+        # uploads cannot be aborted. The manager of local disks would be wrong there: its rename
+        # keeps an existing file, so the changes of a batch that is planned again would be lost.
         settings["spark.sql.streaming.checkpointFileManagerClass"] = (
             "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
         )
@@ -75,39 +79,6 @@ def arrow_settings() -> dict[str, str]:
         # Distinct headers cost more than rows: use few batches if bodies are short.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     }
-
-
-S3A_OPTIONS = {
-    "aws_access_key_id": "access.key",
-    "aws_secret_access_key": "secret.key",
-    "aws_session_token": "session.token",
-    "aws_endpoint_url": "endpoint",
-    "aws_endpoint": "endpoint",
-    "aws_region": "endpoint.region",
-}
-"""deltalake's storage options -> Hadoop's properties, after `fs.s3a.`."""
-
-
-def s3a_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings with which Spark reaches the same S3 as deltalake.
-
-    Args:
-        options: storage options as deltalake takes them; may hold secrets.
-    """
-    known = {name.lower(): value for name, value in options.items()}
-    prefix = "spark.hadoop.fs.s3a."
-    settings = {
-        f"{prefix}{hadoop}": known[ours] for ours, hadoop in S3A_OPTIONS.items() if ours in known
-    }
-    if "aws_session_token" in known:
-        settings[f"{prefix}aws.credentials.provider"] = (
-            "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
-        )
-    if f"{prefix}endpoint" in settings:  # only Amazon has a host name for each bucket
-        settings[f"{prefix}path.style.access"] = "true"
-    if known.get("aws_allow_http", "").lower() == "true":
-        settings[f"{prefix}connection.ssl.enabled"] = "false"
-    return settings
 
 
 def delta_settings() -> dict[str, str]:
@@ -130,7 +101,7 @@ def quiet_settings(scratch: Path) -> dict[str, str]:
         # What Spark masks in plans and logs; its default misses JAAS lines and PEM keys.
         "spark.redaction.regex": (
             "(?i)secret|password|passphrase|token|credential|jaas|keystore|private.?key"
-            "|access[.]?key"
+            "|(access|account)[.]?key"
         ),
         # It would overwrite the output of dlx.
         "spark.ui.showConsoleProgress": "false",

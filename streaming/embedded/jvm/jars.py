@@ -32,7 +32,12 @@ from streaming.user_folders import user_cache_folder
 if TYPE_CHECKING:
     from rich.console import Console
 
-TITLES = {"kafka": "Apache Kafka", "spark": "Spark connectors", "s3": "S3 for Spark"}
+TITLES = {
+    "kafka": "Apache Kafka",
+    "spark": "Spark connectors",
+    "s3": "S3 for Spark",
+    "azure": "Azure for Spark",
+}
 STAGING_PREFIX = ".staging-"
 PARALLEL_DOWNLOADS = 4
 ATTEMPTS = 3

@@ -1,10 +1,9 @@
 """The lock files: the exact jars of each class path.
 
-`locks/kafka.lock.toml`, `locks/spark.lock.toml` and `locks/s3.lock.toml` (what `s3a://` needs
-beside Spark) have the format of jgo's lock files (jgo can load and check them), plus a size for
-progress bars and an optional reason. They list every jar of a class path: dlx resolves no
-dependencies and reads no POM. To change a version, edit the coordinates and run
-`python -m tools.relock`.
+`locks/*.lock.toml` (`s3` and `azure` are what `s3a://` and `abfss://` need beside Spark) have the
+format of jgo's lock files (jgo can load and check them), plus a size for progress bars and an
+optional reason. They list every jar of a class path: dlx resolves no dependencies and reads no POM.
+To change a version, edit the coordinates and run `python -m tools.relock`.
 """
 
 import tomllib
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-JarSet = Literal["kafka", "spark", "s3"]
+JarSet = Literal["kafka", "spark", "s3", "azure"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ _CAUSES: Final = (
             r"|AzureBlobFileSystemException|java\.net\.(Connect|SocketTimeout|Socket|UnknownHost"
             r"|NoRouteToHost)Exception|[Cc]onnection (refused|reset)|error sending request"
             r"|503 Service Unavailable|Slow ?Down"
+            r'|Operation failed: "[^"]{0,400}", (-1|429|5\d\d),'  # Hadoop's, of Azure
         ),
     ),
     (

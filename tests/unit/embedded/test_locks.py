@@ -5,7 +5,7 @@ from jgo.env import LockFile
 
 from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
 
-BOTH = pytest.mark.parametrize("which", ["kafka", "spark", "s3"])
+BOTH = pytest.mark.parametrize("which", ["kafka", "spark", "s3", "azure"])
 
 
 @BOTH

@@ -22,6 +22,7 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
         (TASK + "OSError: When reading: AWS Error NETWORK_CONNECTION during GetObject", "s"),
         ("deltalake.exceptions.DeltaError: Generic S3 error: error sending request", "s"),
         ("java.net.ConnectException: Connection refused", "s"),
+        ('AbfsRestOperationException: Operation failed: "Server busy.", 503, PUT, http:', "s"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple", "e"),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "e"),
         (TASK + "A shuffle map stage with indeterminate output was failed and retried.", "e"),
@@ -43,6 +44,7 @@ def test_what_passes_by_itself_is_tried_again(text, cause):
         "KafkaUnreachableError: no answer (SASL authentication error: Authentication failed)",
         "LostRecordsError: Kafka lost records of topic t",
         "DeltaError: Generic S3 error: status: 403 Forbidden, AccessDenied",
+        'AbfsRestOperationException: Operation failed: "Not authorized.", 403, PUT, http:',
         "DataFileConflictError: other content",
     ],
 )

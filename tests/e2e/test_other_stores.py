@@ -1,0 +1,191 @@
+"""Checkpoint and tables in other stores than S3: files, the lease, and a job that is killed."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import attrs
+import psutil
+import pytest
+
+from streaming.config.secrets import Secret
+from streaming.ledger.storage import Place
+from streaming.pipeline.checkpoint.errors import CheckpointInUseError, LeaseLostError
+from streaming.pipeline.checkpoint.lease import CheckpointLease, read_lease
+from streaming.pipeline.rebuild.put_in_place import put_aside, put_in_place
+from streaming.queries.audit.balance import balance
+from streaming.queries.duckdb_tables import Tables
+from streaming.stored_path import StoredPath
+from tests.bench.processes import family
+from tests.fixtures.azurite import KEY, azure_place, azurite
+from tests.fixtures.dlx_run import DlxRun
+from tests.fixtures.pipeline import Pipeline
+from tests.fixtures.waiting import WAIT_S
+
+__all__ = ["azure_place", "azurite"]
+
+LONG_MS: Final = 600_000
+SHORT_MS: Final = 2_000
+LEASE_MS: Final = 5_000
+MESSAGES: Final = 200
+
+
+class Store(NamedTuple):
+    """A place in a store, and what a job is told of it.
+
+    Attributes:
+        storage: the word in `job.storage`.
+        secret: the option that holds a secret, and its value.
+    """
+
+    place: Place
+    storage: str
+    secret: tuple[str, str]
+
+
+@pytest.fixture(params=["azure"])
+def store(request: pytest.FixtureRequest) -> Store:
+    place = request.getfixturevalue("azure_place")
+    return Store(place, "azure", ("AZURE_STORAGE_ACCOUNT_KEY", KEY))
+
+
+def test_files_are_created_once_replaced_on_a_condition_listed_read_in_parts_and_moved(
+    store, tmp_path
+):
+    folder = StoredPath(store.place.below("checkpoint").url, store.place.options)
+    objects = folder.objects
+    content = bytes(range(250)) * 8_000
+
+    assert (objects.create("a", b"1"), objects.create("a", b"2")) == (True, False)
+    found = objects.read("a")
+    assert found is not None
+    assert found[0] == b"1"
+    second = objects.replace("a", b"22", found[1])
+    assert second is not None
+    assert objects.replace("a", b"3", found[1]) is None
+    assert objects.read("a") == (b"22", second)
+    assert (objects.size("a"), objects.size("b"), objects.read("b")) == (2, None, None)
+    assert not objects.has_any("sub")
+
+    (folder / "sub" / "c").write_bytes(b"old")
+    (folder / "sub" / "c").write_bytes(content)
+    assert (folder / "sub").is_dir()
+    assert [(each.name, each.size) for each in objects.names("sub")] == [("c", len(content))]
+    with objects.open("sub/c") as file:
+        file.seek(1_000_100)
+        assert file.read(500_000) == content[1_000_100:1_500_100]
+        file.seek(-10, 2)
+        assert file.read() == content[-10:]
+    with pytest.raises(FileNotFoundError):
+        objects.open("sub/d")
+    with pytest.raises(FileNotFoundError):
+        (folder / "sub" / "d").read_bytes()
+
+    objects.delete("a")
+    objects.delete("a")
+    assert sorted(objects.all_names()) == ["sub/c"]
+    new = tmp_path / "new" / "sub"
+    new.mkdir(parents=True)
+    (new / "c").write_bytes(b"new")
+    kept = put_aside(folder)
+    put_in_place(new.parent, folder)
+    assert kept is not None
+    assert (kept / "sub" / "c").read_bytes() == content
+    assert (folder / "sub" / "c").read_bytes() == b"new"
+
+
+def test_a_silent_holder_of_the_lease_is_succeeded_and_may_not_commit(store):
+    checkpoint = StoredPath(store.place.below("checkpoint").url, store.place.options)
+    first, second = CheckpointLease(checkpoint, SHORT_MS), CheckpointLease(checkpoint, LONG_MS)
+    first.acquire()
+    with pytest.raises(CheckpointInUseError, match="renews its lease"):
+        second.acquire()
+    first.check()
+    first.stop_renewing()
+
+    second.acquire()
+
+    second.check()
+    with pytest.raises(LeaseLostError, match="it was not renewed for 2 s"):
+        first.check()
+    first.renew()
+    with pytest.raises(LeaseLostError):
+        first.check()
+    first.release()
+    second.renew()
+    held = read_lease(checkpoint)
+    assert held is not None
+    assert (held.epoch, held.held, held.renewals > 0) == (second.epoch, True, True)
+    second.release()
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, embedded_kafka: Any, store: Store) -> Pipeline:
+    found = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, job={"lease_ms": LEASE_MS})
+    config = found.config
+    job = attrs.evolve(
+        config.job,
+        checkpoint_location=store.place.below("checkpoints").url,
+        tables_location=store.place.below("tables").url,
+        storage=(store.storage,),
+    )
+    options: dict[str, str | Secret] = dict(store.place.options)
+    options[store.secret[0]] = Secret("env", "STORE_SECRET")
+    tables = attrs.evolve(config.tables, storage_options=options)
+    found.config = attrs.evolve(config, job=job, tables=tables)
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path, pipeline: Pipeline) -> Iterator[DlxRun]:
+    made = DlxRun(tmp_path, pipeline.config)
+    yield made
+    made.kill()
+
+
+def publish(pipeline: Pipeline) -> None:
+    for number in range(MESSAGES):
+        pipeline.publish(b"%d" % number, routing_key=b"work")
+    assert pipeline.producer.flush(WAIT_S) == 0
+
+
+def published(run: DlxRun) -> int:
+    """How many publishes the batches have; one that ran twice counts once."""
+    return sum({batch["batch_id"]: batch["publishes"] for batch in run.batches()}.values())
+
+
+def command_lines(pid: int) -> str:
+    lines = []
+    for process in family(pid):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            lines += process.cmdline()
+    return " ".join(lines)
+
+
+@pytest.mark.long
+def test_a_killed_job_resumes_with_nothing_lost_or_doubled(store, pipeline, run, tmp_path):
+    secret = store.secret[1]
+    environment = {"STORE_SECRET": secret}
+    run.start(environment)
+    pipeline.command(op="declare_queue", queue={"name": "work"})
+    assert pipeline.producer.flush(WAIT_S) == 0
+    run.until(lambda: any(batch["events"] for batch in run.batches()))
+    publish(pipeline)
+    run.until(lambda: published(run) == MESSAGES)
+    assert secret not in command_lines(run.process.pid)
+
+    run.kill()
+    publish(pipeline)
+    run.start(environment)
+    publish(pipeline)
+
+    run.until(lambda: published(run) == 3 * MESSAGES)
+    run.stop(signal.SIGTERM)
+    with closing(Tables(pipeline.config.job.tables_location, store.place.options)) as tables:
+        assert balance(tables).findings == []
+        tables.view("queue_contents")
+        assert tables.values("SELECT count(*) FROM queue_contents") == [(3 * MESSAGES,)]
+    for log in (path for path in tmp_path.rglob("*") if path.is_file()):
+        assert secret.encode() not in log.read_bytes(), log
