@@ -4,7 +4,7 @@ Columns are dictionary-encoded, and each distinct combination of values is read 
 headers are columns of their own (`attributes`). Records of mapped topics are handled row by row.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final
 
@@ -73,16 +73,11 @@ class CodeMap:
     def __init__(self) -> None:
         self._values = np.full(_FIRST_SIZE, _ABSENT, np.int32)
 
-    def __setitem__(self, code: int, number: int) -> None:
-        """Set the number of a code."""
-        self._grow(code)
-        self._values[code] = number
-
-    def add(self, codes: list[int], first: int) -> None:
-        """Set the numbers of codes: consecutive ones from `first` on."""
+    def add(self, codes: Sequence[int], numbers: Sequence[int]) -> None:
+        """Set the numbers of codes, which ascend."""
         if codes:
-            self._grow(max(codes))
-            self._values[codes] = np.arange(first, first + len(codes), dtype=np.int32)
+            self._grow(codes[-1])
+            self._values[codes] = numbers
 
     def of(self, codes: Any) -> Any:
         """Return the numbers of an array of codes, as int32; each code must have one."""
@@ -173,7 +168,15 @@ class DistinctPublishes:
         first[inverse[::-1]] = np.arange(rows - 1, -1, -1)  # the last assignment stays
         rows_of_each = pa.array(first)
         values_of_each = zip(*(_values(one, rows_of_each) for one in columns), strict=True)
-        return np.array([self._code(each) for each in values_of_each], np.int32)[inverse]
+        known = len(self.distinct)
+        codes = np.array([self._code(each) for each in values_of_each], np.int32)
+        new = self.distinct[known:]
+        new_codes = range(known, known + len(new))
+        self.flags.add(new_codes, [publish.flags for publish in new])
+        numbers = self.vhost_numbers
+        vhosts = [numbers.setdefault(publish.vhost, len(numbers)) for publish in new]
+        self.vhosts.add(new_codes, vhosts)
+        return codes[inverse]
 
     def _code(self, values: tuple[Any, ...]) -> int:
         code = self._known.get(values)
@@ -187,10 +190,6 @@ class DistinctPublishes:
             else:
                 code = len(self.distinct)
                 self.distinct.append(publish)
-                self.flags[code] = publish.flags
-                self.vhosts[code] = self.vhost_numbers.setdefault(
-                    publish.vhost, len(self.vhost_numbers)
-                )
             self._known[values] = code
         return code
 

@@ -182,12 +182,17 @@ class Intake:
         actor_of = shard.actor_of.setdefault(topic.user, CodeMap())
         codes = columns["publication"]
         missing = shard.publication_of.missing(codes)
-        shard.publication_of.add(missing, len(shard.publications))
+        first = len(shard.publications)
+        shard.publication_of.add(missing, range(first, first + len(missing)))
         shard.publications.extend(missing)
         distinct = self._publishes.distinct
-        for code in actor_of.missing(codes):
-            actor = Actor(topic.user, distinct[code].channel)
-            actor_of[code] = shard.actors.setdefault(actor, len(shard.actors))
+        missing = actor_of.missing(codes)
+        channels = [distinct[code].channel for code in missing]
+        numbers = {
+            channel: shard.actors.setdefault(Actor(topic.user, channel), len(shard.actors))
+            for channel in dict.fromkeys(channels)
+        }
+        actor_of.add(missing, [numbers[channel] for channel in channels])
         columns["publication"] = shard.publication_of.of(codes)
         columns["actor"] = actor_of.of(codes)
         columns["flags"] = (self._publishes.flags.of(codes) | more_flags).astype(np.int8)

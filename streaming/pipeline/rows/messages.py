@@ -68,11 +68,11 @@ class MessageRows:
         context, index = self._context, self._files.index
         files = np.full(count, body_file_number(context.batch_id, context.partition, index))
         places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
-        publications = [one.publication for one in distinct]
+        vhosts, publications, flags, channels = zip(*distinct, strict=True)
         columns: dict[str, Any] = {
             "query_id": Constant(context.query_id),
             "batch_id": Constant(context.batch_id),
-            "vhost": Coded(codes, [one.vhost for one in distinct]),
+            "vhost": Coded(codes, vhosts),
             "lane": lanes,
             "topic_number": np.full(count, topic.number, np.int32),
             "partition": rows["partition"],
@@ -84,7 +84,7 @@ class MessageRows:
             "origin.timestamp": instants(rows["at_ms"]),
             "record_key": rows["key"],
             "user": Constant(topic.user),
-            "channel": Coded(codes, [one.channel for one in distinct]),
+            "channel": Coded(codes, channels),
             "exchange": Coded(codes, [one.exchange for one in publications]),
             "routing_key": Coded(codes, [one.routing_key for one in publications]),
             "properties": rows[PROPERTIES],
@@ -97,7 +97,7 @@ class MessageRows:
             ("immediate", IMMEDIATE),
             ("confirm", CONFIRM),
         ):
-            columns[name] = np.array([bool(one.flags & flag) for one in distinct])[codes]
+            columns[name] = (np.array(flags) & flag != 0)[codes]
         if rows["foreign"].null_count < count:
             columns["kafka_headers"] = rows["foreign"]
         size = int(sizes.sum()) + NAMES_BYTES * count
