@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from streaming.broker.message import Copy, Envelope, Message
 
 
@@ -88,7 +90,7 @@ CLOCK = Actor(None, "")
 """The actor of everything that time alone causes."""
 
 
-class DeathOutcome:
+class DeathOutcome(msgspec.Struct, eq=False):
     """What became of a death; deaths that are alike share one.
 
     Attributes:
@@ -101,23 +103,12 @@ class DeathOutcome:
         refused: targets that were full and refused it.
     """
 
-    __slots__ = ("cycles", "envelope", "outcome", "reason", "refused", "targets")
-
-    def __init__(
-        self,
-        reason: str,
-        envelope: Envelope,
-        targets: tuple[str, ...],
-        outcome: str,
-        cycles: tuple[str, ...],
-        refused: tuple[str, ...] = (),
-    ) -> None:
-        self.reason = reason
-        self.envelope = envelope
-        self.targets = targets
-        self.outcome = outcome
-        self.cycles = cycles
-        self.refused = refused
+    reason: str
+    envelope: Envelope
+    targets: tuple[str, ...]
+    outcome: str
+    cycles: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 PENDING: Final = DeathOutcome("", Envelope("", ("",)), (), "", ())

@@ -6,12 +6,14 @@ An overview loads every queue, which takes 0.1 ms each. Batches therefore do not
 
 from typing import NamedTuple
 
+import msgspec
+
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 
 
-class QueueOverview(NamedTuple):
+class QueueOverview(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One queue.
 
     Attributes:
@@ -96,7 +98,7 @@ def batch_overview_of(shard: ShardState) -> BatchOverview:
 def _overview(queue: Queue) -> QueueOverview:
     return QueueOverview(
         queue.name,
-        queue.declaration.queue_type,
+        "quorum" if queue.quorum else "classic",
         queue.ready,
         queue.ready_bytes,
         queue.unacked,

@@ -58,9 +58,12 @@ class PublishPlan:
         is_split: both the home lane and the publish's own lane have queues of it.
         is_version: it is a version of a letter that a redrive edits.
         plain: the message only has to arrive in its queues, of which there is at least one.
+
+    A worker keeps plans between batches. Then they have the names of their queues, not the queues.
     """
 
     __slots__ = (
+        "_names",
         "by_headers",
         "envelope",
         "is_split",
@@ -93,23 +96,51 @@ class PublishPlan:
         self.is_split = is_split
         self.is_version = is_version
         self.plain = bool(queues) and not missing_alternates and not by_headers
+        self._names: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+
+    def rest(self) -> None:
+        """Refer to no queue of the batch that ends."""
+        if self._names is None:
+            self._names = (_names(self.queues), _names(self.single))
+        self.queues = self.single = ()
+
+    def resume(self, queues: QueueRegistry) -> None:
+        """Refer to the queues of the batch that uses the plan."""
+        assert self._names is not None
+        names, single = self._names
+        self.queues = tuple(map(queues.named, names))
+        if single:
+            self.single = tuple(map(queues.named, single))
+
+
+def _names(queues: tuple[Queue, ...]) -> tuple[str, ...]:
+    return tuple([queue.name for queue in queues])
+
+
+KeptPlans = dict[str | None, dict[Publication, PublishPlan]]
+"""User -> publication -> its plan."""
 
 
 class Publishing:
     """Carries out the publishes of one shard.
 
+    Args:
+        kept: plans of earlier batches, by user; their vhost and configuration were the same.
+
     Attributes:
         plans: the cached plans of the current user; all are of one version of the vhost.
     """
 
-    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+    def __init__(self, context: ShardContext, queues: QueueRegistry, kept: KeptPlans) -> None:
         self._context = context
         self._clock = context.clock
         self._queues = queues
         self._versions = Versions(context)
         self.plans: dict[Publication, PublishPlan] = {}
         self._version = context.vhost.version
-        self._plans_of: dict[str | None, dict[Publication, PublishPlan]] = {}
+        self._plans_of: KeptPlans = {}
+        self._kept = kept
+        self._kept_plans: dict[Publication, PublishPlan] = {}  # of the current user
         self._allowed: set[tuple[str, str | None]] = set()  # exchange and user
         self.act(context.actor)
 
@@ -120,20 +151,38 @@ class Publishing:
             return
         self._version = version
         self._plans_of = {}
+        self._kept = {}
         self._allowed = set()
         self.act(self._context.actor)
 
     def act(self, actor: Actor) -> None:
         """Switch to the plans of an actor's user."""
         self.plans = self._plans_of.setdefault(actor.user, {})
+        self._kept_plans = self._kept.setdefault(actor.user, {})
 
     def plan(self, publication: Publication, message: Message) -> PublishPlan:
         """Plan the publishes that are alike, of which `message` is the first; cache the plan."""
         if len(self.plans) >= MAX_PLANS:
             self.plans.clear()
-        plan = self._plan(publication, self._context.actor.user, message)
+            self._kept_plans.clear()
+        plan = self._kept_plans.get(publication)
+        if plan is None:
+            plan = self._plan(publication, self._context.actor.user, message)
+        else:
+            plan.resume(self._queues)
         self.plans[publication] = plan
         return plan
+
+    def save(self) -> KeptPlans:
+        """Return the plans that may be kept for batches with the same vhost."""
+        kept = {user: plans for user, plans in self._kept.items() if len(plans) <= MAX_PLANS}
+        for user, plans in self._plans_of.items():
+            kept_plans = kept.setdefault(user, {})
+            for publication, plan in plans.items():
+                if publication.headers is None:  # others are not interned
+                    plan.rest()
+                    kept_plans[publication] = plan
+        return kept
 
     def publish(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
         """Publish with flags, without a queue, with a refusal or with a warning.

@@ -16,6 +16,7 @@ from streaming.broker.redrives import open_redrives
 from streaming.broker.redrives.open_redrives import OpenRedrives
 from streaming.broker.state.encoding import pack, unpack, version_of
 from streaming.broker.state.record_groups import SMALL_GROUPS_UNTIL, regroup
+from streaming.broker.state.resting import Kept
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import (
@@ -91,17 +92,18 @@ class ShardState:
             config, store, events, clock, vhost, warnings, published
         )
         self.channels = ChannelRegistry(context, header.channel_timers)
+        kept = cache.resting.take(config, self._digest)
         self.queues = QueueRegistry(
             context,
             self.channels,
             header.queue_timers,
             header.resident_messages,
             header.resident_bytes,
-            cache.resting.take(config, self._digest),
+            kept.queues,
         )
         self.unfinished = UnfinishedWork(context, self.queues)
         self.dead_lettering = DeadLettering(context, self.queues)
-        self.publishing = Publishing(context, self.queues)
+        self.publishing = Publishing(context, self.queues, kept.plans)
         self.redrives = OpenRedrives(context, self.queues, self.channels)
 
     def _open_vhost(self, config: ShardConfig, store: StateStore) -> Vhost:
@@ -133,14 +135,16 @@ class ShardState:
         context = self.context
         messages, size = self.queues.resident()
         self.channels.save()
-        resting = self.queues.save()
+        kept = Kept()
+        kept.queues = self.queues.save()
+        kept.plans = self.publishing.save()
         self.unfinished.save()
         self.redrives.save()
         if context.vhost.version != self._saved_version:
             data = encode_vhost(context.vhost)
             self._digest = digest_of(data)
             context.store.write(VHOST_KEY, data)
-            resting = {}  # their settings may be of the vhost before
+            kept.queues = {}  # their settings may be of the vhost before
         header = HeaderRecord(
             context.clock.now_ms,
             context.events.next_seq,
@@ -154,7 +158,7 @@ class ShardState:
         )
         context.store.write(HEADER_KEY, pack(_encoder.encode(header)))
         self._cache.put(context.config.compat, self._digest, context.vhost)
-        self._cache.resting.put(context.config, self._digest, resting)
+        self._cache.resting.put(context.config, self._digest, kept)
 
 
 def _regroup(header: HeaderRecord, vhost: Vhost, store: StateStore) -> None:

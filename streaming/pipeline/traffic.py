@@ -26,7 +26,7 @@ ALL_TARGETS: Final = "dead_lettered"
 """The outcome of a death whose dead letter reached every target."""
 
 
-class QueueDeaths(msgspec.Struct, frozen=True, array_like=True):
+class QueueDeaths(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Deaths in one queue with the same reason and outcome."""
 
     queue: str

@@ -58,7 +58,7 @@ class DeathPlan:
         self.missing_alternates = missing_alternates
         self.by_headers = by_headers
         self.plain = not missing_alternates and not by_headers
-        self._refusals: dict[tuple[str, ...], DeathOutcome] = {}
+        self._refusals: dict[tuple[str, ...], DeathOutcome] | None = None
 
     def cut(self, count: int) -> DeathPlan:
         """The same for the first targets only, because of the limit of descendants."""
@@ -73,6 +73,8 @@ class DeathPlan:
 
     def refused_by(self, refused: tuple[str, ...]) -> DeathOutcome:
         """The outcome if these targets refused their dead letters."""
+        if self._refusals is None:
+            self._refusals = {}
         outcome = self._refusals.get(refused)
         if outcome is None:
             planned = self.outcome
@@ -115,9 +117,11 @@ class DeathPlanner:
         """What becomes of such a death now; `refresh` was called since the last change."""
         envelope = copy.envelope
         if queue.death_plans is NO_PLANS:
-            queue.death_plans = {each: {} for each in NO_PLANS}
+            queue.death_plans = NO_PLANS.copy()
             self._with_plans.append(queue)
         plans = queue.death_plans[reason]
+        if plans is NO_PLANS[reason]:
+            plans = queue.death_plans[reason] = {}
         plan: DeathPlan | None = plans.get(envelope)
         if plan is None:
             if len(plans) >= MAX_PLANS:
@@ -162,7 +166,7 @@ class DeathPlanner:
         outcome = ""
         if not names:
             outcome = "cycle" if cycles else "no_route"
-        targets = tuple([self._queues.named(name) for name in names])
+        targets = tuple(map(self._queues.named, names))
         return DeathPlan(
             reason,
             after,

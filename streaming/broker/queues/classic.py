@@ -59,7 +59,7 @@ class ClassicQueue(Queue):
         self.by_arrival = order if isinstance(order, ClassicOrder) else None
         return order
 
-    def can_rest(self, record: QueueRecord) -> bool:
+    def can_rest(self) -> bool:
         """Whether this queue, just saved, equals one that is read from its record."""
         order = self.by_arrival
         if order is None or order.requeued is not None or self._held_fifo is not None:
@@ -67,13 +67,13 @@ class ClassicQueue(Queue):
         fifo = order.fifo
         if fifo.front is not fifo.back or len(fifo.back) > MAX_RESTING_COPIES or self.paused:
             return False
-        return not [each for each in record.levels if each.fifo is None or each.fifo.pages]
+        return not fifo.pages
 
     def bind(self, context: ShardContext, channels: ChannelRegistry, outbox: DeathOutbox) -> None:
         """Take part in another batch: nothing but the state stays of the one before."""
         self._take_part(context, channels, outbox)
         assert self.by_arrival is not None
-        self.by_arrival.use(context.store)
+        self.by_arrival.fifo.store = context.store
         self.death_plans = NO_PLANS
         self.may_expire = self.may_expire and bool(self.ready or self.unacked)
 

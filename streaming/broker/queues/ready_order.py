@@ -74,10 +74,9 @@ def classic_order(
 class ClassicOrder:
     """By arrival; requeued copies return to their places."""
 
-    __slots__ = ("_prefix", "_store", "fifo", "requeued")
+    __slots__ = ("_prefix", "fifo", "requeued")
 
     def __init__(self, store: StateStore, prefix: str, record: LevelRecord | None = None) -> None:
-        self._store = store
         self._prefix = prefix
         self.fifo: Fifo[Copy] = Fifo(store, prefix, record.fifo if record else None)
         self.requeued: RequeuedCopies | None = None
@@ -94,7 +93,7 @@ class ClassicOrder:
     def put_back(self, copy: Copy, run_number: int) -> None:
         """See `Order`."""
         if self.requeued is None:
-            self.requeued = RequeuedCopies(self._store, self._prefix + "r")
+            self.requeued = RequeuedCopies(self.fifo.store, self._prefix + "r")
         self.requeued.insert(copy, run_number)
 
     def head(self) -> Copy:
@@ -136,11 +135,6 @@ class ClassicOrder:
         while self.requeued:
             yield self.pop()
         yield from self.fifo.take_all()
-
-    def use(self, store: StateStore) -> None:
-        """Continue in another batch; nothing may be in pages or requeued."""
-        self._store = store
-        self.fifo.use(store)
 
     def save_level(self, level: int) -> LevelRecord | None:
         """Write pages and return the record of this level; None if there is nothing to keep."""

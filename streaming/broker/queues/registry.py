@@ -20,7 +20,6 @@ from streaming.broker.queues.queue import DeathOutbox, Queue
 from streaming.broker.queues.quorum import QuorumQueue
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.record_groups import RecordGroups
-from streaming.broker.state.resting import Kept
 from streaming.broker.state.schema import QueueRecord
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.state.vhost_codec import AlternateWarnings
@@ -30,6 +29,9 @@ from topology.vhost import Vhost
 
 _decoder = msgspec.msgpack.Decoder(QueueRecord)
 _encoder = msgspec.msgpack.Encoder()
+KeptQueues = dict[int, tuple[bytes, ClassicQueue]]
+"""Number -> record, and the queue."""
+
 QUEUE_GROUPS: Final = "q"
 """Prefix of the groups of records."""
 
@@ -66,7 +68,7 @@ class QueueRegistry:
         timers: dict[int, int],
         resident_messages: int,
         resident_bytes: int,
-        resting: Kept,
+        resting: KeptQueues,
     ) -> None:
         self._context = context
         self._channels = channels
@@ -117,19 +119,25 @@ class QueueRegistry:
                 self.settings_for(declaration),
                 record,
             )
-        queue.paused = number in self.paused
-        self._messages_at_rest -= queue.resident_messages()
-        self._bytes_at_rest -= queue.resident_bytes()
+        if self.paused:
+            queue.paused = number in self.paused
+        self._messages_at_rest -= queue.ready + queue.unacked + queue.held
+        self._bytes_at_rest -= queue.ready_bytes + queue.unacked_bytes + queue.held_bytes
         self._loaded[number] = queue
         self._names[declaration.name] = queue
+        if queue.next_timer_ms() != NEVER:
+            self._arm(queue)
+        return queue
+
+    def _arm(self, queue: Queue) -> None:
+        """Set the timers of a queue that was at rest."""
         for due_ms, timer in (
             (queue.timer_ms, queue.sweep_timer),
             (queue.retry_timer_ms, TimerKind.RETRY_HELD),
             (queue.expiry_timer_ms, TimerKind.EXPIRE_QUEUE),
         ):
             if due_ms != NEVER:
-                self._context.clock.arm(due_ms, timer, number)
-        return queue
+                self._context.clock.arm(due_ms, timer, queue.number)
 
     def _resumed(
         self, number: int, declaration: Declaration, data: bytes | None
@@ -138,7 +146,7 @@ class QueueRegistry:
         kept = self._resting.pop(number, None)
         if kept is None or kept[0] != data:
             return None
-        queue: ClassicQueue = kept[1]
+        queue = kept[1]
         queue.declaration = declaration
         queue.bind(self._context, self._channels, self.outbox)
         return queue
@@ -181,21 +189,20 @@ class QueueRegistry:
 
     def resident(self) -> tuple[int, int]:
         """Ready, unacked and held copies of all queues, and their bodies' bytes."""
-        loaded = self._loaded.values()
-        return (
-            self._messages_at_rest + sum(queue.resident_messages() for queue in loaded),
-            self._bytes_at_rest + sum(queue.resident_bytes() for queue in loaded),
-        )
+        messages, size = self._messages_at_rest, self._bytes_at_rest
+        for queue in self._loaded.values():
+            messages += queue.ready + queue.unacked + queue.held
+            size += queue.ready_bytes + queue.unacked_bytes + queue.held_bytes
+        return messages, size
 
-    def save(self) -> Kept:
+    def save(self) -> KeptQueues:
         """Write back what was read; return the queues that may be kept as they are."""
         kept = self._resting
         encode, write = _encoder.encode, self.records.write
         for number, queue in sorted(self._loaded.items()):
-            record = queue.save()
-            data = pack(encode(record))
+            data = pack(encode(queue.save()))
             write(number, data, queue.next_timer_ms())
-            if isinstance(queue, ClassicQueue) and queue.can_rest(record):
+            if isinstance(queue, ClassicQueue) and queue.can_rest():
                 queue.bind(*_NO_BATCH)
                 kept[number] = (data, queue)
         self.records.save()

@@ -34,18 +34,21 @@ class Fifo(Generic[T]):
 
     The hot paths use `front` and `back` directly: `back.append(item)`, then `spill` once `back` has
     `spill_copies`; `front.popleft()` after `fill`. Everything else goes through the methods.
+
+    Attributes:
+        store: where the pages are; a fifo without pages may get that of another batch.
     """
 
     __slots__ = (
         "_codec",
         "_page",
         "_prefix",
-        "_store",
         "back",
         "front",
         "next_page",
         "pages",
         "spill_copies",
+        "store",
     )
 
     def __init__(
@@ -55,7 +58,7 @@ class Fifo(Generic[T]):
         record: FifoRecord | None = None,
         codec: PageCodec = COPIES,
     ) -> None:
-        self._store = store
+        self.store = store
         self._prefix = prefix
         self._codec = codec
         self.spill_copies = 2 * PAGE_COPIES
@@ -80,10 +83,6 @@ class Fifo(Generic[T]):
     def __len__(self) -> int:
         ends = len(self.front) + (0 if self.front is self.back else len(self.back))
         return ends + sum(page.copies - page.taken for page in self.pages)
-
-    def use(self, store: StateStore) -> None:
-        """Continue in another batch; nothing may be in pages."""
-        self._store = store
 
     def append(self, item: T) -> None:
         """Add at the back."""
@@ -110,7 +109,7 @@ class Fifo(Generic[T]):
         self._drop_page()
         if self.pages:
             page = self.pages.popleft()
-            data = self._store.read(self._key(page.number))
+            data = self.store.read(self._key(page.number))
             assert data is not None, f"page {self._key(page.number)} is missing from the state"
             copies = self._codec.decode(data)
             front = deque(islice(copies, page.taken, None))
@@ -151,7 +150,7 @@ class Fifo(Generic[T]):
             rest: deque[T] = deque(self._rest_of(page))
             item = _extract(rest, wanted)
             if item is not None:
-                self._store.delete(self._key(page.number))
+                self.store.delete(self._key(page.number))
                 if rest:
                     self.pages[index] = self._write(list(rest))
                 else:
@@ -184,7 +183,7 @@ class Fifo(Generic[T]):
             if left == before:
                 index += 1
                 continue
-            self._store.delete(self._key(pages[index].number))
+            self.store.delete(self._key(pages[index].number))
             if rest:
                 pages[index] = self._write(list(rest))
                 index += 1
@@ -196,7 +195,7 @@ class Fifo(Generic[T]):
 
     def _rest_of(self, page: PageRef) -> Iterator[T]:
         """The items of a page that have not left it."""
-        data = self._store.read(self._key(page.number))
+        data = self.store.read(self._key(page.number))
         assert data is not None, f"page {self._key(page.number)} is missing from the state"
         return islice(self._codec.decode(data), page.taken, None)
 
@@ -241,7 +240,7 @@ class Fifo(Generic[T]):
 
     def _write(self, copies: list[T]) -> PageRef:
         page = PageRef(self.next_page, len(copies))
-        self._store.write(self._key(page.number), self._codec.encode(copies))
+        self.store.write(self._key(page.number), self._codec.encode(copies))
         self.next_page += 1
         return page
 
@@ -255,7 +254,7 @@ class Fifo(Generic[T]):
     def _drop_page(self) -> None:
         """Delete the page behind the front: its copies all left, or are written again elsewhere."""
         if self._page is not None:
-            self._store.delete(self._key(self._page.number))
+            self.store.delete(self._key(self._page.number))
             self._page = None
 
 

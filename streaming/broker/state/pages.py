@@ -4,6 +4,7 @@ A copy refers to its envelope by its index in a table in front of the copies.
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from streaming.broker.state.page_records import DeathRecord, EnvelopeRecord, Pag
 from streaming.broker.state.page_upgrades import PAGE_UPGRADES
 
 _encoder = msgspec.msgpack.Encoder()
+_encoder_of_one = msgspec.msgpack.Encoder(enc_hook=lambda _envelope: 0)
 _X_DEATH = "x-death"
 MAX_KNOWN = 50_000
 """Envelopes that a worker remembers by their encoded form."""
@@ -43,7 +45,7 @@ def _encode_envelope(envelope: Envelope) -> bytes:
             envelope.expiration,
             envelope.ttl_ms,
             envelope.priority,
-            tuple([_death_record(death) for death in envelope.deaths]),
+            _death_records(envelope.deaths),
             envelope.first_death,
             envelope.last_death,
             envelope.rerouted,
@@ -55,8 +57,15 @@ def _encode_envelope(envelope: Envelope) -> bytes:
     return data
 
 
+def _death_records(deaths: tuple[Death, ...]) -> tuple[Death | DeathRecord, ...]:
+    """Deaths as they are stored: those without a client's table need no conversion."""
+    for death in deaths:
+        if death.given is not None:
+            return tuple([_death_record(each) for each in deaths])
+    return deaths
+
+
 def _death_record(death: Death) -> Death | DeathRecord:
-    """A death as it is stored: without a client's table it needs no conversion."""
     if death.given is None:
         return death
     return DeathRecord(**msgspec.structs.asdict(death) | {"given": _raw(death.given)})
@@ -112,33 +121,44 @@ def decode_envelope(data: bytes) -> Envelope:
     return _decode_envelope(bytes(envelope))
 
 
+class _Numbers(dict[Envelope, int]):
+    """The envelopes of a page by number: equal ones have one, whether or not they are shared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoded: dict[bytes, int] = {}
+
+    def __missing__(self, envelope: Envelope) -> int:
+        number = self.encoded.setdefault(_encode_envelope(envelope), len(self.encoded))
+        self[envelope] = number
+        return number
+
+
 class PageCodec:
     """Encodes and decodes lists of records that hold copies, each envelope once.
 
     Args:
         item: the record type; anything msgspec can encode that holds `Copy` values.
+        envelope: path of the envelope in an item.
     """
 
-    def __init__(self, item: Any) -> None:
+    def __init__(self, item: Any, envelope: str = "copy.envelope") -> None:
         self._items: Any = list[item]
+        self._envelope_of = attrgetter(envelope)
 
     def encode(self, items: Iterable[Any]) -> bytes:
         """Encode a page, version byte included.
 
         Equal copies give equal bytes, whether or not this process shares their envelopes.
         """
-        indexes: dict[Envelope, int] = {}
-        encoded: dict[bytes, int] = {}
-
-        def intern(envelope: Envelope) -> int:
-            index = indexes.get(envelope)
-            if index is None:
-                index = encoded.setdefault(_encode_envelope(envelope), len(encoded))
-                indexes[envelope] = index
-            return index
-
-        body = msgspec.msgpack.encode(list(items), enc_hook=intern)
-        envelopes = [msgspec.Raw(data) for data in encoded]
+        items = list(items)
+        if len(items) == 1:  # as in most of very many queues
+            body = _encoder_of_one.encode(items)
+            envelopes = [msgspec.Raw(_encode_envelope(self._envelope_of(items[0])))]
+        else:
+            numbers = _Numbers()
+            body = msgspec.msgpack.encode(items, enc_hook=numbers.__getitem__)
+            envelopes = list(map(msgspec.Raw, numbers.encoded))
         return pack(_encoder.encode((envelopes, msgspec.Raw(body))))  # a `PageRecord`
 
     def decode(self, data: bytes) -> list[Any]:
@@ -154,5 +174,5 @@ class PageCodec:
 
 
 _page_decoder = msgspec.msgpack.Decoder(PageRecord)
-COPIES = PageCodec(Copy)
+COPIES = PageCodec(Copy, "envelope")
 """Pages of copies."""

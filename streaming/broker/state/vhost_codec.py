@@ -11,7 +11,7 @@ import msgspec
 
 from streaming.broker.events import Events, Kind
 from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
-from streaming.broker.state.resting import RestingQueues
+from streaming.broker.state.resting import RestingShards
 from topology.declarations import (
     Binding,
     Definitions,
@@ -115,12 +115,12 @@ class VhostCache:
     """The decoded vhosts of a worker, by content hash.
 
     Attributes:
-        resting: queues of these vhosts.
+        resting: queues and plans of shards with these vhosts.
     """
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, bytes], Vhost] = {}
-        self.resting = RestingQueues()
+        self.resting = RestingShards()
 
     def take(self, compat: str, digest: bytes) -> Vhost | None:
         """Remove and return a vhost; None if it is not cached."""

@@ -14,7 +14,13 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.x_death import death_headers
 from streaming.broker.events import Actor, Event
-from streaming.broker.message import Envelope, Message, PublishedHeaders, publication_of
+from streaming.broker.message import (
+    Envelope,
+    Message,
+    Publication,
+    PublishedHeaders,
+    publication_of,
+)
 from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outbound
 from streaming.broker.queues import queue, unfinished
 from streaming.broker.shard import Shard
@@ -110,6 +116,7 @@ def play(
 
     shard = Shard(config, played.store, now_ms=START_MS, cache=cache, published=published)
     actors: dict[tuple[str | None, str], Actor] = {}
+    publications: dict[str, Publication] = {}  # as a worker interns them
     for index, step in enumerate(script):
         played.now_ms += step.after_ms
         action = step.action
@@ -120,6 +127,7 @@ def play(
             publication = publication_of(
                 action.exchange, action.routing_key, action.properties, action.headers
             )
+            publication = publications.setdefault(repr(publication), publication)
             message = Message(0, 0, index, 0, index, action.size)
             shard.publish(played.now_ms, message, publication, action.flags, actor)
         else:

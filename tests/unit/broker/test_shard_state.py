@@ -9,8 +9,9 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.dead_letters import planning
 from streaming.broker.events import Kind
-from streaming.broker.message import Envelope, Message
-from streaming.broker.queues.classic import ClassicQueue
+from streaming.broker.message import Envelope, Message, Publication
+from streaming.broker.publishing import Publishing
+from streaming.broker.queues.classic import MAX_RESTING_COPIES, ClassicQueue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.shard import Shard
 from streaming.broker.shard_state import MissingStateError
@@ -356,6 +357,8 @@ def test_a_kept_queue_holds_nothing_of_the_batch_that_used_it():
     broker = Broker(cache=VhostCache())
     full_queues(broker)
     broker.publish("", "q0", "m2.0")
+    for number in range(MAX_RESTING_COPIES + 1):
+        broker.publish("amq.fanout", "", f"n{number}")  # to a queue that is not kept
     queue = broker.shard.state.queues.named("q0")
     events = weakref.ref(broker.shard.state)
 
@@ -364,6 +367,80 @@ def test_a_kept_queue_holds_nothing_of_the_batch_that_used_it():
     gc.collect()
     assert queue.ready == 1
     assert events() is None
+
+
+def planned_publishes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
+    """The publishes that are planned from now on: exchange, routing key, user."""
+    planned: list[tuple[str, str, str | None]] = []
+    plan = Publishing._plan  # noqa: SLF001 - what keeping plans saves
+
+    def noted(
+        self: Publishing, publication: Publication, user: str | None, message: Message
+    ) -> Any:
+        planned.append((publication.exchange, publication.routing_key, user))
+        return plan(self, publication, user, message)
+
+    monkeypatch.setattr(Publishing, "_plan", noted)
+    return planned
+
+
+def test_a_worker_plans_publishes_that_are_alike_once(monkeypatch):
+    broker = Broker(cache=VhostCache())
+    broker.do(commands.SetPermissions(user="u", configure=".*", write=".*", read=".*"))
+    broker.queue("q")
+    broker.finish()
+    planned = planned_publishes(monkeypatch)
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+        broker.publish("", "nowhere", f"n{number}")
+        broker.publish("", "q", f"u{number}", user="u")
+        broker.publish("", "q", f"h{number}", headers={"CC": ["q"]})
+        broker.finish()
+
+    assert planned[:4] == [("", "q", None), ("", "nowhere", None), ("", "q", "u"), ("", "q", None)]
+    assert planned[4:] == [("", "q", None)] * 2  # with headers, which are often unique
+    assert len(broker.drain("q")) == 9
+
+
+def test_a_change_of_the_vhost_makes_a_worker_plan_again(monkeypatch):
+    broker = Broker(cache=VhostCache(), enforce_permissions=True)
+    broker.do(commands.SetPermissions(user="u", configure="", write=".*", read=""))
+    for name in ("a", "b"):
+        broker.queue(name)
+    broker.bind("amq.fanout", "a")
+    broker.finish()
+    planned = planned_publishes(monkeypatch)
+    broker.publish("amq.fanout", "", "m1", user="u")
+    broker.finish()
+
+    broker.publish("amq.fanout", "", "m2", user="u")
+    broker.bind("amq.fanout", "b")
+    broker.publish("amq.fanout", "", "m3", user="u")
+    broker.finish()
+    broker.do(commands.SetPermissions(user="u", configure="", write="", read=""))
+    broker.finish()
+    broker.publish("amq.fanout", "", "m4", user="u")
+
+    assert (broker.drain("a"), broker.drain("b")) == (["m1", "m2", "m3"], ["m3"])
+    assert len(planned) == 3
+
+
+def test_a_worker_keeps_a_limited_number_of_plans(monkeypatch):
+    monkeypatch.setattr(resting, "MAX_KEPT_PLANS", 3)
+    cache = VhostCache()
+    brokers = [Broker(cache=cache, vhost=f"v{number}") for number in range(3)]
+    for broker in brokers:
+        broker.queue("q")
+        broker.finish()
+        for key in ("q", "nowhere"):
+            broker.publish("", key, "m")
+        broker.shard.finish()
+
+    digest = brokers[0].shard.state._digest  # noqa: SLF001 - the key of the cache
+    kept = [cache.resting.take(broker.config, digest) for broker in brokers]
+
+    assert [sum(map(len, each.plans.values())) for each in kept] == [0, 0, 2]
+    assert [len(each.queues) for each in kept] == [1, 1, 1]
 
 
 def test_a_queue_with_pages_requeued_held_or_many_copies_is_read_again(monkeypatch):
@@ -403,7 +480,7 @@ def test_a_worker_keeps_a_limited_number_of_queues(monkeypatch):
         broker.shard.finish()
 
     digest = brokers[0].shard.state._digest  # noqa: SLF001 - the key of the cache
-    kept = [sorted(cache.resting.take(broker.config, digest)) for broker in brokers]
+    kept = [sorted(cache.resting.take(broker.config, digest).queues) for broker in brokers]
 
     assert kept == [[], [2], [1, 2]]
 
