@@ -1,19 +1,14 @@
-"""Objects in shared storage (S3, Azure, Google): conditional writes, ranges, one client per store.
+"""Objects in a cloud's object store (S3, Azure, Google), and the client for any URL.
 
-    create(name)            succeeds once, whoever else tries at the same time
-    replace(name, version)  succeeds only if the object is still that version
+    objects_at(url, options)  -->  objects of a cloud, or files of HDFS
 
-A process has one client per store and set of options; it keeps its connections open. Nothing here
-loads pyarrow, so that commands which only read tables start quickly.
+A process has one client per store and set of options; it keeps its connections open.
 """
 
-import io
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from copy import copy
 from functools import cached_property, lru_cache
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, Self
 from urllib.parse import urlsplit
 
 import obstore
@@ -25,29 +20,27 @@ from obstore.exceptions import (
 )
 from obstore.store import AzureStore, from_url
 
-TAIL_BYTES: Final = 64 * 1024
-"""What opening an object reads at once: a small object whole, or the footer of a Parquet file."""
-
-BLOCK_BYTES: Final = 1024 * 1024
-BLOCKS: Final = 8
+from streaming.hdfs_files import SCHEME as HDFS
+from streaming.hdfs_files import HdfsFiles
+from streaming.stored_objects import TAIL_BYTES, ObjectReader, Objects, StoredObject, StoreError
 
 _CLIENT_OPTIONS: Final = ("allow_http", "allow_invalid_certificates")
 _PREFIXES: Final = ("aws_", "azure_", "google_")
 
 
-class StoreError(OSError):
-    """Shared storage did not answer, or refused; names the address but no credentials."""
+def objects_at(url: str, options: Mapping[str, str]) -> Objects:
+    """What is below a URL.
+
+    Args:
+        options: storage options as deltalake takes them.
+
+    Raises:
+        StoreError: the URL is incomplete, or the package for it is not installed.
+    """
+    return HdfsFiles(url) if url.startswith(HDFS) else CloudObjects(url, options)
 
 
-class StoredObject(NamedTuple):
-    """An object in a listing; its name is relative to the listed folder."""
-
-    name: str
-    size: int
-    modified_ms: int
-
-
-class Objects:
+class CloudObjects:
     """The objects below one URL. Safe to use from several threads."""
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
@@ -157,7 +150,7 @@ class Objects:
         skipped = len(prefix) + 1 if prefix else 0
         return [one["path"][skipped:] for page in pages for one in page if one["size"]]
 
-    def move(self, name: str, target: "Objects") -> None:
+    def move(self, name: str, target: Self) -> None:
         """Move an object below another place of the same store, under its name."""
         try:
             obstore.rename(self._store, self.path_of(name), target.path_of(name))
@@ -171,14 +164,14 @@ class Objects:
         except BaseError as error:
             raise self._failed(folder, error) from error
 
-    def open(self, name: str) -> "ObjectReader":
+    def open(self, name: str) -> ObjectReader:
         """Open an object for reading at any place.
 
         Raises:
             FileNotFoundError: it does not exist.
         """
         try:
-            return ObjectReader(self._store, self.path_of(name))
+            return ObjectReader(_CloudObject(self._store, self.path_of(name)))
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.url}/{name}") from None
         except BaseError as error:
@@ -193,98 +186,32 @@ class Objects:
         return StoreError(f"{self.url}/{name}: {said}")
 
 
-class ObjectReader(io.RawIOBase):
-    """An object as a file. Opening it takes one request, which small objects are read with.
-
-    Azure cannot send the end of an object of unknown size: a large one takes two requests there.
-    Later reads take a request for each new block of 1 MiB, or for a longer range.
-    """
+class _CloudObject:
+    """One object, for its reader."""
 
     def __init__(self, store: Any, path: str) -> None:
-        super().__init__()
         self._store, self._path = store, path
+
+    def tail(self) -> tuple[int, bytes]:
+        """See `Source`.
+
+        Azure cannot send the end of an object of unknown size: a large one takes two requests.
+        """
+        knows_suffixes = not isinstance(self._store, AzureStore)
+        part: Any = {"suffix": TAIL_BYTES} if knows_suffixes else (0, TAIL_BYTES)
         try:
-            knows_suffixes = not isinstance(store, AzureStore)
-            part: Any = {"suffix": TAIL_BYTES} if knows_suffixes else (0, TAIL_BYTES)
-            found = obstore.get(store, path, options={"range": part})
-            self.size, self._tail = int(found.meta["size"]), bytes(found.bytes())
-            if self.size > TAIL_BYTES and not knows_suffixes:
-                tail_at = self.size - TAIL_BYTES
-                self._tail = bytes(obstore.get_range(store, path, start=tail_at, end=self.size))
+            found = obstore.get(self._store, self._path, options={"range": part})
+            size, content = int(found.meta["size"]), bytes(found.bytes())
         except BaseError:  # an empty object has no range
-            if obstore.head(store, path)["size"]:
+            if obstore.head(self._store, self._path)["size"]:
                 raise
-            self.size, self._tail = 0, b""
-        self._tail_at = self.size - len(self._tail)
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
-        self._at = 0
+            return 0, b""
+        if size > TAIL_BYTES and not knows_suffixes:
+            content = self.part(size - TAIL_BYTES, size)
+        return size, content
 
-    def again(self) -> "ObjectReader":
-        """The same object, opened once more without a request."""
-        other = copy(self)
-        other.begin()
-        return other
-
-    def begin(self) -> None:
-        """Read from the beginning, with no blocks in memory."""
-        self._at, self._blocks = 0, OrderedDict()
-
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """It can be read at any place."""
-        return True
-
-    def tell(self) -> int:
-        """Where the next read begins."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set where the next read begins."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Read bytes, up to the end at most."""
-        left = max(0, self.size - self._at)
-        count = left if size is None or size < 0 else min(size, left)
-        content = self._range(self._at, self._at + count)
-        self._at += count
-        return content
-
-    def readinto(self, buffer: Any) -> int:
-        """Read into a buffer; return how many bytes."""
-        content = self.read(len(buffer))
-        buffer[: len(content)] = content
-        return len(content)
-
-    def _range(self, start: int, end: int) -> bytes:
-        if start >= end:
-            return b""
-        if start >= self._tail_at:
-            return self._tail[start - self._tail_at : end - self._tail_at]
-        if end - start >= BLOCK_BYTES:
-            return self._fetch(start, end)
-        first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
-        content = b"".join(self._block(number) for number in range(first, last + 1))
-        return content[start - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
-
-    def _block(self, number: int) -> bytes:
-        block = self._blocks.get(number)
-        if block is None:
-            start = number * BLOCK_BYTES
-            block = self._fetch(start, min(start + BLOCK_BYTES, self.size))
-            self._blocks[number] = block
-            if len(self._blocks) > BLOCKS:
-                self._blocks.popitem(last=False)
-        else:
-            self._blocks.move_to_end(number)
-        return block
-
-    def _fetch(self, start: int, end: int) -> bytes:
+    def part(self, start: int, end: int) -> bytes:
+        """See `Source`."""
         try:
             return bytes(obstore.get_range(self._store, self._path, start=start, end=end))
         except BaseError as error:

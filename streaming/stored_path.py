@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from streaming.object_store import Objects
+from streaming.object_store import objects_at
+from streaming.stored_objects import Objects
 
 
 class StoredPath:
@@ -44,7 +45,7 @@ class StoredPath:
     @cached_property
     def objects(self) -> Objects:
         """What is below this place."""
-        return Objects(self._url, self._options)
+        return objects_at(self._url, self._options)
 
     def absolute(self) -> "StoredPath":
         """Itself."""

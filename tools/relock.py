@@ -12,7 +12,9 @@ from typing import get_args
 from streaming.embedded.jvm.jars import download_with_jgo
 from streaming.embedded.jvm.pinned_jars import Jar, JarSet, lock_file, read_lock
 
-PERF_TEST = Path(__file__).parents[1] / "tests/bench/pipeline/perf_test.lock.toml"
+TESTS = Path(__file__).parents[1] / "tests"
+PERF_TEST = TESTS / "bench/pipeline/perf_test.lock.toml"
+HDFS = TESTS / "fixtures/hdfs.lock.toml"
 HEADER = "# The class path of {which}, to the byte. Written by tools/relock.py.\n"
 
 
@@ -45,3 +47,4 @@ if __name__ == "__main__":
     for name in get_args(JarSet):
         relock(lock_file(name), name)
     relock(PERF_TEST, "RabbitMQ's PerfTest")
+    relock(HDFS, "HDFS for tests")

@@ -34,6 +34,7 @@ from streaming.cli.command_group import (
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.cli.job_extra import remedy
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
+from streaming.stored_objects import StoreError
 from topology.errors import DlxError
 
 COMMANDS: Final[dict[str, dict[str, str]]] = {
@@ -200,6 +201,8 @@ def main() -> None:
         except DlxError as error:
             code = error.help_code
             _fail(f"{error} (dlx explain {code})" if code else str(error))
+        except StoreError as error:
+            _fail(str(error))
         except ModuleNotFoundError as error:
             what_to_do = remedy(error)
             if what_to_do is None:  # a bug

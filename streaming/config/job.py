@@ -45,15 +45,16 @@ class JobSettings(types.Section):
     checkpoint_location: str = types.setting(
         "checkpoints",
         "Spark's checkpoint: the offsets that were read, and the broker's state. A folder on a "
-        "local disk or below shared_mount, or in S3 or Azure (experimental: see storage); a "
-        "relative path starts at the folder of this file, and file:///PATH works too. Use one "
+        "local disk or below shared_mount, or in S3, Azure or HDFS (experimental: see storage); "
+        "a relative path starts at the folder of this file, and file:///PATH works too. Use one "
         "checkpoint per job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
         types.checkpoint(),
     )
     tables_location: str = types.setting(
         "tables",
         "Where the Delta tables are: messages, events, dead_letters, queue_contents and "
-        "quarantine, each in a folder with its name. A path or a URL (s3://, abfss://, gs://).",
+        "quarantine, each in a folder with its name. A path or a URL (s3://, abfss://, gs://, "
+        "hdfs://).",
         types.storage(),
     )
     shared_mount: str | None = types.setting(

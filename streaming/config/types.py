@@ -32,11 +32,17 @@ MAX_NAME_BYTES: Final = 255
 MAX_PARTITIONS: Final = 10_000
 MAX_TOPIC_CHARACTERS: Final = 249
 
-STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss")
-"""URL schemes of shared storage that deltalake and obstore support."""
+STORAGE_SCHEMES: Final = ("file", "s3", "s3a", "gs", "abfs", "abfss", "hdfs")
+"""URL schemes of shared storage that deltalake and our own clients support."""
 
-CHECKPOINT_SCHEMES: Final = {"s3": "s3", "s3a": "s3", "abfs": "azure", "abfss": "azure"}
-"""URL schemes that a checkpoint can have -> the word in `job.storage` for the jars it needs."""
+CHECKPOINT_SCHEMES: Final = {
+    "s3": "s3",
+    "s3a": "s3",
+    "abfs": "azure",
+    "abfss": "azure",
+    "hdfs": None,
+}
+"""URL schemes that a checkpoint can have -> the word in `job.storage` for jars beside Spark's."""
 
 _GROUPED_FROM: Final = 10_000
 """Numbers with more digits than a year are written in groups of three."""
@@ -414,7 +420,7 @@ def local_folder(location: str) -> PurePath | None:
 
 
 def checkpoint_storage(location: str) -> str | None:
-    """The word in `job.storage` for the storage of a checkpoint; None for a folder."""
+    """The word in `job.storage` that a checkpoint needs; None: it needs no jars beside Spark's."""
     url = _URL.fullmatch(location)
     return None if url is None else CHECKPOINT_SCHEMES.get(url["scheme"])
 

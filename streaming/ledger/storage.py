@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from streaming.json_file import flush
 from streaming.ledger.location import local_path
-from streaming.object_store import Objects
+from streaming.object_store import objects_at
+from streaming.stored_objects import Objects
 
 HIDDEN_END: Final = ".unfinished"
 
@@ -121,8 +122,8 @@ class LocalStorage:
 class RemoteStorage:
     """A prefix of an object store.
 
-    An object appears when it is complete. `create` is one conditional request, so of two
-    simultaneous writers of one name only one succeeds.
+    An object appears when it is complete. `create` is conditional, so of two simultaneous writers
+    of one name only one succeeds.
     """
 
     objects: Objects
@@ -176,4 +177,4 @@ class Place:
         path = self.local_path()
         if path is not None:
             return LocalStorage(path)
-        return RemoteStorage(Objects(self.url, self.options))
+        return RemoteStorage(objects_at(self.url, self.options))

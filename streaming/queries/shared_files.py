@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from fsspec import AbstractFileSystem
 
-from streaming.object_store import ObjectReader, Objects
+from streaming.object_store import objects_at
+from streaming.stored_objects import ObjectReader
 
 PROTOCOL: Final = "dlx-store"
 _PREFIX: Final = f"{PROTOCOL}://"
@@ -29,7 +30,7 @@ class SharedFiles(AbstractFileSystem):  # type: ignore[misc] # has no types
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         super().__init__()
-        self._objects = Objects(url, options)
+        self._objects = objects_at(url, options)
         self._readers: OrderedDict[str, ObjectReader] = OrderedDict()
 
     def open(self, path: str, *_: Any, **__: Any) -> ObjectReader:

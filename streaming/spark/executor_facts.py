@@ -20,6 +20,7 @@ TASK_PACKAGES: Final = (
     "deltalake",
     "fsspec",
     "google-re2",
+    "hdfs-native",
     "msgspec",
     "numpy",
     "obstore",
@@ -30,6 +31,9 @@ TASK_PACKAGES: Final = (
     "pyspark",
 )
 """The distributions that tasks import; a test compares them with what a worker loads."""
+
+EXTRAS: Final = ("hdfs-native",)
+"""Those of them that only some storage needs."""
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 """The folder of the packages `streaming` and `topology`."""
@@ -67,7 +71,7 @@ class Facts(NamedTuple):
             )
         for name, version in self.packages.items():
             other = here.packages.get(name, MISSING)
-            if other != version:
+            if other != version != MISSING:  # tasks need no extra that the driver has not
                 found.append(f"{name} is {other}, and the driver's is {version}")
         return found
 

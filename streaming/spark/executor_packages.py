@@ -20,7 +20,7 @@ from typing import Final
 
 from streaming.compiled import in_use
 from streaming.embedded.errors import EmbeddedError
-from streaming.spark.executor_facts import ROOT, TASK_PACKAGES
+from streaming.spark.executor_facts import EXTRAS, ROOT, TASK_PACKAGES
 from streaming.user_folders import user_cache_folder
 
 CODE: Final = "dlx"
@@ -100,7 +100,7 @@ def distributions(names: Iterable[str]) -> dict[str, Distribution]:
     """
     found: dict[str, Distribution] = {}
     for name in names:
-        if name not in SPARK_BRINGS and not _add(name, found):
+        if name not in SPARK_BRINGS and not _add(name, found) and name not in EXTRAS:
             raise EmbeddedError(
                 f"the package {name} is not installed here, so it cannot be sent to executors. "
                 'Install dlx-stream[job], or set job.executor_packages = "installed".'

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from streaming.config import JobConfig, reveal
 from streaming.config.job import is_local
-from streaming.config.types import checkpoint_storage
+from streaming.config.types import checkpoint_storage, local_folder
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, spark_java_home
@@ -126,7 +126,7 @@ def session_config(
     """
     job = config.job
     log_dir = Path(job.log_dir)
-    below = checkpoint_storage(job.checkpoint_location)
+    on_disk = local_folder(job.checkpoint_location) is not None
     options = reveal(config.tables.storage_options, "tables.storage_options", environ)
     return SessionConfig(
         work_dir=log_dir / "work",
@@ -137,8 +137,8 @@ def session_config(
         executor_python=job.executor_python,
         ships_packages=job.executor_packages == "shipped",
         log_format=log_format,
-        local_checkpoints=below is None and job.shared_mount is None,
-        s3_checkpoints=below == "s3",
+        local_checkpoints=on_disk and job.shared_mount is None,
+        s3_checkpoints=checkpoint_storage(job.checkpoint_location) == "s3",
         storage=tuple(job.storage),  # type: ignore[arg-type] # the configuration checks the words
         storage_options=options,
         properties=reveal(job.spark_properties, "job.spark_properties", environ),

@@ -19,7 +19,7 @@ from streaming.contents.updater import ContentsUpdater
 from streaming.embedded.object_store_server import ObjectStoreServer
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
-from streaming.object_store import Objects
+from streaming.object_store import CloudObjects
 from streaming.queries.current_contents import CONTENTS
 from tests.bench.output import say
 from tests.builders import Broker
@@ -124,7 +124,7 @@ def _clean_up(log: Path, first_kept: int) -> None:
 
 
 def _upload(folder: Path, place: Place) -> None:
-    objects = Objects(place.url, place.options)
+    objects = CloudObjects(place.url, place.options)
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             objects.create(str(file.relative_to(folder)), file.read_bytes())

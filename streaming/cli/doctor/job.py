@@ -4,11 +4,13 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from streaming.cli.doctor.machine import Finding, Status, check_folder
 from streaming.cli.doctor.running import check_running, is_running
+from streaming.stored_objects import StoreError
 from topology.errors import DlxError, InvalidDocumentError
 
 WARN_CLOCK_MS: Final = 1_000
@@ -49,7 +51,7 @@ def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Find
         yield from check()
     except ModuleNotFoundError as error:
         yield Finding("fail", name, f"not checked: {error}", "pip install 'dlx-stream[job]'")
-    except DlxError as error:
+    except (DlxError, StoreError) as error:
         yield Finding("fail", name, str(error), "see the message")
 
 
@@ -60,7 +62,10 @@ def _folders(config: Any) -> Iterator[Finding]:
     for setting in settings:
         location = getattr(config.job, setting)
         name = setting.partition("_")[0]
-        if is_url(location):
+        if location.startswith("hdfs:") and find_spec("hdfs_native") is None:
+            what = f"{location} is in HDFS, and its client is not installed"
+            yield Finding("fail", f"{name} folder", what, "pip install 'dlx-stream[hdfs]'")
+        elif is_url(location):
             yield Finding("ok", f"{name} folder", f"{location} is not on this machine")
         else:
             yield from check_folder(f"{name} folder", Path(location), f"change job.{setting}")

@@ -15,6 +15,7 @@ import typer
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
 from streaming.cli.run.kafka import broker_for
+from streaming.stored_objects import StoreError
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def run(
             return _run_job(
                 settings, broker, started, log_format, watch=watch, accept_loss=accept_loss
             )
-    except DlxError:
+    except (DlxError, StoreError):
         if not started.is_set():
             new_folders.remove()
         raise

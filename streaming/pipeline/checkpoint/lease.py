@@ -28,8 +28,9 @@ import msgspec
 from filelock import FileLock
 
 from streaming.json_file import DamagedFileError, replace_file
-from streaming.object_store import Objects, StoreError
+from streaming.object_store import CloudObjects
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, LeaseLostError
+from streaming.stored_objects import Objects, StoreError
 from streaming.stored_path import AnyPath, StoredPath
 
 FILE: Final = "lease.json"
@@ -85,7 +86,7 @@ class LeaseStore(Protocol):
 class StoredLease:
     """The lease as an object in an object store."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: CloudObjects) -> None:
         self._objects = objects
 
     def read(self) -> tuple[bytes, str] | None:
@@ -99,6 +100,49 @@ class StoredLease:
     def replace(self, content: bytes, version: str) -> str | None:
         """See `LeaseStore`."""
         return self._objects.replace(FILE, content, version)
+
+
+class NumberedLease:
+    """The lease where files are created on a condition, but not replaced on one, as in HDFS.
+
+        lease.json.7  --create lease.json.8, unless it is there-->  lease.json.8 --> remove 7
+
+    The highest number is the lease, and is never removed. So whoever creates a file and then sees a
+    higher one came too late: its number had been taken and removed before.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def read(self) -> tuple[bytes, str] | None:
+        """See `LeaseStore`."""
+        while numbers := self._numbers():
+            found = self._objects.read(f"{FILE}.{numbers[-1]}")
+            if found is not None:  # otherwise it was succeeded since the listing
+                return found[0], str(numbers[-1])
+        return None
+
+    def create(self, content: bytes) -> bool:
+        """See `LeaseStore`."""
+        return self.replace(content, "0") is not None
+
+    def replace(self, content: bytes, version: str) -> str | None:
+        """See `LeaseStore`."""
+        ours = int(version) + 1
+        if not self._objects.create(f"{FILE}.{ours}", content):
+            return None
+        numbers = self._numbers()
+        if numbers[-1] > ours:
+            self._objects.delete(f"{FILE}.{ours}")
+            return None
+        for number in numbers:
+            if number < ours:
+                self._objects.delete(f"{FILE}.{number}")
+        return str(ours)
+
+    def _numbers(self) -> list[int]:
+        names = (each.name.removeprefix(f"{FILE}.") for each in self._objects.names())
+        return sorted(int(name) for name in names if name.isdigit())
 
 
 class MountedLease:
@@ -137,7 +181,8 @@ class MountedLease:
 def lease_store(checkpoint: AnyPath) -> LeaseStore:
     """Return where the lease of a checkpoint is."""
     if isinstance(checkpoint, StoredPath):
-        return StoredLease(checkpoint.objects)
+        objects = checkpoint.objects
+        return StoredLease(objects) if isinstance(objects, CloudObjects) else NumberedLease(objects)
     return MountedLease(checkpoint)
 
 

@@ -47,6 +47,7 @@ _CAUSES: Final = (
             r"|REQUEST_TIMEOUT|UNKNOWN)|SdkClientException|Generic (S3|GCS|MicrosoftAzure)\w* error"
             r"|AzureBlobFileSystemException|java\.net\.(Connect|SocketTimeout|Socket|UnknownHost"
             r"|NoRouteToHost)Exception|[Cc]onnection (refused|reset)|error sending request"
+            r"|hadoop\.(ipc\.(Retriable|Standby)|hdfs\.server\.namenode\.SafeMode)Exception"
             r"|503 Service Unavailable|Slow ?Down"
             r'|Operation failed: "[^"]{0,400}", (-1|429|5\d\d),'  # Hadoop's, of Azure
         ),

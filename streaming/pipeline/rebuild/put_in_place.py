@@ -59,4 +59,4 @@ def _entries(path: AnyPath) -> list[str]:
         names = [each.name for each in path.iterdir()]
     else:
         names = path.objects.all_names()
-    return [name for name in names if name not in _LOCKS]
+    return [name for name in names if name not in _LOCKS and not name.startswith(f"{LEASE_FILE}.")]

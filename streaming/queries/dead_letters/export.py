@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streaming.ledger.location import local_path
-from streaming.object_store import Objects
+from streaming.object_store import objects_at
 from streaming.queries.duckdb_tables import QueryError, Row, one_line
 from streaming.queries.result import QueryResult
 
@@ -86,7 +86,7 @@ def _opened(
     if path is None:
         folder, _, name = target.rpartition("/")
         try:
-            objects = Objects(folder, options)
+            objects = objects_at(folder, options)
             if not replace and objects.size(name) is not None:
                 raise QueryError(f"{target}: {exists}")
             with tempfile.TemporaryFile() as local:  # an object appears when it is complete

@@ -4,11 +4,13 @@ import errno
 import json
 import os
 import socket
+import sys
 
 import pytest
 from attrs import evolve
 from filelock import FileLock
 
+from streaming.cli.doctor import job
 from streaming.cli.doctor.machine import FULL_DISK_BYTES, LOW_DISK_BYTES, check_folder, size_text
 from streaming.cli.doctor.running import is_running
 from streaming.config import JobConfig
@@ -194,3 +196,14 @@ def test_sizes_are_written_for_people():
     assert [size_text(size) for size in (12, 1_500, 2_000_000, 54_700_000_000, 3 * 10**12)] == [
         *("12 B", "1.5 kB", "2.0 MB", "54.7 GB", "3.0 TB"),
     ]
+
+
+def test_the_client_of_hdfs_is_looked_for(here, findings, monkeypatch):
+    monkeypatch.setattr(job, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    config_with(here, checkpoint_location="hdfs://without-client:8020/c", tables_location="tables")
+
+    _, found = findings()
+
+    assert found["checkpoint folder"]["remedy"] == "pip install 'dlx-stream[hdfs]'"
+    assert "'dlx-stream[hdfs]'" in found["checkpoint"]["detail"]

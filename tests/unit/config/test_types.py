@@ -123,7 +123,7 @@ def test_a_location_is_a_path_or_a_url(location):
         ),
         (
             "foo://bucket/t",
-            "must be a path, or a URL that begins with one of file, s3, s3a, gs, abfs, abfss",
+            "must be a path, or a URL that begins with one of file, s3, s3a, gs, abfs, abfss, hdfs",
         ),
     ],
 )

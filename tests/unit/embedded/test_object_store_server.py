@@ -4,7 +4,7 @@ import socket
 from urllib.parse import urlsplit
 
 from streaming.embedded.object_store_server import ObjectStoreServer
-from streaming.object_store import Objects
+from streaming.object_store import CloudObjects
 from tests.fixtures.object_store import BUCKET, object_store
 
 __all__ = ["object_store"]
@@ -27,7 +27,7 @@ def test_a_client_that_waits_for_100_continue_gets_it_once(object_store):
 def test_a_server_with_a_folder_has_its_objects_again(tmp_path):
     with ObjectStoreServer(folder=tmp_path / "kept") as server:
         server.make_bucket(BUCKET)
-        objects = Objects(f"s3://{BUCKET}/one place", server.options)
+        objects = CloudObjects(f"s3://{BUCKET}/one place", server.options)
         for name in ("gone", "kept", "also=gone", "replaced"):
             objects.create(name, name.encode())
         objects.replace("replaced", b"new")
@@ -37,7 +37,7 @@ def test_a_server_with_a_folder_has_its_objects_again(tmp_path):
     files = [file for file in (tmp_path / "kept").rglob("*") if file.is_file()]
     assert {file.name: file.read_bytes() for file in files} == {"kept": b"kept", "replaced": b"new"}
     with ObjectStoreServer(folder=tmp_path / "kept") as server:
-        objects = Objects(f"s3://{BUCKET}/one place", server.options)
+        objects = CloudObjects(f"s3://{BUCKET}/one place", server.options)
         assert [one.name for one in objects.names()] == ["kept", "replaced"]
         assert objects.open("replaced").read() == b"new"
         assert not objects.create("kept", b"other")

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from streaming.ledger.storage import LocalStorage, Place
-from streaming.object_store import StoreError
+from streaming.stored_objects import StoreError
 from tests.fixtures.object_store import object_store, shared_place
 
 __all__ = ["object_store", "shared_place"]

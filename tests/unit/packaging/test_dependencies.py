@@ -47,7 +47,8 @@ JOB = declared(PYPROJECT["project"]["optional-dependencies"]["job"])
 OTEL = declared(PYPROJECT["project"]["optional-dependencies"]["otel"])
 CONSOLE = declared(PYPROJECT["project"]["optional-dependencies"]["console"])
 S3_SERVER = declared(PYPROJECT["project"]["optional-dependencies"]["s3-server"])
-RUNTIME = CLIENT | JOB | OTEL | CONSOLE | S3_SERVER
+HDFS = declared(PYPROJECT["project"]["optional-dependencies"]["hdfs"])
+RUNTIME = CLIENT | JOB | OTEL | CONSOLE | S3_SERVER | HDFS
 DEV = declared(PYPROJECT["dependency-groups"]["dev"])
 
 

@@ -50,6 +50,14 @@ def test_another_patch_release_of_python_makes_no_difference():
     assert DRIVER.differences(DRIVER._replace(python="3.11.2")) == []
 
 
+def test_an_extra_that_the_driver_lacks_makes_no_difference():
+    driver = DRIVER._replace(packages={**DRIVER.packages, "hdfs-native": MISSING})
+
+    assert (
+        driver.differences(DRIVER._replace(packages={**DRIVER.packages, "hdfs-native": "1"})) == []
+    )
+
+
 def test_a_worker_with_other_packages_refuses_its_first_task():
     wanted = facts_here()._replace(packages={**facts_here().packages, "pyarrow": "0.1"})
 

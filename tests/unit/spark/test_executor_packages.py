@@ -74,3 +74,9 @@ def test_spark_brings_its_own_packages():
 def test_a_package_that_the_driver_lacks_cannot_be_sent():
     with pytest.raises(EmbeddedError, match="no-such-package"):
         distributions(["no-such-package"])
+
+
+def test_an_extra_that_the_driver_lacks_is_not_sent(monkeypatch):
+    monkeypatch.setattr(executor_packages, "EXTRAS", ("no-such-package",))
+
+    assert set(distributions(["attrs", "no-such-package"])) == {"attrs"}

@@ -99,6 +99,7 @@ def test_spark_masks_every_secret_of_shared_storage(tmp_path):
         ("/data/checkpoints", (), "FileSystemBasedCheckpointFileManager"),
         ("s3://bucket/c", ("s3",), "AbortableStreamBasedCheckpointFileManager"),
         ("abfss://c@account.dfs.core.windows.net/c", ("azure",), None),
+        ("hdfs://namenode:8020/c", (), None),
     ],
 )
 def test_each_storage_has_its_jars_and_its_way_to_write_logs(

@@ -11,6 +11,7 @@ from streaming.pipeline.checkpoint.lease import (
     FILE,
     CheckpointLease,
     Held,
+    NumberedLease,
     lease_store,
     read_lease,
 )
@@ -151,3 +152,19 @@ def test_a_lease_has_a_holder_and_an_age_for_people():
     lease = Held(1, held=True, host="a", pid=7, duration_ms=5, renewed_ms=0)
 
     assert (lease.holder, lease.age_ms > 0) == ("process 7 on a", True)
+
+
+def test_a_numbered_lease_has_one_file_and_refuses_a_version_that_was_succeeded(shared_place):
+    objects = StoredPath(shared_place.url, shared_place.options).objects
+    lease = NumberedLease(objects)
+    assert (lease.read(), lease.create(b"1"), lease.create(b"other")) == (None, True, False)
+    first = lease.read()
+    assert first == (b"1", "1")
+
+    assert lease.replace(b"2", "1") == "2"
+    assert lease.replace(b"late", "1") is None
+    assert lease.replace(b"3", "2") == "3"
+    assert lease.replace(b"very late: the file of this number is gone", "1") is None
+
+    assert lease.read() == (b"3", "3")
+    assert [each.name for each in objects.names()] == [f"{FILE}.3"]

@@ -1,0 +1,189 @@
+"""Files in HDFS, with the operations of an object store; needs the extra `hdfs`.
+
+    create(name):   .name.UUID.unfinished  --renamed, unless the name is taken-->  name
+    replace(name):  .name.UUID.unfinished  --renamed, over whatever is there-->    name
+
+The name node renames atomically, so a file is complete as soon as its name is there. A crash leaves
+at most a hidden file. HADOOP_CONF_DIR and HADOOP_USER_NAME count here as they do for Hadoop.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from typing import IO, Any, Final, Self
+from urllib.parse import urlsplit
+
+from streaming.stored_objects import TAIL_BYTES, ObjectReader, StoredObject, StoreError
+
+SCHEME: Final = "hdfs://"
+_CHUNK_BYTES: Final = 8 * 1024 * 1024
+_ERRORS: Final = (OSError, RuntimeError, ValueError)
+"""What the client raises; the text of one from the name node has Java's stack trace below."""
+
+
+class HdfsFiles:
+    """The files below one URL. Safe to use from several threads."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.url = url.rstrip("/")
+        self._root = f"{SCHEME}{parts.netloc}"
+        self._folder = parts.path.strip("/")
+        if not parts.netloc:
+            raise StoreError(f"{url}: the URL has no name node: {SCHEME}HOST:PORT/FOLDER")
+
+    @cached_property
+    def _client(self) -> Any:
+        try:
+            return _client(self._root)
+        except ImportError as error:
+            raise StoreError(
+                f"{self.url}: the client of HDFS is not installed: pip install 'dlx-stream[hdfs]'"
+            ) from error
+        except _ERRORS as error:
+            raise self._failed("", error) from error
+
+    def read(self, name: str) -> tuple[bytes, str] | None:
+        """See `Objects`; the version is for people only."""
+        with self._explained(name):
+            try:
+                with self._client.read(self.path_of(name)) as file:
+                    content = bytes(file.read())
+                status = self._client.get_file_info(self.path_of(name))
+            except FileNotFoundError:
+                return None
+            return content, f"{status.modification_time}-{status.length}"
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `Objects`."""
+        if self.size(name) is not None:
+            return False
+        with self._explained(name):
+            try:
+                self._write(name, [content], overwrite=False)
+            except FileExistsError:
+                return False
+        return True
+
+    def replace(self, name: str, content: bytes) -> str | None:
+        """See `Objects`."""
+        with self._explained(name):
+            self._write(name, [content], overwrite=True)
+        return ""
+
+    def upload(self, name: str, file: IO[bytes]) -> None:
+        """See `Objects`."""
+        with self._explained(name):
+            self._write(name, iter(lambda: file.read(_CHUNK_BYTES), b""), overwrite=True)
+
+    def size(self, name: str) -> int | None:
+        """See `Objects`."""
+        with self._explained(name):
+            try:
+                status = self._client.get_file_info(self.path_of(name))
+            except FileNotFoundError:
+                return None
+            return None if status.isdir else int(status.length)
+
+    def delete(self, name: str) -> None:
+        """See `Objects`."""
+        with self._explained(name):
+            self._client.delete(self.path_of(name))
+
+    def names(self, folder: str = "") -> Iterator[StoredObject]:
+        """See `Objects`."""
+        for each in self._listed(folder, recursive=False):
+            name = each.path.rsplit("/", 1)[-1]
+            yield StoredObject(name, int(each.length), int(each.modification_time))
+
+    def all_names(self) -> list[str]:
+        """See `Objects`."""
+        skipped = len(self.path_of("").rstrip("/")) + 1
+        return [each.path[skipped:] for each in self._listed("", recursive=True)]
+
+    def move(self, name: str, target: Self) -> None:
+        """See `Objects`."""
+        path = target.path_of(name)
+        with self._explained(name):
+            self._client.mkdirs(path.rpartition("/")[0], create_parent=True)
+            self._client.rename(self.path_of(name), path, overwrite=True)
+
+    def has_any(self, folder: str) -> bool:
+        """See `Objects`."""
+        return bool(self._listed(folder, recursive=True))
+
+    def open(self, name: str) -> ObjectReader:
+        """See `Objects`."""
+        with self._explained(name):
+            try:
+                return ObjectReader(_HdfsFile(self, self._client.read(self.path_of(name)), name))
+            except FileNotFoundError:
+                missing = f"{self.url}/{name}"
+        raise FileNotFoundError(missing)
+
+    def path_of(self, name: str) -> str:
+        """The full path of a file."""
+        return "/" + "/".join(filter(None, (self._folder, name)))
+
+    def _write(self, name: str, chunks: Any, *, overwrite: bool) -> None:
+        path = self.path_of(name)
+        folder, _, last = path.rpartition("/")
+        hidden = f"{folder}/.{last}.{uuid.uuid4().hex}.unfinished"
+        try:
+            with self._client.create(hidden) as file:
+                for chunk in chunks:
+                    file.write(chunk)
+            self._client.rename(hidden, path, overwrite=overwrite)
+        except BaseException:
+            with self._explained(name):
+                self._client.delete(hidden)
+            raise
+
+    def _listed(self, folder: str, *, recursive: bool) -> list[Any]:
+        with self._explained(folder):
+            try:
+                found = list(self._client.list_status(self.path_of(folder), recursive=recursive))
+            except FileNotFoundError:
+                return []
+        return [each for each in found if not each.isdir]
+
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except StoreError:
+            raise
+        except _ERRORS as error:
+            raise self._failed(name, error) from error
+
+    def _failed(self, name: str, error: Exception) -> StoreError:
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        return StoreError(f"{self.url}/{name}: HDFS: {said}")
+
+
+class _HdfsFile:
+    """One file, for its reader."""
+
+    def __init__(self, files: HdfsFiles, file: Any, name: str) -> None:
+        self._files, self._file, self._name = files, file, name
+
+    def tail(self) -> tuple[int, bytes]:
+        """See `Source`."""
+        size = len(self._file)
+        return size, self.part(max(0, size - TAIL_BYTES), size)
+
+    def part(self, start: int, end: int) -> bytes:
+        """See `Source`."""
+        if start == end:
+            return b""
+        with self._files._explained(self._name):  # noqa: SLF001 (the same module)
+            return bytes(self._file.read_range(start, end - start))
+
+
+@lru_cache(maxsize=16)
+def _client(root: str) -> Any:
+    """The client of a name node; Hadoop's configuration may name several behind one name."""
+    from hdfs_native import Client  # noqa: PLC0415 (an extra)
+
+    return Client(root)

@@ -1,0 +1,164 @@
+"""The port to shared storage: what is the same for object stores and HDFS.
+
+    create(name)     succeeds once, whoever else tries at the same time
+    replace(name)    whoever reads finds the old content or the new one
+
+Nothing here loads pyarrow, so that commands which only read tables start quickly.
+"""
+
+import io
+from collections import OrderedDict
+from collections.abc import Iterator
+from copy import copy
+from typing import IO, Any, Final, NamedTuple, Protocol, Self
+
+TAIL_BYTES: Final = 64 * 1024
+"""What opening an object reads at once: a small object whole, or the footer of a Parquet file."""
+
+BLOCK_BYTES: Final = 1024 * 1024
+BLOCKS: Final = 8
+
+
+class StoreError(OSError):
+    """Shared storage did not answer, or refused; names the address but no credentials."""
+
+
+class StoredObject(NamedTuple):
+    """An object in a listing; its name is relative to the listed folder."""
+
+    name: str
+    size: int
+    modified_ms: int
+
+
+class Objects(Protocol):
+    """The objects below one URL. Safe to use from several threads."""
+
+    url: str
+
+    def read(self, name: str) -> tuple[bytes, str] | None:
+        """The content and version of an object; None if it does not exist."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object; return False and change nothing if the name is taken."""
+
+    def replace(self, name: str, content: bytes) -> str | None:
+        """Write an object, whatever is there."""
+
+    def upload(self, name: str, file: IO[bytes]) -> None:
+        """Write an object of any length from a local file; replace an existing one."""
+
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None if it does not exist."""
+
+    def delete(self, name: str) -> None:
+        """Remove an object if it exists."""
+
+    def names(self, folder: str = "") -> Iterator[StoredObject]:
+        """The objects in a folder, without those in folders below it."""
+
+    def all_names(self) -> list[str]:
+        """The names of all objects, with those in folders."""
+
+    def move(self, name: str, target: Self) -> None:
+        """Move an object below another place of the same store, under its name."""
+
+    def has_any(self, folder: str) -> bool:
+        """Whether there is an object in a folder, or below it."""
+
+    def open(self, name: str) -> "ObjectReader":
+        """Open an object for reading at any place.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+        """
+
+
+class Source(Protocol):
+    """One object, as a reader needs it."""
+
+    def tail(self) -> tuple[int, bytes]:
+        """The size of the object, and its last `TAIL_BYTES`."""
+
+    def part(self, start: int, end: int) -> bytes:
+        """The bytes from `start` up to `end`."""
+
+
+class ObjectReader(io.RawIOBase):
+    """An object as a file. Opening it takes one request, which small objects are read with.
+
+    Later reads take a request for each new block of 1 MiB, or for a longer range.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+        self.size, self._tail = source.tail()
+        self._tail_at = self.size - len(self._tail)
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._at = 0
+
+    def again(self) -> "ObjectReader":
+        """The same object, opened once more without a request."""
+        other = copy(self)
+        other.begin()
+        return other
+
+    def begin(self) -> None:
+        """Read from the beginning, with no blocks in memory."""
+        self._at, self._blocks = 0, OrderedDict()
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """It can be read at any place."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Set where the next read begins."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read bytes, up to the end at most."""
+        left = max(0, self.size - self._at)
+        count = left if size is None or size < 0 else min(size, left)
+        content = self._range(self._at, self._at + count)
+        self._at += count
+        return content
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer; return how many bytes."""
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def _range(self, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
+        if start >= self._tail_at:
+            return self._tail[start - self._tail_at : end - self._tail_at]
+        if end - start >= BLOCK_BYTES:
+            return self._source.part(start, end)
+        first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
+        content = b"".join(self._block(number) for number in range(first, last + 1))
+        return content[start - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+
+    def _block(self, number: int) -> bytes:
+        block = self._blocks.get(number)
+        if block is None:
+            start = number * BLOCK_BYTES
+            block = self._source.part(start, min(start + BLOCK_BYTES, self.size))
+            self._blocks[number] = block
+            if len(self._blocks) > BLOCKS:
+                self._blocks.popitem(last=False)
+        else:
+            self._blocks.move_to_end(number)
+        return block

@@ -1,0 +1,22 @@
+"""Places in HDFS that cannot be used are refused in words; tests/e2e has a real HDFS."""
+
+import sys
+
+import pytest
+
+from streaming.hdfs_files import HdfsFiles
+from streaming.ledger.storage import Place
+from streaming.stored_objects import StoreError
+
+
+def test_a_url_without_a_name_node_is_refused():
+    with pytest.raises(StoreError, match=r"hdfs:///tables: the URL has no name node"):
+        Place("hdfs:///tables").storage()
+
+
+def test_without_the_client_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    files = HdfsFiles("hdfs://without-a-client:8020/tables")
+
+    with pytest.raises(StoreError, match=r"not installed: pip install 'dlx-stream\[hdfs\]'"):
+        files.size("a")
