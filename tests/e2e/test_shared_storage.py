@@ -1,6 +1,10 @@
-"""Checkpoint and tables in an object store; a driver that lost its lease commits nothing."""
+"""Checkpoint and tables in an object store: leases, a lost checkpoint, lost records."""
 
+import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -9,14 +13,19 @@ from typing import Any
 import attrs
 import psutil
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.config.secrets import Secret
 from streaming.embedded.object_store_server import SECRET_KEY
+from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.lease import read_lease
+from streaming.protocol.record_headers import KIND
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.stored_path import StoredPath
+from tests.bench.chaos.compare import outbound_records
 from tests.bench.processes import family
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.object_store import object_store, shared_place
@@ -27,6 +36,7 @@ __all__ = ["object_store", "shared_place"]
 
 LEASE_MS = 10_000
 MESSAGES = 200
+LOST, LATE = 3, 2
 SECRETS = {"S3_SECRET": SECRET_KEY}
 
 
@@ -71,9 +81,9 @@ def command_lines(processes: list[psutil.Process]) -> str:
     return " ".join(lines)
 
 
-def publish(pipeline: Pipeline) -> None:
-    for number in range(MESSAGES):
-        pipeline.publish(b"%d" % number, routing_key=b"work")
+def publish(pipeline: Pipeline, messages: int = MESSAGES) -> None:
+    for number in range(messages):
+        pipeline.publish(b"%d" % number, routing_key=b"work", flags=b"confirm")
     assert pipeline.producer.flush(WAIT_S) == 0
 
 
@@ -81,8 +91,43 @@ def published(run: DlxRun) -> int:
     return sum(batch["publishes"] for batch in run.batches())
 
 
+def lose_records(pipeline: Pipeline, end: int) -> None:
+    """Delete the records of the publishes below an offset."""
+    place = TopicPartition(pipeline.publishes, 0, end)
+    admin = AdminClient({"bootstrap.servers": pipeline.servers, "log_level": 0})
+    admin.delete_records([place])[place].result()
+
+
+def rebuild(run: DlxRun) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", "checkpoint", "rebuild", "-c", str(run.file)],
+        env={**os.environ, **SECRETS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def lose_checkpoint_and_records(pipeline: Pipeline, place: Place) -> None:
+    """Delete all objects of the checkpoint, and publishes that no job has read."""
+    checkpoint = StoredPath(pipeline.config.job.checkpoint_location, place.options).objects
+    for name in checkpoint.all_names():
+        checkpoint.delete(name)
+    publish(pipeline, LOST + LATE)
+    lose_records(pipeline, 2 * MESSAGES + LOST)
+
+
+def confirmed(pipeline: Pipeline) -> list[int]:
+    """The offsets of the publishes that a client knows to be confirmed."""
+    topic = pipeline.config.outbound_topics()["/", "guest"]
+    records = outbound_records(pipeline.servers, topic)
+    confirms = [value for _key, value, headers in records if (KIND, b"confirm") in headers]
+    return [json.loads(value)["offset"] for value in confirms]
+
+
 @pytest.mark.long
-def test_a_driver_stopped_past_its_lease_is_succeeded_and_commits_nothing(
+def test_a_stopped_driver_is_succeeded_and_a_lost_checkpoint_rebuilt(
     pipeline, run_in, shared_place
 ):
     checkpoint = StoredPath(pipeline.config.job.checkpoint_location, shared_place.options)
@@ -115,13 +160,27 @@ def test_a_driver_stopped_past_its_lease_is_succeeded_and_commits_nothing(
     assert held is not None
     assert now is not None
     assert now.epoch > held.epoch
-    second.stop(signal.SIGTERM)
+    second.until(lambda: second.batches()[-1]["resident_messages"] == 2 * MESSAGES)
+    second.kill()
+
+    lose_checkpoint_and_records(pipeline, shared_place)
+    third = run_in("third")
+    rebuild(third)
+    third.start(SECRETS, ["--accept-loss"])
+    third.until(lambda: published(third) == LATE)
+    third.stop(signal.SIGTERM)
 
     with closing(Tables(pipeline.config.job.tables_location, shared_place.options)) as tables:
-        result = balance(tables)
-        assert result.findings == []
+        assert balance(tables, whole=True).findings == []
         tables.view("queue_contents")
-        assert tables.values("SELECT count(*) FROM queue_contents") == [(2 * MESSAGES,)]
-    secrets = [run.file.parent / "logs" for run in (first, second)]
+        tables.view("quarantine")
+        assert tables.values("SELECT count(*) FROM queue_contents") == [(2 * MESSAGES + LATE,)]
+        assert tables.values('SELECT "offset", end_offset, cause FROM quarantine') == [
+            (2 * MESSAGES, 2 * MESSAGES + LOST, "lost_in_kafka")
+        ]
+    read = range(2 * MESSAGES + LOST + LATE)
+    assert confirmed(pipeline) == [*read[: 2 * MESSAGES], *read[-LATE:]]
+
+    secrets = [run.file.parent / "logs" for run in (first, second, third)]
     for log in (path for folder in secrets for path in folder.rglob("*") if path.is_file()):
         assert SECRET_KEY.encode() not in log.read_bytes(), log

@@ -12,7 +12,8 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,29 +27,43 @@ from tests.bench.output import say
 
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 KINDS: Final = ("executor", "driver", "worker", "Kafka broker", "object store")
+EXECUTOR_START_S: Final = 120.0
 KAFKA_IS_DOWN_S: Final = 5.0
 STORE_IS_AWAY_S: Final = 20.0
 
 
 class Strikes:
-    """Kills a part of a running job on a cluster, and replaces it."""
+    """Kills a part of a running job on a cluster, and replaces it.
 
-    def __init__(self, cluster: LocalCluster, kafka: ThreeKafkas) -> None:
+    Args:
+        kafka: the brokers to kill, if they are among the kinds.
+        kinds: what to kill, out of `KINDS`.
+
+    Attributes:
+        done: how often each kind was killed.
+    """
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        kafka: ThreeKafkas | None = None,
+        kinds: Sequence[str] = KINDS,
+    ) -> None:
         self._cluster = cluster
         self._kafka = kafka
+        self._kinds = kinds
+        self.done: Counter[str] = Counter()
 
     def strike(self, job: ChaosJob, number: int, chances: random.Random) -> str:
         """Kill a part, and return its name; each kind has its turn, in random order."""
-        turn, place = divmod(number, len(KINDS))
-        kind = random.Random(turn).sample(KINDS, len(KINDS))[place]
+        turn, place = divmod(number, len(self._kinds))
+        kind = random.Random(turn).sample(self._kinds, len(self._kinds))[place]
         match kind:
             case "driver":
                 job.process.kill()
                 job.process.start()
             case "executor":
-                for process in self._executors()[:1]:
-                    with suppress(psutil.NoSuchProcess):
-                        process.kill()
+                self._kill_executor()
             case "worker":
                 spark = self._cluster.spark
                 spark.kill_worker(chances.choice(sorted(spark.workers)))
@@ -58,11 +73,27 @@ class Strikes:
                 time.sleep(STORE_IS_AWAY_S)
                 self._cluster.store.process.send_signal(signal.SIGCONT)
             case _:
+                assert self._kafka is not None, "a kind that needs brokers"
                 broker = self._kafka.nodes[chances.choice(sorted(self._kafka.nodes))]
                 broker.kill()
                 time.sleep(chances.uniform(0, KAFKA_IS_DOWN_S))
                 broker.start()
+        self.done[kind] += 1
         return kind
+
+    def _kill_executor(self) -> None:
+        """Kill an executor, as soon as there is one.
+
+        Raises:
+            RuntimeError: none started in time.
+        """
+        deadline_s = time.monotonic() + EXECUTOR_START_S
+        while not (found := self._executors()):
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"no executor started within {EXECUTOR_START_S:g} s")
+            time.sleep(0.1)
+        with suppress(psutil.NoSuchProcess):
+            found[0].kill()
 
     def _executors(self) -> list[psutil.Process]:
         found = []

@@ -112,7 +112,7 @@ def compare_outbound(servers: str, first: str, second: str, *, rebuilt: bool = F
     Args:
         rebuilt: whether the checkpoint of one of the jobs was rebuilt; see above.
     """
-    one, other = (_outbound(servers, topic) for topic in (first, second))
+    one, other = (outbound_records(servers, topic) for topic in (first, second))
     if rebuilt:
         one, other = (_unnumbered(records) for records in (one, other))
     return _difference("outbound", one, other)
@@ -132,7 +132,7 @@ def _unnumbered(records: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return list(found)
 
 
-def _outbound(servers: str, topic: str) -> list[tuple[Any, ...]]:
+def outbound_records(servers: str, topic: str) -> list[tuple[Any, ...]]:
     """The records of a topic without repeats, whose number is not above the highest before."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"}

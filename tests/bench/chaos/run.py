@@ -41,6 +41,7 @@ WAIT_S: Final = 1_800
 LEASE_MS: Final = 40_000
 """Longer than the object store is ever away."""
 
+CALM_ROWS: Final = 20_000
 LOOK_S: Final = 0.05
 LOOK_AT_STORE_S: Final = 0.5
 
@@ -174,6 +175,23 @@ class ChaosJob:
         return True
 
 
+class Undisturbed(NamedTuple):
+    """A log, and the job that has read it undisturbed.
+
+    Attributes:
+        root: the folder of the jobs.
+        messages: of the log.
+        end: the end offset of the log.
+    """
+
+    root: Path
+    servers: str
+    messages: int
+    end: int
+    lanes: int
+    job: ChaosJob
+
+
 def run_chaos(
     root: Path,
     servers: str,
@@ -189,44 +207,93 @@ def run_chaos(
 ) -> ChaosResult:
     """Run both jobs and compare what they leave.
 
-    With `rebuild`, each kill also removes the checkpoint, and a new one is made from the tables.
-    The log leaves no delivery unacked and no redrive open then: a rebuild requeues the ones and
-    cancels the others, which is another outcome. `compare` says what else may differ.
+    See `run_undisturbed` and `run_killed`.
+    """
+    calm = run_undisturbed(root, servers, messages, holds=not rebuild, lanes=lanes, report=report)
+    return run_killed(
+        calm, kills, seed=seed, rebuild=rebuild, report=report, cluster=cluster, strike=strike
+    )
+
+
+def run_undisturbed(
+    root: Path,
+    servers: str,
+    messages: int,
+    *,
+    holds: bool = True,
+    lanes: int = 1,
+    report: Callable[[str], None] = say,
+) -> Undisturbed:
+    """Write the log, and let the first job read it.
 
     Args:
         root: an empty folder.
         servers: a Kafka without topics of these names.
-        kills: how often to kill the second job.
-        report: called with lines about the progress.
-        cluster: runs the second job's tasks, and has its checkpoint and tables; by default it is
-            like the first one.
-        strike: kills something of the second job and replaces it; by default the whole job.
+        holds: whether the log leaves deliveries unacked and redrives open for a while.
         lanes: of the vhost; all records are in one partition, so the lanes go by routing key.
+        report: called with lines about the progress.
     """
-    end = produce_log(servers, messages, holds=not rebuild, lanes=lanes)
-    batch_rows = max(200, end // (2 * kills + 4))
-    report(f"{end} records; batches of {batch_rows}")
-    calm = ChaosJob(root, servers, "calm", batch_rows * 3, lanes=lanes)
+    end = produce_log(servers, messages, holds=holds, lanes=lanes)
+    calm = ChaosJob(root, servers, "calm", min(CALM_ROWS, max(600, end // 4)), lanes=lanes)
     with calm.running():
         calm.wait(end)
         calm.process.stop()
-    report("undisturbed run done")
-    killed = ChaosJob(root, servers, "killed", batch_rows, cluster, lanes)
+    report(f"{end} records; undisturbed run done")
+    return Undisturbed(root, servers, messages, end, lanes, calm)
+
+
+def run_killed(
+    calm: Undisturbed,
+    kills: int,
+    *,
+    name: str = "killed",
+    seed: int = 1,
+    rebuild: bool = False,
+    report: Callable[[str], None] = say,
+    cluster: LocalCluster | None = None,
+    strike: Strike | None = None,
+    always_progress: bool = False,
+) -> ChaosResult:
+    """Let another job read the log with kills, and compare what it leaves.
+
+    With `rebuild`, each kill also removes the checkpoint, and a new one is made from the tables.
+    The log must leave no delivery unacked and no redrive open then: a rebuild requeues the ones and
+    cancels the others, which is another outcome. `compare` says what else may differ.
+
+    Args:
+        kills: how often to kill the job.
+        name: of the job, unlike those of others on this log.
+        report: called with lines about the progress.
+        cluster: runs the job's tasks, and has its checkpoint and tables; by default it is like the
+            first one.
+        strike: kills something of the job and replaces it; by default the whole job.
+        always_progress: strike only once another batch was finished.
+    """
+    servers, end = calm.servers, calm.end
+    batch_rows = max(200, end // (2 * kills + 4))
+    killed = ChaosJob(calm.root, servers, name, batch_rows, cluster, calm.lanes)
     strike = strike or (rebuild_job if rebuild else kill_job)
     with killed.running():
         done = _kill_often(
-            killed, end, kills, random.Random(seed), report, strike, always_progress=rebuild
+            killed,
+            end,
+            kills,
+            random.Random(seed),
+            report,
+            strike,
+            always_progress=rebuild or always_progress,
         )
         killed.wait(end)
         killed.process.stop()
-    differences = compare_tables(calm.tables, killed.tables, rebuilt=rebuild)
+    tables = calm.job.tables
+    differences = compare_tables(tables, killed.tables, rebuilt=rebuild)
     differences += compare_outbound(
-        servers, calm.outbound_topic, killed.outbound_topic, rebuilt=rebuild
+        servers, calm.job.outbound_topic, killed.outbound_topic, rebuilt=rebuild
     )
     differences += _unbalanced(killed.tables)
-    rows = {table: len(rows_of(calm.tables, table)) for table in COMPARED}
-    redriven = sum("'kind': 'redriven'" in row for row in rows_of(calm.tables, "events"))
-    return ChaosResult(messages, done, kills, rows, differences, redriven)
+    rows = {table: len(rows_of(tables, table)) for table in COMPARED}
+    redriven = sum("'kind': 'redriven'" in row for row in rows_of(tables, "events"))
+    return ChaosResult(calm.messages, done, kills, rows, differences, redriven)
 
 
 def _unbalanced(tables: Place) -> list[str]:
@@ -263,7 +330,7 @@ def _kill_often(
     """Kill and restart a job until it has read the log; return how often.
 
     Args:
-        always_progress: strike only once a batch was finished.
+        always_progress: strike only once another batch was finished.
     """
     for kill in range(kills):
         start_s = time.monotonic()

@@ -47,11 +47,12 @@ def _rates(environment: BenchEnvironment, messages: int, batch: int) -> Iterator
     sizes = Sizes(messages=messages, batch=batch)
     shape = Shape(max_length=max(2 * max(LANES), min(1_000, batch // 200)))
     total = messages + WARM_UP * batch
+    names = {lanes: f"lanes_{lanes}" for lanes in LANES}
     environment.traffic.create_topic(TOPIC, max(LANES))
+    for lanes, name in names.items():  # before the publishes, whose time is later then
+        environment.declare(name, declarations(shape), lanes)
     environment.traffic.publish(TOPIC, shape, total, max(LANES))
     deaths = total - shape.queues * shape.max_length
-    for lanes in LANES:
-        name = f"lanes_{lanes}"
-        environment.declare(name, declarations(shape), lanes)
+    for lanes, name in names.items():
         rate, figures = job_rate(environment, sizes, name, TOPIC, lanes, (total, deaths))
         yield {"case": name, "messages_per_s": round(rate), **figures}
