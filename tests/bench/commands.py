@@ -261,8 +261,8 @@ def load(
 ) -> int:
     """Run two publishers and four consumers, and verify the result with the tables.
 
-    10 % of the messages are rejected, 5 % requeued once. --kills kills publishers, consumers, Kafka
-    and the job at random.
+    10 % of the messages are rejected, 5 % requeued once. --kills kills publishers, consumers,
+    Kafka, the job and, with --cluster, workers at random.
 
     Exit status: 1 unless every message was settled exactly once, in order except for redeliveries,
     and the balance closes.

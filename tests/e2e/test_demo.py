@@ -1,6 +1,7 @@
 """`dlx demo` on real Kafka, Spark and Delta: interrupted, continued, finished."""
 
 import re
+import shlex
 import signal
 import uuid
 
@@ -99,6 +100,32 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     spark.catalog.dropTempView("dead_letters")
     assert sum(row["deaths"] for row in summary) == deaths
     assert min(len(row["x_death"]) for row in history) > 1
+
+
+@pytest.mark.long
+def test_a_demo_on_a_cluster_closes_its_balance_and_its_commands_work_on_the_copy(demo):
+    process = demo.start("--cluster", "--seconds", "8", "--no-console")
+
+    status, said = process.wait(PATIENCE_S), process.output()
+    assert status == 0, said
+    assert demo.left_over() == []
+    copy = demo.directory / "store" / "dlx"
+    assert "tables and checkpoint are in an S3-compatible store" in said
+    told_the_story(said, copy)
+    assert numbers(said)["unexplained"] == 0
+    assert numbers(said)["messages published"] == rows(copy, "messages")
+    assert not (demo.directory / "tables").exists()
+    next_lines = re.findall(
+        r"^ +dlx (.*?)(?:  +\(.*)?$", said[said.index("Try next") :], re.MULTILINE
+    )
+    commands = [shlex.split(line) for line in next_lines]
+    asked = [words for words in commands if words[0] not in {"console", "demo"}]
+    assert len(asked) >= 3
+    assert ["demo", "--cluster", "--dir", str(demo.directory), "--keep"] in commands
+    for words in asked:
+        answer = demo.command(*words)
+        assert answer.wait() == 0, answer.output()
+        assert answer.output()
 
 
 def test_ctrl_c_during_the_start_leaves_no_process(demo):

@@ -6,7 +6,8 @@
 In a cluster, the job's tasks run on two workers that share no disk, and its checkpoint and tables
 are in an S3-compatible store.
 
-With `kills`, consumers, publishers, Kafka and the job are killed at random instants and restarted.
+With `kills`, consumers, publishers, Kafka, the job, and in a cluster one of the workers, are killed
+at random instants and replaced.
 Afterwards everything must be accounted for (`verify.py`): every confirmed message arrived once,
 every copy in the work queue was settled exactly once, no delivery was lost, order was kept except
 for redeliveries, and the balance closes.
@@ -82,6 +83,7 @@ def run_load(
     with ExitStack() as running:
         kafka = running.enter_context(EmbeddedKafka(root / "kafka"))
         settings = job_config(root, kafka.bootstrap_servers)
+        cluster = None
         if in_cluster:
             hidden = [root / "kafka", root / "logs"]
             cluster = running.enter_context(LocalCluster(root / "cluster", hidden=hidden))
@@ -100,7 +102,8 @@ def run_load(
             for actor in actors:
                 actor.start()
             with drift.sampling(min(SAMPLE_S, load.seconds / LEAST_SAMPLES)):
-                _disturb(tables, processes, kafka, load, report)
+                worker = None if cluster is None else AnyWorker(cluster, random.Random(load.seed))
+                _disturb(tables, processes, kafka, load, report, worker)
             for actor in actors:
                 if actor.name.startswith("publisher"):
                     actor.stop()
@@ -113,6 +116,23 @@ def run_load(
                 process.kill()
             raise
         return verify(tables, sorted(root.glob("*.events"))), drift.changes()
+
+
+class AnyWorker:
+    """A worker of a cluster, another one at each kill; `start` adds one in its place."""
+
+    def __init__(self, cluster: LocalCluster, chances: random.Random) -> None:
+        self._cluster = cluster
+        self._chances = chances
+
+    def kill(self) -> None:
+        """Kill a worker like a crash; its executor ends too."""
+        spark = self._cluster.spark
+        spark.kill_worker(self._chances.choice(sorted(spark.workers)))
+
+    def start(self) -> None:
+        """Add a worker."""
+        self._cluster.add_worker()
 
 
 def job_config(root: Path, servers: str) -> JobConfig:
@@ -188,12 +208,15 @@ def _disturb(
     kafka: EmbeddedKafka,
     load: Load,
     report: Callable[[str], None],
+    worker: AnyWorker | None = None,
 ) -> None:
     """Let the load run, and kill something at random instants while the job works."""
     chances = random.Random(load.seed)
     start_s = time.monotonic()
     job, *actors = processes
     kinds = ["consumer", "job", "publisher", "kafka"]
+    if worker is not None:
+        kinds.append("worker")
     since = -1
     for kill in range(load.kills):
         at_s = load.seconds * (kill + chances.uniform(0.2, 0.9)) / load.kills
@@ -201,8 +224,10 @@ def _disturb(
         _wait_for_commit(tables, job, since)
         kind = kinds[kill % len(kinds)]
         report(f"kill {kill + 1} of {load.kills}: {kind}")
-        victim: EmbeddedKafka | Process = kafka
-        if kind != "kafka":
+        victim: EmbeddedKafka | Process | AnyWorker = kafka
+        if kind == "worker" and worker is not None:
+            victim = worker
+        elif kind != "kafka":
             named = [each for each in actors if kind in each.name]
             victim = chances.choice([job] if kind == "job" else named)
         victim.kill()
