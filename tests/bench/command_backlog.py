@@ -37,12 +37,12 @@ SAMPLE_S: Final = 1.0
 def write_backlog(servers: str, topic: str, commands: int) -> None:
     """Write the declaration of a queue, and so many commands with some publishes among them."""
     log = KafkaLog(servers)
-    log.command(topic, {"op": "declare_queue", "queue": {"name": QUEUE}, "id": "d"})
+    log.command(topic, {"op": "declare_queue", "queue": {"name": QUEUE}, "reply_id": "d"})
     get = {"op": "get", "queue": QUEUE, "count": 1, "auto_ack": True, "channel": "poller"}
     for number in range(commands - 1):
         if number % PUBLISH_EVERY == 0:
             log.send(topic, b"%d" % number, [(EXCHANGE, b""), (ROUTING_KEY, QUEUE.encode())])
-        log.command(topic, {**get, "id": str(number)})
+        log.command(topic, {**get, "reply_id": str(number)})
     log.flush()
 
 
@@ -50,6 +50,11 @@ def batches_of(log: Path) -> list[dict[str, Any]]:
     """The batches that a job has logged."""
     found = re.findall(r'(\{"event": "batch".*\})$', log.read_text(errors="replace"), re.MULTILINE)
     return [json.loads(line) for line in found]
+
+
+def read_by(batch: dict[str, Any]) -> int:
+    """How many records a batch has read."""
+    return int(batch["records"] + batch["quarantined"])
 
 
 class Memory:
@@ -110,7 +115,7 @@ def run(root: Path, commands: int) -> list[str]:
         job.start()
         memory = Memory(job)
         try:
-            while sum(each["records"] for each in batches_of(job.log)) < records:
+            while sum(map(read_by, batches_of(job.log))) < records:
                 job.check()
                 if time.monotonic() - started_s > WAIT_S:
                     raise RuntimeError(f"not read within {WAIT_S} s:\n{job.log_end()}")
@@ -120,8 +125,8 @@ def run(root: Path, commands: int) -> list[str]:
             job.stop()
         finally:
             job.kill()
-        batches = [each for each in batches_of(job.log) if each["records"]]
-        sizes = [each["records"] for each in batches]
+        batches = [each for each in batches_of(job.log) if read_by(each)]
+        sizes = [read_by(each) for each in batches]
         longest_s = max(each["seconds"]["batch"] for each in batches)
         shown = {
             "seconds": round(seconds),

@@ -1,8 +1,8 @@
 """`dlx simulate --engine spark`: scenarios through Kafka, Spark and Delta end as on the core.
 
 tests/unit/scenario/test_recorded_scenarios.py compares the core with the recordings of RabbitMQ;
-these tests compare the pipeline with the core. One of them plays every recording; the others play
-parts that are the same on every machine.
+these tests compare the pipeline with the core. Two of them play every recording, on one lane and on
+four; the others play parts that are the same on every machine.
 """
 
 import json
@@ -23,9 +23,6 @@ from tests.recordings import recorded_scenarios
 ROOT = Path(__file__).resolve().parents[2]
 MANY, FEW = 14, 28
 """A small part is one of this many recordings: about 40, or 20."""
-
-THIRD = 3
-"""So many parts together have every recording."""
 
 
 def part(number, parts):
@@ -79,8 +76,8 @@ def test_scenarios_on_single_lanes_of_four_end_as_on_the_core_with_one(pipeline,
 
 
 @pytest.mark.long
-def test_a_third_of_the_scenarios_on_single_lanes_of_four_end_as_on_the_core(pipeline, spark):
-    scenarios = part(1, THIRD)
+def test_every_recorded_scenario_on_single_lanes_of_four_ends_as_on_the_core(pipeline, spark):
+    scenarios = recorded_scenarios()
     run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
     run.write_log()
     run.run_job(spark)
