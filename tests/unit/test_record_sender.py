@@ -14,7 +14,8 @@ def records(count):
 def test_all_records_are_queued():
     sender = RecordSender(NOWHERE)
 
-    assert sender.send_all(iter(records(1_000))) == len(sender.producer) == 1_000
+    assert sender.send_all(iter(records(1_000))) == 1_000
+    assert len(sender.producer) >= 1_000  # librdkafka also counts errors of the connection
     sender.discard()
 
 
