@@ -101,7 +101,7 @@ def quiet_settings(scratch: Path) -> dict[str, str]:
         # What Spark masks in plans and logs; its default misses JAAS lines and PEM keys.
         "spark.redaction.regex": (
             "(?i)secret|password|passphrase|token|credential|jaas|keystore|private.?key"
-            "|(access|account)[.]?key"
+            "|(access|account)[.]?key|[.]sas[.]"
         ),
         # It would overwrite the output of dlx.
         "spark.ui.showConsoleProgress": "false",

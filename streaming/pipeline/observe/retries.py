@@ -23,7 +23,7 @@ MAX_SHOWN: Final = 300
 _LASTS: Final = re.compile(
     r"authori[sz]ation|authentication|Message size too large|MSG_SIZE_TOO_LARGE|Unknown topic"
     r"|UNKNOWN_TOPIC|Invalid|AccessDenied|Forbidden|NoSuchBucket|SignatureDoesNotMatch"
-    r"|status:? 40[13]",
+    r"|status:? 40[13]|AccessControlException|Permission denied",
     re.IGNORECASE,
 )
 """Refusals: the same answer will come again."""
@@ -44,7 +44,8 @@ _CAUSES: Final = (
         "the storage",
         re.compile(
             r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE"
-            r"|REQUEST_TIMEOUT|UNKNOWN)|SdkClientException|Generic (S3|GCS|MicrosoftAzure)\w* error"
+            r"|REQUEST_TIMEOUT|UNKNOWN)|SdkClientException|Generic "
+            r"(S3|GCS|MicrosoftAzure|HdfsObjectStore)\w* error"
             r"|AzureBlobFileSystemException|java\.net\.(Connect|SocketTimeout|Socket|UnknownHost"
             r"|NoRouteToHost)Exception|[Cc]onnection (refused|reset)|error sending request"
             r"|hadoop\.(ipc\.(Retriable|Standby)|hdfs\.server\.namenode\.SafeMode)Exception"

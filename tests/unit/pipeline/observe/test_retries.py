@@ -23,6 +23,14 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
         ("deltalake.exceptions.DeltaError: Generic S3 error: error sending request", "s"),
         ("java.net.ConnectException: Connection refused", "s"),
         ('AbfsRestOperationException: Operation failed: "Server busy.", 503, PUT, http:', "s"),
+        (
+            "Status code: -1 error code: null error message: java.net.ConnectException: Connection "
+            "refusedjava.net.ConnectException: Connection refused",
+            "s",
+        ),
+        ("java.net.ConnectException: Call From vm/127.0.0.1 to h:9 failed on connection", "s"),
+        ("Kernel error -> Generic HdfsObjectStore error: IO error occurred", "s"),
+        ("StoreError: hdfs://h:9/t/a: HDFS: Connection refused (os error 111)", "s"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple", "e"),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "e"),
         (TASK + "A shuffle map stage with indeterminate output was failed and retried.", "e"),
@@ -45,6 +53,7 @@ def test_what_passes_by_itself_is_tried_again(text, cause):
         "LostRecordsError: Kafka lost records of topic t",
         "DeltaError: Generic S3 error: status: 403 Forbidden, AccessDenied",
         'AbfsRestOperationException: Operation failed: "Not authorized.", 403, PUT, http:',
+        "Generic HdfsObjectStore error: RPC error: AccessControlException: Permission denied",
         "DataFileConflictError: other content",
     ],
 )
