@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from streaming.broker import commands
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
@@ -206,7 +208,8 @@ class Broker:
         return out
 
     def answer(self, command: Command, *, user: str | None = None) -> dict[str, Any] | Refusal:
-        """The answer to a command."""
+        """The answer to a command, which asks for one."""
+        command = msgspec.structs.replace(command, reply_id=command.reply_id or "asked")
         answers = [out for out in self.do(command, user=user) if isinstance(out, AnswerOut)]
         assert len(answers) == 1
         return answers[0].refusal or answers[0].result

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event, Kind
@@ -106,7 +108,8 @@ class LanedVhost:
         self._hear()
 
     def do(self, command: Command, turn: int = 0) -> dict[str, Any] | Refusal:
-        """Carry out a command; return the merged answer."""
+        """Carry out a command that asks for an answer; return the merged one."""
+        command = msgspec.structs.replace(command, reply_id=command.reply_id or "asked")
         channel = getattr(command, "channel", None) or "c0"
         place = (1, 0, self._records)
         self._records += 1

@@ -173,6 +173,14 @@ class Events:
             self.details[row] = detail
         return row
 
+    def add_all(self, kind: int, queue: str, copies: list[Copy]) -> None:
+        """Append an event for each of several copies of a queue."""
+        count = len(copies)
+        self.kinds += [kind] * count
+        self.queues += [queue] * count
+        self.copies += copies
+        self.numbers += [0] * count
+
     def add_death(self, kind: int, queue: str, copy: Copy, outcome: DeathOutcome = PENDING) -> int:
         """Append a death; return its index in `death_outcomes`, to set the outcome later."""
         kinds = self.kinds

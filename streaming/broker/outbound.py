@@ -117,6 +117,20 @@ class AnswerOut(NamedTuple):
     part: Place | None = None
 
 
+SETTLEMENTS: Final = frozenset({"ack", "nack", "reject"})
+
+
+def is_answered(
+    op: str, reply_id: str | None, result: dict[str, Any], refusal: Refusal | None
+) -> bool:
+    """Whether the answer to a command is sent.
+
+    A settlement of which nothing is missing is answered only if it has a `reply_id`: acks are the
+    most frequent commands, and RabbitMQ answers none.
+    """
+    return op not in SETTLEMENTS or reply_id is not None or bool(result) or refusal is not None
+
+
 class CancelOut(NamedTuple):
     """The broker cancelled a consumer because its queue was deleted (R-GONE)."""
 

@@ -50,7 +50,7 @@ from streaming.broker.message import (
     PublishedPort,
     no_headers_port,
 )
-from streaming.broker.outbound import AnswerOut, Outbound
+from streaming.broker.outbound import AnswerOut, Outbound, is_answered
 from streaming.broker.overview import (
     BatchOverview,
     ShardOverview,
@@ -64,7 +64,7 @@ from streaming.broker.state.vhost_codec import VhostCache
 from topology.refusals import Refusal
 from topology.vhost import Vhost
 
-HANDLERS: Final[dict[type, Handler]] = {
+HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.Get: channels.get,
     commands.GetOnLanes: channels.get,
     commands.Consume: channels.consume,
@@ -97,6 +97,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ControlRedrive: redrives.control,
 }
 """The handler of each command; only `Tick` has none, and no answer."""
+
+_OPS: Final = {kind: str(kind.__struct_config__.tag) for kind in HANDLERS}
 
 _SWEEPS: Final = (TimerKind.SWEEP_CLASSIC, TimerKind.SWEEP_QUORUM)
 """The timers that nearly every expired message needs."""
@@ -239,27 +241,33 @@ class Shard:
             self.advance(at_ms)
         self._act(actor)
         self._context.place = place
-        handler = HANDLERS.get(type(command))
+        kind = type(command)
+        handler = HANDLERS.get(kind)
         if handler is None:
             return
         events = self._context.events
-        op = str(command.__struct_config__.tag)
         row = len(events)
         lifecycle.renew_lease(self.state, actor)
         result: Result = handler(self.state, actor, command)
         refusal = None
         if isinstance(result, Refusal):
             refusal, result = result, {}
-            detail = {"op": op, "code": refusal.code, "text": refusal.text}
+            detail = {"op": _OPS[kind], "code": refusal.code, "text": refusal.text}
             row = events.add(Kind.COMMAND_ERROR, detail=detail)
             if not isinstance(command, commands.Check):
                 lifecycle.close_after_error(self.state, actor)
         self._finish_step()
-        if not answering & Answering.SILENT:
+        part: Place | None = None
+        if answering is not ALONE:
+            if answering & Answering.SILENT:
+                return
             lane = self._context.config.lane
             if lane and "missing" in result:
                 result["missing"] = [on_lane(ref, lane) for ref in result["missing"]]
-            part = place if answering & Answering.PART else None
+            if answering & Answering.PART:
+                part = place
+        op = _OPS[kind]
+        if part is not None or is_answered(op, command.reply_id, result, refusal):
             answer = AnswerOut(row, actor, op, command.reply_id, result, refusal, part)
             self._context.outbound.append(answer)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streaming.broker.lanes import LanePart, Place, merged
+from streaming.broker.outbound import is_answered
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task import OutboundTask
 from streaming.protocol import record_headers as wire
@@ -54,7 +55,7 @@ class LaneAnswers:
         try:
             for vhost, answer in sorted(answers, key=lambda one: (one[0], one[1].seq)):
                 topic = self._outbound.topics.get((vhost, answer.user or ""))
-                if topic is not None:
+                if topic is not None and _is_sent(answer):
                     value, headers = self._record(vhost, answer)
                     sender.send(topic, value, key=answer.channel.encode(), headers=headers)
             sender.flush(FLUSH_TIMEOUT_S)
@@ -80,6 +81,10 @@ class LaneAnswers:
             headers.append((wire.LEFT_OUT, json.dumps(left_out).encode()))
             value = json.dumps(document, separators=(",", ":")).encode()
         return value, headers
+
+
+def _is_sent(answer: LanePart) -> bool:
+    return not answer.op or is_answered(answer.op, answer.reply_id, answer.result, answer.refusal)
 
 
 def _answer_document(answer: LanePart) -> dict[str, Any]:

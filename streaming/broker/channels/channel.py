@@ -12,7 +12,7 @@ nothing, but `multiple` may go up to it, and the consumer timeout counts it. Set
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import merge
+from itertools import chain
 from typing import Final
 
 from streaming.broker.events import Actor
@@ -22,6 +22,7 @@ from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, ConsumerRecor
 from streaming.broker.state.store import StateStore
 
 PAGE_BITS: Final = 10
+PAGE_SIZE: Final = 1 << PAGE_BITS
 """Deliveries 0..1023 of a consumer are on page 0, and so on."""
 
 DELIVERIES = PageCodec(Delivery)
@@ -119,17 +120,47 @@ class Consumer:
             return None
         return self._page(number >> PAGE_BITS).get(number)
 
-    def take_up_to(self, tag: int) -> Iterator[tuple[Consumer, Delivery]]:
-        """Remove and yield the deliveries with a tag up to this one, in order."""
+    def take_run(self, first: int, after: int) -> list[Delivery]:
+        """Remove and return deliveries of one queue from a number on, up to a gap or a tombstone.
+
+        Args:
+            after: the number behind the last one.
+        """
+        found: list[Delivery] = []
+        number = first
+        while number < after and number >> PAGE_BITS in self.pages:
+            page = self._page(number >> PAGE_BITS)
+            start = number
+            while number < after and (delivery := page.get(number)) is not None:
+                queue_number = delivery.queue_number
+                if queue_number == NO_QUEUE or (found and queue_number != found[0].queue_number):
+                    after = number
+                    break
+                found.append(delivery)
+                del page[number]
+                number += 1
+            self.unacked -= number - start
+            if not page:
+                self._delete_page(start >> PAGE_BITS)
+            if number == start or number & (PAGE_SIZE - 1):
+                break
+        return found
+
+    def take_up_to(self, tag: int) -> list[tuple[Consumer, Delivery]]:
+        """Remove and return the deliveries with a tag up to this one, in order."""
+        found: list[tuple[Consumer, Delivery]] = []
         while self.pages:
             page_number = min(self.pages)
             page = self._page(page_number)
-            for number in list(page):
-                if page[number].tag > tag:
-                    return
-                delivery = self.take(number)
-                assert delivery is not None
-                yield self, delivery
+            taken = [delivery for delivery in page.values() if delivery.tag <= tag]
+            found += [(self, delivery) for delivery in taken]
+            self.unacked -= len(taken)
+            if len(taken) < len(page):
+                for delivery in taken:
+                    del page[delivery.number]
+                break
+            self._delete_page(page_number)
+        return found
 
     def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
         """Replace the deliveries of a queue that is being deleted by tombstones; yield them."""
@@ -275,14 +306,14 @@ class Channel:
                 found.append((consumer, 0, end))
         return found
 
-    def take_up_to(self, tag: int) -> Iterator[tuple[Consumer, Delivery]]:
-        """Remove and yield every delivery with a tag up to this one, in order of tag (R-SET-3)."""
-        consumers = [consumer for consumer in self.consumers.values() if consumer.unacked]
-        if len(consumers) == 1:
-            return consumers[0].take_up_to(tag)
-        return merge(
-            *[consumer.take_up_to(tag) for consumer in consumers], key=lambda entry: entry[1].tag
-        )
+    def take_up_to(self, tag: int) -> list[tuple[Consumer, Delivery]]:
+        """Remove and return every delivery with a tag up to this one, in order of tag (R-SET-3)."""
+        parts = [
+            consumer.take_up_to(tag) for consumer in self.consumers.values() if consumer.unacked
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return sorted(chain.from_iterable(parts), key=lambda entry: entry[1].tag)
 
     def oldest_ms(self) -> int:
         """When its oldest unacked delivery was handed out; NEVER if there is none."""

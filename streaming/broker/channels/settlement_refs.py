@@ -12,7 +12,7 @@ deliveries. So the candidates on loaded channels are determined at once. Channel
 no delivery in this batch; they are only loaded when the ref is on no newer channel.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from streaming.broker.channels.channel import Candidate, Consumer
 from streaming.broker.channels.registry import ChannelRegistry
@@ -72,10 +72,33 @@ class DeliveryRefs:
                         return [(consumer, delivery)]
         return []
 
+    def runs(self, refs: Sequence[str]) -> list[tuple[ResolvedRef, int]]:
+        """Resolve refs; those of consecutive deliveries become one run: the first, and how many."""
+        found: list[tuple[ResolvedRef, int]] = []
+        following: str | None = None
+        for ref in refs:
+            if ref == following:
+                first, count = found[-1]
+                found[-1] = first, count + 1
+            else:
+                found.append((self.resolve(ref), 1))
+            (label, candidates, number), count = found[-1]
+            following = f"{ref[: len(label) + 1]}{number + count}" if candidates else None
+        return found
+
+    def likely(self, ref: ResolvedRef) -> Candidate | None:
+        """Return the consumer that a ref most likely means; None if its channel is at rest."""
+        for known in ref[1]:
+            if isinstance(known, int):
+                return None
+            if known:
+                return known[0]
+        return None
+
     def take_up_to(self, ref: ResolvedRef) -> list[tuple[Consumer, Delivery]]:
         """Remove it and all earlier ones of its channel (R-SET-3); empty if there is none."""
         for consumer, delivery in self.meant(ref):
-            return list(consumer.channel.take_up_to(delivery.tag))
+            return consumer.channel.take_up_to(delivery.tag)
         return []
 
     def meant(self, ref: ResolvedRef) -> Iterator[tuple[Consumer, Delivery]]:

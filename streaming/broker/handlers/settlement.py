@@ -9,10 +9,10 @@ alone. RabbitMQ checks each step when it is issued; here the steps are checked i
 as if those before it had been taken, and none had taken effect yet.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from streaming.broker.channels.channel import Channel, Consumer
-from streaming.broker.channels.settlement_refs import DeliveryRefs
+from streaming.broker.channels.settlement_refs import DeliveryRefs, ResolvedRef
 from streaming.broker.commands import Ack, Check, CheckedPublish, Recover, Reject, Settlement
 from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import Result
@@ -27,11 +27,13 @@ Taken = tuple["Consumer", "Delivery"]
 def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
     """Carry out a settlement, one ref after the other (R-SET-3)."""
     refs = DeliveryRefs(shard.channels, actor.user, command.channel)
+    if isinstance(command, Ack) and not command.multiple:
+        missing = _ack_each(shard, refs, command.refs)
+        return {"missing": missing} if missing else {}
     multiple = not isinstance(command, Reject) and command.multiple
     ack = isinstance(command, Ack)
     requeued = not isinstance(command, Ack) and command.requeue
-    outbox = shard.queues.outbox
-    missing: list[str] = []
+    missing = []
     resolved = [refs.resolve(ref) for ref in command.refs]  # before any of them causes a delivery
     for ref, where in zip(command.refs, resolved, strict=True):
         taken = refs.take_up_to(where) if multiple else refs.take(where)
@@ -46,8 +48,7 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
             requeue(shard, taken, explicitly=True)
         else:
             _reject(shard, taken)
-        if outbox.deaths or outbox.held:
-            shard.dead_lettering.deliver()
+        _deliver_deaths(shard)
     return {"missing": missing} if missing else {}
 
 
@@ -88,10 +89,84 @@ def requeue(shard: ShardState, taken: Iterable[Taken], *, explicitly: bool) -> N
         shard.queues.in_use(consumer.queue_number).serve()
 
 
+def _ack_each(shard: ShardState, refs: DeliveryRefs, names: Sequence[str]) -> list[str]:
+    """Ack deliveries one after the other; return the names of those that are not unacked."""
+    missing: list[str] = []
+    place = 0
+    for (label, candidates, number), count in refs.runs(names):
+        done = 0
+        while done < count:
+            ref = (label, candidates, number + done)
+            acked = _ack_run(shard, refs, ref, count - done) if count > 1 else 0
+            done += acked
+            if acked:
+                continue
+            taken = refs.take(ref)
+            if taken and taken[0][1].queue_number != NO_QUEUE:
+                _ack(shard, taken)
+                _deliver_deaths(shard)
+            else:
+                name = names[place + done]
+                missing.append(name)
+                shard.context.events.add(Kind.SETTLE_MISSED, detail={"ref": name})
+            done += 1
+        place += count
+    return missing
+
+
+def _ack_run(shard: ShardState, refs: DeliveryRefs, ref: ResolvedRef, count: int) -> int:
+    """Ack consecutive deliveries of one consumer up to a gap; return how many.
+
+    They leave at once as long as none lets the consumer have another copy: the order of events is
+    that of one ack after the other.
+    """
+    likely = refs.likely(ref)
+    if likely is None:
+        return 0
+    consumer, first, deliveries = likely
+    start = number = first + ref[2]
+    after = min(start + count, first + deliveries)
+    own = shard.queues.in_use(consumer.queue_number) if consumer.active else None
+    channel = consumer.channel.number
+    while number < after:
+        if own is not None and own.ready and not consumer.in_line:
+            delivery = consumer.take(number)
+            if delivery is None:
+                break
+            own.ack(channel, delivery.copy)
+            number += 1
+        else:
+            found = consumer.take_run(number, after)
+            if not found:
+                break
+            queue = shard.queues.in_use(found[0].queue_number)
+            queue.ack_all(channel, [delivery.copy for delivery in found])
+            number += len(found)
+        if own is not None and not consumer.in_line:
+            own.rejoin(consumer)
+            own.serve()
+            _deliver_deaths(shard)
+    return number - start
+
+
 def _ack(shard: ShardState, taken: list[Taken]) -> None:
-    for consumer, delivery in taken:
-        queue = shard.queues.in_use(delivery.queue_number)
-        queue.ack(consumer.channel.number, delivery.copy)
+    """Ack deliveries in order, and then serve their consumers."""
+    index = 0
+    while index < len(taken):
+        consumer, delivery = taken[index]
+        number, copies = delivery.queue_number, [delivery.copy]
+        index += 1
+        while index < len(taken):
+            other, delivery = taken[index]
+            if other is not consumer or delivery.queue_number != number:
+                break
+            copies.append(delivery.copy)
+            index += 1
+        queue = shard.queues.in_use(number)
+        if len(copies) == 1:
+            queue.ack(consumer.channel.number, copies[0])
+        else:
+            queue.ack_all(consumer.channel.number, copies)
     _give_room(shard, taken)
 
 
@@ -115,11 +190,18 @@ def _reject(shard: ShardState, taken: list[Taken]) -> None:
 
 def _give_room(shard: ShardState, taken: list[Taken]) -> None:
     """Serve the consumers whose deliveries were settled, if that gave them room."""
-    for consumer, _delivery in taken:
+    consumers = [taken[0][0]] if len(taken) == 1 else dict.fromkeys(one for one, _ in taken)
+    for consumer in consumers:
         if consumer.active and not consumer.in_line:
             queue = shard.queues.in_use(consumer.queue_number)
             queue.rejoin(consumer)
             queue.serve()
+
+
+def _deliver_deaths(shard: ShardState) -> None:
+    outbox = shard.queues.outbox
+    if outbox.deaths or outbox.held:
+        shard.dead_lettering.deliver()
 
 
 def _without_tombstones(taken: Iterable[Taken]) -> list[Taken]:

@@ -583,6 +583,17 @@ class Queue(ABC):
         self.reclaim(channel_number, copy)
         self.events.add(Kind.ACKED, self.name, copy)
 
+    def ack_all(self, channel_number: int, copies: list[Copy]) -> None:
+        """Let unacked copies of one channel go."""
+        self.unacked -= len(copies)
+        self.unacked_bytes -= sum([copy.message.size for copy in copies])
+        left = self.unacked_on[channel_number] - len(copies)
+        if left:
+            self.unacked_on[channel_number] = left
+        else:
+            del self.unacked_on[channel_number]
+        self.events.add_all(Kind.ACKED, self.name, copies)
+
     def reclaim(self, channel_number: int, copy: Copy) -> None:
         """Count a copy as unacked no more."""
         self.unacked -= 1

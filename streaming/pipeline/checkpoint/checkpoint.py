@@ -31,7 +31,7 @@ from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatch
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.stored_path import AnyPath
 
-CORE_VERSION = 9
+CORE_VERSION = 10
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 LOCK_FILE = "dlx.lock"

@@ -285,6 +285,17 @@ def test_an_answer_that_no_record_can_hold_loses_its_lists(lanes):
     assert json.loads(answer.headers[wire.LEFT_OUT]) == {"missing": 100}
 
 
+def test_lanes_answer_a_settlement_without_reply_id_only_if_something_is_missing(lanes):
+    lanes.run(DECLARE)
+    before = len(lanes.answers.sent)
+
+    lanes.run(command(op="ack", refs=[], reply_id=None))
+    lanes.run(command(op="nack", refs=["g/0", "g/0@1"], reply_id=None))
+
+    (answer,) = lanes.answers.sent[before:]
+    assert answer.document["result"] == {"missing": ["g/0", "g/0@1"]}
+
+
 def test_a_user_without_a_topic_gets_no_answer(lanes):
     lanes.driver = LaneAnswers(OutboundTask({}))
 

@@ -7,6 +7,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.commands import Ack, CheckedPublish, Nack, Reject
 from streaming.broker.events import Kind
+from streaming.broker.outbound import AnswerOut
 from tests.builders import Broker
 from topology.refusals import Refusal
 
@@ -194,3 +195,20 @@ def test_r_set_7_recover_is_an_explicit_requeue_and_no_failure(cut):
 
     (again,) = broker.get("q", "h")
     assert (again.requeue_count, again.failures) == (1, 0)
+
+
+@pytest.mark.parametrize("op", [commands.Ack, commands.Reject, commands.Nack])
+def test_a_settlement_is_answered_if_asked_for_or_if_something_is_missing(
+    op: type[Ack | Reject | Nack],
+) -> None:
+    broker = Broker()
+    broker.queue("work")
+    for body in ("m1", "m2"):
+        broker.publish("", "work", body)
+    broker.get("work", "g", count=2)
+
+    assert broker.do(op(refs=("g/0",))) == []
+    given = [*broker.do(op(refs=("g/0",))), *broker.do(op(refs=("g/1",), reply_id="r"))]
+
+    answers = [(out.reply_id, out.result) for out in given if isinstance(out, AnswerOut)]
+    assert answers == [(None, {"missing": ["g/0"]}), ("r", {})]
