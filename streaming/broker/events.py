@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from streaming.broker.message import Copy, Envelope, Message
 
 
@@ -90,7 +88,7 @@ CLOCK = Actor(None, "")
 """The actor of everything that time alone causes."""
 
 
-class DeathOutcome(msgspec.Struct, eq=False):
+class DeathOutcome:
     """What became of a death; deaths that are alike share one.
 
     Attributes:
@@ -103,12 +101,23 @@ class DeathOutcome(msgspec.Struct, eq=False):
         refused: targets that were full and refused it.
     """
 
-    reason: str
-    envelope: Envelope
-    targets: tuple[str, ...]
-    outcome: str
-    cycles: tuple[str, ...]
-    refused: tuple[str, ...] = ()
+    __slots__ = ("cycles", "envelope", "outcome", "reason", "refused", "targets")
+
+    def __init__(
+        self,
+        reason: str,
+        envelope: Envelope,
+        targets: tuple[str, ...],
+        outcome: str,
+        cycles: tuple[str, ...],
+        refused: tuple[str, ...] = (),
+    ) -> None:
+        self.reason = reason
+        self.envelope = envelope
+        self.targets = targets
+        self.outcome = outcome
+        self.cycles = cycles
+        self.refused = refused
 
 
 PENDING: Final = DeathOutcome("", Envelope("", ("",)), (), "", ())

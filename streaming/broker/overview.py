@@ -6,14 +6,12 @@ An overview loads every queue, which takes 0.1 ms each. Batches therefore do not
 
 from typing import NamedTuple
 
-import msgspec
-
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 
 
-class QueueOverview(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class QueueOverview(NamedTuple):
     """One queue.
 
     Attributes:
@@ -98,7 +96,7 @@ def batch_overview_of(shard: ShardState) -> BatchOverview:
 def _overview(queue: Queue) -> QueueOverview:
     return QueueOverview(
         queue.name,
-        "quorum" if queue.quorum else "classic",
+        queue.declaration.queue_type,
         queue.ready,
         queue.ready_bytes,
         queue.unacked,

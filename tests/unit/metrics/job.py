@@ -16,7 +16,7 @@ CLOSED = GateState(10_000, 0, "above", open=False)
 def queue(name: str, **numbers: int) -> QueueOverview:
     """The figures of a queue at rest."""
     members: dict[str, Any] = {
-        **dict.fromkeys(QueueOverview.__struct_fields__, 0),
+        **dict.fromkeys(QueueOverview._fields, 0),
         "name": name,
         "type": "classic",
         "paused": False,
