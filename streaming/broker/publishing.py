@@ -182,7 +182,7 @@ class Publishing:
                 if publication.headers is None:  # others are not interned
                     plan.rest()
                     kept_plans[publication] = plan
-        return kept
+        return {user: plans for user, plans in kept.items() if plans}
 
     def publish(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
         """Publish with flags, without a queue, with a refusal or with a warning.

@@ -58,7 +58,6 @@ class RestingShards:
                 del self._shards[key]
         plans = sum(len(each) for one in self._shards.values() for each in one.plans.values())
         for one in self._shards.values():
-            if plans <= MAX_KEPT_PLANS:
-                break
-            plans -= sum(map(len, one.plans.values()))
-            one.plans = {}
+            if plans > MAX_KEPT_PLANS:
+                plans -= sum(map(len, one.plans.values()))
+                one.plans = {}

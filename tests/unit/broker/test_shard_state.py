@@ -443,6 +443,17 @@ def test_a_worker_keeps_a_limited_number_of_plans(monkeypatch):
     assert [len(each.queues) for each in kept] == [1, 1, 1]
 
 
+def test_a_worker_keeps_nothing_of_a_shard_without_queues_and_plans():
+    cache = VhostCache()
+    broker = Broker(cache=cache)
+    for number in range(3):
+        broker.exchange(f"x{number}")
+        broker.finish()
+    broker.shard.finish()
+
+    assert cache.resting._shards == {}  # noqa: SLF001 - what takes memory
+
+
 def test_a_queue_with_pages_requeued_held_or_many_copies_is_read_again(monkeypatch):
     broker = Broker(cache=VhostCache(), dead_letter_retry_ms=1_000)
     broker.queue("long")

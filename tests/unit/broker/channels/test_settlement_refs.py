@@ -218,3 +218,16 @@ def test_a_delivery_id_is_unacked_until_it_is_settled_and_an_unknown_one_never_i
     assert not any(
         broker.shard.state.channels.is_unacked(each) for each in (given.delivery_id, *unknown)
     )
+
+
+def test_acks_in_a_row_go_on_across_pages_up_to_a_gap():
+    broker = with_messages(*[f"m{number}" for number in range(2_500)])
+    broker.get("work", "g", count=2_500)
+    broker.ack("g/2100")
+    broker.story()
+
+    answer = broker.answer(commands.Ack(refs=tuple(f"g/{number}" for number in range(10, 2_200))))
+
+    assert answer == {"missing": ["g/2100"]}
+    acked = [f"m{number} acked in work" for number in range(10, 2_200) if number != 2_100]
+    assert [each for each in broker.story() if each.endswith("acked in work")] == acked
